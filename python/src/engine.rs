@@ -107,11 +107,7 @@ impl Engine {
         let cause = self.running.causes.take(&given);
         let scored = scored.ok_or_else(errors::closed)?;
         scored.map_err(|error| match cause {
-            Some(cause) => {
-                let error = RunError::new_err(error.to_string());
-                error.set_cause(py, Some(cause));
-                error
-            }
+            Some(cause) => errors::caused(py, error.to_string(), cause),
             None => errors::from_scorer(&error),
         })
     }

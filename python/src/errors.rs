@@ -5,6 +5,13 @@ use pyo3::prelude::*;
 pyo3::import_exception!(beamgen._errors, InputError);
 pyo3::import_exception!(beamgen._errors, RunError);
 
+/// The error of a run, with the exception that an own part raised.
+pub fn caused(py: Python<'_>, message: String, cause: PyErr) -> PyErr {
+    let error = RunError::new_err(message);
+    error.set_cause(py, Some(cause));
+    error
+}
+
 /// What was given is at fault, or the run.
 pub fn from_library(error: &beamgen::Error) -> PyErr {
     match error.is_input() {

@@ -33,15 +33,12 @@ pub fn solver<T: 'static>(
             && generator.is_none()
             && config.models.prm.is_none()
             && config.models.prm_server.is_none());
-    let kind = config.models.scorer;
     let mut builder = builder(config)?.launcher(launcher);
     if let Some(generator) = generator {
         builder = builder.step_generator("a callable", generator);
     }
     if let Some(scorer) = scorer {
         builder = builder.step_scorer("a callable", scorer);
-    } else if kind == ScorerKind::Exact {
-        builder = builder.custom_scorer("exact", ExactScorer::default());
     }
     if costs_nothing {
         builder = builder.load_scorer();
@@ -70,44 +67,5 @@ pub fn reward_model<T: 'static>(
 /// A builder with these settings and what the environment says, as in the program.
 fn builder(config: Config) -> Result<SolverBuilder, Error> {
     let builder = Solver::builder().config(config);
-    with_keys(builder.settings_from(|name| std::env::var(name).ok())?)
-}
-
-/// Gives the builder the servers' keys and certificates, which come from the environment as in the
-/// program.
-#[cfg(feature = "remote")]
-fn with_keys(mut builder: SolverBuilder) -> Result<SolverBuilder, Error> {
-    use beamgen::hub::Certificates;
-    use beamgen::remote::ApiKey;
-
-    let key = |name: &str| match std::env::var(name) {
-        Err(_) => Ok(None),
-        Ok(value) => match ApiKey::new(&value) {
-            Ok(key) => Ok(Some(key)),
-            Err(error) => Err(Error::Refused(format!("{name}: {error}").into())),
-        },
-    };
-    let models = &builder.current_config().models;
-    let served = (
-        models.generator_server.is_some(),
-        models.prm_server.is_some(),
-    );
-    if served.0
-        && let Some(key) = key("BEAMGEN_GENERATOR_KEY")?
-    {
-        builder = builder.generator_key(key);
-    }
-    if served.1
-        && let Some(key) = key("BEAMGEN_PRM_KEY")?
-    {
-        builder = builder.prm_key(key);
-    }
-    let certificates = Certificates::from_lookup(|name| std::env::var(name).ok());
-    Ok(builder.certificates(certificates))
-}
-
-/// The builder as it is: this build refuses servers.
-#[cfg(not(feature = "remote"))]
-fn with_keys(builder: SolverBuilder) -> Result<SolverBuilder, Error> {
-    Ok(builder)
+    builder.settings_from(|name| std::env::var(name).ok())
 }

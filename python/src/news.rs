@@ -10,7 +10,7 @@ use beamgen::{ProblemResult, Progress};
 use pyo3::prelude::*;
 use serde::Serialize;
 
-use crate::errors::{InputError, RunError};
+use crate::errors::{self, InputError, RunError};
 use crate::running::Running;
 
 /// What becomes of the request at a position.
@@ -130,11 +130,7 @@ impl Outcome {
         });
         let cause = running.causes.take(&result.problem);
         let error = result.error.as_ref().map(|message| match cause {
-            Some(cause) => {
-                let error = RunError::new_err(message.clone());
-                error.set_cause(py, Some(cause));
-                error
-            }
+            Some(cause) => errors::caused(py, message.clone(), cause),
             None => InputError::new_err(message.clone()),
         });
         Ok(Self {

@@ -58,10 +58,12 @@ impl SolverBuilder {
     }
 
     /// Applies the settings of the environment, which win over what is set: `BEAMGEN_CUDA_GRAPHS=0`
-    /// switches graphs on CUDA devices off, 1 on. `lookup` is `|name| std::env::var(name).ok()` in a program.
+    /// switches graphs on CUDA devices off, 1 on. With the feature `remote` also the servers' keys
+    /// (`BEAMGEN_GENERATOR_KEY`, `BEAMGEN_PRM_KEY`) and certificates.
+    /// `lookup` is `|name| std::env::var(name).ok()` in a program.
     ///
     /// # Errors
-    /// [`Error::Key`] if it says anything else.
+    /// [`Error::Key`] if the switch is anything else, [`Error::Refused`] if a key cannot be one.
     pub fn settings_from(mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         const GRAPHS: &str = "BEAMGEN_CUDA_GRAPHS";
         match lookup(GRAPHS).as_deref() {
@@ -75,7 +77,31 @@ impl SolverBuilder {
                 });
             }
         }
+        #[cfg(feature = "remote")]
+        self.servers_from(lookup)?;
         Ok(self)
+    }
+
+    /// Takes keys and certificates of servers from the environment.
+    #[cfg(feature = "remote")]
+    fn servers_from(&mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
+        let (models, keys) = (&self.config.models, &mut self.own.keys);
+        for (server, name, key) in [
+            (
+                &models.generator_server,
+                "BEAMGEN_GENERATOR_KEY",
+                &mut keys.generator,
+            ),
+            (&models.prm_server, "BEAMGEN_PRM_KEY", &mut keys.prm),
+        ] {
+            if let Some(value) = server.as_ref().and_then(|_| lookup(name)) {
+                let given = beamgen_remote::ApiKey::new(&value);
+                *key =
+                    Some(given.map_err(|error| Error::Refused(format!("{name}: {error}").into()))?);
+            }
+        }
+        self.own.certificates = beamgen_hub::Certificates::from_lookup(lookup);
+        Ok(())
     }
 
     /// The models and settings of a pair, by its name or the path of its TOML file (see

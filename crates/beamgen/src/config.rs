@@ -179,7 +179,7 @@ pub enum ScorerKind {
     Prm,
     /// The outcome reward model: the same body, trained on the outcome of whole chains.
     Orm,
-    /// An exact checker, given to [`SolverBuilder::custom_scorer`](crate::SolverBuilder::custom_scorer): the
+    /// The exact checker of the bundled world ([`ExactScorer`](crate::scorer::ExactScorer)): the
     /// ceiling for any model.
     Exact,
     /// Nothing; for strategies that need no scores.

@@ -61,6 +61,24 @@ pub enum Kind {
     Texts,
 }
 
+impl Kind {
+    /// The texts of a value that may have several.
+    fn texts(self, value: Value) -> Vec<String> {
+        let values = match value {
+            Value::Array(values) => values,
+            value => vec![value],
+        };
+        let texts = values.into_iter().map(|value| match value {
+            Value::String(text) if self == Self::List => {
+                text.split(',').map(str::to_owned).collect()
+            }
+            Value::String(text) => vec![text],
+            other => vec![other.to_string()],
+        });
+        texts.flatten().collect()
+    }
+}
+
 /// Who may set a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
@@ -380,22 +398,6 @@ impl Setting {
             Ok(_) => Ok(value),
         }
     }
-
-    /// The texts of a value that may have several.
-    fn texts(&self, value: Value) -> Vec<String> {
-        let values = match value {
-            Value::Array(values) => values,
-            value => vec![value],
-        };
-        let texts = values.into_iter().map(|value| match value {
-            Value::String(text) if self.kind == Kind::List => {
-                text.split(',').map(str::to_owned).collect()
-            }
-            Value::String(text) => vec![text],
-            other => vec![other.to_string()],
-        });
-        texts.flatten().collect()
-    }
 }
 
 /// Returns settings with one of [`SETTINGS`] put over them: a [`Config`], or the
@@ -403,7 +405,7 @@ impl Setting {
 ///
 /// # Errors
 /// [`Error::Key`]: there is no such setting, or it cannot have this value.
-pub fn put<T: Serialize + DeserializeOwned>(
+pub fn put<T: Clone + Serialize + DeserializeOwned>(
     settings: &T,
     name: &str,
     value: Value,
@@ -415,15 +417,19 @@ pub fn put<T: Serialize + DeserializeOwned>(
     let Some(setting) = Setting::named(name).filter(|setting| !setting.key.is_empty()) else {
         return Err(refused("there is no setting of this name".to_owned()));
     };
-    let done = match (name, setting.kind) {
-        ("strategy", _) => put_strategy(settings, value.as_str().unwrap_or_default()),
-        ("scorer", _) => put_scorers(settings, &setting.texts(value)),
-        ("judge", _) => put_judges(settings, &setting.texts(value)),
-        (_, Kind::List | Kind::Texts) => {
-            set_key(settings, setting.key, setting.texts(value).into())
-        }
-        _ => set_key(settings, setting.key, value),
+    let keys = match (name, setting.kind) {
+        ("strategy", _) => strategy_keys(settings, value.as_str().unwrap_or_default()),
+        ("scorer", kind) => scorer_keys(&kind.texts(value)),
+        ("judge", kind) => judges(&kind.texts(value)).map(|judges| vec![(setting.key, judges)]),
+        (_, kind @ (Kind::List | Kind::Texts)) => Ok(vec![(setting.key, kind.texts(value).into())]),
+        _ => Ok(vec![(setting.key, value)]),
     };
+    let done = keys.and_then(|keys| {
+        let mut keys = keys.into_iter();
+        keys.try_fold(settings.clone(), |settings, (key, value)| {
+            set_key(&settings, key, value)
+        })
+    });
     done.map_err(|error| match error {
         Error::Key { reason, .. } => refused(reason),
         Error::Setting(error) => refused(error.to_string()),
@@ -454,8 +460,7 @@ fn refuse_contradictions(given: &[(impl AsRef<str>, Value)]) -> Result<(), Error
     let Some((_, scorers)) = value("scorer") else {
         return Ok(());
     };
-    let scorers = Setting::named("scorer").map(|setting| setting.texts(scorers.clone()));
-    let scorers = scorers.unwrap_or_default();
+    let scorers = Kind::Texts.texts(scorers.clone());
     let first = scorers.first().map_or("", String::as_str);
     let no_prm = value("prm").is_some_and(|(_, prm)| prm.as_str() == Some("none"));
     let reason = if no_prm && first != "none" {
@@ -472,72 +477,59 @@ fn refuse_contradictions(given: &[(impl AsRef<str>, Value)]) -> Result<(), Error
     Err(Error::Refused(reason.into()))
 }
 
-/// Returns the settings with a strategy, and what else its name means.
-fn put_strategy<T: Serialize + DeserializeOwned>(settings: &T, name: &str) -> Result<T, Error> {
+/// Keys of a file, each with its value.
+type Keys = Vec<(&'static str, Value)>;
+
+/// The search with a strategy, and what else its name means.
+fn strategy_keys(settings: &impl Serialize, name: &str) -> Result<Keys, Error> {
     let strategy: StrategyName = name.parse()?;
-    let wrong = |reason: String| Error::Key {
-        key: "search".to_owned(),
-        reason,
-    };
+    let wrong = |reason: String| Error::Refused(reason.into());
     let mut table = Table::try_from(settings).map_err(|error| wrong(error.to_string()))?;
     let search = table.remove("search").unwrap_or(Table::new().into());
     let search: Result<SearchConfig, _> = search.try_into();
     let mut search = search.map_err(|error| wrong(error.to_string()))?;
     strategy.apply(&mut search);
     let search = Value::try_from(search).map_err(|error| wrong(error.to_string()))?;
-    set_key(settings, "search", search)
+    Ok(vec![("search", search)])
 }
 
-/// Returns the settings with a scorer, and the further ones as judges.
-fn put_scorers<T: Serialize + DeserializeOwned>(
-    settings: &T,
-    names: &[String],
-) -> Result<T, Error> {
-    let [first, judges @ ..] = names else {
+/// A scorer, and the further ones as judges.
+fn scorer_keys(names: &[String]) -> Result<Keys, Error> {
+    let [first, others @ ..] = names else {
         return Err(Error::Refused("name a scorer".into()));
     };
     let kind = if is_scorer_word(first) { first } else { "prm" };
-    let settings = set_key(settings, "models.scorer", kind.into())?;
-    let settings = if is_scorer_word(first) {
-        settings
-    } else if is_address(first) {
-        set_key(
-            &settings,
-            "models.prm_server.urls",
-            vec![first.clone()].into(),
-        )?
+    let mut keys = vec![("models.scorer", kind.into())];
+    if is_address(first) {
+        keys.push(("models.prm_server.urls", vec![first.clone()].into()));
     } else if first == "bundled" || first.contains(['/', '.']) || Path::new(first).exists() {
-        set_key(&settings, "models.prm", first.as_str().into())?
+        keys.push(("models.prm", first.as_str().into()));
     } else {
         // It says which words there are.
         let _: ScorerKind = first.parse()?;
-        settings
-    };
-    if judges.is_empty() {
-        Ok(settings)
-    } else {
-        put_judges(&settings, judges)
     }
+    if !others.is_empty() {
+        keys.push(("models.judges", judges(others)?));
+    }
+    Ok(keys)
 }
 
-/// Returns the settings with these judges in place of theirs.
-fn put_judges<T: Serialize + DeserializeOwned>(settings: &T, names: &[String]) -> Result<T, Error> {
+/// The tables of judges.
+fn judges(names: &[String]) -> Result<Value, Error> {
     if names.iter().any(|name| name == "none") {
         let reason = "none is no judge: leave it out, or name it first and once";
         return Err(Error::Refused(reason.into()));
     }
     let judges = names.iter().map(|name| {
-        let mut judge = Table::from_iter([("judge".to_owned(), name.as_str().into())]);
+        let word = if is_address(name) { "prm" } else { name };
+        let mut judge = Table::from_iter([("judge".to_owned(), word.into())]);
         if is_address(name) {
             let urls = Table::from_iter([("urls".to_owned(), vec![name.clone()].into())]);
-            judge = Table::from_iter([
-                ("judge".to_owned(), "prm".into()),
-                ("server".to_owned(), urls.into()),
-            ]);
+            judge.insert("server".to_owned(), urls.into());
         }
         Value::Table(judge)
     });
-    set_key(settings, "models.judges", judges.collect::<Vec<_>>().into())
+    Ok(judges.collect::<Vec<_>>().into())
 }
 
 /// Whether a scorer's name is one of the words, and no file or folder here has that name.

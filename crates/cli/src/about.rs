@@ -4,11 +4,10 @@ use std::ffi::OsString;
 
 use beamgen_measure::About;
 
-use crate::version::COMMIT;
-
-/// A report that this call begins now.
+/// A report that this call begins now. The commit has 12 digits, with `-dirty` if the source differed
+/// from it, or is `unknown` if the program was built without a repository.
 pub fn this() -> About {
-    About::now(env!("CARGO_PKG_VERSION"), COMMIT, command())
+    About::now(env!("CARGO_PKG_VERSION"), env!("BEAMGEN_COMMIT"), command())
 }
 
 /// The call, without `--resume`.

@@ -7,15 +7,15 @@ use beamgen::Aggregation;
 use beamgen::scorer::ScorerKind;
 use beamgen::strategy::StrategyName;
 use beamgen_labels::monte_carlo::Mode;
+use beamgen_world::Split;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::palette::ColorChoice;
-use crate::version::VERSION;
 
 mod calibrate;
 mod check;
@@ -41,9 +41,17 @@ pub use serve::ServeArgs;
     expect(unused_imports, reason = "read where training is built in")
 )]
 pub use train::{
-    AbacusArgs, DecayFlag, DeviceFlag, RewardArgs, RlArgs, SftArgs, TrainArgs, TrainCommand,
-    TuneFlags,
+    AbacusArgs, DecayFlag, DeviceFlag, RewardArgs, RlArgs, RunFlags, SftArgs, TrainArgs,
+    TrainCommand, TuneFlags,
 };
+
+/// The answer to `--version`.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("BEAMGEN_COMMIT"),
+    ")"
+);
 
 /// PRM-guided beam search decoding
 ///
@@ -102,57 +110,47 @@ pub enum Command {
 
 #[derive(Args, Debug)]
 #[command(after_help = texts::SHORT, after_long_help = texts::solve())]
+#[command(next_help_heading = "Input and output")]
 pub struct SolveArgs {
     /// Problems, one a line, or one question in quotes; `-` is stdin [default: bundled]
+    #[arg(help_heading = None::<&str>)]
     pub file: Option<PathBuf>,
 
     #[command(flatten)]
     pub settings: SearchFlags,
 
     /// Solve the first K problems only
-    #[arg(long, value_name = "K", help_heading = "Input and output")]
+    #[arg(long, value_name = "K")]
     pub limit: Option<usize>,
     /// Leave out problems that are too long for a model's context
     ///
     /// Without it the file is refused. They are counted and marked.
-    #[arg(long, help_heading = "Input and output", hide_short_help = true)]
+    #[arg(long, hide_short_help = true)]
     pub skip_too_long: bool,
     /// Write a run file, a JSON line for each problem
     ///
     /// A line is written as soon as its problem is done.
-    #[arg(long, value_name = "FILE", help_heading = "Input and output")]
+    #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Put every node of each search into the run file
-    #[arg(long, help_heading = "Input and output", hide_short_help = true)]
+    #[arg(long, hide_short_help = true)]
     pub tree: bool,
     /// Continue the run file; skip its finished problems
-    #[arg(long, help_heading = "Input and output")]
+    #[arg(long)]
     pub resume: bool,
     /// Print JSON: a line for each problem, then a summary
-    #[arg(long, help_heading = "Input and output")]
+    #[arg(long)]
     pub json: bool,
     /// Print the summary only, and no progress
-    #[arg(short, long, help_heading = "Input and output", hide_short_help = true)]
+    #[arg(short, long, hide_short_help = true)]
     pub quiet: bool,
     /// Show the effective settings on stderr
     ///
     /// On a terminal they are shown without it.
-    #[arg(
-        short,
-        long,
-        conflicts_with = "quiet",
-        help_heading = "Input and output",
-        hide_short_help = true
-    )]
+    #[arg(short, long, conflicts_with = "quiet", hide_short_help = true)]
     pub verbose: bool,
     /// Use colours
-    #[arg(
-        long,
-        value_enum,
-        default_value_t,
-        help_heading = "Input and output",
-        hide_short_help = true
-    )]
+    #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub color: ColorChoice,
 }
 
@@ -178,21 +176,16 @@ pub struct ShowArgs {
 }
 
 #[derive(Args, Debug)]
-#[command(after_long_help = texts::MODELS)]
+#[command(after_long_help = texts::MODELS, next_help_heading = "Models")]
 pub struct ModelsArgs {
     /// Show what this generator needs
     ///
     /// With --prm, show what the pair needs. Nothing is loaded, but what is not on this machine is
     /// downloaded.
-    #[arg(long, value_name = "MODEL", help_heading = "Models")]
+    #[arg(long, value_name = "MODEL")]
     pub generator: Option<PathBuf>,
     /// Show what these servers are (as do addresses of --prm-url)
-    #[arg(
-        long,
-        value_name = "URL",
-        value_delimiter = ',',
-        help_heading = "Models"
-    )]
+    #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub generator_url: Vec<String>,
     /// Write the bundled models as folders below DIR: generator, prm, orm
     ///
@@ -202,12 +195,11 @@ pub struct ModelsArgs {
         long,
         num_args = 2,
         value_names = ["bundled", "DIR"],
-        exclusive = true,
-        help_heading = "Models"
+        exclusive = true
     )]
     pub write: Vec<PathBuf>,
     /// Print one JSON object for each model
-    #[arg(long)]
+    #[arg(long, help_heading = None::<&str>)]
     pub json: bool,
     #[command(flatten)]
     pub models: ModelFlags,
@@ -286,8 +278,10 @@ pub struct EvalPrmArgs {
 
 #[derive(Args, Debug)]
 #[command(after_help = texts::SHORT, after_long_help = texts::LABEL)]
+#[command(next_help_heading = "Labels")]
 pub struct LabelArgs {
     /// Problems with answers, one a line; `-` is stdin [default: bundled]
+    #[arg(help_heading = None::<&str>)]
     pub file: Option<PathBuf>,
 
     /// Which steps are rolled out: all, early, binary or adaptive
@@ -297,75 +291,72 @@ pub struct LabelArgs {
     /// rollouts where few chains are right.
     #[arg(
         long,
-        value_parser = label_mode(),
+        value_parser = by_name(Mode::ALL.map(|mode| (mode.name(), mode))),
         value_name = "MODE",
         default_value = "all",
-        hide_possible_values = true,
-        help_heading = "Labels"
+        hide_possible_values = true
     )]
     pub mode: Mode,
     /// Chains to sample for each problem
-    #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Labels")]
+    #[arg(long, value_name = "N", default_value_t = 4)]
     pub chains: usize,
     /// Rollouts from behind a step
-    #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Labels")]
+    #[arg(long, value_name = "N", default_value_t = 8)]
     pub rollouts: u32,
     /// With --mode binary: search so many wrong rollouts of each problem, too
     ///
     /// They are chosen as OmegaPRM does, and come out as chains with the source rollout.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 0,
-        help_heading = "Labels",
-        hide_short_help = true
-    )]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub searches: u32,
     /// Label only the K wrong chains of each problem that the PRM rates highest, and as many right
     /// ones
     ///
     /// The chains are scored by --prm when all are done. The right ones are those that it rates
     /// lowest. Problems without a wrong chain give no labels.
-    #[arg(long, value_name = "K", help_heading = "Labels")]
+    #[arg(long, value_name = "K")]
     pub mine: Option<usize>,
     /// Leave out problems whose chains are all right or all wrong
     ///
     /// They get no rollouts and give no labels: there is nothing to choose between their chains.
-    #[arg(long, help_heading = "Labels")]
+    #[arg(long)]
     pub mixed: bool,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Input and output")]
     pub settings: SettingFlags,
 
     /// Label chains of the first K problems only
-    #[arg(long, value_name = "K", help_heading = "Input and output")]
+    #[arg(long, value_name = "K")]
     pub limit: Option<usize>,
     /// Leave out problems that are too long for the generator's context
     ///
     /// Without it the file is refused.
-    #[arg(long, help_heading = "Input and output", hide_short_help = true)]
+    #[arg(long, hide_short_help = true)]
     pub skip_too_long: bool,
     /// Write the labelled chains here, one JSON object a line
     ///
     /// In the order of the problems. FILE.run beside it has what --resume needs.
-    #[arg(long, value_name = "FILE", help_heading = "Input and output")]
+    #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Continue FILE; skip its finished problems
-    #[arg(long, help_heading = "Input and output")]
+    #[arg(long)]
     pub resume: bool,
     /// Print the summary as a JSON object
-    #[arg(long, help_heading = "Input and output")]
+    #[arg(long)]
     pub json: bool,
     /// Print the summary only, and no progress
-    #[arg(short, long, help_heading = "Input and output", hide_short_help = true)]
+    #[arg(short, long, hide_short_help = true)]
     pub quiet: bool,
 }
 
-/// A mode of `beamgen label` by its name.
-fn label_mode() -> impl TypedValueParser<Value = Mode> {
-    PossibleValuesParser::new(Mode::ALL.map(Mode::name)).map(|name| {
-        let named = Mode::ALL.into_iter().find(|mode| mode.name() == name);
-        named.unwrap_or_default()
+/// A value by its name in a table.
+fn by_name<T: Clone + Send + Sync + 'static>(
+    table: impl IntoIterator<Item = (&'static str, T)>,
+) -> impl TypedValueParser<Value = T> {
+    let (names, values): (Vec<_>, Vec<_>) = table.into_iter().unzip();
+    PossibleValuesParser::new(names.clone()).try_map(move |given| {
+        let at = names.iter().position(|name| *name == given);
+        at.map(|at| values[at].clone())
+            .ok_or("there is no such name")
     })
 }
 
@@ -379,8 +370,8 @@ pub struct ProblemsArgs {
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// test is held out from every training, train is not
-    #[arg(long, value_enum, default_value_t = SplitFlag::Test)]
-    pub split: SplitFlag,
+    #[arg(long, value_parser = by_name([("test", Split::Test), ("train", Split::Train)]), default_value = "test")]
+    pub split: Split,
     /// Fewest people in a problem; each is a step of the solution
     #[arg(long, value_name = "P", default_value_t = 3)]
     pub min_people: usize,
@@ -402,24 +393,19 @@ pub struct ProblemsArgs {
     pub solutions: bool,
 }
 
-/// A side of the world's train and test split.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum SplitFlag {
-    Test,
-    Train,
-}
-
 #[derive(Args, Debug)]
 #[command(after_help = texts::SHORT, after_long_help = texts::BENCH)]
+#[command(next_help_heading = "Comparison")]
 pub struct BenchArgs {
     /// Problems with answers, one a line; `-` is stdin [default: bundled]
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", help_heading = None::<&str>)]
     pub file: Option<PathBuf>,
     /// The same as FILE
     #[arg(
         long,
         value_name = "FILE",
         conflicts_with = "file",
+        help_heading = None::<&str>,
         hide_short_help = true
     )]
     pub problems: Option<PathBuf>,
@@ -432,65 +418,48 @@ pub struct BenchArgs {
         value_parser = strategy_name(),
         hide_possible_values = true,
         value_delimiter = ',',
-        value_name = "LIST",
-        help_heading = "Comparison"
+        value_name = "LIST"
     )]
     pub strategies: Vec<StrategyName>,
     /// Scorers for strategies that use one [default: prm]
-    #[arg(
-        long,
-        value_delimiter = ',',
-        value_name = "LIST",
-        help_heading = "Comparison"
-    )]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub scorers: Vec<ScorerKind>,
     /// Numbers of chains to compare at [default: 16]
-    #[arg(
-        short = 'n',
-        long = "n",
-        value_delimiter = ',',
-        value_name = "LIST",
-        help_heading = "Comparison"
-    )]
+    #[arg(short = 'n', long = "n", value_delimiter = ',', value_name = "LIST")]
     pub chains: Vec<usize>,
     /// Average over so many seeds [default: 1]
     ///
     /// They are --seed and the numbers after it.
-    #[arg(long, value_name = "COUNT", help_heading = "Comparison")]
+    #[arg(long, value_name = "COUNT")]
     pub seeds: Option<u64>,
 
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Input and output")]
     pub settings: SettingFlags,
 
     /// Solve the first K problems of each set only
-    #[arg(long, value_name = "K", help_heading = "Input and output")]
+    #[arg(long, value_name = "K")]
     pub limit: Option<usize>,
     /// Write a results folder with rows, tables and plots
     ///
     /// Every raw row is written as soon as it is there, tables and plots at the end.
-    #[arg(long, value_name = "DIR", help_heading = "Input and output")]
+    #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Continue the results folder; skip what is in it
-    #[arg(long, help_heading = "Input and output")]
+    #[arg(long)]
     pub resume: bool,
     /// Check everything and show what would be run
-    #[arg(long, conflicts_with = "out", help_heading = "Input and output")]
+    #[arg(long, conflicts_with = "out")]
     pub plan: bool,
     /// Draw the tables and plots of a results folder again
     ///
     /// Nothing is run.
-    #[arg(
-        long,
-        value_name = "DIR",
-        exclusive = true,
-        help_heading = "Input and output"
-    )]
+    #[arg(long, value_name = "DIR", exclusive = true)]
     pub redraw: Option<PathBuf>,
     /// Print one JSON object for each row of the table
-    #[arg(long, help_heading = "Input and output")]
+    #[arg(long)]
     pub json: bool,
     /// Print the table only, and no progress
-    #[arg(short, long, help_heading = "Input and output", hide_short_help = true)]
+    #[arg(short, long, hide_short_help = true)]
     pub quiet: bool,
 }
 
@@ -592,7 +561,7 @@ pub fn parse() -> Result<(Command, ArgMatches), Failure> {
             let _ = help.print();
             std::process::exit(2)
         }
-        Err(error) => Err(Failure::Input(one_line(&error))),
+        Err(error) => refuse(one_line(&error)),
     }
 }
 

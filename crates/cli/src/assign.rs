@@ -4,14 +4,14 @@ use beamgen::program::set_key;
 use beamgen::{Config, Error};
 use toml::{Table, Value};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 
 /// The configuration with one key set. The value is TOML; what is not TOML is taken as a string.
 pub fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
     let Some((key, value)) = assignment.split_once('=') else {
-        return Err(Failure::Input(format!(
+        return refuse(format!(
             "--set {assignment}: write KEY=VALUE, e.g. search.lookahead.steps=2"
-        )));
+        ));
     };
     set_key(config, key, parsed(value.trim())).map_err(|error| match error {
         Error::Key { reason, .. } => Failure::Input(format!("--set {assignment}: {reason}")),

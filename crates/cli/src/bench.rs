@@ -2,7 +2,7 @@
 //!
 //! A bench file or flags become a plan here; the crate `beamgen-measure` runs it.
 
-mod file;
+pub mod file;
 mod from_file;
 mod from_flags;
 mod sets;
@@ -20,7 +20,7 @@ use file::BenchFile;
 
 use crate::about;
 use crate::args::BenchArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
@@ -35,12 +35,11 @@ pub fn main(args: &BenchArgs) -> Result<(), Failure> {
         return Ok(print(&outline, &summaries)?);
     }
     if args.resume && args.out.is_none() {
-        return Err(Failure::Input(
-            "--resume needs a results folder: add --out DIR".to_owned(),
-        ));
+        return refuse("--resume needs a results folder: add --out DIR");
     }
     let plan = plan(args)?;
-    let mut shown = Shown::unless(args.quiet);
+    let mut shown = Shown::default();
+    shown.is_quiet = args.quiet;
     let measurement = Measurement::new(&plan, &mut shown)?;
     if args.plan {
         return Ok(print_plan(&measurement)?);
@@ -82,7 +81,8 @@ impl Host for Shown {
     type Error = Failure;
 
     fn load(&mut self, config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Failure> {
-        settings::solver(config, sets, ShowPlan::unless(self.is_quiet()))
+        let show = ShowPlan::unless(self.is_quiet);
+        settings::solver(config, sets, show, Some("shorten it"))
     }
 
     fn unload(&mut self, solver: &Solver) {
@@ -103,10 +103,9 @@ fn interrupted(came: &Progressed, is_kept: bool) -> String {
 /// The plan that was asked for: by a bench file, or by flags.
 fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
     if beamgen::program::is_word(args.settings.given.path("prm"), "none") {
-        return Err(Failure::Input(
-            "--prm none: the scorer belongs to what is compared here: give --scorers none"
-                .to_owned(),
-        ));
+        return refuse(
+            "--prm none: the scorer belongs to what is compared here: give --scorers none",
+        );
     }
     let file = match &args.settings.config {
         Some(path) => BenchFile::open(path)?,

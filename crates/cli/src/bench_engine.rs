@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 
 use beamgen::Config;
-use beamgen::models::{KvType, WeightType};
+use beamgen::models::WeightType;
 use beamgen::program::{DecodeBench, EngineBench, MachineRates, Measured};
-use serde::Serialize;
+use serde_json::{Value, json};
 use sysinfo::System;
 
 use crate::args::BenchEngineArgs;
 use crate::download;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::peak_memory;
 use crate::plan::size;
@@ -21,48 +21,6 @@ use crate::table::Table;
 /// Bytes read and copied to see what the memory can do: more than caches hold.
 const CEILING_MEMORY: usize = 256 << 20;
 
-/// Keys that mean the same are called as in `llama_batched.py`, which measures llama.cpp.
-#[derive(Serialize)]
-struct Row<'a> {
-    tool: &'static str,
-    model: &'a str,
-    dtype: WeightType,
-    prompt: usize,
-    batch: usize,
-    new: usize,
-    threads: usize,
-    kv: KvType,
-    sample: &'static str,
-    /// Of the fastest run; the others of the distribution of runs.
-    decode_tokens_per_s: f64,
-    decode_tokens_per_s_median: f64,
-    decode_tokens_per_s_p10: f64,
-    decode_tokens_per_s_p90: f64,
-    /// Of the fastest run.
-    step_ms: f64,
-    step_ms_median: f64,
-    prefill_tokens_per_s: f64,
-    prefill_tokens_per_s_median: f64,
-    prefill_tokens_per_s_p10: f64,
-    prefill_tokens_per_s_p90: f64,
-    repeat: usize,
-    /// Of the median run, in 10^9 a second.
-    weights_gb_per_s: f64,
-    decode_gflop_per_s: f64,
-    prefill_gflop_per_s: f64,
-    /// What the machine can do, measured by the same process.
-    read_gb_per_s: f64,
-    copy_gb_per_s: f64,
-    fma_gflop_per_s: f64,
-    byte_dot_gop_per_s: f64,
-    device: String,
-    device_copy_gb_per_s: Option<f64>,
-    weights_mib: f64,
-    kv_mib: f64,
-    peak_rss_mib: Option<f64>,
-    loadavg: f64,
-}
-
 pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     for (flag, least) in [
         ("--batch", args.batch.iter().min()),
@@ -71,7 +29,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         ("--repeat", Some(&args.repeat)),
     ] {
         if least == Some(&0) {
-            return Err(Failure::Input(format!("{flag} 0: give at least 1")));
+            return refuse(format!("{flag} 0: give at least 1"));
         }
     }
     let mut config = settings::with_flags(Config::default(), &args.engine)?;
@@ -93,7 +51,7 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         machine: rates,
         card: bench.copy_rate()?.map(|rate| rate / 1e9),
     };
-    tell_notes(&bench);
+    output::notes(bench.notes());
     let mut points = Vec::new();
     for &prefix in &args.prefix {
         for &batch in &args.batch {
@@ -105,12 +63,12 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
                 sample: !args.no_sample,
             };
             if let Some(bytes) = bench.too_much(&point) {
-                return Err(Failure::Input(format!(
+                return refuse(format!(
                     "--batch {batch} with --prefix {prefix} and --new {} needs {} of KV cache, which is more \
                      than there may be: take fewer, or more --kv-memory",
                     args.new,
                     size(bytes as u64)
-                )));
+                ));
             }
             points.push(point);
         }
@@ -138,15 +96,15 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         let measured = bench.measure(point);
         let measured = measured.map_err(|error| Failure::Run(error.into()))?;
         most_kv = measured.kv_bytes.max(most_kv);
-        let row = Row::new(&bench, dtype, point, &measured, &rates);
+        let row = row(&bench, dtype, point, &measured, &rates);
         if args.json {
             output::json_line(&mut out, &row)?;
             out.flush()?;
         } else {
-            table.row(row.cells(dtype));
+            table.row(cells(&row, dtype));
         }
     }
-    tell_notes(&bench);
+    output::notes(bench.notes());
     if !args.json {
         table.write(&mut out)?;
         // What a card holds is not resident here.
@@ -160,13 +118,6 @@ pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         }
     }
     Ok(out.flush()?)
-}
-
-/// The notes that were not told before.
-fn tell_notes(bench: &EngineBench) {
-    for note in bench.notes() {
-        output::note_once(format_args!("note: {note}"));
-    }
 }
 
 fn head(
@@ -211,87 +162,91 @@ struct Ceilings {
     card: Option<f64>,
 }
 
-impl<'a> Row<'a> {
-    fn new(
-        bench: &'a EngineBench,
-        dtype: WeightType,
-        point: &DecodeBench,
-        measured: &Measured,
-        rates: &Ceilings,
-    ) -> Self {
-        let (decode, prefill) = (&measured.decode, &measured.prefill);
-        let tokens = (point.batch * point.new) as f64;
-        let passes = point.new as f64;
-        let read = point.prefix as f64;
-        Self {
-            tool: "beamgen",
-            model: bench.name(),
-            dtype,
-            prompt: point.prefix,
-            batch: point.batch,
-            new: point.new,
-            threads: bench.threads(),
-            kv: bench.kv_dtype(),
-            sample: match point.sample {
-                true => "temperature 0.8",
-                false => "none",
-            },
-            decode_tokens_per_s: rounded(tokens / at(decode, 0.0)),
-            decode_tokens_per_s_median: rounded(tokens / at(decode, 0.5)),
-            // The tenth of rates are the slowest runs.
-            decode_tokens_per_s_p10: rounded(tokens / at(decode, 0.9)),
-            decode_tokens_per_s_p90: rounded(tokens / at(decode, 0.1)),
-            // A small model's passes take some microseconds.
-            step_ms: rounded(1e6 * at(decode, 0.0) / passes) / 1e3,
-            step_ms_median: rounded(1e6 * at(decode, 0.5) / passes) / 1e3,
-            prefill_tokens_per_s: rounded(read / at(prefill, 0.0)),
-            prefill_tokens_per_s_median: rounded(read / at(prefill, 0.5)),
-            prefill_tokens_per_s_p10: rounded(read / at(prefill, 0.9)),
-            prefill_tokens_per_s_p90: rounded(read / at(prefill, 0.1)),
-            repeat: point.repeat,
-            weights_gb_per_s: rounded(
-                measured.streamed_bytes as f64 * passes / at(decode, 0.5) / 1e9,
-            ),
-            decode_gflop_per_s: rounded(measured.decode_flops / at(decode, 0.5) / 1e9),
-            prefill_gflop_per_s: rounded(measured.prefill_flops / at(prefill, 0.5) / 1e9),
-            read_gb_per_s: rounded(rates.machine.read),
-            copy_gb_per_s: rounded(rates.machine.copy),
-            fma_gflop_per_s: rounded(rates.machine.floats),
-            byte_dot_gop_per_s: rounded(rates.machine.bytes),
-            device: bench.device(),
-            device_copy_gb_per_s: rates.card.map(rounded),
-            weights_mib: rounded(mib(bench.weight_bytes())),
-            kv_mib: rounded(mib(measured.kv_bytes)),
-            peak_rss_mib: peak_memory::mib(),
-            loadavg: System::load_average().one,
-        }
-    }
+/// A measurement for programs. Keys that mean the same are called as in `llama_batched.py`, which
+/// measures llama.cpp.
+fn row(
+    bench: &EngineBench,
+    dtype: WeightType,
+    point: &DecodeBench,
+    measured: &Measured,
+    rates: &Ceilings,
+) -> Value {
+    let (decode, prefill) = (&measured.decode, &measured.prefill);
+    let tokens = (point.batch * point.new) as f64;
+    let passes = point.new as f64;
+    let read = point.prefix as f64;
+    json!({
+        "tool": "beamgen",
+        "model": bench.name(),
+        "dtype": dtype,
+        "prompt": point.prefix,
+        "batch": point.batch,
+        "new": point.new,
+        "threads": bench.threads(),
+        "kv": bench.kv_dtype(),
+        "sample": if point.sample { "temperature 0.8" } else { "none" },
+        // Of the fastest run; the others of the distribution of runs.
+        "decode_tokens_per_s": rounded(tokens / at(decode, 0.0)),
+        "decode_tokens_per_s_median": rounded(tokens / at(decode, 0.5)),
+        // The tenth of rates are the slowest runs.
+        "decode_tokens_per_s_p10": rounded(tokens / at(decode, 0.9)),
+        "decode_tokens_per_s_p90": rounded(tokens / at(decode, 0.1)),
+        // Of the fastest run. A small model's passes take some microseconds.
+        "step_ms": rounded(1e6 * at(decode, 0.0) / passes) / 1e3,
+        "step_ms_median": rounded(1e6 * at(decode, 0.5) / passes) / 1e3,
+        "prefill_tokens_per_s": rounded(read / at(prefill, 0.0)),
+        "prefill_tokens_per_s_median": rounded(read / at(prefill, 0.5)),
+        "prefill_tokens_per_s_p10": rounded(read / at(prefill, 0.9)),
+        "prefill_tokens_per_s_p90": rounded(read / at(prefill, 0.1)),
+        "repeat": point.repeat,
+        // Of the median run, in 10^9 a second.
+        "weights_gb_per_s": rounded(measured.streamed_bytes as f64 * passes / at(decode, 0.5) / 1e9),
+        "decode_gflop_per_s": rounded(measured.decode_flops / at(decode, 0.5) / 1e9),
+        "prefill_gflop_per_s": rounded(measured.prefill_flops / at(prefill, 0.5) / 1e9),
+        // What the machine can do, measured by the same process.
+        "read_gb_per_s": rounded(rates.machine.read),
+        "copy_gb_per_s": rounded(rates.machine.copy),
+        "fma_gflop_per_s": rounded(rates.machine.floats),
+        "byte_dot_gop_per_s": rounded(rates.machine.bytes),
+        "device": bench.device(),
+        "device_copy_gb_per_s": rates.card.map(rounded),
+        "weights_mib": rounded(mib(bench.weight_bytes())),
+        "kv_mib": rounded(mib(measured.kv_bytes)),
+        "peak_rss_mib": peak_memory::mib(),
+        "loadavg": System::load_average().one,
+    })
+}
 
-    fn cells(&self, dtype: WeightType) -> Vec<String> {
-        let of = |rate: f64, ceiling: Option<f64>| match ceiling {
-            Some(ceiling) => format!("{rate:.1} ({:.0} %)", 100.0 * rate / ceiling),
-            None => format!("{rate:.1}"),
-        };
-        // Of a card only the memory is measured.
-        let (reads, most) = match (self.device_copy_gb_per_s, dtype) {
-            (Some(copy), _) => (copy, None),
-            (None, WeightType::Int8) => (self.read_gb_per_s, Some(self.byte_dot_gop_per_s)),
-            (None, _) => (self.read_gb_per_s, Some(self.fma_gflop_per_s)),
-        };
-        let spread = |low: f64, high: f64| format!("{low:.1} to {high:.1}");
-        vec![
-            self.prompt.to_string(),
-            self.batch.to_string(),
-            format!("{:.1}", self.decode_tokens_per_s_median),
-            spread(self.decode_tokens_per_s_p10, self.decode_tokens_per_s_p90),
-            format!("{:.3}", self.step_ms_median),
-            of(self.weights_gb_per_s, Some(reads)),
-            of(self.decode_gflop_per_s, most),
-            format!("{:.1}", self.prefill_tokens_per_s_median),
-            spread(self.prefill_tokens_per_s_p10, self.prefill_tokens_per_s_p90),
-            of(self.prefill_gflop_per_s, most),
-        ]
-    }
+/// The cells of a [`row`] in the table.
+fn cells(row: &Value, dtype: WeightType) -> Vec<String> {
+    let number = |key: &str| row[key].as_f64().unwrap_or_default();
+    let of = |key: &str, ceiling: Option<f64>| match ceiling {
+        Some(ceiling) => format!(
+            "{:.1} ({:.0} %)",
+            number(key),
+            100.0 * number(key) / ceiling
+        ),
+        None => format!("{:.1}", number(key)),
+    };
+    // Of a card only the memory is measured.
+    let (reads, most) = match (row["device_copy_gb_per_s"].as_f64(), dtype) {
+        (Some(copy), _) => (copy, None),
+        (None, WeightType::Int8) => (number("read_gb_per_s"), Some(number("byte_dot_gop_per_s"))),
+        (None, _) => (number("read_gb_per_s"), Some(number("fma_gflop_per_s"))),
+    };
+    let spread = |low, high| format!("{:.1} to {:.1}", number(low), number(high));
+    vec![
+        row["prompt"].to_string(),
+        row["batch"].to_string(),
+        of("decode_tokens_per_s_median", None),
+        spread("decode_tokens_per_s_p10", "decode_tokens_per_s_p90"),
+        format!("{:.3}", number("step_ms_median")),
+        of("weights_gb_per_s", Some(reads)),
+        of("decode_gflop_per_s", most),
+        of("prefill_tokens_per_s_median", None),
+        spread("prefill_tokens_per_s_p10", "prefill_tokens_per_s_p90"),
+        of("prefill_gflop_per_s", most),
+    ]
 }
 
 /// The value below which that share of an ascending list lies.

@@ -11,7 +11,7 @@ use beamgen_labels::{LabelRule, Neutral, RolloutLabel};
 use beamgen_measure::calibrate::{self, Fitted, Hidden, Observed, Options, Runs};
 
 use crate::args::CalibrateArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::printable;
 use crate::printed;
@@ -22,10 +22,10 @@ use crate::write::{Output, create_folder};
 
 pub fn main(args: &CalibrateArgs) -> Result<(), Failure> {
     if !(args.held_out > 0.0 && args.held_out < 1.0) {
-        return Err(Failure::Input(format!(
+        return refuse(format!(
             "--held-out {}: give a share between 0 and 1",
             args.held_out
-        )));
+        ));
     }
     let path = out(args)?;
     let mut to = Output::open(&path)?;
@@ -50,10 +50,9 @@ fn out(args: &CalibrateArgs) -> Result<PathBuf, Failure> {
     match (&args.out, &config.models.prm) {
         (Some(out), _) => Ok(out.clone()),
         (None, Some(prm)) if prm.is_dir() => Ok(prm.join("calibration.json")),
-        (None, _) => Err(Failure::Input(
-            "the reward model is no folder of yours: say where the calibration goes with --out FILE"
-                .to_owned(),
-        )),
+        (None, _) => refuse(
+            "the reward model is no folder of yours: say where the calibration goes with --out FILE",
+        ),
     }
 }
 
@@ -82,7 +81,7 @@ fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration
     let chosen = calibrate::open(&args.data, args.policy.as_deref(), rule)?;
     let hidden = Hidden::default();
     let (mut model, fingerprint) =
-        settings::observed_reward_model(config, chosen.problems(), hidden.observer())?;
+        settings::observed_reward_model(config, chosen.problems(), Some(hidden.observer()))?;
     let watch = &mut Shown::default();
     let fitted = calibrate::fit(&chosen, &options, &mut *model, fingerprint, &hidden, watch)?;
     write(to, &fitted.calibration)?;
@@ -192,16 +191,15 @@ fn add_runs(
     if !args.check.is_empty() {
         let checked = Runs::read(&args.check)?;
         if checked.search != runs.search {
-            return Err(Failure::Input(
-                "--check is of another search than --runs: its settings or models differ"
-                    .to_owned(),
-            ));
+            return refuse(
+                "--check is of another search than --runs: its settings or models differ",
+            );
         }
         let Some(point) = point else {
-            return Err(Failure::Input(format!(
+            return refuse(format!(
                 "no threshold keeps an error of {} on the runs",
                 args.max_error
-            )));
+            ));
         };
         let observed = checked.above(point.threshold);
         curves.push(("checked", checked.curve()));

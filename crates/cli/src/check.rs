@@ -6,8 +6,9 @@ use std::io::{self, Write};
 use beamgen::checkers::{CHECKERS, Opinion, Panel, Tally, Verdict};
 use beamgen::eval::metrics::Range;
 use beamgen::eval::quality::resample;
-use beamgen_labels::{LabelRule, LabelledChain, Neutral};
+use beamgen_labels::{LabelledChain, Neutral};
 use serde::Serialize;
+use serde_json::json;
 
 use crate::args::CheckArgs;
 use crate::failure::Failure;
@@ -25,7 +26,7 @@ use crate::write::Output;
 const SEED: u64 = 0;
 
 /// One checker on one file.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Row {
     file: String,
     checker: String,
@@ -72,14 +73,6 @@ struct FalseFail {
     text: String,
 }
 
-/// What is written of a chain.
-#[derive(Serialize)]
-struct ChainVerdicts<'a> {
-    file: &'a str,
-    id: &'a str,
-    steps: &'a [Vec<Opinion>],
-}
-
 pub fn main(args: &CheckArgs) -> Result<(), Failure> {
     let mut config = settings::with_flags(beamgen::Config::default(), &args.checkers)?;
     if config.checkers.is_empty() {
@@ -95,27 +88,22 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
     let mut progress = Progress::new(total, "chains");
     let mut rows = Vec::new();
     for file in &files {
-        let mut counts = Counts::new(&panel, &file.source);
+        let mut of_file = empty_rows(&panel, &file.source);
         let chains = &file.chains[..file.chains.len().min(most)];
         for (batch, some) in chains.chunks(AT_ONCE).enumerate() {
             let said = verdicts::of(&mut panel, some);
             for (at, (chain, opinions)) in some.iter().zip(&said).enumerate() {
                 let number = batch * AT_ONCE + at + 1;
                 let id = chain.id.clone().unwrap_or_else(|| number.to_string());
-                counts.chain(chain, &id, opinions, &rule);
+                count(&mut of_file, chain, &id, opinions, &rule.labels(chain));
                 if out.is_some() {
-                    let (file, steps) = (file.source.as_str(), opinions.as_slice());
-                    let line = ChainVerdicts {
-                        file,
-                        id: &id,
-                        steps,
-                    };
+                    let line = json!({"file": file.source, "id": id, "steps": opinions});
                     output::json_line(&mut lines, &line)?;
                 }
                 progress.done(None);
             }
         }
-        rows.extend(counts.rows());
+        rows.extend(of_file.into_iter().map(Row::done));
     }
     drop(progress);
     if let Some(mut out) = out {
@@ -125,62 +113,36 @@ pub fn main(args: &CheckArgs) -> Result<(), Failure> {
     print(&rows, args.json)
 }
 
-/// The rows of one file as they grow: one for each checker, and one for all if there are several.
-struct Counts {
-    rows: Vec<Row>,
-    together: bool,
+/// The rows of one file before its first chain: one for each checker, and one for all if there are
+/// several.
+fn empty_rows(panel: &Panel, file: &str) -> Vec<Row> {
+    let mut names: Vec<&str> = panel.names().collect();
+    names.extend((names.len() > 1).then_some("all"));
+    let row = |name: &str| Row {
+        file: file.to_owned(),
+        checker: name.to_owned(),
+        ..Row::default()
+    };
+    names.into_iter().map(row).collect()
 }
 
-impl Counts {
-    fn new(panel: &Panel, file: &str) -> Self {
-        let mut names: Vec<&str> = panel.names().collect();
-        let together = names.len() > 1;
-        names.extend(together.then_some("all"));
-        let row = |name: &str| Row {
-            file: file.to_owned(),
-            checker: name.to_owned(),
-            steps: 0,
-            tally: Tally::default(),
-            coverage: None,
-            true_fails: 0,
-            unlabelled_fails: 0,
-            precision: None,
-            precision_interval: None,
-            wrong_chains: 0,
-            first_mistakes: 0,
-            recall: None,
-            recall_interval: None,
-            by_problem: BTreeMap::new(),
-            false_fails: Vec::new(),
-        };
-        Self {
-            rows: names.into_iter().map(row).collect(),
-            together,
-        }
-    }
-
-    fn chain(
-        &mut self,
-        chain: &LabelledChain,
-        id: &str,
-        opinions: &[Vec<Opinion>],
-        rule: &LabelRule,
-    ) {
-        let labels = rule.labels(chain);
-        let checkers = self.rows.len() - usize::from(self.together);
-        for (index, row) in self.rows.iter_mut().enumerate() {
-            let verdicts = opinions.iter().map(|step| match index < checkers {
-                true => step[index].verdict.clone(),
-                false => step
-                    .iter()
-                    .fold(Verdict::Abstain, |all, one| all.and(one.verdict.clone())),
-            });
-            row.chain(chain, id, &verdicts.collect::<Vec<_>>(), &labels);
-        }
-    }
-
-    fn rows(self) -> Vec<Row> {
-        self.rows.into_iter().map(Row::done).collect()
+/// Counts a chain in the rows of its file. The row after those of the checkers has their verdicts
+/// together.
+fn count(
+    rows: &mut [Row],
+    chain: &LabelledChain,
+    id: &str,
+    opinions: &[Vec<Opinion>],
+    labels: &[Option<f64>],
+) {
+    for (index, row) in rows.iter_mut().enumerate() {
+        let verdicts = opinions.iter().map(|step| match step.get(index) {
+            Some(opinion) => opinion.verdict.clone(),
+            None => step
+                .iter()
+                .fold(Verdict::Abstain, |all, one| all.and(one.verdict.clone())),
+        });
+        row.chain(chain, id, &verdicts.collect::<Vec<_>>(), labels);
     }
 }
 

@@ -12,7 +12,7 @@ use beamgen_measure::eval_prm::{self, Calibrated, Outline, Report, Summary};
 
 use crate::about;
 use crate::args::EvalPrmArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::printable;
 use crate::score;
@@ -22,10 +22,10 @@ use crate::watch::Shown;
 
 pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
     if !(0.0..=1.0).contains(&args.threshold) {
-        return Err(Failure::Input(format!(
+        return refuse(format!(
             "--wrong-below {}: scores are 0 to 1, give a number between",
             args.threshold
-        )));
+        ));
     }
     let report = match &args.redraw {
         Some(folder) => eval_prm::redraw(folder)?,

@@ -25,6 +25,11 @@ pub enum Failure {
     ReaderLeft,
 }
 
+/// Fails with [`Failure::Input`]: one line that says what is wrong and what to do.
+pub fn refuse<T>(message: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Input(message.into()))
+}
+
 impl Failure {
     pub fn exit_code(&self) -> ExitCode {
         match self {

@@ -16,13 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::args::LabelArgs;
-use crate::failure::Failure;
-use crate::foreign;
+use crate::failure::{Failure, refuse};
 use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
 use crate::run_report::RunReport;
-use crate::settings::{self, LongProblems, ShowPlan};
+use crate::settings::{self, SHORTEN_OR_SKIP, ShowPlan};
 use crate::table::grouped;
 use crate::write::failed;
 
@@ -40,14 +39,12 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
     };
     if args.searches > 0 && args.mode != Mode::Binary {
         let mode = args.mode.name();
-        return Err(Failure::Input(format!(
+        return refuse(format!(
             "--searches is for --mode binary, not {mode}: change one of them"
-        )));
+        ));
     }
     if args.mine.is_some() && args.searches > 0 {
-        return Err(Failure::Input(
-            "--mine and --searches exclude each other: leave one of them out".to_owned(),
-        ));
+        return refuse("--mine and --searches exclude each other: leave one of them out");
     }
     options.validate().map_err(beamgen::Error::from)?;
     let config = config(args)?;
@@ -56,19 +53,11 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
     }
     let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
     problems.require_answers(count)?;
-    let long = match args.skip_too_long {
-        true => LongProblems::Skip,
-        false => {
-            LongProblems::Refuse("shorten it, or leave such problems out with --skip-too-long")
-        }
-    };
-    let sets = [(&problems, count)];
+    let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
     let show = ShowPlan::unless(args.quiet);
-    let mut solver = settings::solver_with(config, &sets, show, long)?;
+    let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
     let interrupt = Interrupt::watch();
     let mut writer = Writer::open(args, options, &solver, &problems, count)?;
-    let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
-    foreign::note(solver.has_bundled(), "problems", texts);
     let summary = writer.run(&mut solver, &interrupt);
     lost::tell_of(&solver);
     writer.finish(&summary?, &interrupt)
@@ -99,9 +88,7 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
             false if set(key) => format!("--set {key}"),
             false => continue,
         };
-        return Err(Failure::Input(format!(
-            "{typed} changes nothing here, {why}: leave it out"
-        )));
+        return refuse(format!("{typed} changes nothing here, {why}: leave it out"));
     }
     let mut config = settings::config(flags)?;
     // A file may be shared with other commands.
@@ -126,9 +113,9 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
                 .into_iter()
                 .find(|key| set(key))
             {
-                return Err(Failure::Input(format!(
+                return refuse(format!(
                     "--set {key} changes nothing here without --mine: add that, or leave --set {key} out"
-                )));
+                ));
             }
             config.models.scorer = ScorerKind::None;
             config.models.prm = None;
@@ -215,9 +202,7 @@ impl<'a> Writer<'a> {
                 false => "exists already: continue it with --resume".to_owned(),
             };
             let out = args.out.display();
-            return Err(Failure::Input(format!(
-                "{out}: {what}, or choose another --out"
-            )));
+            return refuse(format!("{out}: {what}, or choose another --out"));
         }
         let (run_file, lines) = match args.resume {
             true => RunFile::resume::<Done>(&path, &header)?,
@@ -279,7 +264,7 @@ impl<'a> Writer<'a> {
         interrupt.run(
             solver,
             requests,
-            &mut |event| this.borrow_mut().run.observe(event),
+            &mut |event| this.borrow_mut().run.progress.observe(event),
             &mut |result| {
                 let mut this = this.borrow_mut();
                 let labels =
@@ -324,7 +309,7 @@ impl<'a> Writer<'a> {
         self.labels
             .sync_all()
             .map_err(|error| failed(&self.args.out, error))?;
-        self.run.clear();
+        self.run.progress.clear();
         let mut summary = Summary {
             problems: self.done.len(),
             ..Summary::default()

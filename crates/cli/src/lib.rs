@@ -36,7 +36,6 @@ mod problems;
 mod progress;
 mod run_report;
 mod score;
-mod scorer;
 #[cfg(feature = "serve")]
 mod serve;
 mod servers;
@@ -47,7 +46,6 @@ mod table;
 #[cfg(feature = "train")]
 mod train;
 mod verdicts;
-mod version;
 mod watch;
 mod wrap;
 mod write;
@@ -93,10 +91,9 @@ fn run(command: Command) -> Result<(), Failure> {
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::main(&args),
         #[cfg(not(feature = "serve"))]
-        Command::Serve(_) => Err(Failure::Input(
-            "this build leaves the server out; build it in: cargo build --release --features serve"
-                .to_owned(),
-        )),
+        Command::Serve(_) => failure::refuse(
+            "this build leaves the server out; build it in: cargo build --release --features serve",
+        ),
         Command::Bench(args) => bench::main(&args),
         Command::BenchEngine(args) => bench_engine::main(&args),
         Command::Show(args) => show::main(&args),
@@ -109,10 +106,9 @@ fn run(command: Command) -> Result<(), Failure> {
         #[cfg(feature = "train")]
         Command::Train(args) => train::main(&args),
         #[cfg(not(feature = "train"))]
-        Command::Train(_) => Err(Failure::Input(
-            "this build leaves training out; build it in: cargo build --release --features train"
-                .to_owned(),
-        )),
+        Command::Train(_) => failure::refuse(
+            "this build leaves training out; build it in: cargo build --release --features train",
+        ),
         Command::Labels(args) => labels::main(&args.command),
         Command::Problems(args) => problems::main(&args),
         Command::Completions(args) => completions::main(&args),

@@ -9,14 +9,7 @@ use crate::printable;
 /// Prints what a solver's checkers lost and what became of its device.
 pub fn tell_of(solver: &Solver) {
     tell(solver.lost_verdicts());
-    tell_notes(solver);
-}
-
-/// The notes that were not told before.
-pub fn tell_notes(solver: &Solver) {
-    for note in solver.notes() {
-        output::note_once(format_args!("note: {note}"));
-    }
+    output::notes(solver.notes());
 }
 
 /// A line for each checker that lost something, and one for each that was given up.

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::args::ModelsArgs;
 use crate::download;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::plan::{self, size};
 use crate::printable;
@@ -85,18 +85,18 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
 /// Writes the bundled models' files below `folder`, over nothing that is there.
 fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
     if model != "bundled" {
-        return Err(Failure::Input(format!(
+        return refuse(format!(
             "--write {}: only the models inside the program are written: --write bundled DIR",
             model.display()
-        )));
+        ));
     }
     let mut models: Vec<PathBuf> = bundled::files().map(|file| folder.join(file.0)).collect();
     models.dedup();
     if let Some(there) = models.iter().find(|model| model.exists()) {
         let there = there.display();
-        return Err(Failure::Input(format!(
+        return refuse(format!(
             "{there}: exists already: remove it, or give another folder"
-        )));
+        ));
     }
     for (model, name, bytes) in bundled::files() {
         let model = folder.join(model);
@@ -128,7 +128,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     let no_prm = beamgen::program::is_word(given.path("prm"), "none");
     if no_prm && !has_generator {
         let message = "--prm none without --generator: name the models to show, or none of them";
-        return Err(Failure::Input(message.to_owned()));
+        return refuse(message);
     }
     let alone = has_generator && (no_prm || (config.models.prm.is_none() && !given.has("prm")));
     config.resolve_words();

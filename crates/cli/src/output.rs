@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use beamgen::RunSummary;
 use beamgen::eval::Spent;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::printable;
 use crate::printed::{Before, Graded};
@@ -33,6 +34,13 @@ pub fn note_once(message: impl Display) {
     }
 }
 
+/// Tells the notes on models that were not told before.
+pub fn notes(notes: impl IntoIterator<Item = String>) {
+    for note in notes {
+        note_once(format_args!("note: {note}"));
+    }
+}
+
 /// Writes bytes to stdout.
 pub fn bytes(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
@@ -46,53 +54,25 @@ pub fn json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> 
     out.write_all(b"\n")
 }
 
-/// The last line of `solve --json`.
-#[derive(Serialize)]
-pub struct Summary {
-    summary: Totals,
-}
-
-#[derive(Serialize)]
-struct Totals {
-    problems: usize,
-    /// `null` if no problem has a reference answer.
-    correct: Option<usize>,
-    accuracy: Option<f64>,
-    /// Answers withheld because their chain scored below the threshold.
-    withheld: usize,
-    /// Answers that could not be compared with the reference; they count as wrong.
-    cannot_tell: usize,
-    /// Problems that do not fit into a model's context; not among the correct ones.
-    too_long: usize,
-    /// Problems that lost chains because memory was short.
-    memory_limited: usize,
-    /// Problems that lost verdicts because a checker's program failed.
-    checker_limited: usize,
-    /// Whether the run was ended before all problems were done.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    interrupted: bool,
-    /// The costs of this call.
-    ledger: Spent,
-    /// The problems of a resumed run file, by their records.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    before: Option<Before>,
-}
-
-impl Summary {
-    pub fn new(graded: &Graded, run: &RunSummary, before: Before, interrupted: bool) -> Self {
-        let summary = Totals {
-            problems: graded.problems,
-            correct: (graded.graded > 0).then_some(graded.correct),
-            accuracy: graded.interval().map(|interval| interval.mean),
-            withheld: graded.withheld,
-            cannot_tell: graded.cannot_tell,
-            too_long: graded.too_long,
-            memory_limited: graded.memory_limited,
-            checker_limited: graded.checker_limited,
-            interrupted,
-            ledger: Spent::new(&run.ledger, run.elapsed),
-            before: Some(before).filter(|before| before.problems > 0),
-        };
-        Self { summary }
+/// The last line of `solve --json`. Without reference answers, `correct` and `accuracy` are `null`;
+/// the ledger has the costs of this call, `before` those of a resumed run file.
+pub fn summary(graded: &Graded, run: &RunSummary, before: &Before, is_interrupted: bool) -> Value {
+    let mut totals = json!({
+        "problems": graded.problems,
+        "correct": (graded.graded > 0).then_some(graded.correct),
+        "accuracy": graded.interval().map(|interval| interval.mean),
+        "withheld": graded.withheld,
+        "cannot_tell": graded.cannot_tell,
+        "too_long": graded.too_long,
+        "memory_limited": graded.memory_limited,
+        "checker_limited": graded.checker_limited,
+    });
+    if is_interrupted {
+        totals["interrupted"] = true.into();
     }
+    totals["ledger"] = json!(Spent::new(&run.ledger, run.elapsed));
+    if before.problems > 0 {
+        totals["before"] = json!(before);
+    }
+    json!({"summary": totals})
 }

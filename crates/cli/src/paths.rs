@@ -11,7 +11,7 @@ use clap::ArgMatches;
 use toml::Value;
 
 use crate::assign;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::write::failed;
 
 /// The kind of output that a path names.
@@ -24,21 +24,17 @@ enum Kind {
     Shared,
 }
 
-/// Command, argument, and what is written there.
-const OUTPUTS: [(&str, &str, Kind); 23] = [
+/// Command (any, if it is empty), argument, and what is written there.
+const OUTPUTS: [(&str, &str, Kind); 19] = [
     ("solve", "out", Kind::File),
     ("show", "html", Kind::File),
     ("label", "out", Kind::File),
     ("check", "out", Kind::File),
-    ("check", "rejected", Kind::File),
+    ("", "rejected", Kind::File),
     ("convert", "out", Kind::File),
-    ("convert", "rejected", Kind::File),
-    ("stat", "rejected", Kind::File),
     ("split", "train", Kind::File),
     ("split", "test", Kind::File),
-    ("split", "rejected", Kind::File),
     ("judge", "out", Kind::File),
-    ("judge", "rejected", Kind::File),
     ("calibrate", "out", Kind::File),
     ("calibrate", "plots", Kind::Shared),
     ("man", "out", Kind::Shared),
@@ -96,29 +92,27 @@ pub fn check(given: &ArgMatches) -> Result<(), Failure> {
         let shown = path.display();
         if is_read(path) && !matches!(kind, Kind::Shared) {
             let message = format!("{shown}: is read as well: write into another place");
-            return Err(Failure::Input(message));
+            return refuse(message);
         }
         let other = paths.written[..at]
             .iter()
             .find(|(other, ..)| is_one_file(path, other));
         if let Some((_, other, _)) = other {
             let message = format!("{shown}: --{other} and --{name} name the same file: give two");
-            return Err(Failure::Input(message));
+            return refuse(message);
         }
         if let Kind::Results(mark) = kind {
             let is_foreign = beamgen_files::is_foreign_folder(path, &[mark]);
             if is_foreign.map_err(|error| failed(path, error))? {
-                return Err(Failure::Input(format!(
+                return refuse(format!(
                     "{shown}: has files, and no {mark} of an earlier run among them: name an empty or a new folder"
-                )));
+                ));
             }
         }
     }
     match is_read(Path::new("/dev/stdout")) {
         false => Ok(()),
-        true => Err(Failure::Input(
-            "the output goes into a file that is read as well: write into another one".to_owned(),
-        )),
+        true => refuse("the output goes into a file that is read as well: write into another one"),
     }
 }
 
@@ -141,7 +135,9 @@ impl Paths {
     fn sort(&mut self, command: &str, given: &ArgMatches) {
         for id in given.ids().map(clap::Id::as_str) {
             if let Ok(Some(paths)) = given.try_get_many::<PathBuf>(id) {
-                let row = OUTPUTS.iter().find(|row| (row.0, row.1) == (command, id));
+                let row = OUTPUTS
+                    .iter()
+                    .find(|row| row.1 == id && ["", command].contains(&row.0));
                 for path in paths {
                     match row {
                         Some(&(.., kind)) => self.written.push((path.clone(), id.to_owned(), kind)),

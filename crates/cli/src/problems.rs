@@ -4,12 +4,12 @@ use std::io::Write;
 
 use beamgen::Problem;
 use beamgen_world::{
-    self as world, Checker, Difficulty, ErrorRates, Split, Verdict, WorldProblem, noisy_solution,
+    self as world, Checker, Difficulty, ErrorRates, Verdict, WorldProblem, noisy_solution,
 };
 use serde_json::{Value, json};
 
-use crate::args::{ProblemsArgs, SplitFlag};
-use crate::failure::Failure;
+use crate::args::ProblemsArgs;
+use crate::failure::{Failure, refuse};
 
 /// The stage of the random draws for chains, beyond those of training.
 const NOISY_SOLUTIONS: u64 = 100;
@@ -90,19 +90,15 @@ fn worlds(args: &ProblemsArgs) -> Result<impl Iterator<Item = WorldProblem> + us
         || args.max_people < args.min_people
         || args.max_people > most
     {
-        return Err(Failure::Input(format!(
+        return refuse(format!(
             "--min-people {} --max-people {} --dependency-distance {}: needs 2 <= min <= max <= {most} and dependency_distance >= 1",
             args.min_people, args.max_people, args.dependency_distance
-        )));
+        ));
     }
-    let split = match args.split {
-        SplitFlag::Test => Split::Test,
-        SplitFlag::Train => Split::Train,
-    };
     let difficulty = Difficulty {
         min_people: args.min_people,
         max_people: args.max_people,
         dependency_distance: args.dependency_distance,
     };
-    Ok(world::problems(args.seed, difficulty, split).take(args.count))
+    Ok(world::problems(args.seed, difficulty, args.split).take(args.count))
 }

@@ -1,8 +1,6 @@
 //! The report of a run over many problems, as every command gives it: the progress, the problems
 //! that could not be tried, and the end.
 
-use beamgen::Event;
-
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -10,7 +8,7 @@ use crate::progress::Progress;
 
 /// The report of a run.
 pub struct RunReport {
-    progress: Progress,
+    pub progress: Progress,
     skip_too_long: bool,
     /// The number of problems that could not be tried and were not to be skipped.
     refused: usize,
@@ -26,30 +24,16 @@ impl RunReport {
         }
     }
 
-    /// Updates the progress.
-    pub fn observe(&mut self, event: &Event<'_>) {
-        self.progress.observe(event);
-    }
-
-    /// Runs `print`, which writes to the terminal, with the progress out of its way.
-    pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
-        self.progress.aside(print)
-    }
-
     /// Counts a problem that is done, and reports the reason if it could not be tried.
     pub fn done(&mut self, id: &str, error: Option<&str>, too_long: bool, correct: Option<bool>) {
         if let Some(error) = error {
             let skipped = too_long && self.skip_too_long;
             self.refused += usize::from(!skipped);
             let what = if skipped { "skipped: " } else { "" };
-            self.aside(|| output::note(format_args!("beamgen: problem {id}: {what}{error}")));
+            self.progress
+                .aside(|| output::note(format_args!("beamgen: problem {id}: {what}{error}")));
         }
         self.progress.done(correct);
-    }
-
-    /// Takes the progress from the terminal, before a summary is printed.
-    pub fn clear(&self) {
-        self.progress.clear();
     }
 
     /// Returns the failure of a run that was interrupted, which `how` says to continue, or that

@@ -11,18 +11,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::args::ServeArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::interrupt;
 use crate::lost;
 use crate::output;
 use crate::settings::{self, ShowPlan};
 use crate::table::grouped;
+use crate::write::read_text;
 
 /// The environment variable that may have a key.
 const KEY_VARIABLE: &str = "BEAMGEN_API_KEY";
-
-/// The largest file of keys or presets read.
-const MAX_BYTES: u64 = 1 << 20;
 
 pub fn main(args: &ServeArgs) -> Result<(), Failure> {
     let config = settings::search_config(&args.settings)?;
@@ -56,7 +54,7 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
         ("deadline", args.deadline as usize),
     ] {
         if value == 0 {
-            return Err(Failure::Input(format!("--{flag} must be at least 1")));
+            return refuse(format!("--{flag} must be at least 1"));
         }
     }
     Ok(ServeOptions {
@@ -86,7 +84,7 @@ fn log(served: &Served) {
 /// The keys of the file if one is named, otherwise that of the environment if it has one.
 fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
     let (place, text) = match file {
-        Some(path) => (path.display().to_string(), read(path)?),
+        Some(path) => (path.display().to_string(), read_text(path)?),
         None => match std::env::var(KEY_VARIABLE) {
             Ok(text) => (KEY_VARIABLE.to_owned(), text),
             Err(_) => return Ok(Vec::new()),
@@ -100,21 +98,16 @@ fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
     };
     let keys = keys.map(key).collect::<Result<Vec<_>, _>>()?;
     match keys.is_empty() {
-        true => Err(Failure::Input(format!("{place}: there is no key in it"))),
+        true => refuse(format!("{place}: there is no key in it")),
         false => Ok(keys),
     }
 }
 
 fn presets(file: Option<&Path>, own: &Settings) -> Result<Presets, Failure> {
     Ok(match file {
-        Some(path) => Presets::parse(&read(path)?, &path.display().to_string(), own)?,
+        Some(path) => Presets::parse(&read_text(path)?, &path.display().to_string(), own)?,
         None => Presets::built_in(own)?,
     })
-}
-
-fn read(path: &Path) -> Result<String, Failure> {
-    beamgen_files::read_text_file(path, MAX_BYTES)
-        .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
 /// The first SIGTERM, SIGHUP or Ctrl-C stops the server, a second SIGTERM or Ctrl-C ends the process.

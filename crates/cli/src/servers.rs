@@ -1,6 +1,5 @@
-//! Models on servers of other engines: their keys, and what they were asked in a run.
+//! Models on servers of other engines: what they are, and what they were asked in a run.
 
-use beamgen::SolverBuilder;
 #[cfg(feature = "remote")]
 use beamgen::hub::Certificates;
 #[cfg(feature = "remote")]
@@ -20,35 +19,6 @@ fn key(role: &str) -> Result<Option<ApiKey>, Failure> {
     let key = ApiKey::new(&value);
     key.map(Some)
         .map_err(|error| Failure::Input(format!("{name}: {error}")))
-}
-
-/// The certificates by which servers are trusted, as the environment says.
-#[cfg(feature = "remote")]
-fn certificates() -> Certificates {
-    Certificates::from_lookup(|name| std::env::var(name).ok())
-}
-
-/// Gives the builder the servers' keys and certificates, which come from the environment.
-#[cfg(feature = "remote")]
-pub fn with_keys(mut builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
-    let models = &builder.current_config().models;
-    let (generator, prm) = (
-        models.generator_server.is_some(),
-        models.prm_server.is_some(),
-    );
-    if generator && let Some(key) = key("generator")? {
-        builder = builder.generator_key(key);
-    }
-    if prm && let Some(key) = key("prm")? {
-        builder = builder.prm_key(key);
-    }
-    Ok(builder.certificates(certificates()))
-}
-
-/// The builder as it is: this build refuses servers.
-#[cfg(not(feature = "remote"))]
-pub fn with_keys(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
-    Ok(builder)
 }
 
 /// What the servers were asked, a line for each role.
@@ -110,7 +80,7 @@ pub fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Result<(), 
         }
         let mut servers = Servers::at(urls);
         servers.key = key(role)?;
-        servers.certificates = certificates();
+        servers.certificates = Certificates::from_lookup(|name| std::env::var(name).ok());
         let connection = remote
             .connect(role, &servers)
             .map_err(beamgen::Error::from)?;

@@ -14,18 +14,16 @@ use crate::args::{Flags, Given, PrmFlags, SearchFlags, flagged};
 use crate::assign;
 use crate::download;
 use crate::effective;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::foreign;
-use crate::lost;
 use crate::output;
 use crate::plan;
-use crate::scorer;
-use crate::servers;
 
 /// The pair, if one is named, under the configuration file, if one is; `--set` wins over them, and
 /// other flags over all.
 pub fn config<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Config, Failure> {
-    with_flags(file(flags)?, flags)
+    let (pair, prm) = (flags.given.text("pair"), flags.given.path("prm"));
+    with_flags(Config::of(pair, flags.config.as_deref(), prm)?, flags)
 }
 
 /// [`config`] for one search.
@@ -57,9 +55,9 @@ pub fn refuse_idle(config: &Config, given: &Given, scores: &str) -> Result<(), F
     ];
     match rows.iter().find(|(name, acts, _)| !acts && given.has(name)) {
         None => Ok(()),
-        Some((name, _, needs)) => Err(Failure::Input(flagged(&format!(
+        Some((name, _, needs)) => refuse(flagged(&format!(
             "`{name}` changes nothing here without {needs}: add that, or leave `{name}` out"
-        )))),
+        ))),
     }
 }
 
@@ -81,7 +79,7 @@ pub fn with_flags<const PARTS: u16>(
 pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
     if is_word(flags.given.path("prm"), "none") {
         let message = "--prm none: this command uses a reward model: name one, or leave --prm out for the bundled one";
-        return Err(Failure::Input(message.to_owned()));
+        return refuse(message);
     }
     let mut config = config(flags)?;
     // The file may have been written for a search without a reward model; here there is always one.
@@ -91,20 +89,12 @@ pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// The pair, if one is named, under the configuration file, if one is.
-fn file<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Config, Failure> {
-    let (pair, prm) = (flags.given.text("pair"), flags.given.path("prm"));
-    Ok(Config::of(pair, flags.config.as_deref(), prm)?)
-}
-
 /// The named problems, or the bundled sample; the first `limit` of them are to be solved.
 ///
 /// The problems beyond the limit stay in the list, as a run may be resumed with another limit.
 pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, usize), Failure> {
     if limit == Some(0) {
-        return Err(Failure::Input(
-            "--limit 0 leaves no problem to solve: give at least 1".to_owned(),
-        ));
+        return refuse("--limit 0 leaves no problem to solve: give at least 1");
     }
     let problems = match file {
         Some(path) => Problems::open(path)?,
@@ -127,11 +117,11 @@ pub fn problems_or_question(
     };
     match given.to_str().filter(|text| is_question(text)) {
         Some(text) => Ok((Problems::question(text)?, 1)),
-        None => Err(Failure::Input(format!(
+        None => refuse(format!(
             "{}: No such file or directory: give a readable file of problems, `-` for stdin, or a question in quotes, \
              such as \"How much is 2 + 2?\"",
             given.display()
-        ))),
+        )),
     }
 }
 
@@ -171,44 +161,31 @@ impl ShowPlan {
     }
 }
 
-/// Loads the models of the configuration. First checks that the first `count` problems of each set
-/// fit into the generator's context.
+/// Advice on a problem that is too long, where a flag leaves such problems out.
+pub const SHORTEN_OR_SKIP: &str = "shorten it, or leave such problems out with --skip-too-long";
+
+/// Loads the models of the configuration for the first `count` problems of each set.
+///
+/// With `advice` the first problem that does not fit into the generator's context is refused, before
+/// any time is spent on the others. Without it such problems get a result that says so.
 pub fn solver(
     config: Config,
     sets: &[(&Problems, usize)],
     show: ShowPlan,
+    advice: Option<&str>,
 ) -> Result<Solver, Failure> {
-    let solver = solver_with(config, sets, show, LongProblems::Refuse("shorten it"))?;
+    let prepared = prepare(builder(config)?, Config::uses_scorer)?;
+    for (problems, count) in sets {
+        if let Some(advice) = advice {
+            check_lengths(&prepared, problems, *count, advice)?;
+        }
+    }
+    let solver = load(prepared, show)?;
     for (problems, count) in sets {
         let texts = problems.problems[..*count].iter().map(|p| p.text.as_str());
         foreign::note(solver.has_bundled(), "problems", texts);
     }
     Ok(solver)
-}
-
-/// What happens to problems that do not fit into the generator's context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LongProblems {
-    /// The first is refused, before any time is spent on the others; with what to do about it.
-    Refuse(&'static str),
-    /// They get a result that says so, and the others are solved.
-    Skip,
-}
-
-/// [`solver`] with a choice for problems that are too long.
-pub fn solver_with(
-    config: Config,
-    sets: &[(&Problems, usize)],
-    show: ShowPlan,
-    long: LongProblems,
-) -> Result<Solver, Failure> {
-    let prepared = prepare(builder(config)?, Config::uses_scorer)?;
-    for (problems, count) in sets {
-        if let LongProblems::Refuse(advice) = long {
-            check_lengths(&prepared, problems, *count, advice)?;
-        }
-    }
-    load(prepared, show)
 }
 
 /// Loads the models of the configuration for whatever is asked of them later: a scorer, too, if the
@@ -234,10 +211,9 @@ fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<P
     if config.is_bundled_scorer_foreign() && scores(config) {
         let message = "the bundled reward model knows the bundled problems only, so it cannot score a --generator \
                        with another tokenizer: give a --prm that can, or --scorer none with a strategy that needs no scores";
-        return Err(Failure::Input(message.to_owned()));
+        return refuse(message);
     }
-    let builder = download::attach(builder)?;
-    Ok(scorer::attach(servers::with_keys(builder)?).prepare()?)
+    Ok(download::attach(builder)?.prepare()?)
 }
 
 fn load(prepared: Prepared, show: ShowPlan) -> Result<Solver, Failure> {
@@ -248,7 +224,7 @@ fn load(prepared: Prepared, show: ShowPlan) -> Result<Solver, Failure> {
         // A closed stderr does not stop the run.
         let _ = effective::write(&mut std::io::stderr().lock(), solver.config(), &plan, chat);
     }
-    lost::tell_notes(&solver);
+    output::notes(solver.notes());
     Ok(solver)
 }
 
@@ -257,41 +233,28 @@ pub fn reward_model<'a>(
     config: Config,
     problems: impl Iterator<Item = &'a str>,
 ) -> Result<Box<dyn Scorer + Send>, Failure> {
-    let builder = download::attach(builder(config)?)?;
-    let mut prepared = servers::with_keys(builder)?.prepare_reward_model()?;
-    announce(&prepared, ShowPlan::OwnModels);
-    foreign::note(prepared.has_bundled(), "chains", problems);
-    with_notes(&mut prepared)
+    Ok(observed_reward_model(config, problems, None)?.0)
 }
 
-/// Loads the reward model, and shows what the user should know of it.
-fn with_notes(prepared: &mut Prepared) -> Result<Box<dyn Scorer + Send>, Failure> {
-    let tell = |prepared: &Prepared| {
-        for note in prepared.notes() {
-            output::note_once(format_args!("note: {note}"));
-        }
-    };
-    tell(prepared);
-    let model = prepared.reward_model()?;
-    // Loading may have added one.
-    tell(prepared);
-    Ok(model)
-}
-
-/// [`reward_model`] with a look at the hidden state of each step that it scores, and its
-/// fingerprint.
+/// [`reward_model`] with its fingerprint. An observer looks at the hidden state of each step that
+/// the model scores.
 pub fn observed_reward_model<'a>(
     config: Config,
     problems: impl Iterator<Item = &'a str>,
-    observer: QuantileReader,
+    observer: Option<QuantileReader>,
 ) -> Result<(Box<dyn Scorer + Send>, String), Failure> {
-    let builder = download::attach(builder(config)?)?;
-    let mut prepared = servers::with_keys(builder)?.prepare_reward_model()?;
+    let mut prepared = download::attach(builder(config)?)?.prepare_reward_model()?;
     announce(&prepared, ShowPlan::OwnModels);
     foreign::note(prepared.has_bundled(), "chains", problems);
-    prepared.observe_hidden(observer);
+    if let Some(observer) = observer {
+        prepared.observe_hidden(observer);
+    }
     let fingerprint = prepared.prm_fingerprint().unwrap_or_default().to_owned();
-    Ok((with_notes(&mut prepared)?, fingerprint))
+    output::notes(prepared.notes());
+    let model = prepared.reward_model()?;
+    // Loading may have added one.
+    output::notes(prepared.notes());
+    Ok((model, fingerprint))
 }
 
 /// Shows what models that are not the bundled ones will need, before loading them takes its time.

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::palette::{Ink, Palette};
 use crate::printable::{line, lines};
 use crate::printed;
-use crate::table::{Table, grouped};
+use crate::table::{Table, grouped, thousandths};
 use crate::write::write_file;
 
 pub fn main(args: &ShowArgs) -> Result<(), Failure> {
@@ -107,9 +107,7 @@ fn list(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
             graded.to_owned(),
             record.answer.clone().unwrap_or_else(|| "-".to_owned()),
             votes.unwrap_or_else(|| "-".to_owned()),
-            record
-                .score
-                .map_or("-".to_owned(), |score| format!("{score:.3}")),
+            thousandths(record.score),
             grouped(record.ledger.generated_tokens),
             record.finish.clone(),
             if record.tree.is_some() { "yes" } else { "no" }.to_owned(),
@@ -151,9 +149,7 @@ fn one(
                 answer.answer.clone(),
                 answer.votes.to_string(),
                 format!("{:.3}", answer.weight),
-                answer
-                    .score
-                    .map_or("-".to_owned(), |score| format!("{score:.3}")),
+                thousandths(answer.score),
                 format!("#{}", answer.node.0),
             ]);
         }
@@ -236,17 +232,12 @@ impl Drawing<'_> {
             return vec![(only, before.to_owned(), before.to_owned())];
         }
         let last = shown.last().copied();
-        let lines = shown.into_iter().map(|child| match Some(child) == last {
-            true => (
-                child,
-                format!("{before}\u{2514}\u{2500} "),
-                format!("{before}   "),
-            ),
-            false => (
-                child,
-                format!("{before}\u{251c}\u{2500} "),
-                format!("{before}\u{2502}  "),
-            ),
+        let lines = shown.into_iter().map(|child| {
+            let (own, below) = match Some(child) == last {
+                true => ("\u{2514}\u{2500} ", "   "),
+                false => ("\u{251c}\u{2500} ", "\u{2502}  "),
+            };
+            (child, format!("{before}{own}"), format!("{before}{below}"))
         });
         lines.rev().collect()
     }

@@ -7,8 +7,7 @@ use beamgen::eval::{Problems, Record, RunFile, RunHeader};
 use beamgen::{Request, RunSummary, Solver};
 
 use crate::args::SolveArgs;
-use crate::failure::Failure;
-use crate::foreign;
+use crate::failure::{Failure, refuse};
 use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
@@ -16,14 +15,12 @@ use crate::palette::Palette;
 use crate::printed::{self, Before, Graded, Marks};
 use crate::run_report::RunReport;
 use crate::servers;
-use crate::settings::{self, LongProblems, ShowPlan};
+use crate::settings::{self, SHORTEN_OR_SKIP, ShowPlan};
 
 pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     if args.out.is_none() && (args.resume || args.tree) {
         let flag = if args.resume { "--resume" } else { "--tree" };
-        return Err(Failure::Input(format!(
-            "{flag} needs a run file: add --out FILE"
-        )));
+        return refuse(format!("{flag} needs a run file: add --out FILE"));
     }
     let config = settings::search_config(&args.settings)?;
     config.check()?;
@@ -34,18 +31,10 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
         (false, true) => ShowPlan::OwnModels,
         (false, false) => ShowPlan::Always,
     };
-    let long = match args.skip_too_long {
-        true => LongProblems::Skip,
-        false => {
-            LongProblems::Refuse("shorten it, or leave such problems out with --skip-too-long")
-        }
-    };
-    let mut solver = settings::solver_with(config, &[(&problems, count)], show, long)?;
+    let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
+    let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
     let interrupt = Interrupt::watch();
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
-    let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
-    foreign::note(solver.has_bundled(), "problems", texts);
-
     let todo: Vec<usize> = (0..count)
         .filter(|&index| !finished.contains_key(&problems.problems[index].id))
         .collect();
@@ -153,7 +142,7 @@ impl<'a> Report<'a> {
         interrupt.run(
             solver,
             requests,
-            &mut |event| this.borrow_mut().run.observe(event),
+            &mut |event| this.borrow_mut().run.progress.observe(event),
             &mut |result| this.borrow_mut().deliver(result),
         )
     }
@@ -194,7 +183,7 @@ impl<'a> Report<'a> {
     fn try_print(&mut self, position: usize, record: &Record) -> io::Result<()> {
         let problem = &self.problems.problems[self.todo[position]];
         let mut out = io::stdout().lock();
-        self.run.aside(|| {
+        self.run.progress.aside(|| {
             if self.args.json {
                 output::json_line(&mut out, record)?;
             } else if !self.args.quiet {
@@ -227,10 +216,10 @@ impl<'a> Report<'a> {
             run_file.finish()?;
         }
         let graded = self.totals;
-        self.run.clear();
+        self.run.progress.clear();
         let mut out = io::stdout().lock();
         if self.args.json {
-            let summary = output::Summary::new(&graded, run, before, interrupted);
+            let summary = output::summary(&graded, run, &before, interrupted);
             output::json_line(&mut out, &summary)?;
         } else {
             self.marks.legend(&mut out, self.palette)?;

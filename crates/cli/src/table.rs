@@ -5,6 +5,11 @@ use std::io::{self, Write};
 use crate::printable;
 pub use beamgen_measure::{grouped, megabytes, percent};
 
+/// A number with three digits, or a dash.
+pub fn thousandths(number: Option<impl Into<f64>>) -> String {
+    number.map_or("-".to_owned(), |number| format!("{:.3}", number.into()))
+}
+
 /// A head and rows of cells.
 pub struct Table {
     head: Vec<String>,

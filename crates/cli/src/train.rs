@@ -15,7 +15,7 @@ use beamgen_train::Error;
 use beamgen_train::tune::labelled::Target;
 
 use crate::args::{TrainArgs, TrainCommand};
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 
 pub fn main(args: &TrainArgs) -> Result<(), Failure> {
     match &args.command {
@@ -24,13 +24,12 @@ pub fn main(args: &TrainArgs) -> Result<(), Failure> {
         Some(TrainCommand::Orm(args)) => tune::reward(args, Target::Outcome),
         Some(TrainCommand::Rl(args)) => rl::main(args),
         Some(TrainCommand::Abacus(args)) => abacus::main(args),
-        None => Err(Failure::Input(
+        None => refuse(
             "what is to be trained? beamgen train sft: a generator on solutions, from a checkpoint; \
              beamgen train prm or orm: a reward model on labelled chains; \
              beamgen train rl: a generator by what its own chains earn; \
-             beamgen train abacus: the bundled models, from scratch"
-                .to_owned(),
-        )),
+             beamgen train abacus: the bundled models, from scratch",
+        ),
     }
 }
 

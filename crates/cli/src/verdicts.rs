@@ -20,23 +20,13 @@ pub fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
 
 /// What the panel says of each step of each chain: one opinion of each checker.
 pub fn of(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
-    let item = |chain: &LabelledChain, panel: &mut Panel| {
-        let id = panel.open(&chain.problem);
-        (
-            id,
-            chain.steps.iter().map(|step| step.text.clone()).collect(),
-        )
-    };
-    let opened: Vec<(_, Vec<String>)> = chains.iter().map(|chain| item(chain, panel)).collect();
-    let items: Vec<CheckItem<'_>> = opened
-        .iter()
-        .map(|(id, steps)| CheckItem {
-            id: *id,
-            steps: steps.iter().map(String::as_str).collect(),
-        })
-        .collect();
-    let said = panel.check(&items);
-    for (id, _) in opened {
+    let ids: Vec<_> = chains.iter().map(|c| panel.open(&c.problem)).collect();
+    let items = ids.iter().zip(chains).map(|(&id, chain)| CheckItem {
+        id,
+        steps: chain.steps.iter().map(|step| step.text.as_str()).collect(),
+    });
+    let said = panel.check(&items.collect::<Vec<_>>());
+    for id in ids {
         panel.release(id);
     }
     said

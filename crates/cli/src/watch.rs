@@ -10,23 +10,9 @@ use crate::progress::Progress;
 /// Shows how far a measurement is, and which chains the reward model refused.
 #[derive(Default)]
 pub struct Shown {
-    is_quiet: bool,
-    progress: Option<Progress>,
-}
-
-impl Shown {
-    /// Shows no progress of a run that is `quiet`.
-    pub fn unless(quiet: bool) -> Self {
-        Self {
-            is_quiet: quiet,
-            progress: None,
-        }
-    }
-
     /// Whether no progress is shown.
-    pub fn is_quiet(&self) -> bool {
-        self.is_quiet
-    }
+    pub is_quiet: bool,
+    progress: Option<Progress>,
 }
 
 impl Watch for Shown {

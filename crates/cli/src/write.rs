@@ -1,4 +1,4 @@
-//! Writing files, whole or not at all.
+//! Reading files that were named, and writing files whole or not at all.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,6 +38,17 @@ impl Output {
             .write(|out| records.try_for_each(|record| output::json_line(out, &record)));
         written.map_err(|error: io::Error| failed(&self.path, error))
     }
+}
+
+/// The largest text file read: a template, a file of keys, of presets or of settings.
+#[cfg(any(feature = "serve", feature = "train"))]
+const MAX_TEXT: u64 = 1 << 20;
+
+/// Reads a file that was named.
+#[cfg(any(feature = "serve", feature = "train"))]
+pub fn read_text(path: &Path) -> Result<String, Failure> {
+    beamgen_files::read_text_file(path, MAX_TEXT)
+        .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
 /// Writes a file; an error or a kill leaves the old one or none.

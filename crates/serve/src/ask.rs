@@ -182,16 +182,12 @@ impl Ask {
         if let Some(id) = fields.text("id")? {
             self.problem.id = id;
         }
-        self.problem.answer = fields.text("reference")?;
-        if self
-            .problem
-            .answer
-            .as_ref()
-            .is_some_and(|a| a.len() > MOST_REFERENCE)
-        {
+        let answer = fields.text("reference")?;
+        if answer.as_ref().is_some_and(|a| a.len() > MOST_REFERENCE) {
             let reason = format!("an answer has at most {MOST_REFERENCE} bytes");
             return Err(fields.wrong("reference", &reason));
         }
+        self.problem.answer = answer;
         if let Some(seconds) = fields.number("timeout")? {
             let deadline = Duration::try_from_secs_f64(seconds)
                 .ok()
@@ -265,20 +261,16 @@ impl Ask {
         }
         let chains = settings.search.chains();
         let tokens = chains.saturating_mul(settings.generator.max_chain_tokens);
-        match tokens > app.limits.tokens {
-            true => {
-                let reason = format!(
-                    "{chains} chains of {} tokens are more than the {} that one request may ask for",
-                    settings.generator.max_chain_tokens, app.limits.tokens
-                );
-                let asked = ["n", "max_chain_tokens"].into_iter();
-                let setting = asked
-                    .clone()
-                    .find(|setting| self.field_of(setting).is_some());
-                Err(invalid(setting.unwrap_or_default(), reason))
-            }
-            false => Ok(()),
+        if tokens <= app.limits.tokens {
+            return Ok(());
         }
+        let reason = format!(
+            "{chains} chains of {} tokens are more than the {} that one request may ask for",
+            settings.generator.max_chain_tokens, app.limits.tokens
+        );
+        let mut asked = ["n", "max_chain_tokens"].into_iter();
+        let setting = asked.find(|setting| self.field_of(setting).is_some());
+        Err(invalid(setting.unwrap_or_default(), reason))
     }
 
     /// The field in which the request gives a setting, if it does. A setting is named by the end
@@ -302,7 +294,8 @@ impl Ask {
     }
 }
 
-fn unknown_model(app: &App, model: &str) -> Refusal {
+/// The refusal of a model that is not there, with those that are.
+pub fn unknown_model(app: &App, model: &str) -> Refusal {
     let names: Vec<&str> = app
         .presets
         .iter()
@@ -326,16 +319,13 @@ fn unknown_model(app: &App, model: &str) -> Refusal {
 fn prompt(fields: &mut Fields) -> Result<String, Refusal> {
     let text = match fields.take("prompt") {
         Some(Value::String(text)) => text,
-        Some(Value::Array(mut list)) if list.len() == 1 && list[0].is_string() => {
-            match list.pop() {
-                Some(Value::String(text)) => text,
-                _ => String::new(),
+        Some(Value::Array(list)) => match &list[..] {
+            [Value::String(text)] => text.clone(),
+            _ => {
+                let reason = "write one text: neither several prompts nor tokens are supported";
+                return Err(Refusal::field("unsupported_field", "prompt", reason));
             }
-        }
-        Some(Value::Array(_)) => {
-            let reason = "write one text: neither several prompts nor tokens are supported";
-            return Err(Refusal::field("unsupported_field", "prompt", reason));
-        }
+        },
         _ => return Err(fields.wrong("prompt", "write a text")),
     };
     match text.trim().is_empty() {

@@ -34,11 +34,6 @@ impl Fields {
         Refusal::field("invalid_value", self.name(key), reason)
     }
 
-    /// Whether a field has a value that was not taken.
-    pub fn has(&self, key: &str) -> bool {
-        self.map.get(key).is_some_and(|value| !value.is_null())
-    }
-
     /// A field's value; `null` is no value.
     pub fn take(&mut self, key: &'static str) -> Option<Value> {
         self.known.push(key);
@@ -47,21 +42,28 @@ impl Fields {
 
     /// Gives a field its new name, and returns whether it was there by the old one alone.
     pub fn rename(&mut self, old: &str, name: &str) -> bool {
-        let is_old = self.has(old) && !self.has(name);
+        let has = |key| self.map.get(key).is_some_and(|value| !value.is_null());
+        let is_old = has(old) && !has(name);
         if is_old && let Some(value) = self.map.shift_remove(old) {
             self.map.insert(name.to_owned(), value);
         }
         is_old
     }
 
-    pub fn whole(&mut self, key: &'static str) -> Result<Option<u64>, Refusal> {
+    /// A field's value as `read` has it.
+    fn typed<T>(
+        &mut self,
+        key: &'static str,
+        read: impl Fn(&Value) -> Option<T>,
+        advice: &str,
+    ) -> Result<Option<T>, Refusal> {
         let value = self.take(key);
-        let of = |value: &Value| {
-            value
-                .as_u64()
-                .ok_or_else(|| self.wrong(key, "write a whole number, 0 or more"))
-        };
+        let of = |value: &Value| read(value).ok_or_else(|| self.wrong(key, advice));
         value.as_ref().map(of).transpose()
+    }
+
+    pub fn whole(&mut self, key: &'static str) -> Result<Option<u64>, Refusal> {
+        self.typed(key, Value::as_u64, "write a whole number, 0 or more")
     }
 
     pub fn count(&mut self, key: &'static str) -> Result<Option<usize>, Refusal> {
@@ -71,37 +73,24 @@ impl Fields {
     }
 
     pub fn number(&mut self, key: &'static str) -> Result<Option<f64>, Refusal> {
-        let value = self.take(key);
-        let of = |value: &Value| {
-            value
-                .as_f64()
-                .ok_or_else(|| self.wrong(key, "write a number"))
-        };
-        value.as_ref().map(of).transpose()
+        self.typed(key, Value::as_f64, "write a number")
     }
 
     pub fn text(&mut self, key: &'static str) -> Result<Option<String>, Refusal> {
-        match self.take(key) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(_) => Err(self.wrong(key, "write a string")),
-        }
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        self.typed(key, text, "write a string")
     }
 
     pub fn flag(&mut self, key: &'static str) -> Result<bool, Refusal> {
-        match self.take(key) {
-            None => Ok(false),
-            Some(Value::Bool(flag)) => Ok(flag),
-            Some(_) => Err(self.wrong(key, "write true or false")),
-        }
+        let flag = self.typed(key, Value::as_bool, "write true or false")?;
+        Ok(flag.unwrap_or_default())
     }
 
     pub fn object(&mut self, key: &'static str) -> Result<Map<String, Value>, Refusal> {
-        match self.take(key) {
-            None => Ok(Map::new()),
-            Some(Value::Object(object)) => Ok(object),
-            Some(_) => Err(self.wrong(key, "write an object")),
-        }
+        let object = |value: &Value| value.as_object().cloned();
+        Ok(self
+            .typed(key, object, "write an object")?
+            .unwrap_or_default())
     }
 
     /// Refuses what is left over.

@@ -30,18 +30,6 @@ struct Timed {
     started: Instant,
 }
 
-impl Timed {
-    fn begin(app: &Arc<App>, route: &'static str) -> Self {
-        Self {
-            app: Arc::clone(app),
-            route,
-            // What nginx calls a request whose client has gone away.
-            status: 499,
-            started: Instant::now(),
-        }
-    }
-}
-
 impl Drop for Timed {
     fn drop(&mut self) {
         let served = Served {
@@ -85,7 +73,13 @@ impl HttpBody for TimedBody {
 
 /// Lets a request in, or not, and counts it.
 pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let mut timed = Timed::begin(&app, label(request.uri().path()));
+    let mut timed = Timed {
+        app: Arc::clone(&app),
+        route: label(request.uri().path()),
+        // What nginx calls a request whose client has gone away.
+        status: 499,
+        started: Instant::now(),
+    };
     let response = match check(&app, &request) {
         Err(refusal) => refusal.into_response(),
         Ok(()) => next.run(request).await,

@@ -36,16 +36,13 @@ impl Histogram {
             below += count;
             let _ = writeln!(out, "{name}_bucket{{{labels}le=\"{bound}\"}} {below}");
         }
-        let (all, labels) = (self.count(), labels.trim_end_matches(','));
+        let all = self.count();
+        let _ = writeln!(out, "{name}_bucket{{{labels}le=\"+Inf\"}} {all}");
+        let labels = labels.trim_end_matches(',');
         let labelled = |end: &str| match labels {
             "" => format!("{name}_{end}"),
             labels => format!("{name}_{end}{{{labels}}}"),
         };
-        let with_le = match labels {
-            "" => String::new(),
-            labels => format!("{labels},"),
-        };
-        let _ = writeln!(out, "{name}_bucket{{{with_le}le=\"+Inf\"}} {all}");
         let _ = writeln!(out, "{} {}", labelled("sum"), self.sum);
         let _ = writeln!(out, "{} {all}", labelled("count"));
     }

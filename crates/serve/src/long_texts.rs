@@ -1,6 +1,6 @@
 //! Requests with long texts, whose tokens are counted: off the thread that serves all.
 
-use tokio::sync::Semaphore;
+use tokio::sync::Mutex;
 
 use crate::refusal::Refusal;
 
@@ -8,16 +8,9 @@ use crate::refusal::Refusal;
 const SHORT: usize = 16 << 10;
 
 /// Counts one long text at a time: the other cores are the engine's.
+#[derive(Default)]
 pub struct LongTexts {
-    turns: Semaphore,
-}
-
-impl Default for LongTexts {
-    fn default() -> Self {
-        Self {
-            turns: Semaphore::new(1),
-        }
-    }
+    turn: Mutex<()>,
 }
 
 impl LongTexts {
@@ -30,7 +23,7 @@ impl LongTexts {
         if bytes <= SHORT {
             return Ok(work());
         }
-        let turn = self.turns.acquire().await;
+        let turn = self.turn.lock().await;
         let done = tokio::task::spawn_blocking(work).await;
         drop(turn);
         done.map_err(|_| Refusal::stopping())

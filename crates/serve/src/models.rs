@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use beamgen::bundled;
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::ask::unknown_model;
 use crate::presets::Preset;
 use crate::refusal::Refusal;
 
@@ -25,16 +25,8 @@ pub fn list(app: &App) -> Value {
 /// The preset of a name.
 pub fn find(app: &App, name: &str) -> Result<Value, Refusal> {
     let preset = app.presets.find(name);
-    preset
-        .map(|preset| object(app, preset))
-        .ok_or_else(|| Refusal {
-            param: Some("model".to_owned()),
-            ..Refusal::new(
-                StatusCode::NOT_FOUND,
-                "model_not_found",
-                "there is no such model",
-            )
-        })
+    let preset = preset.ok_or_else(|| unknown_model(app, name))?;
+    Ok(object(app, preset))
 }
 
 fn object(app: &App, preset: &Preset) -> Value {

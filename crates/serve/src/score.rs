@@ -26,14 +26,12 @@ pub async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Re
             parsed.map_err(|error| fields.wrong("aggregation", &error.to_string()))?
         }
     };
-    let given = fields.take("chains");
+    let Some(Value::Array(chains)) = fields.take("chains") else {
+        return Err(fields.wrong("chains", "write an array of chains"));
+    };
     let most = app.limits.chains_to_score;
-    match given.as_ref().and_then(Value::as_array) {
-        None => return Err(fields.wrong("chains", "write an array of chains")),
-        Some(chains) if chains.is_empty() || chains.len() > most => {
-            return Err(fields.wrong("chains", &format!("write 1 to {most} chains")));
-        }
-        Some(_) => {}
+    if chains.is_empty() || chains.len() > most {
+        return Err(fields.wrong("chains", &format!("write 1 to {most} chains")));
     }
     fields.end()?;
     if !app.models.has_scorer {
@@ -41,13 +39,7 @@ pub async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Re
         return Err(Refusal::input("no_reward_model", message));
     }
     let mut data = Vec::new();
-    for (index, chain) in given
-        .as_ref()
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .enumerate()
-    {
+    for (index, chain) in chains.iter().enumerate() {
         let mut scored = json!({"index": index, "id": id(chain, index)});
         let scores = match GivenChain::of(chain, index + 1) {
             Ok(chain) => one(app, chain.problem, chain.steps).await?,

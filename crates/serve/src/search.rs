@@ -44,28 +44,21 @@ impl Search {
         let date_field = ask.field_of("date").map(str::to_owned);
         let taker = Arc::clone(app);
         // If whoever asked is gone before it is taken, the search is dropped where it is made.
-        let begun = move || Self::queued(taker, request, problem_field, date_field);
+        let begun = move || {
+            let ticket = taker.service.submit(request);
+            let ticket = ticket.map_err(|error| not_taken(&taker, &error))?;
+            let stop = taker.stop.clone();
+            Ok(Self {
+                app: taker,
+                ticket,
+                started: Instant::now(),
+                problem_field,
+                date_field,
+                cut: Some(Box::pin(async move { stop.reached(Phase::Cut).await })),
+                is_done: false,
+            })
+        };
         app.long_texts.run(bytes, begun).await?
-    }
-
-    fn queued(
-        app: Arc<App>,
-        request: Request,
-        problem_field: &'static str,
-        date_field: Option<String>,
-    ) -> Result<Self, Refusal> {
-        let ticket = app.service.submit(request);
-        let ticket = ticket.map_err(|error| not_taken(&app, &error))?;
-        let stop = app.stop.clone();
-        Ok(Self {
-            app,
-            ticket,
-            started: Instant::now(),
-            problem_field,
-            date_field,
-            cut: Some(Box::pin(async move { stop.reached(Phase::Cut).await })),
-            is_done: false,
-        })
     }
 
     /// Seconds since the request was taken.

@@ -38,12 +38,9 @@ impl Server {
         if asked > most {
             return Err(Error::Connections { asked, most });
         }
-        let bind = || {
-            let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        };
-        let listener = bind().map_err(|source| Error::Bind { address, source })?;
+        let listener = TcpListener::bind(address)
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .map_err(|source| Error::Bind { address, source })?;
         Ok(Self { listener, options })
     }
 

@@ -7,6 +7,8 @@ use super::{Inputs, Wanted};
 use crate::Error;
 use crate::candle::{self, CandleClassifier};
 use crate::config::ScorerKind;
+use crate::exact::ExactScorer;
+use crate::own::Identity;
 
 /// A scorer that was found and fits. One of the builder's own or of a server is among the own parts.
 #[derive(Default)]
@@ -37,6 +39,10 @@ pub(super) fn find_scorer(
     if wanted == Wanted::Pair && !(has_kind && asks) {
         own.scorer = None;
         return Ok(found);
+    }
+    if wanted == Wanted::Pair && config.models.scorer == ScorerKind::Exact && own.scorer.is_none() {
+        let identity = Identity::Named(ScorerKind::Exact.name().to_owned());
+        own.scorer = Some((identity, Box::new(ExactScorer::default())));
     }
     let tokens_of = generator.tokens_of.as_ref();
     if let Some(scorer) = served.scorer("prm", config, tokens_of, own, downloads, notes)? {

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use beamgen::Aggregation;
 use beamgen::eval::calibrate::Method;
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::{PrmFlags, RuleFlags, texts};
+use super::{PrmFlags, RuleFlags, by_name, texts};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::CALIBRATE)]
@@ -21,13 +20,13 @@ pub struct CalibrateArgs {
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
     /// How scores become probabilities: isotonic, platt or temperature
-    #[arg(long, value_name = "METHOD", value_parser = method(), default_value = "isotonic", hide_possible_values = true)]
+    #[arg(long, value_name = "METHOD", value_parser = by_name(Method::ALL.map(|method| (method.name(), method))), default_value = "isotonic", hide_possible_values = true)]
     pub method: Method,
     /// Which score of the chain so far becomes a probability: min (the lowest) or last
     ///
     /// A search by the probabilities aggregates them the same way. last suits a reward model that
     /// judges the chain so far with each step, min one that judges the steps. An ORM has always last.
-    #[arg(long, value_name = "AGGREGATION", value_parser = aggregation(), default_value = "min", hide_possible_values = true)]
+    #[arg(long, value_name = "AGGREGATION", value_parser = by_name([("min", Aggregation::Min), ("last", Aggregation::Last)]), default_value = "min", hide_possible_values = true)]
     pub aggregation: Aggregation,
     /// The part of the problems that is held out, to tell how good the fit is
     #[arg(long, value_name = "SHARE", default_value_t = 0.25)]
@@ -57,21 +56,4 @@ pub struct CalibrateArgs {
     pub labels: RuleFlags,
     #[command(flatten)]
     pub prm: PrmFlags,
-}
-
-fn aggregation() -> impl TypedValueParser<Value = Aggregation> {
-    PossibleValuesParser::new(["min", "last"]).map(|name| {
-        if name == "last" {
-            Aggregation::Last
-        } else {
-            Aggregation::Min
-        }
-    })
-}
-
-fn method() -> impl TypedValueParser<Value = Method> {
-    PossibleValuesParser::new(Method::ALL.map(Method::name)).map(|name| {
-        let named = Method::ALL.into_iter().find(|method| method.name() == name);
-        named.unwrap_or_default()
-    })
 }

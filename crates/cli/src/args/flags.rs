@@ -174,11 +174,7 @@ pub fn flagged(text: &str) -> String {
 
 impl<const PARTS: u16> FromArgMatches for Flags<PARTS> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut flags = Self {
-            config: None,
-            set: Vec::new(),
-            given: Given::default(),
-        };
+        let mut flags = Self::default();
         flags.update_from_arg_matches(matches)?;
         Ok(flags)
     }

@@ -6,7 +6,7 @@ use beamgen_labels::{Agree, FORMATS, Format, LabelRule, Neutral, RolloutLabel};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 
-use super::{CheckerFlags, PrmFlags};
+use super::{CheckerFlags, PrmFlags, by_name};
 
 const LABELS: &str = "\
 Examples:
@@ -66,7 +66,7 @@ pub struct RuleFlags {
     ///
     /// positive is Lightman's and Qwen's way, negative TRL's, half the label 0.5 [default:
     /// positive; half in `labels stat`]
-    #[arg(long, value_name = "RULE", value_parser = neutral(), hide_possible_values = true)]
+    #[arg(long, value_name = "RULE", value_parser = by_name(NEUTRAL), hide_possible_values = true)]
     pub neutral: Option<Neutral>,
     /// How rollouts become a label: hard, soft, threshold=X, ratio=X
     ///
@@ -82,7 +82,7 @@ pub struct RuleFlags {
     /// steps: a step has a label only where they do. chains: a chain has labels only if both have
     /// the same first wrong step. known: a step loses its label only where there is a second
     /// opinion and it is another one, as suits those of checkers.
-    #[arg(long, value_name = "WHERE", value_parser = agree(), hide_possible_values = true)]
+    #[arg(long, value_name = "WHERE", value_parser = by_name(AGREE), hide_possible_values = true)]
     pub agree: Option<Agree>,
 }
 
@@ -215,24 +215,20 @@ fn format(offered: fn(&Format) -> bool) -> impl TypedValueParser<Value = &'stati
     PossibleValuesParser::new(names).try_map(|name| Format::named(&name))
 }
 
-fn neutral() -> impl TypedValueParser<Value = Neutral> {
-    PossibleValuesParser::new(["positive", "negative", "drop", "half"]).map(|name| {
-        match name.as_str() {
-            "negative" => Neutral::Negative,
-            "drop" => Neutral::Drop,
-            "half" => Neutral::Half,
-            _ => Neutral::Positive,
-        }
-    })
-}
+/// Neutral ratings by name.
+const NEUTRAL: [(&str, Neutral); 4] = [
+    ("positive", Neutral::Positive),
+    ("negative", Neutral::Negative),
+    ("drop", Neutral::Drop),
+    ("half", Neutral::Half),
+];
 
-fn agree() -> impl TypedValueParser<Value = Agree> {
-    PossibleValuesParser::new(["steps", "chains", "known"]).map(|name| match name.as_str() {
-        "chains" => Agree::Chains,
-        "known" => Agree::Known,
-        _ => Agree::Steps,
-    })
-}
+/// Agreements by name.
+const AGREE: [(&str, Agree); 3] = [
+    ("steps", Agree::Steps),
+    ("chains", Agree::Chains),
+    ("known", Agree::Known),
+];
 
 fn rollouts(text: &str) -> Result<RolloutLabel, String> {
     let advice = || "write hard, soft, threshold=X or ratio=X".to_owned();

@@ -10,14 +10,10 @@ use super::{SearchFlags, texts};
 /// Serve HTTP requests
 #[derive(Args, Debug)]
 #[command(after_help = texts::SHORT, after_long_help = texts::SERVE)]
+#[command(next_help_heading = "Server")]
 pub struct ServeArgs {
     /// The port; 0 is a free one
-    #[arg(
-        long,
-        value_name = "PORT",
-        default_value_t = 8080,
-        help_heading = "Server"
-    )]
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
     pub port: u16,
     /// The address to listen on
     ///
@@ -26,49 +22,37 @@ pub struct ServeArgs {
         long,
         value_name = "ADDRESS",
         default_value = "127.0.0.1",
-        value_parser = host,
-        help_heading = "Server"
+        value_parser = host
     )]
     pub host: IpAddr,
     /// Read the keys that let clients in, one a line
     ///
     /// Without it the environment variable BEAMGEN_API_KEY may have one.
-    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    #[arg(long, value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
     /// Let everybody in who reaches the address
     ///
     /// Without it, an address that other machines reach needs a key.
-    #[arg(long, help_heading = "Server", hide_short_help = true)]
+    #[arg(long, hide_short_help = true)]
     pub allow_anyone: bool,
     /// A name that clients may call this server by
     ///
     /// localhost and addresses need none. May be repeated. A reverse proxy's name belongs here.
-    #[arg(
-        long,
-        value_name = "NAME",
-        help_heading = "Server",
-        hide_short_help = true
-    )]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub host_name: Vec<String>,
     /// Read what `model` may be from a TOML file
     ///
     /// [default: configs/serve/presets.toml, which is in the binary]
-    #[arg(long, value_name = "FILE", help_heading = "Server")]
+    #[arg(long, value_name = "FILE")]
     pub presets: Option<PathBuf>,
     /// Requests that may wait; more are told to come back
-    #[arg(
-        long,
-        value_name = "REQUESTS",
-        default_value_t = 256,
-        help_heading = "Server"
-    )]
+    #[arg(long, value_name = "REQUESTS", default_value_t = 256)]
     pub queue: usize,
     /// Connections open at once
     #[arg(
         long,
         value_name = "COUNT",
         default_value_t = 1024,
-        help_heading = "Server",
         hide_short_help = true
     )]
     pub connections: usize,
@@ -77,7 +61,6 @@ pub struct ServeArgs {
         long = "max-request-tokens",
         value_name = "TOKENS",
         default_value_t = 1 << 20,
-        help_heading = "Server",
         hide_short_help = true
     )]
     pub max_tokens: usize,
@@ -86,7 +69,6 @@ pub struct ServeArgs {
         long,
         value_name = "SECONDS",
         default_value_t = 600,
-        help_heading = "Server",
         hide_short_help = true
     )]
     pub deadline: u64,
@@ -95,12 +77,11 @@ pub struct ServeArgs {
         long,
         value_name = "SECONDS",
         default_value_t = 30,
-        help_heading = "Server",
         hide_short_help = true
     )]
     pub drain_seconds: u64,
     /// Show the effective settings, and a line for each request, on stderr
-    #[arg(short, long, help_heading = "Server", hide_short_help = true)]
+    #[arg(short, long, hide_short_help = true)]
     pub verbose: bool,
 
     #[command(flatten)]

@@ -98,12 +98,12 @@ pub struct RewardArgs {
 
 /// What every training from a checkpoint has.
 #[derive(Args, Debug)]
-pub struct TuneFlags {
+pub struct RunFlags {
     /// The checkpoint to start from: a folder in Hugging Face layout, a GGUF file, or bundled (the
     /// bundled generator)
     #[arg(long, value_name = "CHECKPOINT")]
     pub from: PathBuf,
-    /// Folder for the trained checkpoint; the state of the run is in its folder work
+    /// Folder for the trained checkpoint; the state and the log of the run are in its folder work
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
     /// Continue the run in this folder
@@ -113,19 +113,13 @@ pub struct TuneFlags {
     pub resume: bool,
     /// Which weights: all, top=L (the last L layers), lora=R (adapters of rank R), or top=L,lora=R
     ///
-    /// With top=L the engine computes the layers below once and keeps their hidden states in
-    /// OUT/work/features.bf16 (2 bytes for each token and unit of width), so an epoch costs the
-    /// last layers, the final norm and the head only. A head that is tied to the embedding is then
+    /// With top=L the engine computes the layers below once for given examples, and keeps their
+    /// hidden states in OUT/work/features.bf16 (2 bytes for each token and unit of width), so an
+    /// epoch costs the last layers, the final norm and the head only. A head that is tied to the embedding is then
     /// not trained. lora=R trains two thin matrices beside each matrix, which are merged into it at
     /// the end; lora=R,alpha=X scales them with X / R [alpha: 2 R].
     #[arg(long, value_name = "all|top=L|lora=R", default_value = "all")]
     pub train: Trained,
-    /// Times that every example is seen
-    #[arg(long, default_value_t = 1, value_parser = positive)]
-    pub epochs: usize,
-    /// Examples of one update
-    #[arg(long, value_name = "EXAMPLES", default_value_t = 16, value_parser = positive)]
-    pub batch: usize,
     /// Padded tokens computed at once; larger batches are cut, and their gradients add up
     ///
     /// Memory grows with it, the result stays but for rounding.
@@ -143,9 +137,28 @@ pub struct TuneFlags {
     /// AdamW's weight decay
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub weight_decay: f64,
-    /// The seed of the order and of fresh weights
+    /// The seed of the order, of all samples, and of fresh weights
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// Write float32, not bfloat16
+    #[arg(long)]
+    pub float32: bool,
+    /// Leave after so many updates, to go on with --resume
+    #[arg(long, value_name = "UPDATES", value_parser = positive)]
+    pub stop_after: Option<usize>,
+}
+
+/// What every training on given examples has.
+#[derive(Args, Debug)]
+pub struct TuneFlags {
+    #[command(flatten)]
+    pub run: RunFlags,
+    /// Times that every example is seen
+    #[arg(long, default_value_t = 1, value_parser = positive)]
+    pub epochs: usize,
+    /// Examples of one update
+    #[arg(long, value_name = "EXAMPLES", default_value_t = 16, value_parser = positive)]
+    pub batch: usize,
     /// The part of the problems that is only measured
     #[arg(long, value_name = "PART", default_value_t = 0.02)]
     pub held_out: f64,
@@ -161,32 +174,19 @@ pub struct TuneFlags {
     /// How the engine keeps the weights of frozen layers: auto is exact, int8 faster
     #[arg(long, value_name = "TYPE", default_value = "auto")]
     pub frozen_dtype: WeightType,
-    /// Write float32, not bfloat16
-    #[arg(long)]
-    pub float32: bool,
-    /// Leave after so many updates, to go on with --resume
-    #[arg(long, value_name = "UPDATES", value_parser = positive)]
-    pub stop_after: Option<usize>,
 }
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::RL)]
+#[command(mut_arg("learning_rate", |arg| arg.default_value("0.00001").long_help(RL_RATE)))]
+#[command(mut_arg("warmup", |arg| arg.default_value("0")))]
+#[command(mut_arg("schedule", |arg| arg.default_value("constant")))]
 pub struct RlArgs {
-    /// The checkpoint to start from: a folder in Hugging Face layout, a GGUF file, or bundled (the
-    /// bundled generator)
-    #[arg(long, value_name = "CHECKPOINT")]
-    pub from: PathBuf,
+    #[command(flatten)]
+    pub run: RunFlags,
     /// Problems with their answers, as for `beamgen solve`
     #[arg(long, value_name = "FILE")]
     pub problems: PathBuf,
-    /// Folder for the trained checkpoint; the state of the run and its log are in its folder work
-    #[arg(long, value_name = "DIR")]
-    pub out: PathBuf,
-    /// Continue the run in this folder
-    ///
-    /// The result is the same as without the interruption.
-    #[arg(long)]
-    pub resume: bool,
     /// What a chain earns: outcome, prm or both
     ///
     /// outcome: 1 if its answer is right by exact comparison. prm: the scores of its steps, as
@@ -242,30 +242,6 @@ pub struct RlArgs {
     /// Times the divergence from the starting policy (k3), in the loss
     #[arg(long, value_name = "FACTOR", default_value_t = 0.0)]
     pub kl: f64,
-    /// Which weights: all, top=L (the last L layers), lora=R (adapters of rank R), or top=L,lora=R
-    #[arg(long, value_name = "all|top=L|lora=R", default_value = "all")]
-    pub train: Trained,
-    /// The highest learning rate
-    ///
-    /// 1e-6 is usual for billions of weights; a model of a million takes 1e-3, and adapters ten to
-    /// a hundred times what all weights take.
-    #[arg(long, value_name = "RATE", default_value_t = 1e-5)]
-    pub learning_rate: f64,
-    /// The part of the updates in which the learning rate rises
-    #[arg(long, value_name = "PART", default_value_t = 0.0)]
-    pub warmup: f64,
-    /// How the learning rate falls then
-    #[arg(long, value_enum, default_value_t = DecayFlag::Constant)]
-    pub schedule: DecayFlag,
-    /// AdamW's weight decay
-    #[arg(long, value_name = "PART", default_value_t = 0.0)]
-    pub weight_decay: f64,
-    /// Padded tokens computed at once; larger batches are cut, and their gradients add up
-    #[arg(long, value_name = "TOKENS", default_value_t = 2048, value_parser = positive)]
-    pub micro_tokens: usize,
-    /// The seed of the order of problems, of all samples, and of fresh weights
-    #[arg(long, default_value_t = 0)]
-    pub seed: u64,
     /// Cut a chain after so many tokens
     #[arg(long, value_name = "TOKENS", default_value_t = 512, value_parser = positive)]
     pub max_chain_tokens: usize,
@@ -313,13 +289,13 @@ pub struct RlArgs {
     /// Read the first COUNT problems only
     #[arg(long, value_name = "COUNT")]
     pub limit: Option<usize>,
-    /// Write float32, not bfloat16
-    #[arg(long)]
-    pub float32: bool,
-    /// Leave after so many updates, to go on with --resume
-    #[arg(long, value_name = "UPDATES", value_parser = positive)]
-    pub stop_after: Option<usize>,
 }
+
+const RL_RATE: &str = "\
+The highest learning rate
+
+1e-6 is usual for billions of weights; a model of a million takes 1e-3, and adapters ten to a hundred times \
+what all weights take.";
 
 fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {

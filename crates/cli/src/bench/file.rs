@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use beamgen::Config;
 use beamgen::scorer::ScorerKind;
 use beamgen::strategy::StrategyName;
-use serde::de::Error as _;
+use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Table};
 
@@ -22,20 +22,20 @@ const MAX_BYTES: u64 = 1 << 20;
     deny_unknown_fields,
     bound(deserialize = "S: Deserialize<'de> + Default")
 )]
-struct Raw<S> {
+pub struct Written<S> {
     #[serde(default = "one")]
-    seeds: u64,
-    baseline: Option<Spanned<String>>,
+    pub seeds: u64,
+    pub baseline: Option<Spanned<String>>,
     #[serde(default)]
-    settings: S,
+    pub settings: S,
     #[serde(default, rename = "set")]
-    sets: Vec<SetEntry>,
+    pub sets: Vec<SetEntry>,
     #[serde(rename = "run")]
-    runs: Vec<RunEntry<S>>,
+    pub runs: Vec<RunEntry<S>>,
     #[serde(default, rename = "compare")]
-    compare: Vec<CompareEntry>,
+    pub compare: Vec<CompareEntry>,
     #[serde(default, rename = "plot")]
-    plots: Vec<PlotEntry>,
+    pub plots: Vec<PlotEntry>,
 }
 
 fn one() -> u64 {
@@ -100,15 +100,8 @@ fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StrategyName>, 
 pub struct BenchFile {
     path: PathBuf,
     text: String,
-    pub seeds: u64,
-    pub baseline: Option<Spanned<String>>,
     pub settings: Config,
-    /// The keys of them that the file has.
-    pub written: Table,
-    pub sets: Vec<SetEntry>,
-    pub runs: Vec<RunEntry<Table>>,
-    pub compare: Vec<CompareEntry>,
-    pub plots: Vec<PlotEntry>,
+    pub written: Written<Table>,
 }
 
 impl BenchFile {
@@ -127,19 +120,12 @@ impl BenchFile {
             return Ok(None);
         }
         // Once with typed settings, for a fault in them to be found at its line.
-        let checked: Raw<Config> = parse(path, &text)?;
-        let raw: Raw<Table> = parse(path, &text)?;
+        let checked: Written<Config> = parse(path, &text)?;
         Ok(Some(Self {
+            settings: checked.settings,
+            written: parse(path, &text)?,
             path: path.to_owned(),
             text,
-            seeds: raw.seeds,
-            baseline: raw.baseline,
-            settings: checked.settings,
-            written: raw.settings,
-            sets: raw.sets,
-            runs: raw.runs,
-            compare: raw.compare,
-            plots: raw.plots,
         }))
     }
 
@@ -159,7 +145,8 @@ impl BenchFile {
     }
 }
 
-fn parse<T: for<'de> Deserialize<'de>>(path: &Path, text: &str) -> Result<T, Failure> {
+/// Reads TOML; a fault is told with its line.
+pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Failure> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         located(path, text, start, error.message())

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use beamgen::{Config, Pair};
 use beamgen_measure::bench::{Cells, Outline, Plan, PlotOutline, UNFIT_NAME, is_fit_name};
-use beamgen_measure::slug;
 use toml::{Spanned, Table};
 
 use super::file::{BenchFile, RunEntry};
@@ -22,28 +21,28 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
         ("--seeds", args.seeds.is_some()),
         (
             "a problem file",
-            given_file(args).is_some() && !file.sets.is_empty(),
+            given_file(args).is_some() && !file.written.sets.is_empty(),
         ),
     ];
     if let Some((what, _)) = clash.into_iter().find(|&(_, given)| given) {
         let reason = format!("is a bench of its own: leave {what} out, or change it there");
         return Err(file.whole(&reason));
     }
-    if file.seeds == 0 {
+    if file.written.seeds == 0 {
         return Err(file.whole("seeds = 0 leaves nothing to measure: give at least 1"));
     }
-    if file.runs.is_empty() {
+    if file.written.runs.is_empty() {
         return Err(file.whole("no [[run]]: add one"));
     }
     let given = &args.settings.given;
     let base = match given.text("pair") {
         None => file.settings.clone(),
-        Some(pair) => Pair::find(pair)?.under(file.written.clone(), given.path("prm"))?,
+        Some(pair) => Pair::find(pair)?.under(file.written.settings.clone(), given.path("prm"))?,
     };
     let base = settings::with_flags(base, &args.settings)?;
     let mut cells = Cells::default();
     let mut names = BTreeSet::new();
-    for run in &file.runs {
+    for run in &file.written.runs {
         let name = run.name.get_ref();
         if name.trim().is_empty() || name.contains('@') || !names.insert(name) {
             let reason = format!("run \"{name}\": give it a name of its own, without an @");
@@ -58,14 +57,14 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
     }
     let (sets, problems) = sets::load(file, given_file(args), args.limit)?;
     let mut outline = Outline {
-        seeds: file.seeds,
+        seeds: file.written.seeds,
         sets,
         cells: cells.0,
         baseline: None,
         compare: Vec::new(),
         plots: Vec::new(),
     };
-    outline.baseline = match &file.baseline {
+    outline.baseline = match &file.written.baseline {
         None => outline.first_best_of_n(),
         Some(name) if outline.runs().contains(&name.get_ref().as_str()) => {
             Some(name.get_ref().clone())
@@ -75,22 +74,15 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
             return Err(file.fault(name, reason));
         }
     };
-    for entry in &file.compare {
+    for entry in &file.written.compare {
         let pairs = pairs(&outline, file, &entry.a, &entry.b)?;
         outline.compare.extend(pairs);
     }
-    for plot in &file.plots {
-        let taken = outline
-            .plots
-            .iter()
-            .any(|there| slug(&there.name) == slug(plot.name.get_ref()));
-        if slug(plot.name.get_ref()).is_empty() || taken {
-            return Err(file.fault(&plot.name, "plot: give it a name of its own"));
-        }
-        if !is_fit_name(plot.name.get_ref()) {
-            let reason = format!("plot \"{}\": {UNFIT_NAME}", plot.name.get_ref());
-            return Err(file.fault(&plot.name, reason));
-        }
+    for plot in &file.written.plots {
+        let name = plot.name.get_ref();
+        let others = outline.plots.iter().map(|there| &there.name);
+        sets::check_name(name, others)
+            .map_err(|reason| file.fault(&plot.name, format!("plot \"{name}\": {reason}")))?;
         let unknown = plot
             .runs
             .iter()
@@ -100,7 +92,7 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
             return Err(file.fault(run, reason));
         }
         outline.plots.push(PlotOutline {
-            name: plot.name.get_ref().clone(),
+            name: name.clone(),
             runs: plot.runs.iter().map(|run| run.get_ref().clone()).collect(),
         });
     }

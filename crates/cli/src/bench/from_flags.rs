@@ -6,7 +6,7 @@ use beamgen_measure::bench::{Cells, Outline, Plan, is_fit_name};
 
 use super::{add, given_file, sets, unscored_unless_needed};
 use crate::args::BenchArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::settings;
 
 /// What is compared if nothing is named.
@@ -16,9 +16,7 @@ const DEFAULT_STRATEGIES: [&str; 4] = ["single", "majority", "best-of-n", "beam"
 pub fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
     let seeds = args.seeds.unwrap_or(1);
     if seeds == 0 {
-        return Err(Failure::Input(
-            "--seeds 0 leaves nothing to measure: give at least 1".to_owned(),
-        ));
+        return refuse("--seeds 0 leaves nothing to measure: give at least 1");
     }
     let base = settings::config(&args.settings)?;
     let strategies = match args.strategies.as_slice() {

@@ -6,9 +6,10 @@ use beamgen::Problem;
 use beamgen::eval::Problems;
 use beamgen_measure::bench::{SetOutline, UNFIT_NAME, is_fit_name};
 use beamgen_measure::slug;
+use beamgen_world::Split;
 
 use super::file::{BenchFile, SetEntry};
-use crate::args::{ProblemsArgs, SplitFlag};
+use crate::args::ProblemsArgs;
 use crate::failure::Failure;
 use crate::{problems, settings};
 
@@ -23,37 +24,30 @@ pub fn load(
     limit: Option<usize>,
 ) -> Result<(Vec<SetOutline>, Vec<Problems>), Failure> {
     let (mut outlines, mut all) = (Vec::new(), Vec::new());
-    if file.sets.is_empty() {
+    if file.written.sets.is_empty() {
         let (problems, count) = settings::problems(given, limit)?;
         outlines.push(outline("sample", &problems.source, &problems, count));
         all.push(problems);
     }
-    for set in &file.sets {
+    for set in &file.written.sets {
         let name = set.name.get_ref();
-        let fault = |reason: String| file.fault(&set.name, format!("set \"{name}\": {reason}"));
-        let taken = outlines
-            .iter()
-            .any(|there: &SetOutline| slug(&there.name) == slug(name));
-        if slug(name).is_empty() || taken {
-            return Err(fault("give it a name of its own".to_owned()));
-        }
-        if !is_fit_name(name) {
-            return Err(fault(UNFIT_NAME.to_owned()));
-        }
+        let fault = |reason: &str| file.fault(&set.name, format!("set \"{name}\": {reason}"));
+        let others = outlines.iter().map(|there: &SetOutline| &there.name);
+        check_name(name, others).map_err(fault)?;
         let (source, problems) = match (&set.file, set.count) {
             (Some(path), None) if !names_the_world(set) => {
                 let (problems, _) = settings::problems(Some(&file.folder().join(path)), limit)?;
                 (path.display().to_string(), problems)
             }
             (None, Some(count)) if (1..=MOST_DRAWN).contains(&count) => {
-                drawn(set, count).map_err(|failure| fault(failure.to_string()))?
+                drawn(set, count).map_err(|failure| fault(&failure.to_string()))?
             }
             (None, Some(count)) => {
-                return Err(fault(format!("count = {count}: give 1 to {MOST_DRAWN}")));
+                return Err(fault(&format!("count = {count}: give 1 to {MOST_DRAWN}")));
             }
             _ => {
                 let reason = "give either a file, or a count of problems of the bundled world";
-                return Err(fault(reason.to_owned()));
+                return Err(fault(reason));
             }
         };
         let count = limit.unwrap_or(usize::MAX).min(problems.problems.len());
@@ -61,6 +55,17 @@ pub fn load(
         all.push(problems);
     }
     Ok((outlines, all))
+}
+
+/// Refuses a name that cannot be that of a file, or has the file of another one.
+pub fn check_name<'a>(
+    name: &str,
+    mut others: impl Iterator<Item = &'a String>,
+) -> Result<(), &'static str> {
+    if slug(name).is_empty() || others.any(|other| slug(other) == slug(name)) {
+        return Err("give it a name of its own");
+    }
+    is_fit_name(name).then_some(()).ok_or(UNFIT_NAME)
 }
 
 /// What a report says about a set of which the first `count` problems are solved.
@@ -91,7 +96,7 @@ fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
         solutions: false,
         count,
         seed: set.seed.unwrap_or(1),
-        split: SplitFlag::Test,
+        split: Split::Test,
         min_people: set.min_people.unwrap_or(3),
         max_people: set.max_people.unwrap_or(7),
         dependency_distance: set.dependency_distance.unwrap_or(1),

@@ -6,7 +6,7 @@ use beamgen::eval::probes::{Effect, Effects};
 use beamgen_measure::eval_prm::SetProbes;
 
 use crate::printable;
-use crate::table::{Table, grouped};
+use crate::table::{Table, grouped, thousandths};
 
 pub fn write(out: &mut dyn Write, data: &str, of: &SetProbes) -> io::Result<()> {
     writeln!(
@@ -24,10 +24,7 @@ pub fn write(out: &mut dyn Write, data: &str, of: &SetProbes) -> io::Result<()> 
         "verdict",
     ]);
     for probe in &of.probes {
-        let mean = |effect| {
-            let figure = probe.effects.get(effect);
-            figure.map_or("-".to_owned(), |figure| format!("{:.3}", figure.value))
-        };
+        let mean = |effect| thousandths(probe.effects.get(effect).map(|figure| figure.value));
         table.row(vec![
             probe.name.to_owned(),
             grouped(probe.chains as u64),
@@ -43,13 +40,10 @@ pub fn write(out: &mut dyn Write, data: &str, of: &SetProbes) -> io::Result<()> 
         writeln!(out)?;
         let mut table = Table::new(&["shift", "ROC area here", "there", "verdict"]);
         for shift in &of.shifts {
-            let area = |figure: Option<beamgen::eval::quality::Figure>| {
-                figure.map_or("-".to_owned(), |figure| format!("{:.3}", figure.value))
-            };
             table.row(vec![
                 format!("{}: {}", shift.name, shift.away.kinds.join(", ")),
-                area(shift.home.auc),
-                area(shift.away.auc),
+                thousandths(shift.home.auc.map(|area| area.value)),
+                thousandths(shift.away.auc.map(|area| area.value)),
                 shift.verdict.words.clone(),
             ]);
         }

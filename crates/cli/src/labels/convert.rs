@@ -7,18 +7,17 @@ use beamgen_labels::{Format, LabelRule, LabelledChain};
 use super::inputs;
 use super::write::Lines;
 use crate::args::ConvertArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::table::grouped;
 
 pub fn main(args: &ConvertArgs) -> Result<(), Failure> {
     let own = std::ptr::eq(args.to, Format::own());
     if own && args.rule.given() {
-        return Err(Failure::Input(
+        return refuse(
             "--to beamgen keeps the raw facts: give --neutral, --rollout-label and --first-error-only where labels are \
-             used, or write another format"
-                .to_owned(),
-        ));
+             used, or write another format",
+        );
     }
     let out = Lines::open(&args.out)?;
     let chains = inputs::chains(inputs::read(&args.input)?);
@@ -49,11 +48,11 @@ pub fn main(args: &ConvertArgs) -> Result<(), Failure> {
         ));
     }
     if written == 0 {
-        return Err(Failure::Input(format!(
+        return refuse(format!(
             "not one of the {} chains can be written as {}",
             chains.len(),
             args.to.name
-        )));
+        ));
     }
     if args.to.name == "trl" && soft(&chains, &rule) {
         output::note(

@@ -2,52 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use beamgen_labels::{LabelledChain, Rejected, open};
+use beamgen_labels::{Labelled, LabelledChain, Rejected, open};
 use serde_json::json;
 
 use super::write::Lines;
 use crate::args::InputFlags;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::output;
 
 /// How many rejected records of a file are shown one by one.
 const SHOWN: usize = 10;
 
-/// A file that was read.
-pub struct Input {
-    /// What messages call it.
-    pub source: String,
-    /// The name of its format.
-    pub format: &'static str,
-    /// How many records it has.
-    pub records: usize,
-    /// Its chains; alternatives are among them if the flags ask for it.
-    pub chains: Vec<LabelledChain>,
-    /// Records of no use.
-    pub rejected: Vec<Rejected>,
-}
-
-/// Reads all files and says what was rejected.
-pub fn read(flags: &InputFlags) -> Result<Vec<Input>, Failure> {
+/// Reads all files and says what was rejected. Alternatives are among the chains if the flags ask for
+/// it.
+pub fn read(flags: &InputFlags) -> Result<Vec<Labelled>, Failure> {
     let rejected = flags.rejected.as_deref().map(Lines::open).transpose()?;
     let mut inputs = Vec::new();
     for path in &flags.files {
-        let read = open(path, flags.from)?;
-        let mut chains = read.chains;
+        let mut input = open(path, flags.from)?;
         if !flags.level.is_empty() {
-            chains = of_levels(chains, &flags.level, &read.source)?;
+            input.chains = of_levels(input.chains, &flags.level, &input.source)?;
         }
         if flags.alternatives {
-            let apart = chains.iter().flat_map(LabelledChain::with_alternatives);
-            chains = apart.collect();
+            let apart = input.chains.iter();
+            input.chains = apart.flat_map(LabelledChain::with_alternatives).collect();
         }
-        let input = Input {
-            source: read.source,
-            format: read.format.name,
-            records: read.records,
-            chains,
-            rejected: read.rejected,
-        };
         say_rejected(&input, rejected.is_some());
         inputs.push(input);
     }
@@ -66,13 +45,13 @@ fn of_levels(
     let named: BTreeSet<&String> = chains.iter().filter_map(|c| c.level.as_ref()).collect();
     if let Some(unknown) = levels.iter().find(|level| !named.contains(level)) {
         let some: Vec<&str> = named.iter().take(12).map(|name| name.as_str()).collect();
-        return Err(Failure::Input(format!(
+        return refuse(format!(
             "--level {unknown}: no chain of {source} has it: {}",
             match some.is_empty() {
                 true => "they name no levels".to_owned(),
                 false => format!("there are {}", some.join(", ")),
             }
-        )));
+        ));
     }
     let is_kept = |chain: &LabelledChain| {
         let level = chain.level.as_ref();
@@ -82,11 +61,11 @@ fn of_levels(
 }
 
 /// All chains of all files.
-pub fn chains(inputs: Vec<Input>) -> Vec<LabelledChain> {
+pub fn chains(inputs: Vec<Labelled>) -> Vec<LabelledChain> {
     inputs.into_iter().flat_map(|input| input.chains).collect()
 }
 
-fn say_rejected(input: &Input, all_are_written: bool) {
+fn say_rejected(input: &Labelled, all_are_written: bool) {
     let source = &input.source;
     for one in input.rejected.iter().take(SHOWN) {
         output::note(format_args!(
@@ -112,7 +91,7 @@ fn say_rejected(input: &Input, all_are_written: bool) {
     }
 }
 
-fn write_rejected(out: Lines, inputs: &[Input]) -> Result<(), Failure> {
+fn write_rejected(out: Lines, inputs: &[Labelled]) -> Result<(), Failure> {
     let each = inputs.iter().flat_map(|input| {
         let line = |one: &Rejected| {
             json!({

@@ -7,7 +7,7 @@ use beamgen_labels::{LabelledChain, normalised, problems_of, split};
 use super::inputs;
 use super::write::Lines;
 use crate::args::SplitArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::table::grouped;
 
@@ -28,10 +28,10 @@ pub fn main(args: &SplitArgs) -> Result<(), Failure> {
     }
     let parts = split(&chains, args.share, args.seed, &exclude);
     if parts.train.is_empty() {
-        return Err(Failure::Input(format!(
+        return refuse(format!(
             "no chain is left for training: {} problems go to the test, {} are excluded",
             parts.problems[1], parts.problems[2]
-        )));
+        ));
     }
     let files: [(&str, &[usize], Option<Lines>); 3] = [
         ("train", &parts.train, Some(train)),

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use beamgen_labels::{Neutral, Stat};
+use beamgen_labels::{Labelled, Neutral, Stat};
 use serde_json::{Value, json};
 
-use super::inputs::{self, Input};
+use super::inputs;
 use crate::args::StatArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -29,16 +29,16 @@ pub fn main(args: &StatArgs) -> Result<(), Failure> {
             writeln!(out)?;
         }
         let source = printable::line(&input.source);
-        writeln!(out, "{source}, format {}:\n", input.format)?;
+        writeln!(out, "{source}, format {}:\n", input.format.name)?;
         table(input, &stat).write(&mut out)?;
     }
     Ok(out.flush()?)
 }
 
-fn row(input: &Input, stat: &Stat) -> Value {
+fn row(input: &Labelled, stat: &Stat) -> Value {
     let mut row = json!({
         "file": input.source,
-        "format": input.format,
+        "format": input.format.name,
         "records": input.records,
     });
     if let (Value::Object(row), Ok(Value::Object(stat))) = (&mut row, serde_json::to_value(stat)) {
@@ -47,7 +47,7 @@ fn row(input: &Input, stat: &Stat) -> Value {
     row
 }
 
-fn table(input: &Input, stat: &Stat) -> Table {
+fn table(input: &Labelled, stat: &Stat) -> Table {
     let mut table = Table::new(&["what", "count", "share"]);
     let mut add = |what: &str, count: usize, of: Option<usize>| {
         let share = of

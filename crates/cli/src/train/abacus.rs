@@ -3,23 +3,21 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
 use beamgen::models::DeviceChoice;
-use beamgen::scorer::{ExactScorer, ScorerKind};
+use beamgen::scorer::ScorerKind;
 use beamgen::{Choose, Config, Problem, Solver, StrategyKind};
 use beamgen_train::abacus::config::TrainConfig;
 use beamgen_train::abacus::{self, Evaluation, evaluation};
 use beamgen_train::{Error, candle_core::Device};
+use serde::Serialize;
 
 use super::display::Display;
 use super::failure;
 use crate::args::{AbacusArgs, DeviceFlag};
+use crate::bench::file::parse;
 use crate::failure::Failure;
 use crate::printable;
-use crate::write::write_file;
-
-/// The largest settings file read.
-const MAX_BYTES: u64 = 1 << 20;
+use crate::write::{failed, read_text};
 
 pub fn main(args: &AbacusArgs) -> Result<(), Failure> {
     let config = config(args)?;
@@ -33,29 +31,13 @@ pub fn main(args: &AbacusArgs) -> Result<(), Failure> {
         display.show(&report)
     })
     .map_err(failure)?;
-    let searches = searches(
-        &config,
-        &args.out,
-        args.evaluation_problems
-            .unwrap_or(config.evaluation_problems),
-    )?;
+    let searches = searches(&config, &args.out, config.evaluation_problems)?;
     report(&config, &args.out, &evaluation, &searches)
 }
 
 fn config(args: &AbacusArgs) -> Result<TrainConfig, Failure> {
     let mut config = match (&args.config, args.quick) {
-        (Some(path), _) => {
-            let text = beamgen_files::read_text_file(path, MAX_BYTES)
-                .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
-            toml::from_str(&text).map_err(|error| {
-                let before = error
-                    .span()
-                    .map_or("", |span| text.get(..span.start).unwrap_or(""));
-                let line = before.matches('\n').count() + 1;
-                let reason = error.message();
-                Failure::Input(format!("{}:{line}: {reason}", path.display()))
-            })?
-        }
+        (Some(path), _) => parse(path, &read_text(path)?)?,
         (None, true) => TrainConfig::quick(),
         (None, false) => TrainConfig::default(),
     };
@@ -87,21 +69,30 @@ fn device(wanted: DeviceFlag) -> Result<Device, Failure> {
 /// Problems that the search with the PRM is measured on, at most: it reads 64 chains of each.
 const SEARCHED_WITH_PRM: usize = 250;
 
-/// What the search makes of the fresh models on held-out problems.
-struct Searches {
-    /// With the exact checker as scorer: the ceiling of any reward model.
-    exact_problems: usize,
-    exact_beam_16: f64,
-    exact_best_of_16: f64,
-    /// With the PRM. More chains find more of what it wrongly takes for right.
-    prm_problems: usize,
-    prm_beam_16: f64,
-    prm_best_of_16: f64,
-    prm_best_of_64: f64,
-    prm_weighted_64: f64,
+/// What the search makes of the fresh models on held-out problems with the exact checker as scorer:
+/// the ceiling of any reward model.
+#[derive(Serialize)]
+struct ExactSearches {
+    problems: usize,
+    beam_16: f64,
+    best_of_16: f64,
 }
 
-fn searches(config: &TrainConfig, out: &Path, count: usize) -> Result<Searches, Failure> {
+/// What it makes of them with the PRM. More chains find more of what that wrongly takes for right.
+#[derive(Serialize)]
+struct PrmSearches {
+    problems: usize,
+    beam_16: f64,
+    best_of_16: f64,
+    best_of_64: f64,
+    weighted_64: f64,
+}
+
+fn searches(
+    config: &TrainConfig,
+    out: &Path,
+    count: usize,
+) -> Result<(ExactSearches, PrmSearches), Failure> {
     let problems: Vec<Problem> =
         evaluation::held_out(config.seed ^ 0x0a11, count, config.difficulty)
             .iter()
@@ -121,17 +112,12 @@ fn searches(config: &TrainConfig, out: &Path, count: usize) -> Result<Searches, 
         search.search.strategy = strategy;
         search.search.choose = Some(choose);
         search.search.n = n;
-        let (solver, problems) = match scorer {
-            ScorerKind::Exact => (
-                Solver::builder().custom_scorer("exact", ExactScorer::default()),
-                &problems[..],
-            ),
-            _ => {
-                search.models.prm = Some(out.join("prm"));
-                (Solver::builder(), fewer)
-            }
-        };
-        let mut solver = solver.config(search).build()?;
+        let mut problems = &problems[..];
+        if scorer == ScorerKind::Prm {
+            search.models.prm = Some(out.join("prm"));
+            problems = fewer;
+        }
+        let mut solver = Solver::builder().config(search).build()?;
         let mut right = 0usize;
         solver.solve_all(problems.iter().cloned(), |result| {
             right += usize::from(result.answer.is_some() && result.answer == result.problem.answer);
@@ -141,47 +127,34 @@ fn searches(config: &TrainConfig, out: &Path, count: usize) -> Result<Searches, 
     use {Choose::*, ScorerKind::*};
     const BEAM: StrategyKind = StrategyKind::BEAM;
     const BEST_OF_N: StrategyKind = StrategyKind::BEST_OF_N;
-    Ok(Searches {
-        exact_problems: problems.len(),
-        exact_beam_16: solved(Exact, BEAM, Best, 16)?,
-        exact_best_of_16: solved(Exact, BEST_OF_N, Best, 16)?,
-        prm_problems: fewer.len(),
-        prm_beam_16: solved(Prm, BEAM, Best, 16)?,
-        prm_best_of_16: solved(Prm, BEST_OF_N, Best, 16)?,
-        prm_best_of_64: solved(Prm, BEST_OF_N, Best, 64)?,
-        prm_weighted_64: solved(Prm, BEST_OF_N, Weighted, 64)?,
-    })
+    let exact = ExactSearches {
+        problems: problems.len(),
+        beam_16: solved(Exact, BEAM, Best, 16)?,
+        best_of_16: solved(Exact, BEST_OF_N, Best, 16)?,
+    };
+    let prm = PrmSearches {
+        problems: fewer.len(),
+        beam_16: solved(Prm, BEAM, Best, 16)?,
+        best_of_16: solved(Prm, BEST_OF_N, Best, 16)?,
+        best_of_64: solved(Prm, BEST_OF_N, Best, 64)?,
+        weighted_64: solved(Prm, BEST_OF_N, Weighted, 64)?,
+    };
+    Ok((exact, prm))
 }
 
 fn report(
     config: &TrainConfig,
     out: &Path,
     evaluation: &Evaluation,
-    searches: &Searches,
+    (exact, prm): &(ExactSearches, PrmSearches),
 ) -> Result<(), Failure> {
-    let mut json = serde_json::to_value(evaluation)
-        .context("evaluation")
-        .map_err(Failure::Run)?;
-    json["exact"] = serde_json::json!({
-        "problems": searches.exact_problems,
-        "beam_16": searches.exact_beam_16,
-        "best_of_16": searches.exact_best_of_16,
-    });
-    json["prm_search"] = serde_json::json!({
-        "problems": searches.prm_problems,
-        "beam_16": searches.prm_beam_16,
-        "best_of_16": searches.prm_best_of_16,
-        "best_of_64": searches.prm_best_of_64,
-        "weighted_64": searches.prm_weighted_64,
-    });
-    json["config"] = serde_json::to_value(config)
-        .context("configuration")
-        .map_err(Failure::Run)?;
+    let unwritable = |error: serde_json::Error| Failure::Run(error.into());
+    let mut json = serde_json::to_value(evaluation).map_err(unwritable)?;
+    json["exact"] = serde_json::to_value(exact).map_err(unwritable)?;
+    json["prm_search"] = serde_json::to_value(prm).map_err(unwritable)?;
+    json["config"] = serde_json::to_value(config).map_err(unwritable)?;
     let path = out.join("evaluation.json");
-    let text = serde_json::to_string_pretty(&json)
-        .context("evaluation")
-        .map_err(Failure::Run)?;
-    write_file(&path, (text + "\n").as_bytes())?;
+    beamgen_files::write_json(&path, &json).map_err(|error| failed(&path, error))?;
 
     let percent = |x: f64| format!("{:5.1} %", 100.0 * x);
     let mut o = std::io::stdout().lock();
@@ -210,12 +183,12 @@ fn report(
     writeln!(
         o,
         "  exact checker as scorer, beam 16        {}",
-        percent(searches.exact_beam_16)
+        percent(exact.beam_16)
     )?;
     writeln!(
         o,
         "  exact checker as scorer, best of 16     {}",
-        percent(searches.exact_best_of_16)
+        percent(exact.best_of_16)
     )?;
     writeln!(
         o,
@@ -243,11 +216,11 @@ fn report(
     writeln!(
         o,
         "  PRM as scorer, on {} of the problems      beam 16 {}   best of 16 {}   best of 64 {}   weighted vote of 64 {}",
-        searches.prm_problems,
-        percent(searches.prm_beam_16),
-        percent(searches.prm_best_of_16),
-        percent(searches.prm_best_of_64),
-        percent(searches.prm_weighted_64)
+        prm.problems,
+        percent(prm.beam_16),
+        percent(prm.best_of_16),
+        percent(prm.best_of_64),
+        percent(prm.weighted_64)
     )?;
     writeln!(
         o,

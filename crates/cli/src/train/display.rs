@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use beamgen_train::tune::Report;
 
 use crate::output;
-use crate::table::grouped;
+use crate::table::{grouped, thousandths};
 
 /// How often a line appears.
 const LINE: Duration = Duration::from_secs(20);
@@ -50,11 +50,10 @@ impl Display {
             Report::HeldOut(step, held) => {
                 let mut line = format!("  after {step}: held out, loss {:.4}", held.loss);
                 if let Some(judged) = held.judged {
-                    let shown = |x: Option<f64>| x.map_or("-".to_owned(), |x| format!("{x:.3}"));
                     line += &format!(
                         ", AUC {}, balanced accuracy {}, {:.1} % of {} labels right",
-                        shown(judged.auc),
-                        shown(judged.balanced_accuracy),
+                        thousandths(judged.auc),
+                        thousandths(judged.balanced_accuracy),
                         100.0 * judged.right,
                         judged.labels
                     );

@@ -1,39 +1,45 @@
-//! Numbers and names of flags, checked.
+//! Numbers of flags, checked, and the recipe that they make.
 
-use beamgen_train::tune::Decay;
+use beamgen_train::tune::{Decay, Recipe};
 
-use crate::args::DecayFlag;
-use crate::failure::Failure;
+use crate::args::{DecayFlag, RunFlags};
+use crate::failure::{Failure, refuse};
 
 pub fn share(name: &str, value: f64) -> Result<f64, Failure> {
     match (0.0..1.0).contains(&value) {
         true => Ok(value),
-        false => Err(Failure::Input(format!(
-            "{name} {value}: a part from 0 to below 1"
-        ))),
+        false => refuse(format!("{name} {value}: a part from 0 to below 1")),
     }
 }
 
 pub fn positive(name: &str, value: f64) -> Result<f64, Failure> {
     match value.is_finite() && value > 0.0 {
         true => Ok(value),
-        false => Err(Failure::Input(format!("{name} {value}: must be positive"))),
+        false => refuse(format!("{name} {value}: must be positive")),
     }
 }
 
 pub fn not_negative(name: &str, value: f64) -> Result<f64, Failure> {
     match value.is_finite() && value >= 0.0 {
         true => Ok(value),
-        false => Err(Failure::Input(format!(
-            "{name} {value}: must not be negative"
-        ))),
+        false => refuse(format!("{name} {value}: must not be negative")),
     }
 }
 
-pub fn decay(flag: DecayFlag) -> Decay {
-    match flag {
-        DecayFlag::Cosine => Decay::Cosine,
-        DecayFlag::Linear => Decay::Linear,
-        DecayFlag::Constant => Decay::Constant,
-    }
+/// What the flags of every training say of a recipe.
+pub fn recipe_of(flags: &RunFlags) -> Result<Recipe, Failure> {
+    Ok(Recipe {
+        train: flags.train,
+        micro_tokens: flags.micro_tokens,
+        learning_rate: positive("--learning-rate", flags.learning_rate)?,
+        warmup: share("--warmup", flags.warmup)?,
+        decay: match flags.schedule {
+            DecayFlag::Cosine => Decay::Cosine,
+            DecayFlag::Linear => Decay::Linear,
+            DecayFlag::Constant => Decay::Constant,
+        },
+        weight_decay: not_negative("--weight-decay", flags.weight_decay)?,
+        seed: flags.seed,
+        ..Recipe::default()
+    })
 }

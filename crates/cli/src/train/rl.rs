@@ -11,10 +11,10 @@ use beamgen::{Config, Problem};
 use beamgen_train::rl::{Algorithm, Credit, Ended, Event, Job, Recipe, Reward, hold_out, run};
 use beamgen_train::tune;
 
-use super::numbers::{decay, not_negative, positive, share};
+use super::numbers::{not_negative, recipe_of, share};
 use super::{checkpoint, failure};
 use crate::args::RlArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::peak_memory;
 use crate::printable;
@@ -32,14 +32,14 @@ pub fn main(args: &RlArgs) -> Result<(), Failure> {
     let recipe = recipe(args)?;
     let mut scorer = scorer(args, recipe.reward, &problems)?;
     let job = Job {
-        from: checkpoint(&args.from),
+        from: checkpoint(&args.run.from),
         problems,
         held_out,
-        out: args.out.clone(),
+        out: args.run.out.clone(),
         recipe,
-        float32: args.float32,
-        resume: args.resume,
-        stop_after: args.stop_after,
+        float32: args.run.float32,
+        resume: args.run.resume,
+        stop_after: args.run.stop_after,
     };
     let mut display = Display::default();
     let scorer = scorer
@@ -77,10 +77,10 @@ fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
     let part = share("--held-out", args.held_out)?;
     let problems = problems.problems[..count].to_vec();
     match &args.held_out_problems {
-        None if part == 0.0 => Err(Failure::Input(
-            "--held-out 0: there has to be something to measure: give --held-out-problems".into(),
-        )),
-        None => Ok(hold_out(problems, part, args.seed)),
+        None if part == 0.0 => {
+            refuse("--held-out 0: there has to be something to measure: give --held-out-problems")
+        }
+        None => Ok(hold_out(problems, part, args.run.seed)),
         Some(path) => {
             let held_out = Problems::open(path)?;
             held_out.require_answers(usize::MAX)?;
@@ -111,16 +111,9 @@ fn recipe(args: &RlArgs) -> Result<Recipe, Failure> {
         updates: args.updates,
         kl: not_negative("--kl", args.kl)?,
         training: tune::Recipe {
-            train: args.train,
             epochs: args.epochs,
             batch: args.batch.unwrap_or(args.group * args.groups),
-            micro_tokens: args.micro_tokens,
-            learning_rate: positive("--learning-rate", args.learning_rate)?,
-            warmup: share("--warmup", args.warmup)?,
-            decay: decay(args.schedule),
-            weight_decay: not_negative("--weight-decay", args.weight_decay)?,
-            seed: args.seed,
-            ..tune::Recipe::default()
+            ..recipe_of(&args.run)?
         },
         generator,
         max_steps: args.max_steps,
@@ -154,9 +147,9 @@ fn scorer(
         ];
         return match given.into_iter().find(|(_, given)| *given) {
             None => Ok(None),
-            Some((flag, _)) => Err(Failure::Input(format!(
+            Some((flag, _)) => refuse(format!(
                 "{flag} is for --reward prm or both, not outcome: change one of them"
-            ))),
+            )),
         };
     }
     let mut config = Config::default();

@@ -9,22 +9,17 @@ use beamgen_train::tune::labelled::{Labels, Target};
 use beamgen_train::tune::{Job, Recipe, Task, run};
 
 use super::display::Display;
-use super::numbers::{decay, not_negative, positive, share};
+use super::numbers::{positive, recipe_of, share};
 use super::{checkpoint, failure};
 use crate::args::{RewardArgs, SftArgs, TuneFlags};
 use crate::failure::Failure;
 use crate::output;
 use crate::peak_memory;
 use crate::printable;
-
-/// The largest chat template read.
-const MAX_BYTES: u64 = 1 << 20;
+use crate::write::read_text;
 
 pub fn sft(args: &SftArgs) -> Result<(), Failure> {
-    let chat_template = args.chat_template.as_ref().map(|path| {
-        beamgen_files::read_text_file(path, MAX_BYTES)
-            .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
-    });
+    let chat_template = args.chat_template.as_deref().map(read_text);
     let task = Task::Sft {
         system: args.system_prompt.clone(),
         chat_template: chat_template.transpose()?,
@@ -70,28 +65,21 @@ fn train(job: &Job) -> Result<(), Failure> {
 fn job(flags: &TuneFlags, data: &Path, task: Task) -> Result<Job, Failure> {
     Ok(Job {
         task,
-        from: checkpoint(&flags.from),
+        from: checkpoint(&flags.run.from),
         data: data.to_owned(),
-        out: flags.out.clone(),
+        out: flags.run.out.clone(),
         recipe: Recipe {
-            train: flags.train,
             epochs: flags.epochs,
             batch: flags.batch,
-            micro_tokens: flags.micro_tokens,
-            learning_rate: positive("--learning-rate", flags.learning_rate)?,
-            warmup: share("--warmup", flags.warmup)?,
-            decay: decay(flags.schedule),
-            weight_decay: not_negative("--weight-decay", flags.weight_decay)?,
-            seed: flags.seed,
-            ..Recipe::default()
+            ..recipe_of(&flags.run)?
         },
         held_out: share("--held-out", flags.held_out)?,
         limit: flags.limit,
         longest: flags.max_tokens,
         frozen_type: flags.frozen_dtype,
-        float32: flags.float32,
-        resume: flags.resume,
-        stop_after: flags.stop_after,
+        float32: flags.run.float32,
+        resume: flags.run.resume,
+        stop_after: flags.run.stop_after,
         evaluate_every: flags.evaluate_every,
     })
 }
