@@ -206,10 +206,8 @@ impl FromStr for DeviceChoice {
             "cuda" => Some(Self::Cuda(0)),
             _ => text.strip_prefix("cuda:").and_then(cuda),
         };
-        found.ok_or_else(|| Error::Setting {
-            field: "device",
-            reason: format!("`{text}` is none of auto, cpu, cuda and cuda:N"),
-        })
+        let reason = || format!("`{text}` is none of auto, cpu, cuda and cuda:N");
+        found.ok_or_else(|| Error::setting("device", reason()))
     }
 }
 

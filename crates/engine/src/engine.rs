@@ -10,7 +10,7 @@ use crate::idle::{IdleKv, Loan};
 use crate::model::Packed;
 use crate::pages::PagePool;
 use crate::runner::{Runner, cpu::CpuPass};
-use crate::sequences::Sequences;
+use crate::sequences::{Sequence, Sequences};
 use crate::{Append, EngineConfig, Error, Model, Output, Rows, SeqId};
 
 /// Free pages keep at most so many bytes of memory for the next page that is needed, and at most a
@@ -88,30 +88,22 @@ impl Engine {
         config: EngineConfig,
         pool: ThreadPool,
     ) -> Result<Self, Error> {
-        let setting = |field, reason: String| Err(Error::Setting { field, reason });
-        if !(1..=KvShape::MAX_PAGE_SIZE).contains(&config.page_size) {
-            let reason = format!(
-                "{} is not in 1..={}",
-                config.page_size,
-                KvShape::MAX_PAGE_SIZE
-            );
-            return setting("page_size", reason);
-        }
-        if !(1..=1 << 20).contains(&config.max_rows) {
-            return setting(
-                "max_rows",
-                format!("{} is not in 1..=1048576", config.max_rows),
-            );
+        for (field, value, most) in [
+            ("page_size", config.page_size, KvShape::MAX_PAGE_SIZE),
+            ("max_rows", config.max_rows, 1 << 20),
+        ] {
+            if !(1..=most).contains(&value) {
+                let reason = format!("{value} is not in 1..={most}");
+                return Err(Error::setting(field, reason));
+            }
         }
         let (runner, pages) = Runner::new(&model, &config, &pool)?;
         let page_bytes = runner.page_bytes();
         let total = pages.min(u32::MAX as usize);
         if total == 0 {
-            let reason = format!(
-                "{} is less than one page of {page_bytes}",
-                config.kv_budget()
-            );
-            return setting("kv_bytes", reason);
+            let budget = config.kv_budget();
+            let reason = format!("{budget} is less than one page of {page_bytes}");
+            return Err(Error::setting("kv_bytes", reason));
         }
         #[cfg_attr(not(feature = "cuda"), expect(unused_mut))]
         let mut engine = Self {
@@ -306,11 +298,8 @@ impl Engine {
         if extra_tokens == 0 {
             return 0;
         }
-        let copy = self
-            .writes_to(sequence)
-            .is_some_and(|page| self.pages.is_shared(page));
-        (sequence.len + extra_tokens).div_ceil(self.page_size) - sequence.pages.len()
-            + usize::from(copy)
+        let copies = usize::from(self.shared_tail(sequence).is_some());
+        (sequence.len + extra_tokens).div_ceil(self.page_size) - sequence.pages.len() + copies
     }
 
     /// Appends tokens to sequences and returns the wanted rows, in the order of the items, then
@@ -373,10 +362,8 @@ impl Engine {
             return Err(Error::NoHead);
         }
         if output == Output::Residual && !self.model.compute().is_cpu() {
-            return Err(Error::Setting {
-                field: "device",
-                reason: "hidden states before the final norm are read on the CPU only".into(),
-            });
+            let reason = "hidden states before the final norm are read on the CPU only";
+            return Err(Error::setting("device", reason));
         }
         let c = self.model.config();
         let (vocab, max) = (c.vocab_size, c.max_position_embeddings);
@@ -415,26 +402,19 @@ impl Engine {
             if item.tokens.is_empty() {
                 continue;
             }
-            let sequence = self.expect(item.seq);
-            needed +=
-                (sequence.len + item.tokens.len()).div_ceil(self.page_size) - sequence.pages.len();
-            if let Some(tail) = self.writes_to(sequence)
-                && self.pages.is_shared(tail)
-            {
+            needed += self.pages_needed(item.seq, item.tokens.len());
+            if let Some(tail) = self.shared_tail(self.expect(item.seq)) {
                 // Released at once: of sequences that share a page, the last to write keeps it. So
                 // it never becomes free here.
                 let _ = self.pages.release(tail);
                 self.copies.push(i);
-                needed += 1;
             }
         }
         let free = self.pages.free();
         if needed > free {
             for n in 0..self.copies.len() {
-                let i = self.copies[n];
-                let tail = self
-                    .writes_to(self.expect(items[i].seq))
-                    .expect("had a tail page");
+                let sequence = self.expect(items[self.copies[n]].seq);
+                let tail = *sequence.pages.last().expect("had a tail page");
                 self.pages.share(tail);
             }
             return Err(Error::OutOfMemory { needed, free });
@@ -469,13 +449,12 @@ impl Engine {
         Ok(())
     }
 
-    /// The page that the next token goes to, if it holds tokens already.
-    fn writes_to(&self, sequence: &crate::sequences::Sequence) -> Option<u32> {
-        if sequence.len.is_multiple_of(self.page_size) {
-            None
-        } else {
-            sequence.pages.last().copied()
-        }
+    /// The page that the next token goes to, if it holds tokens already and others share it.
+    fn shared_tail(&self, sequence: &Sequence) -> Option<u32> {
+        let tail = sequence.pages.last().copied();
+        tail.filter(|page| {
+            !sequence.len.is_multiple_of(self.page_size) && self.pages.is_shared(*page)
+        })
     }
 
     /// Runs all rows, `max_rows` at a time; the wanted ones go where `to` says.
@@ -543,11 +522,11 @@ impl Engine {
             .sum()
     }
 
-    fn expect(&self, seq: SeqId) -> &crate::sequences::Sequence {
+    fn expect(&self, seq: SeqId) -> &Sequence {
         self.sequences.get(seq).expect("no such sequence")
     }
 
-    fn expect_mut(&mut self, seq: SeqId) -> &mut crate::sequences::Sequence {
+    fn expect_mut(&mut self, seq: SeqId) -> &mut Sequence {
         self.sequences.get_mut(seq).expect("no such sequence")
     }
 }

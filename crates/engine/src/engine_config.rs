@@ -79,13 +79,11 @@ impl EngineConfig {
     /// [`Error::Setting`].
     pub fn validate(&self) -> Result<(), Error> {
         let most = ThreadPool::MAX_THREADS;
-        match self.threads > most {
-            false => Ok(()),
-            true => Err(Error::Setting {
-                field: "threads",
-                reason: format!("{} is too many: at most {most}", self.threads),
-            }),
+        if self.threads <= most {
+            return Ok(());
         }
+        let reason = format!("{} is too many: at most {most}", self.threads);
+        Err(Error::setting("threads", reason))
     }
 
     /// What the machine can do at best with these instructions and threads, measured now with
@@ -98,9 +96,9 @@ impl EngineConfig {
         self.validate()?;
         let pool = ThreadPool::new(self.threads);
         let rates = MachineRates::measure(&pool, self.isa.resolve()?, memory);
-        rates.map_err(|error| Error::Setting {
-            field: "memory",
-            reason: format!("{memory} bytes twice cannot be had: {error}"),
+        rates.map_err(|error| {
+            let reason = format!("{memory} bytes twice cannot be had: {error}");
+            Error::setting("memory", reason)
         })
     }
 }
@@ -127,9 +125,7 @@ impl IsaChoice {
             Self::Avx2 => IsaLevel::Avx2,
             Self::Portable => IsaLevel::Portable,
         };
-        Isa::new(level).ok_or_else(|| Error::Setting {
-            field: "isa",
-            reason: format!("this machine has no {level:?}"),
-        })
+        let missing = || Error::setting("isa", format!("this machine has no {level:?}"));
+        Isa::new(level).ok_or_else(missing)
     }
 }

@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::{SeqId, TemplateError, WeightType};
 
@@ -206,6 +206,23 @@ pub enum Error {
     /// A date for chat templates is no day.
     #[error("date {0:?} is no day: write YYYY-MM-DD")]
     Date(String),
+}
+
+impl Error {
+    pub(crate) fn setting(field: &'static str, reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self::Setting { field, reason }
+    }
+
+    pub(crate) fn checkpoint(path: &Path, reason: impl Into<String>) -> Self {
+        let (path, reason) = (path.to_owned(), reason.into());
+        Self::Checkpoint { path, reason }
+    }
+
+    pub(crate) fn json(path: &Path, source: serde_json::Error) -> Self {
+        let path = path.to_owned();
+        Self::Json { path, source }
+    }
 }
 
 #[cfg(feature = "cuda")]

@@ -43,12 +43,9 @@ impl CpuRunner {
         let format = config.kv_dtype.format();
         if config.kv_dtype == KvType::Bf16 && shape.head_dim > KvFormat::WIDEST_BF16 {
             let (most, found) = (KvFormat::WIDEST_BF16, shape.head_dim);
-            return Err(Error::Setting {
-                field: "kv_dtype",
-                reason: format!(
-                    "bf16 holds heads of at most {most} values, this model has {found}"
-                ),
-            });
+            let reason =
+                format!("bf16 holds heads of at most {most} values, this model has {found}");
+            return Err(Error::setting("kv_dtype", reason));
         }
         let pages = config.kv_budget() / format.page_bytes(shape);
         let runner = Self {
