@@ -6,7 +6,6 @@
 //! within the limits (`guard`).
 
 mod guard;
-mod json;
 mod limits;
 mod print;
 
@@ -19,12 +18,11 @@ use minijinja::machinery::{
 };
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value};
 
-use crate::panics::{Panicked, caught};
+use crate::panics::caught;
 
 pub(crate) use guard::environment;
-pub(crate) use json::tojson;
 pub(crate) use limits::{refusal, spend};
-pub(crate) use print::printed;
+pub(crate) use print::{printed, tojson};
 
 /// A template's name in its environment, which nobody sees.
 const NAME: &str = "template";
@@ -44,6 +42,17 @@ pub struct TemplateError {
     pub reason: String,
     /// The template takes too much time or memory: not the values are at fault, but the template.
     pub exceeds_limits: bool,
+}
+
+impl TemplateError {
+    fn new(template: &str, line: Option<usize>, reason: String) -> Self {
+        Self {
+            template: template.to_owned(),
+            line,
+            reason,
+            exceeds_limits: false,
+        }
+    }
 }
 
 /// A compiled template.
@@ -75,12 +84,7 @@ impl Template {
         source: &str,
         mut environment: Environment<'static>,
     ) -> Result<Self, TemplateError> {
-        let failed = |line, reason| TemplateError {
-            template: title.to_owned(),
-            line,
-            reason,
-            exceeds_limits: false,
-        };
+        let failed = |line, reason| TemplateError::new(title, line, reason);
         let (bytes, most) = (source.len(), limits::SOURCE_BYTES);
         if bytes > most {
             return Err(failed(None, format!("has {bytes} bytes, more than {most}")));
@@ -94,19 +98,22 @@ impl Template {
         let source = &source.replace("\r\n", "\n").replace('\r', "\n");
         check_tags(source, whitespace).map_err(|(line, reason)| failed(Some(line), reason))?;
         on_large_stack(|| environment.add_template_owned(NAME, source.clone()))
-            .map_err(|panicked| failed(None, panicked.0))?
+            .map_err(|panic| failed(None, panic))?
             .map_err(|error| failed(error.line(), message(&error)))?;
-        let template = Self {
+        let mut template = Self {
             environment,
             title: title.to_owned(),
             has_namespaces: source.contains("namespace"),
         };
-        template.check_instructions()
+        let fuel = template.check_instructions()?;
+        template.environment.set_fuel(Some(fuel));
+        Ok(template)
     }
 
-    /// Refuses instructions that reach another template, and sets the fuel.
-    fn check_instructions(mut self) -> Result<Self, TemplateError> {
-        let template = self.get()?;
+    /// Refuses instructions that reach another template; returns the fuel of a rendering.
+    fn check_instructions(&self) -> Result<u64, TemplateError> {
+        let template = self.environment.get_template(NAME);
+        let template = template.map_err(|error| self.failed(error.line(), message(&error)))?;
         let compiled = get_compiled_template(&template);
         let mut longest = 1;
         for instructions in compiled.blocks.values().chain([&compiled.instructions]) {
@@ -126,17 +133,10 @@ impl Template {
                     ) => "there is no other template to load",
                     _ => continue,
                 };
-                return Err(TemplateError {
-                    template: self.title.clone(),
-                    line: instructions.get_line(i),
-                    reason: reason.into(),
-                    exceeds_limits: false,
-                });
+                return Err(self.failed(instructions.get_line(i), reason));
             }
         }
-        let fuel = limits::FUEL.min((limits::RAW_BYTES / longest) as u64);
-        self.environment.set_fuel(Some(fuel));
-        Ok(self)
+        Ok(limits::FUEL.min((limits::RAW_BYTES / longest) as u64))
     }
 
     /// The environment, for functions that change later.
@@ -161,7 +161,7 @@ impl Template {
             false => caught(|| self.render_here(values, input)),
         };
         rendered
-            .map_err(|panicked| self.failed(None, panicked.0))?
+            .map_err(|panic| self.failed(None, panic))?
             .map_err(|error| TemplateError {
                 exceeds_limits: limits::is_exceeded(&error),
                 ..self.failed(error.line(), message(&error))
@@ -187,19 +187,9 @@ impl Template {
         Ok(text)
     }
 
-    fn get(&self) -> Result<minijinja::Template<'_, '_>, TemplateError> {
-        let template = self.environment.get_template(NAME);
-        template.map_err(|error| self.failed(error.line(), message(&error)))
-    }
-
     /// An error of this template.
     pub(crate) fn failed(&self, line: Option<usize>, reason: impl Into<String>) -> TemplateError {
-        TemplateError {
-            template: self.title.clone(),
-            line,
-            reason: reason.into(),
-            exceeds_limits: false,
-        }
+        TemplateError::new(&self.title, line, reason.into())
     }
 }
 
@@ -290,12 +280,12 @@ fn check_tags(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, 
 }
 
 /// Runs `f` on a thread that has room for deep recursion; the error says why it could not.
-fn on_large_stack<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, Panicked> {
+fn on_large_stack<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, String> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(limits::STACK_BYTES);
         match thread.spawn_scoped(scope, || caught(f)) {
             Ok(thread) => thread.join().expect("panics are caught"),
-            Err(error) => Err(Panicked(format!("no thread for it: {error}"))),
+            Err(error) => Err(format!("no thread for it: {error}")),
         }
     })
 }

@@ -10,13 +10,8 @@ thread_local! {
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What was called panicked, or could not be called: its message.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Panicked(pub(crate) String);
-
 /// Runs `f`; a panic in it is an error with the panic's message, and nothing is printed.
-pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
+pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let others = panic::take_hook();
@@ -30,7 +25,7 @@ pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, Panicked> {
     // What `f` has left half done is not looked at again: its callers give an error.
     let done = panic::catch_unwind(AssertUnwindSafe(f));
     QUIET.set(outer);
-    done.map_err(|payload| Panicked(message(&*payload)))
+    done.map_err(|payload| message(&*payload))
 }
 
 fn message(payload: &(dyn Any + Send)) -> String {
@@ -46,9 +41,9 @@ mod tests {
     #[test]
     fn a_panic_is_an_error() {
         assert_eq!(caught(|| 7), Ok(7));
-        assert_eq!(caught(|| panic!("no")), Err::<(), _>(Panicked("no".into())));
+        assert_eq!(caught(|| panic!("no")), Err::<(), _>("no".into()));
         let index = 3;
         let error = caught(|| [1, 2][index]).unwrap_err();
-        assert!(error.0.contains("out of bounds"), "{error}");
+        assert!(error.contains("out of bounds"), "{error}");
     }
 }

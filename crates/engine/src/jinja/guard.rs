@@ -279,12 +279,16 @@ fn add_filters(environment: &mut Environment<'_>) {
 
 fn call(filter: &Value, state: &State, args: &[Value]) -> Result<Value, Error> {
     args.iter().try_for_each(read)?;
-    let value = filter.call(state, args)?;
-    if value.kind() == ValueKind::Iterable {
+    admit_made(filter.call(state, args)?)
+}
+
+/// Counts what a filter or a method has made.
+fn admit_made(made: Value) -> Result<Value, Error> {
+    if made.kind() == ValueKind::Iterable {
         // Made of another, it would hold it, and that another.
-        return admit(Value::from_object(Items(items(&value)?)));
+        return admit(Value::from_object(Items(items(&made)?)));
     }
-    admit(value)
+    admit(made)
 }
 
 /// The first `count` arguments as text where they are lists or maps.
@@ -377,11 +381,7 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
             _ => {}
         }
     }
-    let made = pycompat::unknown_method_callback(state, value, name, args)?;
-    if made.kind() == ValueKind::Iterable {
-        return admit(Value::from_object(Items(items(&made)?)));
-    }
-    admit(made)
+    admit_made(pycompat::unknown_method_callback(state, value, name, args)?)
 }
 
 fn add_tests(environment: &mut Environment<'_>) {
