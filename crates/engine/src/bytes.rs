@@ -16,15 +16,6 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
-    /// The bytes of a file in the file system.
-    pub(crate) fn map(path: &Path) -> Result<Self, Error> {
-        let mapped = beamgen_files::open_regular_file(path).and_then(MappedFile::of);
-        mapped.map(Self::Mapped).map_err(|source| Error::Io {
-            path: path.to_owned(),
-            source,
-        })
-    }
-
     /// Whether all bytes are still there: a mapped file may have been shortened.
     pub(crate) fn are_whole(&self) -> bool {
         match self {
@@ -35,9 +26,8 @@ impl Bytes {
 
     /// Says that these bytes will not be read soon.
     pub(crate) fn set_aside(&self, bytes: Range<usize>) {
-        match self {
-            Self::Mapped(file) => file.set_aside(bytes),
-            Self::Static(_) | Self::Owned(_) => {}
+        if let Self::Mapped(file) = self {
+            file.set_aside(bytes);
         }
     }
 }
@@ -56,9 +46,13 @@ impl Deref for Bytes {
 
 /// The bytes of a file of weights.
 pub(crate) fn mapped(path: &Path) -> Result<Bytes, Error> {
-    let bytes = Bytes::map(path)?;
-    refuse_pointer(path, &bytes)?;
-    Ok(bytes)
+    let file = beamgen_files::open_regular_file(path).and_then(MappedFile::of);
+    let file = file.map_err(|source| Error::Io {
+        path: path.to_owned(),
+        source,
+    })?;
+    refuse_pointer(path, &file)?;
+    Ok(Bytes::Mapped(file))
 }
 
 /// Refuses what Git leaves in place of a large file that it did not fetch.
@@ -66,9 +60,6 @@ pub(crate) fn refuse_pointer(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if !bytes.starts_with(b"version https://git-lfs.github.com/") {
         return Ok(());
     }
-    Err(Error::Checkpoint {
-        path: path.to_owned(),
-        reason: "is a Git LFS pointer, not the file itself; run `git lfs pull` in its folder"
-            .into(),
-    })
+    let reason = "is a Git LFS pointer, not the file itself; run `git lfs pull` in its folder";
+    Err(Error::checkpoint(path, reason))
 }

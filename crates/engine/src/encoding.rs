@@ -39,24 +39,67 @@ pub enum Encoding {
     Q6K,
 }
 
+/// An encoding, its name in GGUF files, its number there (`enum ggml_type`), values and bytes of a
+/// block, and the format that keeps its blocks as they are.
+type Row = (
+    Encoding,
+    &'static str,
+    u32,
+    (usize, usize),
+    Option<WeightFormat>,
+);
+
+const TABLE: [Row; 13] = [
+    (Encoding::F32, "f32", 0, (1, 4), None),
+    (Encoding::F16, "f16", 1, (1, 2), None),
+    (Encoding::Bf16, "bf16", 30, (1, 2), None),
+    (
+        Encoding::Q4_0,
+        "q4_0",
+        2,
+        (32, 18),
+        Some(WeightFormat::Q4_0),
+    ),
+    (
+        Encoding::Q4_1,
+        "q4_1",
+        3,
+        (32, 20),
+        Some(WeightFormat::Q4_1),
+    ),
+    (Encoding::Q5_0, "q5_0", 6, (32, 22), None),
+    (Encoding::Q5_1, "q5_1", 7, (32, 24), None),
+    (
+        Encoding::Q8_0,
+        "q8_0",
+        8,
+        (32, 34),
+        Some(WeightFormat::Int8),
+    ),
+    (Encoding::Q2K, "q2_k", 10, (256, 84), None),
+    (Encoding::Q3K, "q3_k", 11, (256, 110), None),
+    (
+        Encoding::Q4K,
+        "q4_k",
+        12,
+        (256, 144),
+        Some(WeightFormat::Q4K),
+    ),
+    (Encoding::Q5K, "q5_k", 13, (256, 176), None),
+    (
+        Encoding::Q6K,
+        "q6_k",
+        14,
+        (256, 210),
+        Some(WeightFormat::Q6K),
+    ),
+];
+
 impl fmt::Display for Encoding {
     /// The name in GGUF files, in lower case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::F32 => "f32",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::Q4_0 => "q4_0",
-            Self::Q4_1 => "q4_1",
-            Self::Q5_0 => "q5_0",
-            Self::Q5_1 => "q5_1",
-            Self::Q8_0 => "q8_0",
-            Self::Q2K => "q2_k",
-            Self::Q3K => "q3_k",
-            Self::Q4K => "q4_k",
-            Self::Q5K => "q5_k",
-            Self::Q6K => "q6_k",
-        })
+        let (_, name, ..) = self.row();
+        f.write_str(name)
     }
 }
 
@@ -73,34 +116,27 @@ impl Encoding {
         self.blocks_format().is_some()
     }
 
+    fn row(self) -> &'static Row {
+        let row = TABLE.iter().find(|(encoding, ..)| *encoding == self);
+        row.expect("each encoding has a row")
+    }
+
+    /// The encoding of a number in GGUF files.
+    pub(crate) fn of_gguf(number: u32) -> Option<Self> {
+        let row = TABLE.iter().find(|(_, _, of, ..)| *of == number);
+        row.map(|(encoding, ..)| *encoding)
+    }
+
     /// Values of a block, and its bytes.
-    pub(crate) const fn block(self) -> (usize, usize) {
-        match self {
-            Self::F32 => (1, 4),
-            Self::F16 | Self::Bf16 => (1, 2),
-            Self::Q4_0 => (32, 18),
-            Self::Q4_1 => (32, 20),
-            Self::Q5_0 => (32, 22),
-            Self::Q5_1 => (32, 24),
-            Self::Q8_0 => (32, 34),
-            Self::Q2K => (256, 84),
-            Self::Q3K => (256, 110),
-            Self::Q4K => (256, 144),
-            Self::Q5K => (256, 176),
-            Self::Q6K => (256, 210),
-        }
+    pub(crate) fn block(self) -> (usize, usize) {
+        let (.., block, _) = *self.row();
+        block
     }
 
     /// The format that keeps blocks of this encoding as they are.
     pub(crate) fn blocks_format(self) -> Option<WeightFormat> {
-        match self {
-            Self::Q4_0 => Some(WeightFormat::Q4_0),
-            Self::Q4_1 => Some(WeightFormat::Q4_1),
-            Self::Q8_0 => Some(WeightFormat::Int8),
-            Self::Q4K => Some(WeightFormat::Q4K),
-            Self::Q6K => Some(WeightFormat::Q6K),
-            _ => None,
-        }
+        let (.., format) = *self.row();
+        format
     }
 
     /// Bytes of a tensor whose rows hold whole blocks; `None` if they do not, or beyond all sizes.

@@ -16,46 +16,46 @@ impl JsonFile {
     pub fn load(checkpoint: &Checkpoint, file: &str) -> Result<Self, Error> {
         let path = checkpoint.path_of(file);
         let value = match checkpoint.text(file)? {
-            Some(text) => serde_json::from_str(&text).map_err(|source| Error::Json {
-                path: path.clone(),
-                source,
-            })?,
+            Some(text) => serde_json::from_str(&text).map_err(|e| Error::json(&path, e))?,
             None => Value::Null,
         };
         Ok(Self { path, value })
     }
 
+    /// What `read` makes of a field, or nothing; `expected` says what it can read.
+    fn optional<T>(
+        &self,
+        field: &str,
+        expected: &str,
+        read: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
+        let value = self.value.get(field).filter(|value| !value.is_null());
+        value
+            .map(|value| read(value).ok_or_else(|| self.bad(field, expected)))
+            .transpose()
+    }
+
     /// An id, a list of ids, or nothing.
     pub fn ids(&self, field: &str) -> Result<Vec<u32>, Error> {
         let id = |v: &Value| v.as_u64().and_then(|id| u32::try_from(id).ok());
-        let ids = match self.value.get(field) {
-            None | Some(Value::Null) => Some(Vec::new()),
-            Some(Value::Array(list)) => list.iter().map(id).collect(),
-            Some(one) => id(one).map(|id| vec![id]),
-        };
-        ids.ok_or_else(|| self.bad(field, "a token id or a list of them"))
+        let ids = self.optional(field, "a token id or a list of them", |value| match value {
+            Value::Array(list) => list.iter().map(id).collect(),
+            one => id(one).map(|id| vec![id]),
+        });
+        Ok(ids?.unwrap_or_default())
     }
 
     /// A number, or nothing.
     pub fn number(&self, field: &str) -> Result<Option<f32>, Error> {
-        match self.value.get(field) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_f64() {
-                Some(number) => Ok(Some(number as f32)),
-                None => Err(self.bad(field, "a number")),
-            },
-        }
+        self.optional(field, "a number", |value| Some(value.as_f64()? as f32))
     }
 
     /// A count, or nothing.
     pub fn count(&self, field: &str) -> Result<Option<usize>, Error> {
-        match self.value.get(field) {
-            None | Some(Value::Null) => Ok(None),
-            Some(value) => match value.as_u64().and_then(|n| usize::try_from(n).ok()) {
-                Some(count) => Ok(Some(count)),
-                None => Err(self.bad(field, "a whole number, 0 or more")),
-            },
-        }
+        let expected = "a whole number, 0 or more";
+        self.optional(field, expected, |value| {
+            usize::try_from(value.as_u64()?).ok()
+        })
     }
 
     pub fn bad(&self, field: &str, expected: &str) -> Error {

@@ -14,9 +14,8 @@ pub(super) const RESCALING: [&str; 3] = [
 
 /// What is particular to an architecture.
 pub(super) struct Architecture {
-    /// `general.architecture`, before the names of its other keys.
+    /// `general.architecture`, before the names of its other keys, and `model_type`.
     pub(super) name: &'static str,
-    model_type: &'static str,
     class: &'static str,
     /// Rows of queries and keys lie for the rotation of neighbours.
     pub(super) interleaved: bool,
@@ -24,41 +23,38 @@ pub(super) struct Architecture {
     pub(super) fused: bool,
 }
 
+const LLAMA: Architecture = Architecture {
+    name: "llama",
+    class: "LlamaForCausalLM",
+    interleaved: true,
+    fused: false,
+};
+
+const QWEN2: Architecture = Architecture {
+    name: "qwen2",
+    class: "Qwen2ForCausalLM",
+    interleaved: false,
+    fused: false,
+};
+
 const ARCHITECTURES: [Architecture; 5] = [
-    Architecture {
-        name: "llama",
-        model_type: "llama",
-        class: "LlamaForCausalLM",
-        interleaved: true,
-        fused: false,
-    },
+    LLAMA,
     Architecture {
         name: "mistral",
-        model_type: "mistral",
         class: "MistralForCausalLM",
-        interleaved: true,
-        fused: false,
+        ..LLAMA
     },
-    Architecture {
-        name: "qwen2",
-        model_type: "qwen2",
-        class: "Qwen2ForCausalLM",
-        interleaved: false,
-        fused: false,
-    },
+    QWEN2,
     Architecture {
         name: "qwen3",
-        model_type: "qwen3",
         class: "Qwen3ForCausalLM",
-        interleaved: false,
-        fused: false,
+        ..QWEN2
     },
     Architecture {
         name: "phi3",
-        model_type: "phi3",
         class: "Phi3ForCausalLM",
-        interleaved: false,
         fused: true,
+        ..QWEN2
     },
 ];
 
@@ -83,6 +79,13 @@ fn size(file: &Gguf, suffix: &str) -> Result<u64, Error> {
 
 fn key(file: &Gguf, suffix: &str) -> Result<String, Error> {
     Ok(format!("{}.{suffix}", Architecture::of(file)?.name))
+}
+
+/// The base of the rotation's frequencies.
+fn theta(file: &Gguf) -> Result<f64, Error> {
+    Ok(file
+        .number(&key(file, "rope.freq_base")?)?
+        .unwrap_or(10_000.0))
 }
 
 /// Values of a head.
@@ -118,10 +121,11 @@ pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
         .tensors
         .iter()
         .find(|tensor| tensor.name == "token_embd.weight");
+    let epsilon = key("attention.layer_norm_rms_epsilon")?;
     let vocabulary = embedding.and_then(|tensor| tensor.shape.first().copied());
     let mut config = json!({
         "architectures": [architecture.class],
-        "model_type": architecture.model_type,
+        "model_type": architecture.name,
         "vocab_size": vocabulary.ok_or_else(|| Error::MissingTensor { name: "token_embd.weight".into() })?,
         "hidden_size": size(file, "embedding_length")?,
         "intermediate_size": size(file, "feed_forward_length")?,
@@ -130,10 +134,8 @@ pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
         "num_key_value_heads": kv_heads.unwrap_or(heads),
         "head_dim": head_dim,
         "max_position_embeddings": size(file, "context_length")?,
-        "rms_norm_eps": file
-            .number(&key("attention.layer_norm_rms_epsilon")?)?
-            .ok_or_else(|| file.missing(&format!("{}.attention.layer_norm_rms_epsilon", architecture.name)))?,
-        "rope_theta": file.number(&key("rope.freq_base")?)?.unwrap_or(10_000.0),
+        "rms_norm_eps": file.number(&epsilon)?.ok_or_else(|| file.missing(&epsilon))?,
+        "rope_theta": theta(file)?,
         "hidden_act": "silu",
         "tie_word_embeddings": !file.has_tensor("output.weight"),
         "attention_bias": file.has_tensor("blk.0.attn_q.bias"),
@@ -231,9 +233,7 @@ fn llama3(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     if divisors.iter().all(|d| *d == 1.0) {
         return Ok(None);
     }
-    let base = file
-        .number(&key(file, "rope.freq_base")?)?
-        .unwrap_or(10_000.0);
+    let base = theta(file)?;
     let factor = f64::from(divisors[divisors.len() - 1]);
     let context = (10..=20).map(|bits| 1u64 << bits).find(|context| {
         divisors.iter().enumerate().all(|(i, divisor)| {
@@ -265,16 +265,12 @@ impl Gguf {
     fn values(&self, name: &str) -> Result<Vec<f32>, Error> {
         let tensor = self.tensors.iter().find(|tensor| tensor.name == name);
         let tensor = tensor.ok_or_else(|| Error::MissingTensor { name: name.into() })?;
-        match &tensor.data {
-            Ok((encoding, range)) => {
-                let mut values = vec![0.0; tensor.shape.iter().product()];
-                encoding.widen(&self.bytes[range.clone()], 0, &mut values);
-                Ok(values)
-            }
-            Err(dtype) => Err(Error::Dtype {
-                name: name.into(),
-                dtype: dtype.0.clone(),
-            }),
-        }
+        let encoding = tensor.encoding.clone().map_err(|dtype| Error::Dtype {
+            name: name.into(),
+            dtype,
+        })?;
+        let mut values = vec![0.0; tensor.shape.iter().product()];
+        encoding.widen(&self.bytes[tensor.range.clone()], 0, &mut values);
+        Ok(values)
     }
 }

@@ -8,10 +8,6 @@ use crate::Encoding;
 use crate::error::Malformed;
 
 const MAGIC: &[u8] = b"GGUF";
-/// The name of a type of numbers that is not read.
-#[derive(Clone, Debug)]
-pub(crate) struct OtherType(pub(crate) String);
-
 /// Where `general.alignment` says nothing.
 const ALIGNMENT: u64 = 32;
 /// Longest shape of a tensor (`GGML_MAX_DIMS`).
@@ -59,8 +55,10 @@ pub(crate) struct TensorInfo {
     pub(crate) name: String,
     /// Outermost dimension first, as everywhere but in the file.
     pub(crate) shape: Vec<usize>,
-    /// The encoding with the bytes, or the name of a type that is not read.
-    pub(crate) data: Result<(Encoding, Range<usize>), OtherType>,
+    /// The encoding, or the name of a type that is not read.
+    pub(crate) encoding: Result<Encoding, String>,
+    /// The bytes; none of a type that is not read.
+    pub(crate) range: Range<usize>,
 }
 
 impl Value {
@@ -163,6 +161,11 @@ impl<'a> Cursor<'a> {
     /// A number of things that take at least `smallest` bytes each.
     fn count(&mut self, what: &str, smallest: usize) -> Result<usize, Malformed> {
         let n = self.u64()?;
+        self.fits(n, what, smallest)
+    }
+
+    /// Refuses more things than the rest of the file can hold.
+    fn fits(&self, n: u64, what: &str, smallest: usize) -> Result<usize, Malformed> {
         match usize::try_from(n) {
             Ok(count) if count <= self.left() / smallest => Ok(count),
             _ => Err(Malformed(format!(
@@ -239,12 +242,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, Malformed> {
     // A name, a dimension count, a type, an offset; a name, a type, a byte.
     let tensors = cursor.u64()?;
     let pairs = cursor.count("entries of metadata", 13)?;
-    if tensors > (cursor.left() / 24) as u64 {
-        return Err(Malformed(format!(
-            "truncated or corrupt GGUF header: {tensors} tensors do not fit into {} bytes",
-            cursor.left()
-        )));
-    }
+    cursor.fits(tensors, "tensors", 24)?;
     let mut metadata = BTreeMap::new();
     for _ in 0..pairs {
         let key = cursor.name()?;
@@ -336,14 +334,15 @@ impl<'a> RawTensor<'a> {
             type_id,
             offset,
         } = self;
-        let info = |data| TensorInfo {
+        let info = |encoding, range| TensorInfo {
             name: name.to_owned(),
             shape: shape.clone(),
-            data,
+            encoding,
+            range,
         };
         let encoding = match encoding(type_id) {
             Ok(encoding) => encoding,
-            Err(dtype) => return Ok(info(Err(dtype))),
+            Err(dtype) => return Ok(info(Err(dtype), 0..0)),
         };
         let Some(size) = encoding.bytes(&shape) else {
             let values = encoding.block().0;
@@ -363,7 +362,7 @@ impl<'a> RawTensor<'a> {
         match end {
             Some(end) if end <= len as u64 => {
                 let end = end as usize;
-                Ok(info(Ok((encoding, end - size..end))))
+                Ok(info(Ok(encoding), end - size..end))
             }
             _ => Err(Malformed(format!(
                 "truncated or corrupt GGUF file: tensor `{name}` has {size} bytes at {offset} of the \
@@ -374,49 +373,34 @@ impl<'a> RawTensor<'a> {
 }
 
 /// The encoding with a number of `enum ggml_type`, or the name of another type.
-fn encoding(id: u32) -> Result<Encoding, OtherType> {
-    Ok(match id {
-        0 => Encoding::F32,
-        1 => Encoding::F16,
-        2 => Encoding::Q4_0,
-        3 => Encoding::Q4_1,
-        6 => Encoding::Q5_0,
-        7 => Encoding::Q5_1,
-        8 => Encoding::Q8_0,
-        10 => Encoding::Q2K,
-        11 => Encoding::Q3K,
-        12 => Encoding::Q4K,
-        13 => Encoding::Q5K,
-        14 => Encoding::Q6K,
-        30 => Encoding::Bf16,
-        other => {
-            const OTHERS: [(u32, &str); 20] = [
-                (9, "Q8_1"),
-                (15, "Q8_K"),
-                (16, "IQ2_XXS"),
-                (17, "IQ2_XS"),
-                (18, "IQ3_XXS"),
-                (19, "IQ1_S"),
-                (20, "IQ4_NL"),
-                (21, "IQ3_S"),
-                (22, "IQ2_S"),
-                (23, "IQ4_XS"),
-                (24, "I8"),
-                (25, "I16"),
-                (26, "I32"),
-                (27, "I64"),
-                (28, "F64"),
-                (29, "IQ1_M"),
-                (34, "TQ1_0"),
-                (35, "TQ2_0"),
-                (39, "MXFP4"),
-                (40, "NVFP4"),
-            ];
-            let named = OTHERS.iter().find(|(id, _)| *id == other);
-            let name = named.map(|(_, name)| (*name).to_owned());
-            return Err(OtherType(
-                name.unwrap_or_else(|| format!("number {other} of GGUF")),
-            ));
-        }
+fn encoding(id: u32) -> Result<Encoding, String> {
+    const OTHERS: [(u32, &str); 20] = [
+        (9, "Q8_1"),
+        (15, "Q8_K"),
+        (16, "IQ2_XXS"),
+        (17, "IQ2_XS"),
+        (18, "IQ3_XXS"),
+        (19, "IQ1_S"),
+        (20, "IQ4_NL"),
+        (21, "IQ3_S"),
+        (22, "IQ2_S"),
+        (23, "IQ4_XS"),
+        (24, "I8"),
+        (25, "I16"),
+        (26, "I32"),
+        (27, "I64"),
+        (28, "F64"),
+        (29, "IQ1_M"),
+        (34, "TQ1_0"),
+        (35, "TQ2_0"),
+        (39, "MXFP4"),
+        (40, "NVFP4"),
+    ];
+    Encoding::of_gguf(id).ok_or_else(|| {
+        let named = OTHERS.iter().find(|(other, _)| *other == id);
+        named.map_or_else(
+            || format!("number {id} of GGUF"),
+            |(_, name)| (*name).to_owned(),
+        )
     })
 }

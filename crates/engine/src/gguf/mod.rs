@@ -48,10 +48,8 @@ impl Gguf {
     /// Maps a file and reads its header.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let bytes = mapped(path)?;
-        let header = header::read(&bytes).map_err(|malformed| Error::Checkpoint {
-            path: path.to_owned(),
-            reason: malformed.0,
-        })?;
+        let header = header::read(&bytes);
+        let header = header.map_err(|malformed| Error::checkpoint(path, malformed.0))?;
         let file = Self {
             path: path.to_owned(),
             bytes: Arc::new(bytes),

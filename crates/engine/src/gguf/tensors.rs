@@ -57,12 +57,9 @@ impl Gguf {
             let interleaved = (architecture.interleaved && rotated(part)).then_some(head_dim);
             if interleaved.is_some() && !rows_are_heads(info, head_dim) {
                 let (name, shape) = (&info.name, &info.shape);
-                return Err(Error::Checkpoint {
-                    path: self.path.clone(),
-                    reason: format!(
-                        "tensor `{name}` of shape {shape:?} has no heads of {head_dim}"
-                    ),
-                });
+                let reason =
+                    format!("tensor `{name}` of shape {shape:?} has no heads of {head_dim}");
+                return Err(Error::checkpoint(&self.path, reason));
             }
             tensors.push(Tensor {
                 name,
@@ -81,13 +78,9 @@ impl Gguf {
 
 /// Whether the first dimension is made of heads and each row of it can be read alone.
 fn rows_are_heads(info: &TensorInfo, head_dim: usize) -> bool {
-    let whole_rows = match &info.data {
-        Ok((encoding, _)) => {
-            let width: usize = info.shape.iter().skip(1).product();
-            width.is_multiple_of(encoding.block().0)
-        }
-        Err(_) => true,
-    };
+    let width: usize = info.shape.iter().skip(1).product();
+    let encoding = info.encoding.as_ref();
+    let whole_rows = encoding.map_or(true, |encoding| width.is_multiple_of(encoding.block().0));
     let rows = info.shape.first().copied().unwrap_or(1);
     whole_rows && head_dim.is_multiple_of(2) && head_dim > 0 && rows.is_multiple_of(head_dim)
 }

@@ -30,7 +30,7 @@ impl WeightType {
 
 /// The format of GGUF's blocks, if all tensors have the same.
 fn kept(views: &[View<'_>]) -> Option<WeightFormat> {
-    same(views, |view| view.blocks_format())
+    same(views, |view| view.encoding.blocks_format())
 }
 
 /// The format of all tensors, if it is the same.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use beamgen_kernels::{Q8Block, WeightFormat};
 
-use crate::bytes::{Bytes, mapped};
+use crate::bytes::Bytes;
 use crate::{Checkpoint, Encoding, Error};
 
 /// Named tensors: those of a checkpoint directory, or some made in memory.
@@ -29,96 +29,49 @@ pub struct Tensor {
     pub data: Vec<f32>,
 }
 
+/// A tensor in a file, or in memory.
 #[derive(Debug)]
 struct Entry {
     shape: Vec<usize>,
-    data: Data,
-}
-
-#[derive(Debug)]
-enum Data {
-    Owned(Vec<f32>),
-    Mapped {
-        file: Arc<Bytes>,
-        range: Range<usize>,
-        numbers: Numbers,
-        rows: RowOrder,
-    },
-}
-
-/// What the bytes of a tensor in a file are.
-#[derive(Debug)]
-enum Numbers {
-    Encoded(Encoding),
-    /// A type of numbers that is not read. The tensor may be there as long as nobody wants it.
-    Other(String),
-}
-
-/// In which order a file has the rows of a matrix (or the values of a vector).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RowOrder {
-    AsIs,
-    /// The two halves of each head of so many rows alternate (llama.cpp's order for the rotation
-    /// of neighbours). Divides the number of rows, and is even.
-    Interleaved {
-        head_dim: usize,
-    },
-}
-
-impl RowOrder {
-    /// Where row `row` is in the file.
-    fn source(self, row: usize) -> usize {
-        match self {
-            Self::AsIs => row,
-            Self::Interleaved { head_dim } => {
-                let (head, at) = (row / head_dim, row % head_dim);
-                let half = head_dim / 2;
-                head * head_dim + at % half * 2 + at / half
-            }
-        }
-    }
+    file: Arc<Bytes>,
+    /// The tensor's bytes: as many as shape and encoding say, checked by whoever made the entry.
+    range: Range<usize>,
+    /// How values are stored, or the name of a type of numbers that is not read. Such a tensor may
+    /// be there as long as nobody wants it.
+    encoding: Result<Encoding, String>,
+    /// The two halves of each head of so many rows alternate (llama.cpp's order for the rotation of
+    /// neighbours). Divides the number of rows, and is even.
+    interleaved: Option<usize>,
 }
 
 impl Entry {
-    /// A tensor in `range` of `file`, which the caller has checked to lie inside and to be as long
-    /// as shape and encoding say.
-    fn mapped(shape: Vec<usize>, file: &Arc<Bytes>, range: Range<usize>, numbers: Numbers) -> Self {
-        let data = Data::Mapped {
+    /// A tensor whose rows are in order.
+    fn new(
+        shape: Vec<usize>,
+        file: &Arc<Bytes>,
+        range: Range<usize>,
+        encoding: Result<Encoding, String>,
+    ) -> Self {
+        Self {
+            shape,
             file: Arc::clone(file),
             range,
-            numbers,
-            rows: RowOrder::AsIs,
-        };
-        Self { shape, data }
+            encoding,
+            interleaved: None,
+        }
     }
-}
 
-impl Entry {
+    fn bytes(&self) -> &[u8] {
+        &self.file[self.range.clone()]
+    }
+
     /// Whether both hold the same values in the same encoding.
     fn same_as(&self, other: &Self) -> bool {
-        let same = match (&self.data, &other.data) {
-            (Data::Owned(a), Data::Owned(b)) => a == b,
-            (
-                Data::Mapped {
-                    file: file_a,
-                    range: a,
-                    numbers: Numbers::Encoded(encoding_a),
-                    rows: rows_a,
-                },
-                Data::Mapped {
-                    file: file_b,
-                    range: b,
-                    numbers: Numbers::Encoded(encoding_b),
-                    rows: rows_b,
-                },
-            ) => {
-                encoding_a == encoding_b
-                    && rows_a == rows_b
-                    && file_a[a.clone()] == file_b[b.clone()]
-            }
-            _ => false,
-        };
-        same && self.shape == other.shape
+        self.shape == other.shape
+            && self.encoding.is_ok()
+            && self.encoding == other.encoding
+            && self.interleaved == other.interleaved
+            && self.bytes() == other.bytes()
     }
 }
 
@@ -144,8 +97,7 @@ impl Weights {
         let file = Arc::new(Bytes::Owned(noise));
         let tensor = |(name, shape): (String, Vec<usize>)| {
             let range = 0..2 * values(&shape);
-            let entry = Entry::mapped(shape, &file, range, Numbers::Encoded(Encoding::Bf16));
-            (name, entry)
+            (name, Entry::new(shape, &file, range, Ok(Encoding::Bf16)))
         };
         Self {
             tensors: shapes.into_iter().map(tensor).collect(),
@@ -174,11 +126,8 @@ impl Weights {
         ];
         for (single, index, add) in sources {
             if checkpoint.has(single) {
-                add(
-                    &mut weights,
-                    checkpoint.bytes(single)?,
-                    &checkpoint.path_of(single),
-                )?;
+                let (file, path) = (checkpoint.bytes(single)?, checkpoint.path_of(single));
+                add(&mut weights, file, &path)?;
                 return Ok(weights);
             }
             if let Some(text) = checkpoint.text(index)? {
@@ -189,16 +138,6 @@ impl Weights {
         Err(Error::NoCheckpoint {
             path: checkpoint.path().to_owned(),
         })
-    }
-
-    /// The tensors of one safetensors file.
-    ///
-    /// # Errors
-    /// [`Error::Io`], or [`Error::Checkpoint`] if it is truncated or corrupt.
-    pub fn load_file(path: &Path) -> Result<Self, Error> {
-        let mut weights = Self::default();
-        safetensors::add(&mut weights, mapped(path)?, path)?;
-        Ok(weights)
     }
 
     /// Tensors made in memory.
@@ -217,13 +156,14 @@ impl Weights {
                     found: vec![data.len()],
                 });
             }
-            weights.tensors.insert(
-                name,
-                Entry {
-                    shape,
-                    data: Data::Owned(data),
-                },
-            );
+            let mut bytes = vec![0; 4 * data.len()];
+            for (to, value) in bytes.as_chunks_mut().0.iter_mut().zip(data) {
+                *to = value.to_le_bytes();
+            }
+            let range = 0..bytes.len();
+            let file = Arc::new(Bytes::Owned(bytes));
+            let entry = Entry::new(shape, &file, range, Ok(Encoding::F32));
+            weights.tensors.insert(name, entry);
         }
         Ok(weights)
     }
@@ -263,8 +203,8 @@ impl Weights {
     /// Says that a tensor will not be read soon: the memory that a mapped file takes for it is free
     /// for others.
     pub(crate) fn set_aside(&self, name: &str) {
-        if let Some(Data::Mapped { file, range, .. }) = self.tensors.get(name).map(|e| &e.data) {
-            file.set_aside(range.clone());
+        if let Some(entry) = self.tensors.get(name) {
+            entry.file.set_aside(entry.range.clone());
         }
     }
 
@@ -301,7 +241,7 @@ impl Weights {
     #[must_use]
     pub fn has_blocks(&self) -> bool {
         let mut encodings = self.names().filter_map(|name| self.encoding(name).ok());
-        encodings.any(|encoding| encoding.block().0 > 1)
+        encodings.any(Encoding::is_block)
     }
 
     /// A tensor of any shape.
@@ -361,16 +301,11 @@ impl Weights {
     /// # Errors
     /// [`Error::MissingTensor`] or [`Error::Dtype`].
     pub fn encoding(&self, name: &str) -> Result<Encoding, Error> {
-        match &self.entry(name)?.data {
-            Data::Owned(_) => Ok(Encoding::F32),
-            Data::Mapped { numbers, .. } => match numbers {
-                Numbers::Encoded(encoding) => Ok(*encoding),
-                Numbers::Other(dtype) => Err(Error::Dtype {
-                    name: name.into(),
-                    dtype: dtype.clone(),
-                }),
-            },
-        }
+        let encoding = self.entry(name)?.encoding.clone();
+        encoding.map_err(|dtype| Error::Dtype {
+            name: name.into(),
+            dtype,
+        })
     }
 
     /// Whether both have the same decoder, byte for byte; a language-model head may be missing in
@@ -400,25 +335,15 @@ impl Weights {
 
     fn view(&self, name: &str) -> Result<View<'_>, Error> {
         let entry = self.entry(name)?;
-        let values = match &entry.data {
-            Data::Owned(data) => Values::Owned(data),
-            Data::Mapped {
-                file, range, rows, ..
-            } => {
-                // Bytes that are gone would end the process.
-                if !file.are_whole() {
-                    return Err(Error::Shortened { name: name.into() });
-                }
-                Values::Encoded {
-                    bytes: &file[range.clone()],
-                    encoding: self.encoding(name)?,
-                    rows: *rows,
-                }
-            }
-        };
+        // Bytes that are gone would end the process.
+        if !entry.file.are_whole() {
+            return Err(Error::Shortened { name: name.into() });
+        }
         Ok(View {
             shape: &entry.shape,
-            values,
+            bytes: entry.bytes(),
+            encoding: self.encoding(name)?,
+            interleaved: entry.interleaved,
         })
     }
 
@@ -434,14 +359,9 @@ impl Weights {
             weight_map: HashMap<String, String>,
         }
         let path = checkpoint.path_of(index);
-        let Index { weight_map } = serde_json::from_str(text).map_err(|source| Error::Json {
-            path: path.clone(),
-            source,
-        })?;
-        let broken = |reason: String| Error::Checkpoint {
-            path: path.clone(),
-            reason,
-        };
+        let index: Result<Index, _> = serde_json::from_str(text);
+        let Index { weight_map } = index.map_err(|error| Error::json(&path, error))?;
+        let broken = |reason: String| Error::checkpoint(&path, reason);
         let mut files: Vec<&String> = weight_map.values().collect();
         files.sort();
         files.dedup();
@@ -462,16 +382,9 @@ impl Weights {
 /// A tensor, widened piece by piece.
 pub(crate) struct View<'a> {
     shape: &'a [usize],
-    values: Values<'a>,
-}
-
-enum Values<'a> {
-    Owned(&'a [f32]),
-    Encoded {
-        bytes: &'a [u8],
-        encoding: Encoding,
-        rows: RowOrder,
-    },
+    bytes: &'a [u8],
+    pub(crate) encoding: Encoding,
+    interleaved: Option<usize>,
 }
 
 impl View<'_> {
@@ -480,43 +393,32 @@ impl View<'_> {
         self.shape.first().copied().unwrap_or(1)
     }
 
-    /// The narrowest format that holds all values exactly.
-    pub(crate) fn format(&self) -> WeightFormat {
-        match self.values {
-            Values::Encoded {
-                encoding: Encoding::Bf16,
-                ..
-            } => WeightFormat::Bf16,
-            Values::Encoded {
-                encoding: Encoding::F16,
-                ..
-            } => WeightFormat::F16,
-            Values::Owned(_) | Values::Encoded { .. } => WeightFormat::F32,
-        }
+    /// Where row `row` of a matrix (or value of a vector) is in the bytes.
+    fn source(&self, row: usize) -> usize {
+        let Some(head_dim) = self.interleaved else {
+            return row;
+        };
+        let (head, at) = (row / head_dim, row % head_dim);
+        let half = head_dim / 2;
+        head * head_dim + at % half * 2 + at / half
     }
 
-    /// The format that keeps the tensor's blocks as they are, if they are such.
-    pub(crate) fn blocks_format(&self) -> Option<WeightFormat> {
-        match self.values {
-            Values::Encoded { encoding, .. } => encoding.blocks_format(),
-            Values::Owned(_) => None,
+    /// The narrowest format that holds all values exactly.
+    pub(crate) fn format(&self) -> WeightFormat {
+        match self.encoding {
+            Encoding::Bf16 => WeightFormat::Bf16,
+            Encoding::F16 => WeightFormat::F16,
+            _ => WeightFormat::F32,
         }
     }
 
     /// Writes row `row` of a matrix as blocks of `format`: its own, or the nearest of Q8_0, for
     /// which rows have to be multiples of 32. Returns whether all that is finite remains so.
     pub(crate) fn blocks(&self, row: usize, format: WeightFormat, blocks: &mut [u8]) -> bool {
-        match self.values {
-            Values::Encoded {
-                bytes,
-                encoding,
-                rows,
-            } if encoding.blocks_format() == Some(format) => {
-                let from = rows.source(row) * blocks.len();
-                blocks.copy_from_slice(&bytes[from..][..blocks.len()]);
-                return true;
-            }
-            _ => {}
+        if self.encoding.blocks_format() == Some(format) {
+            let from = self.source(row) * blocks.len();
+            blocks.copy_from_slice(&self.bytes[from..][..blocks.len()]);
+            return true;
         }
         let width: usize = self.shape[1..].iter().product();
         let mut weights = vec![0.0; width];
@@ -533,28 +435,18 @@ impl View<'_> {
 
     /// Writes the values from `start` on.
     pub(crate) fn widen(&self, start: usize, mut out: &mut [f32]) {
-        match self.values {
-            Values::Owned(data) => out.copy_from_slice(&data[start..][..out.len()]),
-            Values::Encoded {
-                bytes,
-                encoding,
-                rows: RowOrder::AsIs,
-            } => encoding.widen(bytes, start, out),
-            Values::Encoded {
-                bytes,
-                encoding,
-                rows,
-            } => {
-                let width: usize = self.shape[1..].iter().product();
-                let mut at = start;
-                while !out.is_empty() {
-                    let (row, column) = (at / width, at % width);
-                    let (piece, rest) = out.split_at_mut(out.len().min(width - column));
-                    encoding.widen(bytes, rows.source(row) * width + column, piece);
-                    at += piece.len();
-                    out = rest;
-                }
-            }
+        if self.interleaved.is_none() {
+            return self.encoding.widen(self.bytes, start, out);
+        }
+        let width: usize = self.shape[1..].iter().product();
+        let mut at = start;
+        while !out.is_empty() {
+            let (row, column) = (at / width, at % width);
+            let (piece, rest) = out.split_at_mut(out.len().min(width - column));
+            let from = self.source(row) * width + column;
+            self.encoding.widen(self.bytes, from, piece);
+            at += piece.len();
+            out = rest;
         }
     }
 }

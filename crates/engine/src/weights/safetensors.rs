@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use safetensors::{Dtype, SafeTensors};
 
-use super::{Entry, Numbers, Weights};
+use super::{Entry, Weights};
 use crate::bytes::Bytes;
 use crate::{Encoding, Error};
 
@@ -15,23 +15,22 @@ pub(super) const INDEX: &str = "model.safetensors.index.json";
 /// Adds the tensors of `file`; `path` is for messages.
 pub(super) fn add(weights: &mut Weights, file: Bytes, path: &Path) -> Result<(), Error> {
     let file = Arc::new(file);
-    let (header, metadata) =
-        SafeTensors::read_metadata(&file).map_err(|source| Error::Checkpoint {
-            path: path.to_owned(),
-            reason: format!("truncated or corrupt safetensors file ({source})"),
-        })?;
+    let (header, metadata) = SafeTensors::read_metadata(&file).map_err(|source| {
+        let reason = format!("truncated or corrupt safetensors file ({source})");
+        Error::checkpoint(path, reason)
+    })?;
     // The offsets are relative to the end of the header and its 8-byte length.
     let start = header + 8;
     for (name, info) in metadata.tensors() {
         let (from, to) = info.data_offsets;
-        let numbers = match info.dtype {
-            Dtype::F32 => Numbers::Encoded(Encoding::F32),
-            Dtype::BF16 => Numbers::Encoded(Encoding::Bf16),
-            Dtype::F16 => Numbers::Encoded(Encoding::F16),
-            other => Numbers::Other(format!("{other:?}")),
+        let encoding = match info.dtype {
+            Dtype::F32 => Ok(Encoding::F32),
+            Dtype::BF16 => Ok(Encoding::Bf16),
+            Dtype::F16 => Ok(Encoding::F16),
+            other => Err(format!("{other:?}")),
         };
         let range = start + from..start + to;
-        let entry = Entry::mapped(info.shape.clone(), &file, range, numbers);
+        let entry = Entry::new(info.shape.clone(), &file, range, encoding);
         weights.tensors.insert(name, entry);
     }
     Ok(())

@@ -25,13 +25,11 @@ fn kept_blocks_are_the_values_of_gguf() {
         let rows = expected.len() / width;
         let view = View {
             shape: &[rows, width],
-            values: Values::Encoded {
-                bytes: bytes.data(),
-                encoding,
-                rows: RowOrder::AsIs,
-            },
+            bytes: bytes.data(),
+            encoding,
+            interleaved: None,
         };
-        let format = view.blocks_format().unwrap();
+        let format = encoding.blocks_format().unwrap();
         let layer =
             PackedLinear::pack_blocks(Parallel::serial(), width, rows, format, |row, blocks| {
                 assert!(view.blocks(row, format, blocks));

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use zip::{CompressionMethod, ZipArchive};
 
-use self::pickle::{StoredTensor, Type};
-use super::{Entry, Numbers, Weights};
+use self::pickle::StoredTensor;
+use super::{Entry, Weights};
+use crate::Error;
 use crate::bytes::Bytes;
 use crate::error::Malformed;
-use crate::{Encoding, Error};
 
 pub(super) const SINGLE: &str = "pytorch_model.bin";
 pub(super) const INDEX: &str = "pytorch_model.bin.index.json";
@@ -23,10 +23,7 @@ pub(super) const INDEX: &str = "pytorch_model.bin.index.json";
 /// Adds the tensors of `file`; `path` is for messages.
 pub(super) fn add(weights: &mut Weights, file: Bytes, path: &Path) -> Result<(), Error> {
     let file = Arc::new(file);
-    read(weights, &file).map_err(|malformed| Error::Checkpoint {
-        path: path.to_owned(),
-        reason: malformed.0,
-    })
+    read(weights, &file).map_err(|malformed| Error::checkpoint(path, malformed.0))
 }
 
 fn read(weights: &mut Weights, file: &Arc<Bytes>) -> Result<(), Malformed> {
@@ -40,28 +37,24 @@ fn read(weights: &mut Weights, file: &Arc<Bytes>) -> Result<(), Malformed> {
     }
     for (name, tensor) in pickle::state_dict(&file[pickle])? {
         let storage = archive.entry(&format!("data/{}", tensor.storage.key))?;
-        let (range, numbers) = place(&tensor, storage).map_err(|reason| {
+        let range = place(&tensor, storage).map_err(|reason| {
             format!(
                 "truncated or corrupt file: tensor `{name}` of shape {:?} {reason}",
                 tensor.shape
             )
         })?;
-        let entry = Entry::mapped(tensor.shape, file, range, numbers);
+        let encoding = tensor.storage.encoding.map_err(str::to_owned);
+        let entry = Entry::new(tensor.shape, file, range, encoding);
         weights.tensors.insert(name, entry);
     }
     Ok(())
 }
 
-/// The bytes of a tensor in a storage that lies in `storage` of the file.
-fn place(
-    tensor: &StoredTensor<'_>,
-    storage: Range<usize>,
-) -> Result<(Range<usize>, Numbers), Malformed> {
-    let encoding = match tensor.storage.kind {
-        Type::Float => Encoding::F32,
-        Type::Half => Encoding::F16,
-        Type::BFloat16 => Encoding::Bf16,
-        Type::Other(name) => return Ok((0..0, Numbers::Other(name.into()))),
+/// The bytes of a tensor in a storage that lies in `storage` of the file; none of one that is not
+/// read.
+fn place(tensor: &StoredTensor<'_>, storage: Range<usize>) -> Result<Range<usize>, Malformed> {
+    let Ok(encoding) = tensor.storage.encoding else {
+        return Ok(0..0);
     };
     let (_, width) = encoding.block();
     let values = tensor
@@ -85,8 +78,7 @@ fn place(
         )));
     }
     let end = storage.start + end;
-    let range = end - values * width..end;
-    Ok((range, Numbers::Encoded(encoding)))
+    Ok(end - values * width..end)
 }
 
 /// Whether values lie one after the other, the last dimension innermost. The product of the sizes

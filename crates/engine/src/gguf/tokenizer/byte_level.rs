@@ -32,18 +32,20 @@ struct PreTokenizer {
 
 const LLAMA3: &[&str] = &["llama-bpe", "llama3", "llama-v3"];
 
+/// GPT-2's.
+const GPT2: PreTokenizer = PreTokenizer {
+    names: &["gpt-2", "default"],
+    split: Split::Gpt2,
+    nfc: false,
+    ignore_merges: false,
+};
+
 const PRE_TOKENIZERS: [PreTokenizer; 6] = [
-    PreTokenizer {
-        names: &["gpt-2", "default"],
-        split: Split::Gpt2,
-        nfc: false,
-        ignore_merges: false,
-    },
+    GPT2,
     PreTokenizer {
         names: &["smollm"],
         split: Split::DigitsGpt2,
-        nfc: false,
-        ignore_merges: false,
+        ..GPT2
     },
     PreTokenizer {
         names: &["qwen2", "deepseek-r1-qwen"],
@@ -51,20 +53,19 @@ const PRE_TOKENIZERS: [PreTokenizer; 6] = [
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         ),
         nfc: true,
-        ignore_merges: false,
+        ..GPT2
     },
     PreTokenizer {
         names: LLAMA3,
         split: Split::Pattern(THREE_DIGITS),
-        nfc: false,
         ignore_merges: true,
+        ..GPT2
     },
     // Phi-4.
     PreTokenizer {
         names: &["dbrx"],
         split: Split::Pattern(THREE_DIGITS),
-        nfc: false,
-        ignore_merges: false,
+        ..GPT2
     },
     // Phi-4-mini.
     PreTokenizer {
@@ -72,8 +73,7 @@ const PRE_TOKENIZERS: [PreTokenizer; 6] = [
         split: Split::Pattern(
             r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         ),
-        nfc: false,
-        ignore_merges: false,
+        ..GPT2
     },
 ];
 

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 use super::opcode;
+use crate::Encoding;
 use crate::error::Malformed;
 
 /// Values and places on the stack that a state dict may need; a tensor needs about a dozen.
@@ -27,19 +28,10 @@ pub(super) struct StoredTensor<'a> {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Storage<'a> {
-    pub(super) kind: Type,
+    /// How its numbers are stored, or the name of a type that is not read.
+    pub(super) encoding: Result<Encoding, &'static str>,
     /// Name of its file.
     pub(super) key: &'a str,
-}
-
-/// Type of the numbers of a storage.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Type {
-    Float,
-    Half,
-    BFloat16,
-    /// One that is not read, by its name.
-    Other(&'static str),
 }
 
 /// What a pickle may import.
@@ -48,7 +40,7 @@ enum Global {
     OrderedDict,
     RebuildTensor,
     RebuildParameter,
-    Storage(Type),
+    Storage(Result<Encoding, &'static str>),
 }
 
 const GLOBALS: [(&str, &str, Global); 14] = [
@@ -59,24 +51,24 @@ const GLOBALS: [(&str, &str, Global); 14] = [
         "_rebuild_parameter",
         Global::RebuildParameter,
     ),
-    ("torch", "FloatStorage", Global::Storage(Type::Float)),
-    ("torch", "HalfStorage", Global::Storage(Type::Half)),
-    ("torch", "BFloat16Storage", Global::Storage(Type::BFloat16)),
+    ("torch", "FloatStorage", Global::Storage(Ok(Encoding::F32))),
+    ("torch", "HalfStorage", Global::Storage(Ok(Encoding::F16))),
     (
         "torch",
-        "DoubleStorage",
-        Global::Storage(Type::Other("F64")),
+        "BFloat16Storage",
+        Global::Storage(Ok(Encoding::Bf16)),
     ),
-    ("torch", "LongStorage", Global::Storage(Type::Other("I64"))),
-    ("torch", "IntStorage", Global::Storage(Type::Other("I32"))),
-    ("torch", "ShortStorage", Global::Storage(Type::Other("I16"))),
-    ("torch", "CharStorage", Global::Storage(Type::Other("I8"))),
-    ("torch", "ByteStorage", Global::Storage(Type::Other("U8"))),
-    ("torch", "BoolStorage", Global::Storage(Type::Other("BOOL"))),
+    ("torch", "DoubleStorage", Global::Storage(Err("F64"))),
+    ("torch", "LongStorage", Global::Storage(Err("I64"))),
+    ("torch", "IntStorage", Global::Storage(Err("I32"))),
+    ("torch", "ShortStorage", Global::Storage(Err("I16"))),
+    ("torch", "CharStorage", Global::Storage(Err("I8"))),
+    ("torch", "ByteStorage", Global::Storage(Err("U8"))),
+    ("torch", "BoolStorage", Global::Storage(Err("BOOL"))),
     (
         "torch",
         "Float8_e4m3fnStorage",
-        Global::Storage(Type::Other("F8_E4M3")),
+        Global::Storage(Err("F8_E4M3")),
     ),
 ];
 
@@ -393,11 +385,14 @@ impl<'a> Machine<'a> {
         let storage = match self.tuple(id).as_slice() {
             [
                 Value::Text("storage"),
-                Value::Global(Global::Storage(kind)),
+                Value::Global(Global::Storage(encoding)),
                 Value::Text(key),
                 Value::Text(_),
                 Value::Int(_),
-            ] => Storage { kind: *kind, key },
+            ] => Storage {
+                encoding: *encoding,
+                key,
+            },
             _ => return Err(corrupt("a persistent id that is no storage")),
         };
         self.push(Value::Storage(storage))
