@@ -85,10 +85,8 @@ impl ModelConfig {
     /// # Errors
     /// Names the field that is missing, out of range, or not supported.
     pub fn from_json(text: &str, path: &Path) -> Result<Self, Error> {
-        let map: Map<String, Value> = serde_json::from_str(text).map_err(|source| Error::Json {
-            path: path.to_owned(),
-            source,
-        })?;
+        let map: Result<Map<String, Value>, _> = serde_json::from_str(text);
+        let map = map.map_err(|error| Error::json(path, error))?;
         let fields = Fields {
             path: path.to_owned(),
             prefix: String::new(),
@@ -109,15 +107,7 @@ impl ModelConfig {
         let num_attention_heads = fields.size("num_attention_heads")?;
         let num_key_value_heads = kv_heads(&fields, family, num_attention_heads)?;
         let head_dim = head_dim(&fields, family, hidden_size, num_attention_heads)?;
-        let (rope, max_position_embeddings) = read_rope::read(
-            &fields,
-            &read_rope::Setting {
-                head_dim,
-                max_position_embeddings: fields.size("max_position_embeddings")?,
-                partial: family.partial_rotation,
-                scaled: family.scaled_rotation,
-            },
-        )?;
+        let (rope, max_position_embeddings) = read_rope::read(&fields, family, head_dim)?;
         let rms_norm_eps = fields
             .optional_number_if("rms_norm_eps", "a small positive number", |x| {
                 x >= 0.0 && (x as f32).is_finite()
@@ -159,6 +149,13 @@ impl ModelConfig {
     /// The window of a layer; `None` is all positions.
     pub(crate) fn window(&self, layer: usize) -> Option<usize> {
         self.windows.get(layer).copied().flatten()
+    }
+
+    /// Bytes of all norms.
+    pub(crate) fn norm_bytes(&self) -> usize {
+        let head_norms = if self.qk_norm { 2 * self.head_dim } else { 0 };
+        let layers = self.num_hidden_layers * (2 * self.hidden_size + head_norms);
+        4 * (layers + self.hidden_size)
     }
 
     /// Columns of a row of queries, keys and values.

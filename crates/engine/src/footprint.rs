@@ -3,7 +3,7 @@
 use beamgen_kernels::{KvShape, PackedLinear, RopeTable};
 
 use crate::buffers::Buffers;
-use crate::model::{Matrix, Parts};
+use crate::model::Parts;
 use crate::{Compute, EngineConfig, Error, ModelConfig, WeightType, Weights};
 
 /// Bytes that a model and its engine take.
@@ -37,31 +37,19 @@ impl ModelConfig {
     ) -> Result<Footprint, Error> {
         let parts = Parts::new(self, weights);
         parts.check(weights)?;
-        let head_norms = if self.qk_norm { 2 * self.head_dim } else { 0 };
-        let norms = self.num_hidden_layers * (2 * self.hidden_size + head_norms);
-        let norms = 4 * (norms + self.hidden_size);
         #[cfg(feature = "cuda")]
         if let Compute::Cuda(_) = compute {
-            return on_device(self, weights, weight_type, engine, norms);
+            return on_device(&parts, self, weights, weight_type, engine);
         }
         debug_assert!(compute.is_cpu());
-        let mut int8_inputs = 0;
-        let mut matrix = |matrix: &Matrix| -> Result<usize, Error> {
+        let (mut bytes, mut int8_inputs) = (self.norm_bytes(), 0);
+        for matrix in parts.matrices(weights) {
             let format = matrix.format(weight_type, &matrix.views(weights)?);
-            let outputs = matrix.outputs();
             if format.is_blocks() && !matrix.only_looked_up {
                 int8_inputs = int8_inputs.max(matrix.inputs);
             }
-            Ok(PackedLinear::bytes_for(
-                matrix.inputs,
-                outputs,
-                format,
-                matrix.bias,
-            ))
-        };
-        let mut bytes = 0;
-        for part in parts.matrices(weights) {
-            bytes += matrix(&part)?;
+            let (inputs, outputs) = (matrix.inputs, matrix.outputs());
+            bytes += PackedLinear::bytes_for(inputs, outputs, format, matrix.bias);
         }
         let positions = self.max_position_embeddings;
         let page = KvShape {
@@ -72,7 +60,7 @@ impl ModelConfig {
         };
         let rope = RopeTable::bytes_for(self.rope.pairs(self.head_dim), positions);
         Ok(Footprint {
-            weights: bytes + norms,
+            weights: bytes,
             kv_per_token: engine
                 .kv_dtype
                 .format()
@@ -84,14 +72,14 @@ impl ModelConfig {
     }
 }
 
-/// What the decoder takes on a CUDA device, with `norms` bytes of norms.
+/// What the decoder takes on a CUDA device.
 #[cfg(feature = "cuda")]
 fn on_device(
+    parts: &Parts<'_>,
     c: &ModelConfig,
     weights: &Weights,
     weight_type: WeightType,
     engine: &EngineConfig,
-    norms: usize,
 ) -> Result<Footprint, Error> {
     use beamgen_kernels::cuda::Number;
 
@@ -101,9 +89,8 @@ fn on_device(
 
     check(weight_type)?;
     CudaRunner::check(engine)?;
-    let parts = Parts::new(c, weights);
     // The last one is the last layer's, by which `KvType::Auto` goes.
-    let (mut bytes, mut last) = (norms, Number::F32);
+    let (mut bytes, mut last) = (c.norm_bytes(), Number::F32);
     for matrix in parts.matrices(weights) {
         let number = number(matrix.format(weight_type, &matrix.views(weights)?));
         let outputs = matrix.outputs();
@@ -112,15 +99,16 @@ fn on_device(
         last = number;
     }
     let kv = engine.kv_dtype.number(last);
-    let width = match c.gives_logits(weights) {
-        true => c.vocab_size,
-        false => c.hidden_size,
+    let gives_logits = c.gives_logits(weights);
+    let width = if gives_logits {
+        c.vocab_size
+    } else {
+        c.hidden_size
     };
     let first = Engine::FIRST_ROWS.min(c.max_position_embeddings);
-    let per_token = 2 * kv.bytes() * c.num_hidden_layers * c.kv_width();
     Ok(Footprint {
         weights: bytes,
-        kv_per_token: per_token,
+        kv_per_token: 2 * kv.bytes() * c.num_hidden_layers * c.kv_width(),
         buffers: CudaRunner::bytes_for(c, engine),
         first_rows: 4 * first * width,
     })

@@ -12,8 +12,7 @@ use crate::{Checkpoint, Compute, Error, KvType, ModelConfig, WeightType, Weights
 #[cfg(feature = "cuda")]
 pub(crate) use device::CudaDecoder;
 use load::{Loader, OnCpu};
-use parts::HeadParts;
-pub(crate) use parts::{Matrix, Parts};
+pub(crate) use parts::Parts;
 
 /// A decoder ready to run: weights packed for what computes it, immutable.
 #[derive(Debug)]
@@ -43,8 +42,9 @@ pub(crate) struct Decoder<M, V> {
     head: Head<M>,
 }
 
+/// Where the logits come from.
 #[derive(Debug)]
-enum Head<M> {
+pub(crate) enum Head<M> {
     None,
     /// The embedding.
     Tied,
@@ -65,39 +65,7 @@ pub(crate) struct Layer<M, V> {
     pub(crate) down: M,
 }
 
-/// What is the same of a matrix wherever it is.
-pub(crate) trait PackedMatrix {
-    fn inputs(&self) -> usize;
-    fn outputs(&self) -> usize;
-    fn bytes(&self) -> usize;
-}
-
-impl PackedMatrix for PackedLinear {
-    fn inputs(&self) -> usize {
-        self.inputs()
-    }
-    fn outputs(&self) -> usize {
-        self.outputs()
-    }
-    fn bytes(&self) -> usize {
-        self.bytes()
-    }
-}
-
-/// Sums over a decoder's matrices.
-#[derive(Clone, Copy, Debug)]
-struct Totals {
-    /// Bytes of all but the norms.
-    bytes: usize,
-    embedding_bytes: usize,
-    /// Weights of the layers.
-    layers: usize,
-    /// Weights of the head, 0 without.
-    head: usize,
-    own_head: bool,
-}
-
-impl<M: PackedMatrix, V> Decoder<M, V> {
+impl<M, V> Decoder<M, V> {
     pub(crate) fn head(&self) -> Option<&M> {
         match &self.head {
             Head::None => None,
@@ -106,19 +74,14 @@ impl<M: PackedMatrix, V> Decoder<M, V> {
         }
     }
 
-    fn totals(&self) -> Totals {
-        let matrices = || self.layers.iter().flat_map(Layer::matrices);
-        let weights = |m: &M| m.inputs() * m.outputs();
-        let own = match &self.head {
-            Head::Own(head) => head.bytes(),
-            Head::None | Head::Tied => 0,
-        };
-        Totals {
-            bytes: matrices().map(M::bytes).sum::<usize>() + self.embedding.bytes() + own,
-            embedding_bytes: self.embedding.bytes(),
-            layers: matrices().map(weights).sum(),
-            head: self.head().map_or(0, weights),
-            own_head: own > 0,
+    /// Bytes of the matrices that a pass with logits streams through, and of an embedding that is
+    /// not among them, given those of a matrix.
+    fn bytes(&self, of: impl Fn(&M) -> usize) -> (usize, usize) {
+        let layers = self.layers.iter().flat_map(Layer::matrices);
+        let layers: usize = layers.map(&of).sum();
+        match &self.head {
+            Head::Own(head) => (layers + of(head), of(&self.embedding)),
+            Head::None | Head::Tied => (layers + of(&self.embedding), 0),
         }
     }
 }
@@ -161,7 +124,7 @@ impl ModelConfig {
     /// Whether the decoder among `weights` gives logits, not only hidden states.
     #[must_use]
     pub fn gives_logits(&self, weights: &Weights) -> bool {
-        !matches!(Parts::new(self, weights).head(weights), HeadParts::None)
+        !matches!(Parts::new(self, weights).head(weights), Head::None)
     }
 }
 
@@ -269,7 +232,11 @@ impl Model {
     /// Whether the model gives logits, not only hidden states.
     #[must_use]
     pub fn has_head(&self) -> bool {
-        self.totals().head > 0
+        match &self.packed {
+            Packed::Cpu(decoder) => decoder.head().is_some(),
+            #[cfg(feature = "cuda")]
+            Packed::Cuda(decoder) => decoder.head().is_some(),
+        }
     }
 
     /// Weights of the language-model head for one token, `[hidden]`; `None` without a head or
@@ -279,39 +246,34 @@ impl Model {
     /// [`Error::Device`]
     pub fn head_row(&self, token: u32) -> Result<Option<Vec<f32>>, Error> {
         let token = token as usize;
-        if token >= self.config.vocab_size || !self.has_head() {
+        if token >= self.config.vocab_size {
             return Ok(None);
         }
         let mut row = vec![0.0; self.config.hidden_size];
-        match &self.packed {
-            Packed::Cpu(decoder) => {
-                let head = decoder.head().expect("just looked at");
-                head.weight_row(token, &mut row);
-            }
+        let found = match &self.packed {
+            Packed::Cpu(decoder) => decoder.head().map(|head| head.weight_row(token, &mut row)),
             #[cfg(feature = "cuda")]
             Packed::Cuda(decoder) => {
-                let head = decoder.head().expect("just looked at");
-                head.weight_row(token, &mut row)?;
+                let read = decoder.head().map(|head| head.weight_row(token, &mut row));
+                read.transpose()?
             }
-        }
-        Ok(Some(row))
+        };
+        Ok(found.map(|()| row))
     }
 
-    fn totals(&self) -> Totals {
+    /// What [`Decoder::bytes`] says.
+    fn matrix_bytes(&self) -> (usize, usize) {
         match &self.packed {
-            Packed::Cpu(decoder) => decoder.totals(),
+            Packed::Cpu(decoder) => decoder.bytes(PackedLinear::bytes),
             #[cfg(feature = "cuda")]
-            Packed::Cuda(decoder) => decoder.totals(),
+            Packed::Cuda(decoder) => decoder.bytes(device::DeviceLinear::bytes),
         }
     }
 
     /// Bytes of the packed weights.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let c = &self.config;
-        let head_norms = if c.qk_norm { 2 * c.head_dim } else { 0 };
-        let norms = c.num_hidden_layers * (2 * c.hidden_size + head_norms) + c.hidden_size;
-        self.totals().bytes + 4 * norms
+        self.streamed_bytes() + self.matrix_bytes().1
     }
 
     /// Bytes of keys and values of a token, kept as `kv_dtype` says where the model is.
@@ -330,11 +292,7 @@ impl Model {
     /// which it reads a row a token.
     #[must_use]
     pub fn streamed_bytes(&self) -> usize {
-        let totals = self.totals();
-        match totals.own_head {
-            true => self.bytes() - totals.embedding_bytes,
-            false => self.bytes(),
-        }
+        self.matrix_bytes().0 + self.config.norm_bytes()
     }
 
     /// Floating-point operations of one row with logits that attends to `context` tokens; a
@@ -343,12 +301,20 @@ impl Model {
     pub fn row_flops(&self, context: usize) -> u64 {
         let c = &self.config;
         let attention = 4 * context * c.num_hidden_layers * c.q_width();
-        self.row_work() + (2 * self.totals().head + attention) as u64
+        let head = if self.has_head() {
+            c.vocab_size * c.hidden_size
+        } else {
+            0
+        };
+        self.row_work() + (2 * head + attention) as u64
     }
 
     /// Floating-point operations of one row through the layers, without attention to others.
     pub(crate) fn row_work(&self) -> u64 {
-        2 * self.totals().layers as u64
+        let c = &self.config;
+        let attention = c.hidden_size * (c.qkv_width() + c.q_width());
+        let layer = attention + 3 * c.hidden_size * c.intermediate_size;
+        2 * (c.num_hidden_layers * layer) as u64
     }
 }
 
@@ -374,7 +340,7 @@ impl CpuDecoder {
 }
 
 impl<M, V> Layer<M, V> {
-    fn matrices(&self) -> [&M; 4] {
+    pub(crate) fn matrices(&self) -> [&M; 4] {
         [&self.qkv, &self.attention_out, &self.gate_up, &self.down]
     }
 }

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use crate::model::{CudaDecoder, Packed};
+use crate::model::{CudaDecoder, Layer, Packed};
 use crate::{Append, Engine, Error, Output, Rows, Want};
 
 /// Rows of passes that together run every kernel of layers on tensor cores. For other layers there
@@ -79,15 +79,8 @@ impl Engine {
 }
 
 fn on_tensor_cores(decoder: &CudaDecoder) -> bool {
-    decoder.layers.iter().any(|layer| {
-        let matrices = [
-            &layer.qkv,
-            &layer.attention_out,
-            &layer.gate_up,
-            &layer.down,
-        ];
-        matrices.iter().any(|matrix| matrix.shape.on_tensor_cores())
-    })
+    let mut matrices = decoder.layers.iter().flat_map(Layer::matrices);
+    matrices.any(|matrix| matrix.shape.on_tensor_cores())
 }
 
 /// Passes of these sizes, as far as they and those of one row are no more than `most` rows.

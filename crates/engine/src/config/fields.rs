@@ -88,10 +88,20 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn optional_string(&self, field: &str) -> Result<Option<&'a str>, Error> {
+    /// The value that `read` makes of a field; `expected` says which values it can read.
+    fn optional<T>(
+        &self,
+        field: &str,
+        expected: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
         self.get(field)
-            .map(|value| value.as_str().ok_or_else(|| self.bad(field, "a string")))
+            .map(|value| read(value).ok_or_else(|| self.bad(field, expected)))
             .transpose()
+    }
+
+    pub(super) fn optional_string(&self, field: &str) -> Result<Option<&'a str>, Error> {
+        self.optional(field, "a string", Value::as_str)
     }
 
     pub(super) fn string(&self, field: &str) -> Result<&'a str, Error> {
@@ -100,13 +110,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn optional_bool(&self, field: &str) -> Result<Option<bool>, Error> {
-        self.get(field)
-            .map(|value| {
-                value
-                    .as_bool()
-                    .ok_or_else(|| self.bad(field, "true or false"))
-            })
-            .transpose()
+        self.optional(field, "true or false", Value::as_bool)
     }
 
     pub(super) fn bool(&self, field: &str) -> Result<bool, Error> {
@@ -114,26 +118,15 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn optional_size(&self, field: &str) -> Result<Option<usize>, Error> {
-        self.get(field)
-            .map(|value| {
-                value
-                    .as_u64()
-                    .filter(|n| (1..=MAX_SIZE as u64).contains(n))
-                    .map(|n| n as usize)
-                    .ok_or_else(|| self.bad(field, "a positive whole number"))
-            })
-            .transpose()
+        self.optional(field, "a positive whole number", |value| {
+            let size = usize::try_from(value.as_u64()?).ok()?;
+            (1..=MAX_SIZE).contains(&size).then_some(size)
+        })
     }
 
     pub(super) fn size(&self, field: &str) -> Result<usize, Error> {
         self.optional_size(field)?
             .ok_or_else(|| self.missing(field))
-    }
-
-    pub(super) fn optional_number(&self, field: &str) -> Result<Option<f64>, Error> {
-        self.get(field)
-            .map(|value| value.as_f64().ok_or_else(|| self.bad(field, "a number")))
-            .transpose()
     }
 
     /// A number for which `good` holds; `expected` says which these are.
@@ -143,7 +136,7 @@ impl<'a> Fields<'a> {
         expected: &str,
         good: impl Fn(f64) -> bool,
     ) -> Result<Option<f64>, Error> {
-        match self.optional_number(field)? {
+        match self.optional(field, "a number", Value::as_f64)? {
             Some(x) if !good(x) => Err(self.bad(field, expected)),
             x => Ok(x),
         }

@@ -1,22 +1,18 @@
 //! The rotation among the fields of a configuration.
 
+use super::families::Family;
 use super::fields::{Fields, MAX_SIZE};
 use super::rope::{Rope, RopeScaling};
 use crate::Error;
 
-/// What the rotation is read for.
-pub(super) struct Setting {
-    pub(super) head_dim: usize,
-    pub(super) max_position_embeddings: usize,
-    /// The family understands `partial_rotary_factor`.
-    pub(super) partial: bool,
-    /// The family understands scaled rotations.
-    pub(super) scaled: bool,
-}
-
 /// Reads `rope_scaling` (the older form, which goes first) or `rope_parameters` (of
 /// transformers 5), and the fields beside them. Returns the rotation and the longest sequence.
-pub(super) fn read(config: &Fields<'_>, setting: &Setting) -> Result<(Rope, usize), Error> {
+pub(super) fn read(
+    config: &Fields<'_>,
+    family: &Family,
+    head_dim: usize,
+) -> Result<(Rope, usize), Error> {
+    let max_position_embeddings = config.size("max_position_embeddings")?;
     let object = match config.object("rope_scaling")? {
         Some(object) => Some(object),
         None => config.object("rope_parameters")?,
@@ -26,11 +22,13 @@ pub(super) fn read(config: &Fields<'_>, setting: &Setting) -> Result<(Rope, usiz
         _ => theta(config)?,
     };
     let partial = match &object {
-        Some(object) if object.get("partial_rotary_factor").is_some() => partial(object, setting)?,
-        _ => partial(config, setting)?,
+        Some(object) if object.get("partial_rotary_factor").is_some() => {
+            partial(object, family, head_dim)?
+        }
+        _ => partial(config, family, head_dim)?,
     };
     let scaling = match &object {
-        Some(object) => scaling(config, object, setting)?,
+        Some(object) => scaling(config, object, family, max_position_embeddings)?,
         None => RopeScaling::None,
     };
     let rope = Rope {
@@ -38,7 +36,7 @@ pub(super) fn read(config: &Fields<'_>, setting: &Setting) -> Result<(Rope, usiz
         partial_rotary_factor: partial.unwrap_or(1.0),
         scaling,
     };
-    let context = rope.context(setting.max_position_embeddings);
+    let context = rope.context(max_position_embeddings);
     match &object {
         // Positions are 32-bit.
         Some(object) if context > MAX_SIZE => {
@@ -55,11 +53,11 @@ fn theta(fields: &Fields<'_>) -> Result<Option<f64>, Error> {
     })
 }
 
-fn partial(fields: &Fields<'_>, setting: &Setting) -> Result<Option<f64>, Error> {
+fn partial(fields: &Fields<'_>, family: &Family, head_dim: usize) -> Result<Option<f64>, Error> {
     let field = "partial_rotary_factor";
-    let good = |x: f64| x * setting.head_dim as f64 >= 1.0 && x <= 1.0;
+    let good = |x: f64| x * head_dim as f64 >= 1.0 && x <= 1.0;
     match fields.optional_number_if(field, "a share of the head, at most 1", good)? {
-        Some(x) if x < 1.0 && !setting.partial => {
+        Some(x) if x < 1.0 && !family.partial_rotation => {
             Err(fields.unsupported(field, "this family turns whole heads"))
         }
         x => Ok(x),
@@ -69,7 +67,8 @@ fn partial(fields: &Fields<'_>, setting: &Setting) -> Result<Option<f64>, Error>
 fn scaling(
     config: &Fields<'_>,
     object: &Fields<'_>,
-    setting: &Setting,
+    family: &Family,
+    max_position_embeddings: usize,
 ) -> Result<RopeScaling, Error> {
     let field = if object.get("rope_type").is_some() {
         "rope_type"
@@ -77,7 +76,7 @@ fn scaling(
         "type"
     };
     let kind = object.optional_string(field)?.unwrap_or("default");
-    if kind != "default" && !setting.scaled {
+    if kind != "default" && !family.scaled_rotation {
         return Err(object.unsupported(field, "this family has only the default rotation here"));
     }
     let known: &[&str] = match kind {
@@ -121,7 +120,7 @@ fn scaling(
         let field = "original_max_position_embeddings";
         let beside = config.optional_size(field)?;
         let within = object.optional_size(field)?;
-        Ok(beside.or(within).unwrap_or(setting.max_position_embeddings))
+        Ok(beside.or(within).unwrap_or(max_position_embeddings))
     };
     match kind {
         "linear" => Ok(RopeScaling::Linear {
@@ -146,7 +145,7 @@ fn scaling(
         }
         "yarn" => {
             let original = original()?;
-            let implied = setting.max_position_embeddings as f64 / original as f64;
+            let implied = max_position_embeddings as f64 / original as f64;
             let factor = positive("factor")?.unwrap_or(implied);
             // 0 is as good as absent for these.
             let nonzero = |field: &str| {

@@ -10,8 +10,8 @@ use beamgen_kernels::{Epilogue, ThreadPool, WeightFormat};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
 
+use super::Decoder;
 use super::load::{Loader, Pack, Source};
-use super::{Decoder, PackedMatrix};
 use crate::{Error, ModelConfig, WeightType};
 
 /// Values that are staged on the host at a time.
@@ -27,18 +27,6 @@ pub(crate) struct DeviceLinear {
     pub(crate) shape: LinearShape,
 }
 
-impl PackedMatrix for DeviceLinear {
-    fn inputs(&self) -> usize {
-        self.shape.inputs
-    }
-    fn outputs(&self) -> usize {
-        self.shape.outputs
-    }
-    fn bytes(&self) -> usize {
-        self.weight.bytes() + self.bias.as_ref().map_or(0, Buffer::bytes)
-    }
-}
-
 impl CudaDecoder {
     /// What most weights are in, by which [`KvType::Auto`](crate::KvType::Auto) goes.
     pub(crate) fn number(&self) -> Number {
@@ -48,6 +36,10 @@ impl CudaDecoder {
 }
 
 impl DeviceLinear {
+    pub(super) fn bytes(&self) -> usize {
+        self.weight.bytes() + self.bias.as_ref().map_or(0, Buffer::bytes)
+    }
+
     /// What the weights are in, and the inputs have to be.
     pub(crate) fn number(&self) -> Number {
         self.shape.number
@@ -96,21 +88,31 @@ impl DeviceLinear {
     /// Copies a row of weights to the host.
     pub(crate) fn weight_row(&self, row: usize, out: &mut [f32]) -> Result<(), Error> {
         let at = row * self.shape.inputs * self.number().bytes();
-        match self.number() {
-            Number::F32 => self.weight.read(at, out)?,
-            Number::Bf16 => {
-                let mut narrow = vec![bf16::ZERO; out.len()];
-                self.weight.read(at, &mut narrow)?;
-                narrow.convert_to_f32_slice(out);
-            }
-            Number::F16 => {
-                let mut narrow = vec![f16::ZERO; out.len()];
-                self.weight.read(at, &mut narrow)?;
-                narrow.convert_to_f32_slice(out);
-            }
-        }
-        Ok(())
+        read(&self.weight, at, self.number(), out)
     }
+}
+
+/// Copies what is at byte `at` of a buffer of `number`s to the host.
+pub(crate) fn read(
+    buffer: &Buffer,
+    at: usize,
+    number: Number,
+    out: &mut [f32],
+) -> Result<(), Error> {
+    match number {
+        Number::F32 => buffer.read(at, out)?,
+        Number::Bf16 => {
+            let mut narrow = vec![bf16::ZERO; out.len()];
+            buffer.read(at, &mut narrow)?;
+            narrow.convert_to_f32_slice(out);
+        }
+        Number::F16 => {
+            let mut narrow = vec![f16::ZERO; out.len()];
+            buffer.read(at, &mut narrow)?;
+            narrow.convert_to_f32_slice(out);
+        }
+    }
+    Ok(())
 }
 
 /// How a device keeps what a checkpoint has in `format`: blocks are unpacked.
@@ -127,10 +129,8 @@ pub(crate) fn check(weight_type: WeightType) -> Result<(), Error> {
     if weight_type != WeightType::Int8 {
         return Ok(());
     }
-    Err(Error::Setting {
-        field: "dtype",
-        reason: "int8 is computed on the cpu only (device cpu); a CUDA device takes auto, bf16, f16 and f32".into(),
-    })
+    let reason = "int8 is computed on the cpu only (device cpu); a CUDA device takes auto, bf16, f16 and f32";
+    Err(Error::setting("dtype", reason))
 }
 
 pub(super) fn load(

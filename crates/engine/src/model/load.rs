@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use beamgen_kernels::{PackedLinear, Parallel, WeightFormat};
 
-use super::parts::{HeadParts, Matrix, Parts};
+use super::parts::{Matrix, Parts};
 use super::{Decoder, Head, Layer};
 use crate::weights::View;
 use crate::{Error, ModelConfig, WeightType, Weights};
@@ -123,9 +123,9 @@ impl Loader<'_> {
         // The largest first, while nothing else is in memory.
         let embedding = self.matrix(&self.parts.embedding(), pack)?;
         let head = match self.parts.head(self.weights) {
-            HeadParts::None => Head::None,
-            HeadParts::Tied => Head::Tied,
-            HeadParts::Own(matrix) => Head::Own(self.matrix(&matrix, pack)?),
+            Head::None => Head::None,
+            Head::Tied => Head::Tied,
+            Head::Own(matrix) => Head::Own(self.matrix(&matrix, pack)?),
         };
         let layers = (0..c.num_hidden_layers)
             .map(|i| self.layer(c, i, pack))

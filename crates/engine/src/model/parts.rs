@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use beamgen_kernels::WeightFormat;
 
+use super::Head;
 use crate::weights::View;
 use crate::{Error, ModelConfig, WeightType, Weights};
 
@@ -82,13 +83,6 @@ pub(crate) struct LayerParts {
     /// Outputs are gate, up.
     pub(crate) gate_up: Matrix,
     pub(crate) down: Matrix,
-}
-
-/// Where the logits come from.
-pub(crate) enum HeadParts {
-    None,
-    Tied,
-    Own(Matrix),
 }
 
 impl Weights {
@@ -172,7 +166,7 @@ impl<'a> Parts<'a> {
     /// All matrices.
     pub(crate) fn matrices(&self, weights: &Weights) -> Vec<Matrix> {
         let mut all = vec![self.embedding()];
-        if let HeadParts::Own(head) = self.head(weights) {
+        if let Head::Own(head) = self.head(weights) {
             all.push(head);
         }
         for i in 0..self.config.num_hidden_layers {
@@ -239,15 +233,15 @@ impl<'a> Parts<'a> {
         }
     }
 
-    pub(crate) fn head(&self, weights: &Weights) -> HeadParts {
+    pub(crate) fn head(&self, weights: &Weights) -> Head<Matrix> {
         let c = self.config;
         if c.tie_word_embeddings {
-            HeadParts::Tied
+            Head::Tied
         } else if c.causal_lm || weights.contains(HEAD) {
             let tensors = [("lm_head", c.vocab_size)];
-            HeadParts::Own(Matrix::new("", &tensors, c.hidden_size, false))
+            Head::Own(Matrix::new("", &tensors, c.hidden_size, false))
         } else {
-            HeadParts::None
+            Head::None
         }
     }
 }

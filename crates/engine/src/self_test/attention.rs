@@ -6,7 +6,7 @@ use beamgen_kernels::cuda::{
 };
 use beamgen_kernels::{AttentionRow, AttentionShape, attention_reference, rope_reference};
 
-use super::values::{check, download, name, noise, rounded, tolerance, upload, widened};
+use super::values::{check, compare, download, name, noise, rounded, tolerance, upload, widened};
 use crate::Error;
 
 const HEADS: usize = 4;
@@ -109,9 +109,7 @@ impl<'a> Case<'a> {
             turns.extend(angles().map(f64::cos));
             turns.extend(angles().map(f64::sin));
         }
-        let got = download(&angles, Number::F32, turns.len())?;
-        let exact = tolerance(Number::F32);
-        check("rope_angles", 2 * pairs, &got, &turns, exact)?;
+        compare("rope_angles", 2 * pairs, &angles, Number::F32, &turns)?;
 
         let mut rows = upload(device, Number::F32, &qkv)?;
         let pages = PAGES.len() + 1;
@@ -137,7 +135,7 @@ impl<'a> Case<'a> {
             expected.extend(widened(rest));
         }
         let what = format!("rope with heads of {head_dim} in {}", name(number));
-        check(&what, stride, &rows_here, &expected, exact)?;
+        check(&what, stride, &rows_here, &expected, tolerance(Number::F32))?;
 
         let bytes = layout.page_bytes();
         kv.copy_within(COPY.1 as usize * bytes, COPY.0 as usize * bytes, bytes)?;

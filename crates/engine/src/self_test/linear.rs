@@ -3,7 +3,7 @@
 use beamgen_kernels::cuda::{self, Buffer, Device, LinearShape, LinearWorkspace, Number};
 use beamgen_kernels::{Epilogue, linear_reference, silu_mul_reference};
 
-use super::values::{check, download, name, noise, rounded, tolerance, upload};
+use super::values::{compare, name, noise, rounded, upload};
 use crate::Error;
 
 /// Inputs, and rows for each kernel: on tensor cores up to 8, 16, 32, 64, and many. Many inputs are
@@ -93,9 +93,7 @@ impl Layer {
             };
             let expected = expected.iter().enumerate();
             let expected: Vec<f64> = expected.map(|(i, sum)| sum + term(i)).collect();
-            let got = download(&out, Number::F32, expected.len())?;
-            let tolerance = tolerance(Number::F32);
-            check(what("linear"), OUTPUTS, &got, &expected, tolerance)?;
+            compare(what("linear"), OUTPUTS, &out, Number::F32, &expected)?;
         }
         if !shape.on_tensor_cores() {
             return Ok(());
@@ -109,8 +107,6 @@ impl Layer {
         };
         let expected: Vec<f64> = expected.chunks(OUTPUTS).flat_map(gated).collect();
         cuda::linear_silu(&mut out, x, shape, weight, rows, workspace)?;
-        let got = download(&out, number, expected.len())?;
-        let (what, tolerance) = (what("linear_silu"), tolerance(number));
-        check(what, OUTPUTS / 2, &got, &expected, tolerance)
+        compare(what("linear_silu"), OUTPUTS / 2, &out, number, &expected)
     }
 }

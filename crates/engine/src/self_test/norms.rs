@@ -3,7 +3,7 @@
 use beamgen_kernels::cuda::{self, Device, HeadColumns, Number};
 use beamgen_kernels::rmsnorm_reference;
 
-use super::values::{check, download, name, noise, tolerance, upload, widened};
+use super::values::{compare, name, noise, upload, widened};
 use crate::Error;
 
 const EPS: f32 = 1e-5;
@@ -20,14 +20,8 @@ pub(super) fn rows(device: &Device, number: Number) -> Result<(), Error> {
     let weight = upload(device, Number::F32, &weight)?;
     let mut out = device.alloc(number.bytes() * x.len())?;
     cuda::rmsnorm(&mut out, number, &source, &weight, 3, WIDTH, EPS)?;
-    let got = download(&out, number, x.len())?;
-    check(
-        format_args!("rmsnorm to {}", name(number)),
-        WIDTH,
-        &got,
-        &expected,
-        tolerance(number),
-    )
+    let what = format!("rmsnorm to {}", name(number));
+    compare(what, WIDTH, &out, number, &expected)
 }
 
 /// Three heads of 40 in the middle of each of two rows; what is around them stays.
@@ -53,12 +47,6 @@ pub(super) fn heads(device: &Device) -> Result<(), Error> {
     let mut out = upload(device, Number::F32, &x)?;
     let weight = upload(device, Number::F32, &weight)?;
     cuda::rmsnorm_heads(&mut out, 2, columns, &weight, EPS)?;
-    let got = download(&out, Number::F32, x.len())?;
-    check(
-        "rmsnorm_heads",
-        columns.stride,
-        &got,
-        &expected,
-        tolerance(Number::F32),
-    )
+    let stride = columns.stride;
+    compare("rmsnorm_heads", stride, &out, Number::F32, &expected)
 }

@@ -20,13 +20,8 @@ pub(super) fn embed(device: &Device, number: Number) -> Result<(), Error> {
     let places = device.upload(&tokens)?;
     cuda::embed(&mut out, number, &source, &places, tokens.len(), WIDTH)?;
     let got = download(&out, Number::F32, expected.len())?;
-    check(
-        format_args!("embed in {}", name(number)),
-        WIDTH,
-        &got,
-        &expected,
-        0.0,
-    )
+    let what = format!("embed in {}", name(number));
+    check(what, WIDTH, &got, &expected, 0.0)
 }
 
 /// The first columns of rows of a matrix, and of one that it has not, which gives zeros.

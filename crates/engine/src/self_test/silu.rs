@@ -3,7 +3,7 @@
 use beamgen_kernels::cuda::{self, Device, Number};
 use beamgen_kernels::silu_mul_reference;
 
-use super::values::{check, download, name, noise, tolerance, upload};
+use super::values::{compare, name, noise, upload};
 use crate::Error;
 
 /// Two rows of 70 gates.
@@ -22,12 +22,6 @@ pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
     let source = upload(device, Number::F32, &gate_up)?;
     let mut out = device.alloc(number.bytes() * expected.len())?;
     cuda::silu_mul(&mut out, number, &source, 2, WIDTH)?;
-    let got = download(&out, number, expected.len())?;
-    check(
-        format_args!("silu_mul to {}", name(number)),
-        WIDTH,
-        &got,
-        &expected,
-        tolerance(number),
-    )
+    let what = format!("silu_mul to {}", name(number));
+    compare(what, WIDTH, &out, number, &expected)
 }

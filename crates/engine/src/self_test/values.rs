@@ -6,6 +6,7 @@ use beamgen_kernels::cuda::{Buffer, Device, Number};
 use half::{bf16, f16};
 
 use crate::Error;
+use crate::model::device::read;
 
 pub(super) const NUMBERS: [Number; 3] = [Number::F32, Number::Bf16, Number::F16];
 
@@ -49,6 +50,18 @@ pub(super) fn check<T: Copy + Into<f64> + Display>(
         }
     }
     Ok(())
+}
+
+/// Compares the `number`s in a buffer with what they should be, as [`check`] does.
+pub(super) fn compare(
+    operation: impl Display,
+    width: usize,
+    got: &Buffer,
+    number: Number,
+    expected: &[f64],
+) -> Result<(), Error> {
+    let got = download(got, number, expected.len())?;
+    check(operation, width, &got, expected, tolerance(number))
 }
 
 pub(super) fn wrong(operation: impl Display, got: impl Display, expected: impl Display) -> Error {
@@ -95,20 +108,7 @@ pub(super) fn upload(device: &Device, number: Number, values: &[f32]) -> Result<
 }
 
 pub(super) fn download(buffer: &Buffer, number: Number, count: usize) -> Result<Vec<f32>, Error> {
-    match number {
-        Number::F32 => {
-            let mut values = vec![0.0; count];
-            buffer.read(0, &mut values)?;
-            Ok(values)
-        }
-        Number::Bf16 | Number::F16 => {
-            let mut bits = vec![0u16; count];
-            buffer.read(0, &mut bits)?;
-            let widen = |bits: u16| match number {
-                Number::F16 => f16::from_bits(bits).to_f32(),
-                _ => bf16::from_bits(bits).to_f32(),
-            };
-            Ok(bits.into_iter().map(widen).collect())
-        }
-    }
+    let mut values = vec![0.0; count];
+    read(buffer, 0, number, &mut values)?;
+    Ok(values)
 }
