@@ -69,7 +69,7 @@ impl Runner {
         match self {
             Self::Cpu(_) => usize::MAX,
             #[cfg(feature = "cuda")]
-            Self::Cuda(runner) => runner.most_segments(c, rows),
+            Self::Cuda(_) => cuda::most_partials(c, rows),
         }
     }
 

@@ -20,6 +20,7 @@ use crate::chunk::Chunk;
 use crate::model::CudaDecoder;
 use crate::{EngineConfig, Error, ModelConfig, Output};
 use draw::Drawing;
+pub(crate) use lists::most_partials;
 use lists::{Key, Lists};
 use memory::Activations;
 use steps::Steps;
@@ -67,11 +68,8 @@ impl CudaRunner {
         if config.page_size.is_multiple_of(16) {
             return Ok(());
         }
-        let found = config.page_size;
-        Err(Error::Setting {
-            field: "page_size",
-            reason: format!("{found}: a CUDA device needs a multiple of 16"),
-        })
+        let reason = format!("{}: a CUDA device needs a multiple of 16", config.page_size);
+        Err(Error::setting("page_size", reason))
     }
 
     /// A runner with the pages of the budget and the scratch page.
@@ -118,7 +116,7 @@ impl CudaRunner {
     }
 
     pub(crate) fn buffer_bytes(&self) -> usize {
-        self.activations.bytes() + self.lists.bytes() + self.out.bytes()
+        self.activations.bytes + self.lists.staging.memory().bytes() + self.out.bytes()
     }
 
     pub(crate) fn copy_page(&mut self, from: u32, to: u32) -> Result<(), Error> {
@@ -152,11 +150,6 @@ impl CudaRunner {
             output,
             done: 0,
         })
-    }
-
-    /// Most segments of attention in a chunk.
-    pub(crate) fn most_segments(&self, c: &ModelConfig, rows: usize) -> usize {
-        lists::most_partials(c, rows)
     }
 
     /// Rows of the last call.

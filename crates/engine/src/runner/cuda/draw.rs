@@ -64,12 +64,10 @@ impl CudaRunner {
         }
         if !all.is_empty() && tokens > Samples::MOST_PENALISED {
             let most = Samples::MOST_PENALISED;
-            return Err(Error::Setting {
-                field: "repetition_penalty",
-                reason: format!(
-                    "a CUDA device penalises at most {most} tokens, the vocabulary has {tokens}: take device cpu"
-                ),
-            });
+            let reason = format!(
+                "a CUDA device penalises at most {most} tokens, the vocabulary has {tokens}: take device cpu"
+            );
+            return Err(Error::setting("repetition_penalty", reason));
         }
         let (room, room_said) = drawing.capacity;
         if count > room || all.len() > room_said {

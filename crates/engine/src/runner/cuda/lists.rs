@@ -16,12 +16,12 @@ const PAGES: usize = 16;
 /// Lists of the current pass.
 #[derive(Debug)]
 pub(super) struct Lists {
-    staging: Staging,
+    pub(super) staging: Staging,
     places: Places,
     /// For each window that a layer has, what all rows attend to.
     every: Vec<Reaching>,
     /// What the wanted rows attend to in the last layer.
-    last: Reaching,
+    pub(super) last: Reaching,
     wanted: Vec<AttentionRow>,
     max_rows: usize,
     /// Room for partials in passes that are recorded.
@@ -41,11 +41,11 @@ pub(super) struct Reaching {
 
 /// Where lists begin in what is staged, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Places {
-    tokens: usize,
-    positions: usize,
-    slots: usize,
-    wanted: usize,
+pub(super) struct Places {
+    pub(super) tokens: usize,
+    pub(super) positions: usize,
+    pub(super) slots: usize,
+    pub(super) wanted: usize,
 }
 
 /// The size of the current pass.
@@ -67,7 +67,7 @@ pub(super) struct Key {
 }
 
 /// Most partial results of attention in a pass; a row of the longest context has to fit.
-pub(super) fn most_partials(c: &ModelConfig, rows: usize) -> usize {
+pub(crate) fn most_partials(c: &ModelConfig, rows: usize) -> usize {
     let longest = c.max_position_embeddings.div_ceil(AttentionPlan::SEGMENT);
     (16 * rows).max(longest)
 }
@@ -130,10 +130,6 @@ impl Lists {
             recorded: 0,
             now: Now::default(),
         })
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.staging.memory().bytes()
     }
 
     /// Makes the lists of a chunk and copies them to the device, at once. `decoding` chunks, of
@@ -207,29 +203,9 @@ impl Lists {
         Ok((decoding.then_some(key), moved))
     }
 
-    /// What was staged.
-    pub(super) fn staging(&self) -> &Staging {
-        &self.staging
-    }
-
-    fn at(&self, place: usize) -> Buffer {
-        self.staging.memory().from(place)
-    }
-
-    pub(super) fn tokens(&self) -> Buffer {
-        self.at(self.places.tokens)
-    }
-
-    pub(super) fn positions(&self) -> Buffer {
-        self.at(self.places.positions)
-    }
-
-    pub(super) fn slots(&self) -> Buffer {
-        self.at(self.places.slots)
-    }
-
-    pub(super) fn wanted_rows(&self) -> Buffer {
-        self.at(self.places.wanted)
+    /// One of the lists of [`Places`].
+    pub(super) fn at(&self, place: impl Fn(&Places) -> usize) -> Buffer {
+        self.staging.memory().from(place(&self.places))
     }
 
     /// What all rows attend to in a layer with this window.
@@ -239,11 +215,6 @@ impl Lists {
             .iter()
             .find(|reaching| reaching.reach.window == window);
         found.expect("made for each window")
-    }
-
-    /// What the wanted rows attend to in the last layer.
-    pub(super) fn last(&self) -> &Reaching {
-        &self.last
     }
 }
 

@@ -33,6 +33,8 @@ pub(super) struct Activations {
     pub(super) frequencies: Buffer,
     /// The factor of its cosines and sines.
     pub(super) scale: f32,
+    /// Bytes of all but the workspace of matrices and the frequencies.
+    pub(super) bytes: usize,
 }
 
 /// Bytes of each buffer.
@@ -80,6 +82,7 @@ impl Activations {
     pub(super) fn new(device: &Device, c: &ModelConfig, rows: usize) -> Result<Self, Error> {
         let frequencies = c.rope.frequencies(c.head_dim);
         let frequencies: Vec<f32> = frequencies.iter().map(|f| *f as f32).collect();
+        let sizes = sizes(c, rows);
         let [
             residual,
             kept,
@@ -91,7 +94,7 @@ impl Activations {
             gated,
             angles,
             parts,
-        ] = sizes(c, rows);
+        ] = sizes;
         let alloc = |bytes| device.alloc(bytes);
         Ok(Self {
             residual: alloc(residual)?,
@@ -107,23 +110,7 @@ impl Activations {
             workspace: LinearWorkspace::new(device, &matrices(c), rows)?,
             frequencies: device.upload(&frequencies)?,
             scale: c.rope.attention_factor() as f32,
+            bytes: sizes.iter().sum(),
         })
-    }
-
-    /// Bytes of all but the workspace of matrices and the frequencies.
-    pub(super) fn bytes(&self) -> usize {
-        let all = [
-            &self.residual,
-            &self.kept,
-            &self.normed,
-            &self.qkv,
-            &self.queries,
-            &self.attended,
-            &self.gate_up,
-            &self.gated,
-            &self.angles,
-            &self.parts,
-        ];
-        all.iter().map(|buffer| buffer.bytes()).sum()
     }
 }

@@ -48,12 +48,12 @@ impl Steps<'_> {
             residual,
             table.number(),
             &table.weight,
-            &lists.tokens(),
+            &lists.at(|places| places.tokens),
             now.rows,
             hidden,
         )?;
         let (angles, pairs) = (&mut into(&a.angles), c.rope.pairs(c.head_dim));
-        let positions = lists.positions();
+        let positions = lists.at(|places| places.positions);
         rope_angles(angles, &positions, &a.frequencies, a.scale, now.rows, pairs)?;
         let every = Stream {
             wanted: false,
@@ -94,7 +94,8 @@ impl Steps<'_> {
             x_stride: stride,
             out_stride: width,
         };
-        let (rows, count) = (self.lists.wanted_rows(), self.lists.now.wanted);
+        let rows = self.lists.at(|places| places.wanted);
+        let count = self.lists.now.wanted;
         Ok(gather_rows(&mut into(out), x, &rows, count, shape)?)
     }
 
@@ -105,41 +106,46 @@ impl Steps<'_> {
         rows: usize,
         out: &mut Buffer,
     ) -> Result<(), Error> {
-        let (c, a) = (self.config, self.activations);
-        let (hidden, eps, norm) = (c.hidden_size, c.rms_norm_eps, &self.decoder.norm);
+        let a = self.activations;
+        let norm = &self.decoder.norm;
         let residual = match self.lists.now.all {
             true => &a.residual,
             false => &a.kept,
         };
         match output {
             Output::Residual => unreachable!("refused before the pass"),
-            Output::Hidden => rmsnorm(out, Number::F32, residual, norm, rows, hidden, eps)?,
+            Output::Hidden => self.norm(out, Number::F32, residual, norm, rows)?,
             Output::Logits => {
                 let head = self.decoder.head().expect("checked before the pass");
                 let normed = &mut into(&a.normed);
-                rmsnorm(normed, head.number(), residual, norm, rows, hidden, eps)?;
+                self.norm(normed, head.number(), residual, norm, rows)?;
                 head.forward(normed, out, rows, Epilogue::Store, &a.workspace)?;
             }
         }
         Ok(())
     }
 
+    /// Normalises `rows` rows of `x` into rows of `number`s.
+    fn norm(
+        &self,
+        out: &mut Buffer,
+        number: Number,
+        x: &Buffer,
+        weight: &Buffer,
+        rows: usize,
+    ) -> Result<(), Error> {
+        let (hidden, eps) = (self.config.hidden_size, self.config.rms_norm_eps);
+        Ok(rmsnorm(out, number, x, weight, rows, hidden, eps)?)
+    }
+
     /// Queries, keys and values of layer `i`; keys and values go to their pages.
     fn project(&self, i: usize) -> Result<(), Error> {
         let (c, a, lists) = (self.config, self.activations, self.lists);
         let (layer, rows) = (&self.decoder.layers[i], lists.now.rows);
-        let (stride, eps, hidden) = (c.qkv_width(), c.rms_norm_eps, c.hidden_size);
+        let (stride, eps) = (c.qkv_width(), c.rms_norm_eps);
         let (normed, qkv) = (&mut into(&a.normed), &mut into(&a.qkv));
-        let norm = &layer.attention_norm;
-        rmsnorm(
-            normed,
-            layer.qkv.number(),
-            &a.residual,
-            norm,
-            rows,
-            hidden,
-            eps,
-        )?;
+        let number = layer.qkv.number();
+        self.norm(normed, number, &a.residual, &layer.attention_norm, rows)?;
         layer
             .qkv
             .forward(normed, qkv, rows, Epilogue::Store, &a.workspace)?;
@@ -160,7 +166,7 @@ impl Steps<'_> {
             heads,
         };
         let (kv, pairs) = (&mut into(self.kv), c.rope.pairs(c.head_dim));
-        let slots = lists.slots();
+        let slots = lists.at(|places| places.slots);
         rope_kv(qkv, shape, kv, &self.layout, i, &a.angles, pairs, &slots)?;
         Ok(())
     }
@@ -176,11 +182,11 @@ impl Steps<'_> {
             window: c.window(i),
         };
         let reaching = match stream.wanted {
-            true => self.lists.last(),
+            true => &self.lists.last,
             false => self.lists.every(shape.window),
         };
         let (lists, items) = (&reaching.lists, reaching.items);
-        let staging = self.lists.staging();
+        let staging = &self.lists.staging;
         let (parts, attended) = (&mut into(&a.parts), &mut into(&a.attended));
         attention(
             parts,
@@ -215,22 +221,14 @@ impl Steps<'_> {
     fn feed_forward(&self, i: usize, stream: &Stream<'_>) -> Result<(), Error> {
         let (c, a, rows) = (self.config, self.activations, stream.rows);
         let layer = &self.decoder.layers[i];
-        let (gate_up, down, eps) = (&layer.gate_up, &layer.down, c.rms_norm_eps);
+        let (gate_up, down) = (&layer.gate_up, &layer.down);
         let (normed, both, gated) = (
             &mut into(&a.normed),
             &mut into(&a.gate_up),
             &mut into(&a.gated),
         );
-        let norm = &layer.mlp_norm;
-        rmsnorm(
-            normed,
-            gate_up.number(),
-            stream.residual,
-            norm,
-            rows,
-            c.hidden_size,
-            eps,
-        )?;
+        let number = gate_up.number();
+        self.norm(normed, number, stream.residual, &layer.mlp_norm, rows)?;
         if gate_up.gates(down.number()) {
             gate_up.gated(normed, gated, rows, &a.workspace)?;
         } else {
