@@ -26,31 +26,26 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
+    fn new(role: &'a str, content: &'a str) -> Self {
+        Self { role, content }
+    }
+
     /// A turn of the system.
     #[must_use]
     pub fn system(content: &'a str) -> Self {
-        Self {
-            role: "system",
-            content,
-        }
+        Self::new("system", content)
     }
 
     /// A turn of the user.
     #[must_use]
     pub fn user(content: &'a str) -> Self {
-        Self {
-            role: "user",
-            content,
-        }
+        Self::new("user", content)
     }
 
     /// A turn of the assistant.
     #[must_use]
     pub fn assistant(content: &'a str) -> Self {
-        Self {
-            role: "assistant",
-            content,
-        }
+        Self::new("assistant", content)
     }
 }
 
@@ -124,12 +119,6 @@ impl ChatTemplate {
                 .naive_utc(),
         );
         Ok(template)
-    }
-
-    /// Whether the checkpoint has a template. Without one the problem itself is the prompt.
-    #[must_use]
-    pub fn is_present(&self) -> bool {
-        self.template.is_some()
     }
 
     fn set_now(&mut self, now: NaiveDateTime) {
@@ -239,9 +228,10 @@ impl ChatTemplate {
         self.render(&messages, Ending::Generation)
     }
 
-    /// Whether the template writes the special tokens around the text itself.
+    /// Whether the checkpoint has a template, which writes the special tokens around the text
+    /// itself. Without one the problem itself is the prompt.
     #[must_use]
-    pub fn writes_special_tokens(&self) -> bool {
+    pub fn is_present(&self) -> bool {
         self.template.is_some()
     }
 }
@@ -342,7 +332,7 @@ mod tests {
             plain.prompt(Some("Be brief."), "x?").unwrap(),
             "Be brief.\n\nx?"
         );
-        assert!(!plain.writes_special_tokens());
+        assert!(!plain.is_present());
     }
 
     #[test]

@@ -54,18 +54,6 @@ impl SamplingSettings {
     }
 }
 
-impl From<SamplingParams> for SamplingSettings {
-    fn from(params: SamplingParams) -> Self {
-        Self {
-            temperature: Some(params.temperature),
-            top_k: Some(params.top_k),
-            top_p: Some(params.top_p),
-            min_p: Some(params.min_p),
-            repetition_penalty: Some(params.repetition_penalty),
-        }
-    }
-}
-
 /// What `generation_config.json` says, end-of-text tokens aside.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerationDefaults {

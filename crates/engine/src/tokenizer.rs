@@ -70,10 +70,8 @@ impl Tokenizer {
             path: path.clone(),
             reason: malformed.0,
         };
-        let file: Value = serde_json::from_str(&text).map_err(|source| Error::Json {
-            path: path.clone(),
-            source,
-        })?;
+        let file = serde_json::from_str::<Value>(&text);
+        let file = file.map_err(|error| Error::json(&path, error))?;
         let growth = trust::check(&file).map_err(broken)?;
         let config = JsonFile::load(&checkpoint, "tokenizer_config.json")?;
         let model = JsonFile::load(&checkpoint, "config.json")?;
@@ -136,7 +134,7 @@ impl Tokenizer {
                 return Ok(ids);
             }
         }
-        let Some(token) = self.eos_token() else {
+        let Some(token) = self.special_token("eos_token") else {
             return Ok(Vec::new());
         };
         match self.id(token) {
@@ -290,28 +288,10 @@ impl Tokenizer {
             .map(|(name, token)| (name.as_str(), token.as_str()))
     }
 
-    /// The special token of that name.
+    /// The special token of that name, such as `bos_token`.
     #[must_use]
     pub fn special_token(&self, name: &str) -> Option<&str> {
         self.special_tokens.get(name).map(String::as_str)
-    }
-
-    /// `bos_token` of tokenizer_config.json.
-    #[must_use]
-    pub fn bos_token(&self) -> Option<&str> {
-        self.special_token("bos_token")
-    }
-
-    /// `eos_token` of tokenizer_config.json.
-    #[must_use]
-    pub fn eos_token(&self) -> Option<&str> {
-        self.special_token("eos_token")
-    }
-
-    /// `pad_token` of tokenizer_config.json.
-    #[must_use]
-    pub fn pad_token(&self) -> Option<&str> {
-        self.special_token("pad_token")
     }
 
     /// The Jinja template of chat_template.jinja or of tokenizer_config.json.

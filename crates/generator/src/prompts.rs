@@ -94,7 +94,7 @@ impl Prompts {
             .template
             .prompt(system, problem)
             .map_err(|error| GenError::Prompt(error.to_string()))?;
-        let special = !self.template.writes_special_tokens();
+        let special = !self.template.is_present();
         let tokens = self
             .tokenizer
             .encode(&text, special)

@@ -110,7 +110,7 @@ impl Writer {
             .chain(&first_text)
             .chain([&text])
             .any(|template| template.uses("index"));
-        let bos = tokenizer.bos_token();
+        let bos = tokenizer.special_token("bos_token");
         let (prompt, turns) = match prompt_text {
             Some(template) if bos.is_none() && needs_bos(&template) => {
                 let reason = "writes {{ bos }}, but the model's tokenizer names no bos_token; name it in \
@@ -162,7 +162,7 @@ impl Writer {
             let set = template.set_date(date);
             set.map_err(|error| fault("prompt.date", error.to_string()))?;
         }
-        if !template.writes_special_tokens() {
+        if !template.is_present() {
             let reason = "the model has no chat template; write the prompt as `prompt.text`";
             return Err(fault("prompt", reason));
         }

@@ -117,7 +117,7 @@ fn a_special_token_without_id_needs_a_row() {
         });
         let tokenizer = with(&files).unwrap();
         assert_eq!(tokenizer.encode("<new>", false).unwrap().len(), ids);
-        assert_eq!(tokenizer.pad_token(), Some("<new>"));
+        assert_eq!(tokenizer.special_token("pad_token"), Some("<new>"));
     }
     let error = with(&json!({"tokenizer_config.json": {"eos_token": "<new>"}}));
     let error = error.unwrap_err().to_string();

@@ -67,8 +67,8 @@ fn knows_what_a_chat_needs() {
     let tokenizer = load();
     assert_eq!(tokenizer.eos_ids(), [1]);
     assert!(tokenizer.is_eos(1) && tokenizer.is_special(1) && !tokenizer.is_special(5));
-    assert_eq!(tokenizer.bos_token(), Some("<|begin|>"));
-    assert_eq!(tokenizer.eos_token(), Some("<|end|>"));
+    assert_eq!(tokenizer.special_token("bos_token"), Some("<|begin|>"));
+    assert_eq!(tokenizer.special_token("eos_token"), Some("<|end|>"));
     assert_eq!(tokenizer.id("<|user|>"), Some(2));
     assert_eq!(tokenizer.token(2).as_deref(), Some("<|user|>"));
     assert!(tokenizer.chat_template().unwrap().contains("messages"));

@@ -117,7 +117,7 @@ impl Format<'_> {
             .template
             .render(&messages, Ending::Generation)
             .map_err(|error| error.to_string())?;
-        let special = !self.template.writes_special_tokens();
+        let special = !self.template.is_present();
         let mut ids = self.tokenizer.encode(&prompt, special).map_err(text)?;
         if ids.is_empty() {
             return Err("the prompt has no tokens".into());
