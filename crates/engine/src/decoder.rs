@@ -74,15 +74,8 @@ impl Pass<'_> {
             rmsnorm_heads(cpu, qkv, stride, keys, kv_heads, k_norm, eps);
         }
         // Queries and keys lie side by side and turn together.
-        rope(
-            cpu,
-            self.rope,
-            qkv,
-            stride,
-            0,
-            heads + kv_heads,
-            &chunk.positions,
-        );
+        let turning = heads + kv_heads;
+        rope(cpu, self.rope, qkv, stride, turning, &chunk.positions);
         kv_store(cpu, self.kv, i, qkv, stride, keys, values, &chunk.slots);
     }
 

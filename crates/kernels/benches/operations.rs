@@ -184,7 +184,7 @@ fn streams(c: &mut Criterion) {
         "rope",
         bytes_of(2 * ROWS * HEADS * HEAD_DIM),
         || {
-            rope(cpu, &table, &mut qkv, QKV, 0, HEADS, &positions);
+            rope(cpu, &table, &mut qkv, QKV, HEADS, &positions);
         },
     );
 

@@ -28,6 +28,7 @@ const HUGE: usize = 2 << 20;
 
 /// A fixed number of zeroed numbers on a 64-byte boundary. Large ones come from the system as
 /// untouched pages, huge ones where it has them.
+#[derive(Debug)]
 pub(crate) struct AlignedBuf<T: Number = f32> {
     data: NonNull<T>,
     len: usize,

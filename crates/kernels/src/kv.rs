@@ -47,6 +47,7 @@ pub struct KvSlot {
 }
 
 /// Pages, allocated in slabs, never moved.
+#[derive(Debug)]
 pub struct KvPages {
     shape: KvShape,
     format: KvFormat,
@@ -54,26 +55,7 @@ pub struct KvPages {
     pages_per_slab: usize,
 }
 
-impl std::fmt::Debug for KvPages {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KvPages")
-            .field("shape", &self.shape)
-            .field("format", &self.format)
-            .field("pages", &self.pages())
-            .finish()
-    }
-}
-
 impl KvPages {
-    /// No pages yet, of float32.
-    ///
-    /// # Panics
-    /// If a size is 0 or a page has more than [`KvShape::MAX_PAGE_SIZE`] positions.
-    #[must_use]
-    pub fn new(shape: KvShape) -> Self {
-        Self::stored_as(shape, KvFormat::F32)
-    }
-
     /// No pages yet.
     ///
     /// # Panics
@@ -276,10 +258,11 @@ mod tests {
 
     #[test]
     fn a_discarded_page_takes_nothing_of_its_neighbours() {
-        let mut pages = KvPages::new(KvShape {
+        let shape = KvShape {
             head_dim: 160,
             ..SHAPE
-        });
+        };
+        let mut pages = KvPages::stored_as(shape, KvFormat::F32);
         pages.grow_to(3);
         let len = pages.page_bytes();
         assert!(len > 3 * 4096, "there is something to give back");
@@ -297,7 +280,7 @@ mod tests {
 
     #[test]
     fn copies_within_and_across_slabs() {
-        let mut pages = KvPages::new(SHAPE);
+        let mut pages = KvPages::stored_as(SHAPE, KvFormat::F32);
         pages.pages_per_slab = 2;
         pages.grow_to(4);
         let qkv = noise(15 * 2, 2);

@@ -28,6 +28,7 @@ const PANEL: usize = 32;
 /// is a sum over `k = 0..K` in that order, one fused multiply-add after the other (where the
 /// machine has it), then the bias: the same for every number of rows and every such format. Layers
 /// in blocks ([`WeightFormat::is_blocks`]) sum in an order as fixed, group by group.
+#[derive(Debug)]
 pub struct PackedLinear {
     inputs: usize,
     outputs: usize,
@@ -42,17 +43,6 @@ pub enum Epilogue {
     Store,
     /// It is added to what was in `y` (the residual).
     Add,
-}
-
-impl std::fmt::Debug for PackedLinear {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("PackedLinear")
-            .field("inputs", &self.inputs)
-            .field("outputs", &self.outputs)
-            .field("format", &self.format())
-            .field("bias", &self.bias.is_some())
-            .finish()
-    }
 }
 
 impl PackedLinear {

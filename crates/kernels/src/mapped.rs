@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io;
 use std::ops::{Deref, Range};
-use std::path::Path;
 
 /// A file mapped for reading.
 ///
@@ -17,14 +16,6 @@ pub struct MappedFile {
 }
 
 impl MappedFile {
-    /// Maps the file at `path`.
-    ///
-    /// # Errors
-    /// What the system says about opening or mapping it.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        Self::of(File::open(path)?)
-    }
-
     /// Maps an open file.
     ///
     /// # Errors
@@ -80,7 +71,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("beamgen-mapped-{}", std::process::id()));
         let bytes: Vec<u8> = (0..50_000u32).map(|i| (i % 251) as u8).collect();
         std::fs::write(&path, &bytes).unwrap();
-        let mapped = MappedFile::open(&path).unwrap();
+        let mapped = MappedFile::of(File::open(&path).unwrap()).unwrap();
         assert_eq!(*mapped, bytes);
         for range in [0..50_000, 17..9000, 4096..8192, 50_000..50_000] {
             mapped.set_aside(range);

@@ -194,10 +194,7 @@ impl Task for Between {
             // SAFETY: `at + lanes <= len`. Writing begins at `n <= at`, behind which all values up
             // to `at + 16` were read, and ends before `len + 16`.
             unsafe {
-                let v = match lanes {
-                    LANES => s.load(self.from.add(at)),
-                    _ => s.load_part(self.from.add(at), lanes, f32::NEG_INFINITY),
-                };
+                let v = s.load_first(self.from.add(at), lanes, f32::NEG_INFINITY);
                 let mask = s.at_least(v, low) & !s.at_least(v, high);
                 s.compress(self.to.add(n), v, mask);
                 n += mask.count_ones() as usize;

@@ -85,8 +85,8 @@ impl RopeTable {
     }
 }
 
-/// Turns, in place, `heads` heads of the table's `head_dim` at column `offset` of each row of `x:
-/// [rows, stride]`; `positions[row]` is the row's position in its sequence.
+/// Turns, in place, `heads` heads of the table's `head_dim` at the front of each row of `x: [rows,
+/// stride]`; `positions[row]` is the row's position in its sequence.
 ///
 /// # Panics
 /// If the heads do not fit into a row, or the table does not cover a position.
@@ -95,12 +95,11 @@ pub fn rope(
     table: &RopeTable,
     x: &mut [f32],
     stride: usize,
-    offset: usize,
     heads: usize,
     positions: &[u32],
 ) {
     let width = heads * table.head_dim;
-    assert!(offset + width <= stride);
+    assert!(width <= stride);
     assert_eq!(x.len(), positions.len() * stride);
     let work = 4 * (positions.len() * width) as u64;
     cpu.parallel.for_row_runs(x, stride, work, |first, x| {
@@ -109,7 +108,6 @@ pub fn rope(
             table,
             x,
             stride,
-            offset,
             width,
             positions,
         });
@@ -120,7 +118,6 @@ struct Rows<'a> {
     table: &'a RopeTable,
     x: &'a mut [f32],
     stride: usize,
-    offset: usize,
     width: usize,
     positions: &'a [u32],
 }
@@ -132,7 +129,7 @@ impl Task for Rows<'_> {
         let half = self.table.frequencies.len();
         for (row, position) in self.x.chunks_exact_mut(self.stride).zip(self.positions) {
             let (cos, sin) = self.table.at(*position as usize);
-            for head in row[self.offset..][..self.width].chunks_exact_mut(self.table.head_dim) {
+            for head in row[..self.width].chunks_exact_mut(self.table.head_dim) {
                 let (low, high) = head[..2 * half].split_at_mut(half);
                 for (((a, b), c), s) in low.iter_mut().zip(high).zip(cos).zip(sin) {
                     (*a, *b) = (*a * c - *b * s, *b * c + *a * s);
@@ -188,18 +185,17 @@ mod tests {
                 let frequencies = frequencies(turned, 10_000.0);
                 let mut table = RopeTable::new(head_dim, &frequencies, scale);
                 table.cover(300);
-                let (offset, heads) = (3, 3);
-                let stride = offset + heads * head_dim + 5;
+                let heads = 3;
+                let stride = heads * head_dim + 5;
                 let positions = [0, 1, 299, 7, 64];
                 let x = noise(positions.len() * stride, 6);
                 let mut y = x.clone();
-                rope(cpu, &table, &mut y, stride, offset, heads, &positions);
+                rope(cpu, &table, &mut y, stride, heads, &positions);
                 for (r, p) in positions.iter().enumerate() {
                     let (x, y) = (&x[r * stride..][..stride], &y[r * stride..][..stride]);
-                    assert_eq!(x[..offset], y[..offset]);
                     assert_eq!(x[stride - 5..], y[stride - 5..]);
                     for h in 0..heads {
-                        let at = offset + h * head_dim..offset + (h + 1) * head_dim;
+                        let at = h * head_dim..(h + 1) * head_dim;
                         let want = rope_reference(&x[at.clone()], &frequencies, scale, *p as usize);
                         assert_close(&y[at.clone()], &want, 2e-5);
                         assert_eq!(x[at.clone()][turned..], y[at][turned..]);
@@ -216,7 +212,7 @@ mod tests {
         table.cover(30_001);
         let x = noise(64, 7);
         let mut y = x.clone();
-        rope(Cpu::serial(), &table, &mut y, 64, 0, 1, &[30_000]);
+        rope(Cpu::serial(), &table, &mut y, 64, 1, &[30_000]);
         // A bfloat16 table is off by whole turns here.
         assert_close(&y, &rope_reference(&x, &frequencies, 1.0, 30_000), 3e-3);
     }

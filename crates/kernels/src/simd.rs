@@ -158,6 +158,34 @@ pub(crate) trait Simd: Copy {
         unsafe { std::ptr::copy_nonoverlapping(a.as_ptr(), p, n.min(LANES)) };
     }
 
+    /// Loads `n <= 16` floats, `fill` in the other lanes.
+    /// # Safety
+    /// `p` must be valid for reading `n` floats.
+    #[inline(always)]
+    unsafe fn load_first(self, p: *const f32, n: usize, fill: f32) -> Self::V {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match n {
+                LANES => self.load(p),
+                _ => self.load_part(p, n, fill),
+            }
+        }
+    }
+
+    /// Stores the first `n <= 16` lanes.
+    /// # Safety
+    /// `p` must be valid for writing `n` floats.
+    #[inline(always)]
+    unsafe fn store_first(self, p: *mut f32, v: Self::V, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match n {
+                LANES => self.store(p, v),
+                _ => self.store_part(p, v, n),
+            }
+        }
+    }
+
     /// Stores the lanes of `mask` one after the other.
     /// # Safety
     /// `p` must be valid for writing 16 floats; those behind the lanes of the mask may change.

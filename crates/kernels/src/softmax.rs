@@ -198,21 +198,8 @@ impl Task for Weights<'_> {
         for_vectors!(s, self.x, |at, n, v| {
             let w = s.exp(s.mul(s.sub(v, max), scale));
             // SAFETY: `at + n <= x.len() == out.len()`, checked in `exp_weights`.
-            unsafe { store(s, out.add(at), w, n) };
+            unsafe { s.store_first(out.add(at), w, n) };
         });
-    }
-}
-
-/// # Safety
-/// `p` must be valid for writing `n <= 16` floats.
-#[inline(always)]
-unsafe fn store<S: Simd>(s: S, p: *mut f32, v: S::V, n: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match n {
-            LANES => s.store(p, v),
-            _ => s.store_part(p, v, n),
-        }
     }
 }
 
@@ -243,7 +230,7 @@ impl<const UNIT: bool, const WHOLE: bool, const STORE: bool> Task for Sums<'_, U
                     let w = if UNIT { e } else { s.exp(s.mul(below, scale)) };
                     if STORE {
                         // SAFETY: as many weights as logits, checked in `exp_sums`.
-                        unsafe { store(s, weights.as_mut_ptr().add(i * BLOCK + at), w, n) };
+                        unsafe { s.store_first(weights.as_mut_ptr().add(i * BLOCK + at), w, n) };
                     }
                     if !WHOLE {
                         some = s.add_where(some, s.widen(w), w, least);

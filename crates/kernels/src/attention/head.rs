@@ -362,11 +362,7 @@ impl<W: Numbers> Float<W> {
                     // SAFETY: columns of head `g`, which `out` holds (`Unit::run`).
                     let value = unsafe {
                         let p = piece.out.add(g * head_dim + column + c * LANES);
-                        if lanes(c) == LANES {
-                            s.load(p)
-                        } else {
-                            s.load_part(p, lanes(c), 0.0)
-                        }
+                        s.load_first(p, lanes(c), 0.0)
                     };
                     *sum = s.mul(value, s.splat(factor));
                 }
@@ -414,11 +410,7 @@ impl<W: Numbers> Float<W> {
                 // SAFETY: columns of head `g`, which `out` holds (`Unit::run`).
                 unsafe {
                     let p = piece.out.add(g * head_dim + column + c * LANES);
-                    if lanes(c) == LANES {
-                        s.store(p, value);
-                    } else {
-                        s.store_part(p, value, lanes(c));
-                    }
+                    s.store_first(p, value, lanes(c));
                 }
             }
         }

@@ -104,10 +104,7 @@ impl Stage for Pairs {
                 // SAFETY: a query of the unit (`Unit::run`), and its place in the scratch memory.
                 unsafe {
                     let q = unit.q.add(row * unit.q_stride + head * head_dim + d);
-                    let q = match head_dim - d {
-                        n if n < LANES => s.load_part(q, n, 0.0),
-                        _ => s.load(q),
-                    };
+                    let q = s.load_first(q, LANES.min(head_dim - d), 0.0);
                     let q = s.round_bf16(s.mul(q, scale));
                     let magnitude = s.max(q, s.sub(s.splat(0.0), q));
                     let q = s.zero_below(q, magnitude, TINY);
@@ -290,10 +287,7 @@ impl Pairs {
             unsafe {
                 let out = unit.out.add(row * unit.out_stride + head * head_dim + d);
                 let value = s.mul(s.load(self.sums(m).add(d)), mean);
-                match head_dim - d {
-                    n if n < LANES => s.store_part(out, value, n),
-                    _ => s.store(out, value),
-                }
+                s.store_first(out, value, LANES.min(head_dim - d));
             }
         }
     }

@@ -28,7 +28,7 @@ impl Case {
         let heads = kv.kv_heads * group;
         let stride = heads * kv.head_dim + 3;
         let mut case = Self {
-            pages: KvPages::new(kv),
+            pages: KvPages::stored_as(kv, KvFormat::F32),
             shape: AttentionShape {
                 heads,
                 stride,

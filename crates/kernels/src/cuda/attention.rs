@@ -103,26 +103,25 @@ impl AttentionLists {
     pub fn stage(&mut self, staging: &mut Staging, plan: &AttentionPlan, room: AttentionRoom) {
         let AttentionCapacity { rows, partials } = self.capacity;
         assert!(room.rows <= rows && plan.partials() <= partials);
-        let lists = plan.lists();
         let all = plan.partials() as u32;
         // A row that the plan does not have begins and ends after all partial results.
-        let row_first = lists.row_first.iter().copied();
+        let row_first = plan.row_first.iter().copied();
         let rest = room
             .rows
             .checked_sub(plan.rows())
             .expect("room for the rows");
         let row_first = row_first.chain(std::iter::repeat_n(all, rest));
         self.places = Places {
-            tables: staging.push(lists.tables.iter().copied(), room.pages * room.items),
+            tables: staging.push(plan.tables.iter().copied(), room.pages * room.items),
             item_count: staging.push([plan.items() as u32], 1),
             row_first: staging.push(row_first, room.rows + 1),
-            lens: staging.push(lists.lens.iter().copied(), room.rows),
-            members: staging.push(lists.members.iter().copied(), room.partials),
-            row_parts: staging.push(lists.row_parts.iter().copied(), room.partials),
-            items: staging.push(lists.items.iter().copied(), 6 * room.items),
+            lens: staging.push(plan.lens.iter().copied(), room.rows),
+            members: staging.push(plan.members.iter().copied(), room.partials),
+            row_parts: staging.push(plan.row_parts.iter().copied(), room.partials),
+            items: staging.push(plan.items.as_flattened().iter().copied(), 6 * room.items),
         };
-        (self.reach, self.count) = (plan.reach(), plan.items());
-        (self.rows, self.pages) = (room.rows, plan.pages());
+        (self.reach, self.count) = (plan.reach, plan.items());
+        (self.rows, self.pages) = (room.rows, plan.pages);
         self.turn = staging.turn();
     }
 
@@ -211,47 +210,23 @@ pub fn attention(
     let [q_stride, heads, kv_heads_arg] = [stride, heads, kv_heads].map(Arg::Int);
     let [page, layers, layer, window] =
         [page_size, layers, layer, window.unwrap_or(0)].map(Arg::Int);
-    let grid = [items, kv_heads, 1];
     let device = kv.device();
     let (parts, q, kv, scale) = (Arg::At(parts), Arg::At(q), Arg::At(kv), Arg::Float(scale));
-    if let Some(kernel) = tensor_kernel(shape, layout) {
-        let launch = Launch {
-            grid,
-            block: 128,
-            shared: 0,
-        };
-        let args = [
-            parts,
-            q,
-            q_stride,
-            kv,
-            tables,
-            item_list,
-            count,
-            members,
-            lens,
-            heads,
-            kv_heads_arg,
-            page,
-            layers,
-            layer,
-            window,
-            scale,
-        ];
-        // SAFETY: the lists are those of a plan, which names rows, pages and partials that are
-        // there, checked when it was written and above.
-        return unsafe { device.launch(kernel, launch, &args) };
-    }
-    let launch = Launch {
-        grid,
-        block: 128,
-        shared: 4 * 2 * 4 * head_dim,
-    };
-    let kernel = number.pick([
+    let on_tensor_cores = tensor_kernel(shape, layout);
+    let any = [
         "attention_any_f32",
         "attention_any_bf16",
         "attention_any_f16",
-    ]);
+    ];
+    let kernel = on_tensor_cores.unwrap_or(number.pick(any));
+    let (shared, head_dim_arg) = match on_tensor_cores {
+        Some(_) => (0, Arg::Absent),
+        None => (4 * 2 * 4 * head_dim, Arg::Int(head_dim)),
+    };
+    let launch = Launch {
+        shared,
+        ..Launch::new([items, kv_heads, 1], 128)
+    };
     let args = [
         parts,
         q,
@@ -264,7 +239,7 @@ pub fn attention(
         lens,
         heads,
         kv_heads_arg,
-        Arg::Int(head_dim),
+        head_dim_arg,
         page,
         layers,
         layer,
@@ -316,11 +291,7 @@ pub fn attention_merge(
     out.assert_holds(rows * heads * head_dim, number.bytes());
     parts.assert_holds(lists.capacity.partial_bytes(heads, head_dim), 1);
     let block = head_dim.next_multiple_of(32).min(128);
-    let launch = Launch {
-        grid: [rows, heads, 1],
-        block,
-        shared: 0,
-    };
+    let launch = Launch::new([rows, heads, 1], block);
     let kernel = number.pick([
         "attention_merge_f32",
         "attention_merge_bf16",

@@ -101,6 +101,17 @@ pub struct Launch {
     pub shared: usize,
 }
 
+impl Launch {
+    /// A launch without dynamic shared memory.
+    pub(super) fn new(grid: [usize; 3], block: usize) -> Self {
+        Self {
+            grid,
+            block,
+            shared: 0,
+        }
+    }
+}
+
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a> {
@@ -110,6 +121,8 @@ pub enum Arg<'a> {
     Byte(&'a Buffer, usize),
     /// A null pointer.
     Null,
+    /// No argument: this kernel does not have it.
+    Absent,
     /// An `int`.
     Int(usize),
     /// A `float`.
@@ -400,15 +413,19 @@ impl Device {
         // The driver reads as many bytes of each argument as the kernel declares, at most eight.
         let mut words = [0u64; Self::ARGS];
         let mut pointers = [std::ptr::null_mut::<c_void>(); Self::ARGS];
-        for ((arg, word), pointer) in args.iter().zip(&mut words).zip(&mut pointers) {
+        let mut count = 0;
+        for arg in args {
+            let word = &mut words[count];
             *word = match *arg {
                 Arg::At(buffer) => buffer.pointer(),
                 Arg::Byte(buffer, byte) => buffer.from(byte).pointer(),
                 Arg::Null => 0,
+                Arg::Absent => continue,
                 Arg::Int(value) => u64::from(i32::try_from(value).expect("an int") as u32),
                 Arg::Float(value) => u64::from(value.to_bits()),
             };
-            *pointer = std::ptr::from_mut(word).cast();
+            pointers[count] = std::ptr::from_mut(word).cast();
+            count += 1;
         }
         let [x, y, z] = launch.grid.map(|n| u32::try_from(n).expect("a grid"));
         let block = (launch.block as u32, 1, 1);
@@ -420,7 +437,7 @@ impl Device {
                 block,
                 launch.shared as u32,
                 self.stream(),
-                &mut pointers[..args.len()],
+                &mut pointers[..count],
             )
         }
         .map_err(CudaError::failed(kernel))

@@ -21,11 +21,7 @@ pub fn embed(
     out.assert_holds(rows * hidden, 4);
     tokens.assert_holds(rows, 4);
     let vocab = table.bytes() / (hidden * number.bytes());
-    let launch = Launch {
-        grid: [rows, 1, 1],
-        block: 256,
-        shared: 0,
-    };
+    let launch = Launch::new([rows, 1, 1], 256);
     let args = [
         Arg::At(out),
         Arg::At(table),

@@ -35,11 +35,7 @@ pub fn gather_rows(
     out.assert_holds((count * out_stride).saturating_sub(out_stride - width), 4);
     rows.assert_holds(count, 4);
     let x_rows = (x.bytes() / 4 + x_stride - width) / x_stride;
-    let launch = Launch {
-        grid: [count, 1, 1],
-        block: 256,
-        shared: 0,
-    };
+    let launch = Launch::new([count, 1, 1], 256);
     let ints = [width, x_stride, out_stride, x_rows].map(Arg::Int);
     let args = [
         Arg::At(out),

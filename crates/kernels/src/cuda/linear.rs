@@ -179,11 +179,7 @@ pub fn linear(
     x.assert_holds(rows * inputs, number.bytes());
     weight.assert_holds(outputs * inputs, number.bytes());
     let grid = [rows.div_ceil(ANY_ROWS), outputs.div_ceil(ANY_OUTPUTS), 1];
-    let launch = Launch {
-        grid,
-        block: 32 * ANY_OUTPUTS,
-        shared: 0,
-    };
+    let launch = Launch::new(grid, 32 * ANY_OUTPUTS);
     let kernel = number.pick(["linear_any_f32", "linear_any_bf16", "linear_any_f16"]);
     let [rows, inputs, outputs] = [rows, inputs, outputs].map(Arg::Int);
     let args = [
@@ -258,52 +254,24 @@ unsafe fn on_tensor_cores(
         17..=32 => (2, 32),
         _ => (3, 64),
     };
-    let (bias, add) = bias_and_add.map_or((None, None), |[bias, add]| (Some(bias), Some(add)));
-    let sizes = [rows, inputs, outputs].map(|n| Some(Arg::Int(n)));
-    let [out, x, w] = [&*out, x, weight].map(|buffer| Some(Arg::At(buffer)));
-    let (launch, args) = if is_many {
-        let groups = Some(Arg::Int(groups));
-        let args = [
-            out, x, w, bias, sizes[0], sizes[1], sizes[2], groups, add, None,
-        ];
-        (
-            Launch {
-                grid: many,
-                block: 256,
-                shared: 0,
-            },
-            args,
-        )
+    let [bias, add] = bias_and_add.unwrap_or([Arg::Absent; 2]);
+    let [m, k, n] = [rows, inputs, outputs].map(Arg::Int);
+    let [out, x, w] = [&*out, x, weight].map(Arg::At);
+    let (grid, block, args) = if is_many {
+        let groups = Arg::Int(groups);
+        let args = [out, x, w, bias, m, k, n, groups, add, Arg::Absent];
+        (many, 256, args)
     } else {
         let [partials, arrived] = layer.workspace(rows);
         workspace.partials.assert_holds(partials, 4);
         workspace.arrived.assert_holds(arrived, 4);
-        let [partials, arrived] =
-            [&workspace.partials, &workspace.arrived].map(|b| Some(Arg::At(b)));
+        let [partials, arrived] = [&workspace.partials, &workspace.arrived].map(Arg::At);
         let grid = [rows.div_ceil(tile), outputs.div_ceil(FEW_OUTPUTS), groups];
-        let args = [
-            out, partials, arrived, x, w, bias, sizes[0], sizes[1], sizes[2], add,
-        ];
-        (
-            Launch {
-                grid,
-                block: 128,
-                shared: 0,
-            },
-            args,
-        )
+        let args = [out, partials, arrived, x, w, bias, m, k, n, add];
+        (grid, 128, args)
     };
-    let mut given = [Arg::Null; 10];
-    let mut count = 0;
-    for (place, arg) in given.iter_mut().zip(args.into_iter().flatten()) {
-        *place = arg;
-        count += 1;
-    }
+    let launch = Launch::new(grid, block);
     // SAFETY: rows and weights are there, inputs are whole chunks, the workspace holds a part for
     // each group and a counter for each tile, checked; the rest is the caller's.
-    unsafe {
-        weight
-            .device()
-            .launch(kernels[index], launch, &given[..count])
-    }
+    unsafe { weight.device().launch(kernels[index], launch, &args) }
 }

@@ -30,11 +30,10 @@ impl PrmLayer<'_> {
     }
 
     fn launch(&self, count: usize) -> Launch {
-        Launch {
-            grid: [self.outputs.div_ceil(TILE), count.div_ceil(TILE), 1],
-            block: 32 * TILE,
-            shared: 0,
-        }
+        Launch::new(
+            [self.outputs.div_ceil(TILE), count.div_ceil(TILE), 1],
+            32 * TILE,
+        )
     }
 }
 

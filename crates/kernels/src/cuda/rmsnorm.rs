@@ -23,11 +23,7 @@ pub fn rmsnorm(
     weight.assert_holds(n, 4);
     // By the width alone: the order of a row's sum must not depend on the other rows.
     let block = n.div_ceil(4).next_power_of_two().clamp(32, 1024);
-    let launch = Launch {
-        grid: [rows, 1, 1],
-        block,
-        shared: 0,
-    };
+    let launch = Launch::new([rows, 1, 1], block);
     let args = [
         Arg::At(out),
         Arg::At(x),
@@ -76,11 +72,7 @@ pub fn rmsnorm_heads(
     assert!(head_dim > 0 && offset + heads * head_dim <= stride);
     x.assert_holds(rows * stride, 4);
     weight.assert_holds(head_dim, 4);
-    let launch = Launch {
-        grid: [rows, 1, 1],
-        block: 32 * heads.clamp(1, 16),
-        shared: 0,
-    };
+    let launch = Launch::new([rows, 1, 1], 32 * heads.clamp(1, 16));
     let [stride, offset, heads, head_dim] = [stride, offset, heads, head_dim].map(Arg::Int);
     let args = [
         Arg::At(x),

@@ -20,11 +20,7 @@ pub fn rope_angles(
     out.assert_holds(rows * 2 * half, 4);
     positions.assert_holds(rows, 4);
     frequencies.assert_holds(half, 4);
-    let launch = Launch {
-        grid: [rows, 1, 1],
-        block: 64,
-        shared: 0,
-    };
+    let launch = Launch::new([rows, 1, 1], 64);
     let args = [
         Arg::At(out),
         Arg::At(positions),
@@ -85,11 +81,7 @@ pub fn rope_kv(
     qkv.assert_holds(rows * stride, 4);
     angles.assert_holds(rows * 2 * half, 4);
     slots.assert_holds(2 * rows, 4);
-    let launch = Launch {
-        grid: [rows, heads + 2 * kv_heads, 1],
-        block: 64,
-        shared: 0,
-    };
+    let launch = Launch::new([rows, heads + 2 * kv_heads, 1], 64);
     let pages = layout.pages(kv);
     let ints = [
         stride, heads, kv_heads, head_dim, half, page_size, layers, layer, pages,

@@ -113,9 +113,8 @@ impl Samples {
         };
         assert!(shared <= MARKS, "a repetition penalty over {vocab} tokens");
         let launch = Launch {
-            grid: [self.count, 1, 1],
-            block: BLOCK,
             shared,
+            ..Launch::new([self.count, 1, 1], BLOCK)
         };
         let args = [
             Arg::At(&self.drawn),
@@ -168,11 +167,7 @@ pub fn log_probs(
     out.assert_holds(rows, 4);
     logits.assert_holds(rows * stride, 4);
     tokens.assert_holds(rows, 4);
-    let launch = Launch {
-        grid: [rows, 1, 1],
-        block: BLOCK,
-        shared: 0,
-    };
+    let launch = Launch::new([rows, 1, 1], BLOCK);
     let args = [
         Arg::At(out),
         Arg::At(logits),

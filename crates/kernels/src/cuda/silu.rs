@@ -18,11 +18,7 @@ pub fn silu_mul(
     out.assert_holds(rows * width, number.bytes());
     gate_up.assert_holds(rows * 2 * width, 4);
     let block = 256;
-    let launch = Launch {
-        grid: [rows, width.div_ceil(4 * block), 1],
-        block,
-        shared: 0,
-    };
+    let launch = Launch::new([rows, width.div_ceil(4 * block), 1], block);
     let kernel = number.pick(["silu_mul_f32", "silu_mul_bf16", "silu_mul_f16"]);
     let args = [Arg::At(out), Arg::At(gate_up), Arg::Int(width)];
     // SAFETY: so many rows are there, checked.

@@ -100,6 +100,7 @@ impl WeightFormat {
 }
 
 /// Weights in one of the formats, in panels.
+#[derive(Debug)]
 pub(super) enum Panels {
     F32(AlignedBuf<f32>),
     Bf16(AlignedBuf<u16>),

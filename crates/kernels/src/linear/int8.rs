@@ -84,7 +84,7 @@ impl Q8Block {
 pub(super) struct InputBytes(pub(super) [i32; GROUP / 4]);
 
 /// What else is known of them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct InputScale {
     pub(super) scale: f32,
@@ -124,14 +124,8 @@ impl LinearScratch {
 
     fn reserve(&mut self, groups: usize) {
         if self.bytes.len() < groups {
-            let zero = InputScale {
-                scale: 0.0,
-                sum: 0.0,
-                offset: 0,
-                first_offset: 0,
-            };
             self.bytes.resize(groups, InputBytes([0; GROUP / 4]));
-            self.scales.resize(groups, zero);
+            self.scales.resize(groups, InputScale::default());
         }
     }
 

@@ -65,17 +65,10 @@ impl Out<'_> {
                 value = s.add(value, s.load(bias.as_ptr().add(n)));
             }
             let y = self.y.get().add(row * outputs + n);
-            if width == LANES {
-                if self.epilogue == Epilogue::Add {
-                    value = s.add(s.load(y), value);
-                }
-                s.store(y, value);
-            } else {
-                if self.epilogue == Epilogue::Add {
-                    value = s.add(s.load_part(y, width, 0.0), value);
-                }
-                s.store_part(y, value, width);
+            if self.epilogue == Epilogue::Add {
+                value = s.add(s.load_first(y, width, 0.0), value);
             }
+            s.store_first(y, value, width);
         }
     }
 }

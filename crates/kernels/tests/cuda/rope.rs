@@ -41,7 +41,7 @@ fn angles_are_those_of_the_cpu() {
         let mut table = RopeTable::new(2 * half, &frequencies, scale);
         table.cover(31_001);
         let mut ones = vec![1.0; positions.len() * 2 * half];
-        rope(Cpu::serial(), &table, &mut ones, 2 * half, 0, 1, &positions);
+        rope(Cpu::serial(), &table, &mut ones, 2 * half, 1, &positions);
         for (angles, ones) in angles.chunks(2 * half).zip(ones.chunks(2 * half)) {
             let (cosines, sines) = angles.split_at(half);
             for i in 0..half {

@@ -40,17 +40,17 @@ struct Item {
 /// It keeps its memory: a plan that is made again allocates nothing once it has been as large.
 #[derive(Clone, Debug, Default)]
 pub struct AttentionPlan {
-    reach: AttentionReach,
+    pub(super) reach: AttentionReach,
     /// One more than the highest page.
-    pages: usize,
+    pub(super) pages: usize,
     /// As kernels/attention.cu has them, where they are ints.
-    items: Vec<[u32; 6]>,
+    pub(super) items: Vec<[u32; 6]>,
     /// Pages of each item.
-    tables: Vec<u32>,
-    members: Vec<u32>,
-    lens: Vec<u32>,
-    row_first: Vec<u32>,
-    row_parts: Vec<u32>,
+    pub(super) tables: Vec<u32>,
+    pub(super) members: Vec<u32>,
+    pub(super) lens: Vec<u32>,
+    pub(super) row_first: Vec<u32>,
+    pub(super) row_parts: Vec<u32>,
     /// The items while they grow, and for each segment the one that the next row may join.
     growing: Vec<Item>,
     open: Vec<Option<usize>>,
@@ -209,45 +209,6 @@ impl AttentionPlan {
     pub fn partials(&self) -> usize {
         self.members.len()
     }
-
-    /// What it was made for.
-    pub(super) fn reach(&self) -> AttentionReach {
-        self.reach
-    }
-
-    pub(super) fn pages(&self) -> usize {
-        self.pages
-    }
-
-    pub(super) fn lists(&self) -> Lists<'_> {
-        let Self {
-            items,
-            tables,
-            members,
-            lens,
-            row_first,
-            row_parts,
-            ..
-        } = self;
-        Lists {
-            items: items.as_flattened(),
-            tables,
-            members,
-            lens,
-            row_first,
-            row_parts,
-        }
-    }
-}
-
-/// What the kernels read.
-pub(super) struct Lists<'a> {
-    pub(super) items: &'a [u32],
-    pub(super) tables: &'a [u32],
-    pub(super) members: &'a [u32],
-    pub(super) lens: &'a [u32],
-    pub(super) row_first: &'a [u32],
-    pub(super) row_parts: &'a [u32],
 }
 
 #[cfg(test)]
@@ -296,7 +257,7 @@ mod tests {
         assert_eq!(plan.members, [0, 1, 0, 1]);
         assert_eq!(plan.row_first, [0, 2, 4]);
         assert_eq!(plan.row_parts, [0, 2, 1, 3]);
-        assert_eq!((plan.rows(), plan.partials(), plan.pages()), (2, 4, 6));
+        assert_eq!((plan.rows(), plan.partials(), plan.pages), (2, 4, 6));
     }
 
     #[test]
