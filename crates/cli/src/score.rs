@@ -32,11 +32,7 @@ struct Scored<'a> {
 pub fn main(args: &ScoreArgs) -> Result<(), Failure> {
     let config = settings::prm_config(&args.prm)?;
     let aggregation = args.aggregation.unwrap_or(config.search.aggregation);
-    let chains = beamgen_labels::open_unlabelled(&args.file)?.chains;
-    let chains: Vec<GivenChain> = (1..)
-        .zip(&chains)
-        .map(|(number, chain)| scores::given(number, chain))
-        .collect();
+    let chains = scores::given(&beamgen_labels::open_unlabelled(&args.file)?.chains);
     let problems = chains.iter().map(|chain| chain.problem.as_str());
     let mut model = settings::reward_model(config, problems)?;
     let started = Instant::now();

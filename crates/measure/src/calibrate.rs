@@ -205,24 +205,15 @@ fn score(
     watch.begin(total, "chains", total as f64);
     let mut reads = Vec::with_capacity(total);
     for some in chosen.given.chunks(scores::AT_ONCE) {
-        let first = reads.len();
-        scores::each(model, some, |chain, scores| {
-            if let Err(reason) = &scores {
-                watch.refused(&chain.id, reason);
-            }
-            watch.done(None);
-            reads.push(scores.ok().map(|scores| Read {
-                lowest: so_far(Aggregation::Min, &scores),
-                so_far: so_far(aggregation, &scores),
-                scores,
-                hidden: Vec::new(),
-            }));
-            Ok::<(), Error>(())
-        })?;
+        let judged = scores::judge(model, some, watch)?;
         let mut hidden = hidden.take().into_iter();
-        for read in reads[first..].iter_mut().flatten() {
-            read.hidden = hidden.by_ref().take(read.scores.len()).collect();
-        }
+        let mut read = |scores: Vec<f32>| Read {
+            lowest: so_far(Aggregation::Min, &scores),
+            so_far: so_far(aggregation, &scores),
+            hidden: hidden.by_ref().take(scores.len()).collect(),
+            scores,
+        };
+        reads.extend(judged.into_iter().map(|scores| scores.map(&mut read)));
     }
     Ok(reads)
 }

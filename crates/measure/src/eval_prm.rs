@@ -12,7 +12,6 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
-use beamgen::eval::GivenChain;
 use beamgen::scorer::Scorer;
 
 pub use data::{Set, open};
@@ -39,7 +38,7 @@ pub fn score(
     let total = sets.iter().map(|set| set.chains.len()).sum();
     watch.begin(total, "chains", total as f64);
     for set in &mut sets {
-        let judged = judge(model, &set.chains, watch)?;
+        let judged = scores::judge(model, &set.chains, watch)?;
         for (row, scores) in set.rows.iter_mut().zip(judged) {
             row.scores = scores;
         }
@@ -53,22 +52,4 @@ pub fn score(
         sets: sets.into_iter().map(|set| set.rows).collect(),
         probes,
     })
-}
-
-/// The scores of chains in order, or `None` for a chain that the model refused.
-fn judge(
-    model: &mut dyn Scorer,
-    chains: &[GivenChain],
-    watch: &mut dyn Watch,
-) -> Result<Vec<Option<Vec<f32>>>, Error> {
-    let mut all = Vec::with_capacity(chains.len());
-    scores::each(model, chains, |chain, scores| {
-        if let Err(reason) = &scores {
-            watch.refused(&chain.id, reason);
-        }
-        watch.done(None);
-        all.push(scores.ok());
-        Ok::<(), Error>(())
-    })?;
-    Ok(all)
 }

@@ -4,18 +4,42 @@ use beamgen::eval::GivenChain;
 use beamgen::scorer::{ScoreError, Scorer, score_chains};
 use beamgen_labels::LabelledChain;
 
+use crate::{Error, Watch};
+
 /// The number of chains scored in one call of the model: enough to fill forward passes, few enough
 /// that the first scores come while later chains are still being scored.
 pub const AT_ONCE: usize = 64;
 
-/// Returns what a reward model reads of a labelled chain. `number` names a chain without an id.
+/// Returns what a reward model reads of labelled chains. One without an id is named by its number.
 #[must_use]
-pub fn given(number: usize, chain: &LabelledChain) -> GivenChain {
-    GivenChain {
+pub fn given(chains: &[LabelledChain]) -> Vec<GivenChain> {
+    let given = |(number, chain): (usize, &LabelledChain)| GivenChain {
         id: chain.id.clone().unwrap_or_else(|| number.to_string()),
         problem: chain.problem.clone(),
         steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
-    }
+    };
+    (1..).zip(chains).map(given).collect()
+}
+
+/// Scores the chains and returns their scores in order, or `None` for one that the model refused.
+///
+/// # Errors
+/// The model is lost.
+pub fn judge(
+    model: &mut dyn Scorer,
+    chains: &[GivenChain],
+    watch: &mut dyn Watch,
+) -> Result<Vec<Option<Vec<f32>>>, Error> {
+    let mut all = Vec::with_capacity(chains.len());
+    each(model, chains, |chain, scores| {
+        if let Err(reason) = &scores {
+            watch.refused(&chain.id, reason);
+        }
+        watch.done(None);
+        all.push(scores.ok());
+        Ok::<(), Error>(())
+    })?;
+    Ok(all)
 }
 
 /// Scores the chains in order, [`AT_ONCE`] at a time, and calls `each` for every chain with its

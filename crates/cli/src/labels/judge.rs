@@ -1,6 +1,5 @@
 //! `beamgen labels judge`: second opinions of a reward model or of checkers.
 
-use beamgen::eval::GivenChain;
 use beamgen_labels::LabelledChain;
 use beamgen_measure::{Watch, scores};
 
@@ -53,29 +52,19 @@ fn ask_model(
     let scorer = score::scorer(&config);
     let problems = chains.iter().map(|chain| chain.problem.as_str());
     let mut model = settings::reward_model(config, problems)?;
-    let given: Vec<GivenChain> = (1..)
-        .zip(&*chains)
-        .map(|(number, chain)| scores::given(number, chain))
-        .collect();
+    let given = scores::given(chains);
     let mut shown = Shown::default();
     shown.begin(chains.len(), "chains", chains.len() as f64);
-    let (mut at, mut judged) = (0, 0);
-    scores::each(&mut *model, &given, |given, scores| {
-        let chain = &mut chains[at];
-        at += 1;
-        match scores {
-            Ok(scores) => {
-                for (step, score) in chain.steps.iter_mut().zip(scores) {
-                    step.second = Some(f64::from(score));
-                }
-                chain.second_scorer = Some(scorer.clone());
-                judged += 1;
-            }
-            Err(reason) => shown.refused(&given.id, &reason),
+    let all = scores::judge(&mut *model, &given, &mut shown)?;
+    let mut judged = 0;
+    for (chain, scores) in chains.iter_mut().zip(all) {
+        let Some(scores) = scores else { continue };
+        for (step, score) in chain.steps.iter_mut().zip(scores) {
+            step.second = Some(f64::from(score));
         }
-        shown.done(None);
-        Ok::<(), Failure>(())
-    })?;
+        chain.second_scorer = Some(scorer.clone());
+        judged += 1;
+    }
     Ok((judged > 0).then_some(judged))
 }
 

@@ -79,13 +79,10 @@ pub fn open(
         let next = numbers.len();
         problems.push(*numbers.entry(normalised(&chain.problem)).or_insert(next));
     }
-    let given = (1..)
-        .zip(&chains)
-        .map(|(number, chain)| scores::given(number, chain));
     Ok(Chosen {
         policy,
         fingerprint: hash.finish(),
-        given: given.collect(),
+        given: scores::given(&chains),
         rule,
         problems,
         chains,

@@ -56,10 +56,7 @@ pub fn open(
                 format: labelled.format.name.to_owned(),
                 rejected: labelled.rejected.len(),
             },
-            chains: (1..)
-                .zip(&labelled.chains)
-                .map(|(number, chain)| scores::given(number, chain))
-                .collect(),
+            chains: scores::given(&labelled.chains),
             rows,
             left_out,
         });

@@ -11,8 +11,9 @@ use beamgen::eval::quality::ScoredChain;
 use beamgen::scorer::Scorer;
 use serde::{Deserialize, Serialize};
 
+use super::SEED;
 use super::data::Set;
-use super::{SEED, judge};
+use crate::scores::judge;
 use crate::{Error, Watch};
 
 /// The scores of one changed chain.
@@ -41,14 +42,9 @@ pub struct SetProbes {
     pub shifts: Vec<ShiftReport>,
 }
 
-/// A chain to be scored, and the row that becomes of it.
-struct Todo {
-    chain: GivenChain,
-    row: Row,
-}
-
-/// The chains that `probe` makes of the set `number`, whose rows have their scores.
-fn changed(probe: &Probe, number: usize, set: &Set) -> Vec<Todo> {
+/// The chains that `probe` makes of the set `number`, whose rows have their scores, each with the
+/// row that becomes of it.
+fn changed(probe: &Probe, number: usize, set: &Set) -> Vec<(GivenChain, Row)> {
     let next = others(&set.rows, &set.chains);
     let todo = |(at, (given, row)): (usize, (&GivenChain, &ScoredChain))| {
         row.scores.as_ref()?;
@@ -62,20 +58,19 @@ fn changed(probe: &Probe, number: usize, set: &Set) -> Vec<Todo> {
             other_problem: next.get(&row.problem).copied(),
         };
         let changed = takes.then(|| probe.change(&subject)).flatten()?;
-        Some(Todo {
-            chain: GivenChain {
-                id: format!("{}, {}", given.id, probe.name),
-                problem: changed.problem,
-                steps: changed.steps,
-            },
-            row: Row {
-                set: number,
-                probe: probe.key.to_owned(),
-                chain: at,
-                scores: None,
-                touched: changed.touched,
-            },
-        })
+        let chain = GivenChain {
+            id: format!("{}, {}", given.id, probe.name),
+            problem: changed.problem,
+            steps: changed.steps,
+        };
+        let row = Row {
+            set: number,
+            probe: probe.key.to_owned(),
+            chain: at,
+            scores: None,
+            touched: changed.touched,
+        };
+        Some((chain, row))
     };
     let chains = set.chains.iter().zip(&set.rows).enumerate();
     chains.filter_map(todo).collect()
@@ -110,8 +105,7 @@ pub fn score(
     watch.begin(total, "changed chains", total as f64);
     let mut rows = Vec::new();
     for todo in PROBES.into_iter().flat_map(each) {
-        let (chains, mut some): (Vec<GivenChain>, Vec<Row>) =
-            todo.into_iter().map(|one| (one.chain, one.row)).unzip();
+        let (chains, mut some): (Vec<GivenChain>, Vec<Row>) = todo.into_iter().unzip();
         for (row, scores) in some.iter_mut().zip(judge(model, &chains, watch)?) {
             row.scores = scores;
         }
