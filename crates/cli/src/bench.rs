@@ -14,7 +14,7 @@ use beamgen::eval::Problems;
 use beamgen::scorer::ScorerKind;
 use beamgen::{Config, Solver};
 use beamgen_measure::bench::{
-    self, Cells, HEAD, Host, Measurement, Outline, Plan, Progressed, Store, Summary, cells,
+    self, COLUMNS, Cells, Host, Measurement, Outline, Plan, Progressed, Store, Summary,
 };
 use file::BenchFile;
 
@@ -167,13 +167,13 @@ pub fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
         let of_set = || summaries.iter().filter(|row| row.set == set.name);
         // How much of a cell there is, in a bench that was not finished.
         let is_partial = of_set().any(|row| row.searches < all);
-        let mut head = HEAD.to_vec();
+        let mut head = COLUMNS.map(|column| column.0).to_vec();
         if is_partial {
             head.insert(1, "done");
         }
         let mut table = Table::new(&head);
         for row in of_set() {
-            let mut cells = cells(row);
+            let mut cells = Vec::from(COLUMNS.map(|column| column.1(row)));
             if is_partial {
                 cells.insert(1, format!("{} of {all}", row.searches));
             }

@@ -1,11 +1,14 @@
 //! What is measured: accuracy with its interval, and first-error F1 for reward models.
 
+use serde::Serialize;
+
 use crate::draw::SplitMix;
 
 /// A mean with a 95 % interval, both as fractions of one.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Interval {
-    /// The mean itself.
+    /// The mean itself; `value` in reports.
+    #[serde(rename = "value")]
     pub mean: f64,
     /// The lower end.
     pub low: f64,

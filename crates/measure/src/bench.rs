@@ -29,7 +29,7 @@ pub use outline::{Cell, Outline, PlotOutline, SetOutline, UNFIT_NAME, is_fit_nam
 pub use plan::{Cells, Plan};
 pub use row::{Chains, Depths, Row};
 pub use store::Store;
-pub use summary::{HEAD, Summary, cells};
+pub use summary::{COLUMNS, Summary};
 
 use measured::{Measured, measured, measured_so_far};
 

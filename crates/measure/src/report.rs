@@ -24,16 +24,6 @@ pub fn create_folder(path: &Path) -> Result<(), Error> {
 /// Returns a name as part of a file's name.
 #[must_use]
 pub fn slug(name: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() {
-            c.to_ascii_lowercase()
-        } else {
-            '-'
-        }
-    };
-    name.chars()
-        .map(plain)
-        .collect::<String>()
-        .trim_matches('-')
-        .to_owned()
+    let slug = name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
+    slug.trim_matches('-').to_ascii_lowercase()
 }

@@ -2,10 +2,10 @@
 //! seconds than the baseline; at equal tokens, how many points more.
 
 use beamgen::eval::curve::{Cost, cost_of, position};
-use beamgen::eval::metrics::{Interval, bootstrap_bounds};
+use beamgen::eval::metrics::bootstrap_bounds;
 use serde::Serialize;
 
-use super::measured::{BOOTSTRAP_SEED, Measured, mean, paired};
+use super::measured::{BOOTSTRAP_SEED, Measured, mean, mean_over, paired};
 
 /// What can be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -21,6 +21,15 @@ pub enum Axis {
 
 impl Axis {
     pub const ALL: [Self; 3] = [Self::Generated, Self::Tokens, Self::Seconds];
+
+    /// The cost in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Generated => "generated",
+            Self::Tokens => "generated and scored",
+            Self::Seconds => "seconds",
+        }
+    }
 
     pub fn of<'m>(self, measured: &'m Measured<'_>) -> &'m [f64] {
         match self {
@@ -110,16 +119,9 @@ fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<
         .chain([cell])
         .map(|measured| [measured.right.as_slice(), axis.of(measured)])
         .collect();
-    let point = |column: &[&[f64]; 2], problems: &[usize]| {
-        let mean =
-            |of: &[f64]| problems.iter().map(|&i| of[i]).sum::<f64>() / problems.len() as f64;
-        (mean(column[1]), mean(column[0]))
-    };
     let factor = |problems: &[usize]| {
-        let mut points: Vec<(f64, f64)> = columns
-            .iter()
-            .map(|column| point(column, problems))
-            .collect();
+        let point = |of: &[&[f64]; 2]| (mean_over(of[1], problems), mean_over(of[0], problems));
+        let mut points: Vec<(f64, f64)> = columns.iter().map(point).collect();
         if points.iter().any(|&(cost, _)| cost <= 0.0) {
             return None;
         }
@@ -163,16 +165,12 @@ fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option
     let between: Vec<f64> = (0..cell.right.len())
         .map(|i| (1.0 - share) * low.right[i] + share * high.right[i])
         .collect();
-    let Interval {
-        mean,
-        low: least,
-        high: most,
-    } = paired(&cell.right, &between);
+    let gain = paired(&cell.right, &between);
     Some(Points {
         axis,
-        difference: mean,
-        low: least,
-        high: most,
+        difference: gain.mean,
+        low: gain.low,
+        high: gain.high,
         against_end: (below == above).then(|| low.cell.label()),
     })
 }

@@ -6,7 +6,7 @@ use beamgen::eval::difficulty::{
 };
 use serde::Serialize;
 
-use super::measured::{BOOTSTRAP_SEED, Measured, mean, paired};
+use super::measured::{BOOTSTRAP_SEED, Measured, mean, mean_over, paired};
 
 /// The difficulties of a set and the choices within each budget.
 #[derive(Clone, Debug, Serialize)]
@@ -76,14 +76,10 @@ pub fn allocation(
         })
         .collect();
     let all: Vec<usize> = (0..buckets.len()).collect();
-    let choice = |at: usize, problems: &[usize]| {
-        let mean =
-            |of: &[f64]| problems.iter().map(|&i| of[i]).sum::<f64>() / problems.len() as f64;
-        Choice {
-            name: cells[at].cell.label(),
-            accuracy: mean(&candidates[at].right),
-            tokens: mean(&candidates[at].tokens),
-        }
+    let choice = |at: usize, problems: &[usize]| Choice {
+        name: cells[at].cell.label(),
+        accuracy: mean_over(&candidates[at].right, problems),
+        tokens: mean_over(&candidates[at].tokens, problems),
     };
     let within = |budget: &&Measured<'_>| {
         let tokens = &budget.tokens;

@@ -3,84 +3,65 @@
 use std::path::Path;
 
 use super::measured::Measured;
-use super::outline::Outline;
+use super::row::Row;
 use crate::Error;
 use crate::printable;
+use crate::report::markdown::Column;
 use crate::report::write_file;
 
-const HEAD: [&str; 25] = [
-    "set",
-    "run",
-    "n",
-    "m",
-    "scorer",
-    "seed",
-    "id",
-    "correct",
-    "answer",
-    "score",
-    "finish",
-    "prompt_tokens",
-    "generated_tokens",
-    "scored_tokens",
-    "reused_tokens",
-    "forward_passes",
-    "score_passes",
-    "peak_kv_bytes",
-    "peak_kv_is_bound",
-    "generate_seconds",
-    "score_seconds",
-    "search_seconds",
-    "sampled_by_depth",
-    "kept_by_depth",
-    "scored_by_depth",
+const COLUMNS: [Column<Row>; 25] = [
+    ("set", |row| row.set.clone()),
+    ("run", |row| row.run.clone()),
+    ("n", |row| row.n.to_string()),
+    ("m", |row| row.m.to_string()),
+    ("scorer", |row| row.scorer.to_string()),
+    ("seed", |row| row.seed.to_string()),
+    ("id", |row| row.id.clone()),
+    ("correct", |row| row.correct.to_string()),
+    ("answer", |row| row.answer.clone().unwrap_or_default()),
+    ("score", |row| {
+        row.score.map(|score| score.to_string()).unwrap_or_default()
+    }),
+    ("finish", |row| row.finish.clone()),
+    ("prompt_tokens", |row| row.ledger.prompt_tokens.to_string()),
+    ("generated_tokens", |row| {
+        row.ledger.generated_tokens.to_string()
+    }),
+    ("scored_tokens", |row| row.ledger.scored_tokens.to_string()),
+    ("reused_tokens", |row| row.ledger.reused_tokens.to_string()),
+    ("forward_passes", |row| {
+        row.ledger.forward_passes.to_string()
+    }),
+    ("score_passes", |row| row.ledger.score_passes.to_string()),
+    ("peak_kv_bytes", |row| row.ledger.peak_kv_bytes.to_string()),
+    ("peak_kv_is_bound", |row| row.without_scores.to_string()),
+    ("generate_seconds", |row| {
+        row.ledger.seconds.generate.to_string()
+    }),
+    ("score_seconds", |row| row.ledger.seconds.score.to_string()),
+    ("search_seconds", |row| {
+        row.ledger.seconds.search.to_string()
+    }),
+    ("sampled_by_depth", |row| listed(&row.depths.sampled)),
+    ("kept_by_depth", |row| listed(&row.depths.kept)),
+    ("scored_by_depth", |row| listed(&row.depths.scored)),
 ];
+
+fn listed(tokens: &[u32]) -> String {
+    let tokens: Vec<String> = tokens.iter().map(u32::to_string).collect();
+    tokens.join(" ")
+}
 
 /// Writes the rows by set, cell, problem and seed; what is absent is empty, and tokens by depth are
 /// separated by blanks.
-pub fn write(path: &Path, outline: &Outline, measured: &[Measured<'_>]) -> Result<(), Error> {
+pub fn write(path: &Path, measured: &[Measured<'_>]) -> Result<(), Error> {
     let failed = |error: csv::Error| Error::writing(path)(error.into());
     let mut table = csv::Writer::from_writer(Vec::new());
-    table.write_record(HEAD).map_err(failed)?;
-    for cell in measured {
-        for row in cell.rows.iter().flatten() {
-            let ledger = &row.ledger;
-            let listed = |tokens: &[u32]| {
-                tokens
-                    .iter()
-                    .map(u32::to_string)
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            };
-            let fields = [
-                outline.sets[cell.set].name.clone(),
-                row.run.clone(),
-                row.n.to_string(),
-                row.m.to_string(),
-                row.scorer.to_string(),
-                row.seed.to_string(),
-                row.id.clone(),
-                row.correct.to_string(),
-                row.answer.clone().unwrap_or_default(),
-                row.score.map(|score| score.to_string()).unwrap_or_default(),
-                row.finish.clone(),
-                ledger.prompt_tokens.to_string(),
-                ledger.generated_tokens.to_string(),
-                ledger.scored_tokens.to_string(),
-                ledger.reused_tokens.to_string(),
-                ledger.forward_passes.to_string(),
-                ledger.score_passes.to_string(),
-                ledger.peak_kv_bytes.to_string(),
-                row.without_scores.to_string(),
-                ledger.seconds.generate.to_string(),
-                ledger.seconds.score.to_string(),
-                ledger.seconds.search.to_string(),
-                listed(&row.depths.sampled),
-                listed(&row.depths.kept),
-                listed(&row.depths.scored),
-            ];
-            table.write_record(fields.map(shown)).map_err(failed)?;
-        }
+    let head = COLUMNS.map(|column| column.0);
+    table.write_record(head).map_err(failed)?;
+    for &row in measured.iter().flat_map(|cell| cell.rows.iter().flatten()) {
+        let fields = COLUMNS.map(|column| shown(column.1(row)));
+        table.write_record(fields).map_err(failed)?;
     }
     let bytes = table
         .into_inner()

@@ -13,7 +13,7 @@ use super::summary::Summary;
 use super::{csv, markdown, plots};
 use crate::Error;
 use crate::report::about::About;
-use crate::report::folder::{NoFigures, RESULTS, read_results, write_report, write_results};
+use crate::report::folder::{RESULTS, read_results, write_report, write_results};
 
 /// The key of what was measured.
 #[derive(Serialize, Deserialize)]
@@ -26,7 +26,7 @@ struct Bench<O> {
 /// # Errors
 /// The file cannot be written.
 pub fn begin(folder: &Path, about: &About, outline: &Outline) -> Result<(), Error> {
-    write_results(folder, about, &Bench { bench: outline }, &NoFigures {})
+    write_results(folder, about, &Bench { bench: outline }, &())
 }
 
 /// Writes the whole report of a finished folder, and returns its table.
@@ -43,7 +43,7 @@ pub fn write(
     let measured = measured(outline, rows, &source)?;
     let report = Report::of(outline, &measured);
     let plots = plots::draw(folder, outline, &measured, &report.over_n)?;
-    csv::write(&folder.join("results.csv"), outline, &measured)?;
+    csv::write(&folder.join("results.csv"), &measured)?;
     let text = markdown::text(about, outline, &report, &plots);
     write_report(
         folder,

@@ -8,51 +8,35 @@ use std::fmt::Write;
 use beamgen::eval::difficulty::{BUCKETS, HALVINGS};
 use beamgen::eval::pool::SUBSETS;
 
-use crate::bench::against::Answer;
 use crate::bench::allocation::{Allocation, Choice, Outcome};
 use crate::bench::compare::Difference;
-use crate::bench::outline::Outline;
-use crate::bench::over_n::OverN;
-use crate::bench::plots::Plot;
-use crate::bench::pools::{PoolCurve, Share};
+use crate::bench::outline::{Outline, SetOutline};
+use crate::bench::pools::{AtK, PoolCurve, Share};
 use crate::bench::report::Report;
-use crate::bench::summary::{HEAD, cells};
+use crate::bench::summary::COLUMNS;
 use crate::report::about::About;
-use crate::report::markdown::{code, points, table};
+use crate::report::chart::Plot;
+use crate::report::markdown::{Column, between, code, columns, points, share, table};
 use crate::{grouped, percent};
 
 /// The whole text.
 pub fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -> String {
     let mut out = String::new();
     head(&mut out, about, outline);
-    for set in &outline.sets {
+    for (number, set) in outline.sets.iter().enumerate() {
         let _ = writeln!(out, "\n## Problems: {}\n", set.name);
         let rows = report.summary.iter().filter(|row| row.set == set.name);
-        table(&mut out, &HEAD, rows.map(cells));
-        for plot in plots.iter().filter(|plot| plot.set == set.name) {
-            let _ = writeln!(out, "\n![{}]({}.svg)", plot.title, plot.stem);
-        }
-        let against: Vec<&Answer> = report
-            .against
-            .iter()
-            .filter(|one| one.set == set.name)
-            .collect();
+        columns(&mut out, &COLUMNS, rows);
+        Plot::show(&mut out, plots, number);
+        let against = of_set(&report.against, &set.name, |one| &one.set);
         if let (false, Some(baseline)) = (against.is_empty(), &outline.baseline) {
             against::against_baseline(&mut out, baseline, &against);
         }
-        let pairs: Vec<&Difference> = report
-            .compare
-            .iter()
-            .filter(|one| one.set == set.name)
-            .collect();
+        let pairs = of_set(&report.compare, &set.name, |one| &one.set);
         if !pairs.is_empty() {
             compared(&mut out, &pairs);
         }
-        let curves: Vec<&OverN> = report
-            .over_n
-            .iter()
-            .filter(|one| one.set == set.name)
-            .collect();
+        let curves = of_set(&report.over_n, &set.name, |one| &one.set);
         if !curves.is_empty() {
             over_n::over_n(&mut out, &curves);
         }
@@ -65,6 +49,16 @@ pub fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -
     }
     out
 }
+
+fn of_set<'r, T>(all: &'r [T], set: &str, name: fn(&T) -> &str) -> Vec<&'r T> {
+    all.iter().filter(|one| name(one) == set).collect()
+}
+
+const SETS: [Column<SetOutline>; 3] = [
+    ("problems", |set| set.name.clone()),
+    ("count", |set| set.ids.len().to_string()),
+    ("from", |set| code(&set.source)),
+];
 
 fn head(out: &mut String, about: &About, outline: &Outline) {
     let in_flight: Vec<usize> = outline
@@ -87,17 +81,7 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
         format!("{} seeds", outline.seeds)
     };
     out.push_str(&about.heading(&format!("Bench of {}", about.date())));
-    table(
-        out,
-        &["problems", "count", "from"],
-        outline.sets.iter().map(|set| {
-            vec![
-                set.name.clone(),
-                set.ids.len().to_string(),
-                code(&set.source),
-            ]
-        }),
-    );
+    columns(out, &SETS, outline.sets.iter());
     let _ = write!(
         out,
         "\n{seeds}, {in_flight} problems in flight. `name@N` is a run with N chains a problem. Accuracies are means over \
@@ -113,48 +97,48 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
     );
 }
 
-fn share(of: &Share) -> String {
-    format!(
-        "{:.1} ({:.1} to {:.1})",
-        of.share * 100.0,
-        of.low * 100.0,
-        of.high * 100.0
-    )
+fn ratio(of: Option<f64>) -> String {
+    of.map_or("-".to_owned(), |of| format!("{of:.2}"))
 }
 
+const COMPARED: [Column<Difference>; 8] = [
+    ("first", |pair| pair.a.clone()),
+    ("second", |pair| pair.b.clone()),
+    ("accuracies", |pair| {
+        format!("{}, {}", percent(pair.accuracy_a), percent(pair.accuracy_b))
+    }),
+    ("points", |pair| points(pair.difference)),
+    ("95 % interval", |pair| {
+        format!("{} to {}", points(pair.low), points(pair.high))
+    }),
+    ("generated", |pair| ratio(pair.generated_ratio)),
+    ("generated and scored", |pair| ratio(pair.tokens_ratio)),
+    ("seconds", |pair| ratio(pair.seconds_ratio)),
+];
+
 fn compared(out: &mut String, pairs: &[&Difference]) {
-    let ratio = |of: Option<f64>| of.map_or("-".to_owned(), |of| format!("{of:.2}"));
     out.push_str("\n### Compared\n\nPaired by problem; cost is that of the first as a share of the second's.\n\n");
-    let head = [
-        "first",
-        "second",
-        "accuracies",
-        "points",
-        "95 % interval",
-        "generated",
-        "generated and scored",
-        "seconds",
-    ];
-    table(
-        out,
-        &head,
-        pairs.iter().map(|pair| {
-            vec![
-                pair.a.clone(),
-                pair.b.clone(),
-                format!(
-                    "{:.1} %, {:.1} %",
-                    pair.accuracy_a * 100.0,
-                    pair.accuracy_b * 100.0
-                ),
-                points(pair.difference),
-                format!("{} to {}", points(pair.low), points(pair.high)),
-                ratio(pair.generated_ratio),
-                ratio(pair.tokens_ratio),
-                ratio(pair.seconds_ratio),
-            ]
-        }),
-    );
+    columns(out, &COMPARED, pairs.iter().copied());
+}
+
+/// A share of a pool, if the samples have what it needs.
+fn optional(of: Option<Share>) -> String {
+    of.map_or("-".to_owned(), |of| {
+        between(of.share, (of.low, of.high), share)
+    })
+}
+
+const POOL: [Column<AtK>; 6] = [
+    ("k", |at| at.k.to_string()),
+    ("generated", |at| tokens(at.generated)),
+    ("pass@k", |at| optional(Some(at.pass))),
+    ("best-of-k", |at| optional(at.best)),
+    ("weighted@k", |at| optional(at.weighted)),
+    ("majority@k", |at| optional(Some(at.majority))),
+];
+
+fn tokens(mean: f64) -> String {
+    grouped(mean.round() as u64)
 }
 
 fn pool(out: &mut String, curve: &PoolCurve) {
@@ -165,28 +149,7 @@ fn pool(out: &mut String, curve: &PoolCurve) {
          intervals; tokens are the expected ones for k chains.\n",
         curve.name
     );
-    let optional = |of: &Option<Share>| of.as_ref().map_or("-".to_owned(), share);
-    table(
-        out,
-        &[
-            "k",
-            "generated",
-            "pass@k",
-            "best-of-k",
-            "weighted@k",
-            "majority@k",
-        ],
-        curve.at.iter().map(|at| {
-            vec![
-                at.k.to_string(),
-                grouped(at.generated.round() as u64),
-                share(&at.pass),
-                optional(&at.best),
-                optional(&at.weighted),
-                share(&at.majority),
-            ]
-        }),
-    );
+    columns(out, &POOL, curve.at.iter());
 }
 
 fn difficulty(out: &mut String, allocation: &Allocation) {
@@ -222,9 +185,7 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
         out,
         &head,
         allocation.budgets.iter().map(|budget| {
-            let tokens = |tokens: f64| grouped(tokens.round() as u64);
-            let name =
-                |choice: &Choice| format!("{} ({:.1} %)", choice.name, choice.accuracy * 100.0);
+            let name = |choice: &Choice| format!("{} ({})", choice.name, percent(choice.accuracy));
             let outcome = |outcome: &Outcome| {
                 let spent = tokens(outcome.tokens);
                 format!("{} for {spent}", percent(outcome.accuracy))
@@ -241,12 +202,8 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
             row.push(format!("{} for {}", name(single), tokens(single.tokens)));
             row.push(outcome(&budget.held_out));
             row.push(outcome(&budget.held_out_single));
-            row.push(format!(
-                "{} ({} to {})",
-                points(budget.difference),
-                points(budget.low),
-                points(budget.high)
-            ));
+            let ends = (budget.low, budget.high);
+            row.push(between(budget.difference, ends, points));
             row
         }),
     );

@@ -101,11 +101,8 @@ impl<'a> Measurement<'a> {
     /// Returns the labels of the cells that each search gives.
     #[must_use]
     pub fn searches(&self) -> Vec<Vec<String>> {
-        let label = |&at: &usize| self.plan.outline.cells[at].label();
-        self.executions
-            .iter()
-            .map(|execution| execution.cells.iter().map(label).collect())
-            .collect()
+        let labels = |execution: &Execution| execution.labels(&self.plan.outline.cells);
+        self.executions.iter().map(labels).collect()
     }
 
     /// Refuses a store whose rows were made under other settings.
@@ -212,6 +209,8 @@ struct Series<'a> {
     set: usize,
     execution: &'a Execution,
     seed: u64,
+    /// The labels of its cells.
+    labels: Vec<String>,
     /// The problems that some cell has no row of.
     todo: Vec<&'a Problem>,
 }
@@ -225,35 +224,27 @@ impl<'a> Series<'a> {
         store: &Store,
     ) -> Self {
         let seed = execution.config.generator.seed.wrapping_add(offset);
-        let mut series = Self {
-            plan,
-            set,
-            execution,
-            seed,
-            todo: Vec::new(),
-        };
         let of = &plan.outline.sets[set];
-        let labels = series.labels();
+        let labels = execution.labels(&plan.outline.cells);
         let is_there = |id: &str| {
             let of_cell = |label: &String| store.has(&of.name, label, seed, id);
             labels.iter().all(of_cell)
         };
         let problems = plan.problems[set].problems[..of.ids.len()].iter();
-        series.todo = problems.filter(|problem| !is_there(&problem.id)).collect();
-        series
-    }
-
-    /// The labels of its cells.
-    fn labels(&self) -> Vec<String> {
-        let cells = self.execution.cells.iter();
-        cells
-            .map(|&at| self.plan.outline.cells[at].label())
-            .collect()
+        let todo = problems.filter(|problem| !is_there(&problem.id)).collect();
+        Self {
+            plan,
+            set,
+            execution,
+            seed,
+            labels,
+            todo,
+        }
     }
 
     fn name(&self) -> String {
         let set = &self.plan.outline.sets[self.set].name;
-        format!("{set} {}", self.labels().join(", "))
+        format!("{set} {}", self.labels.join(", "))
     }
 
     /// What a problem takes, beside others: its chains.
@@ -288,7 +279,7 @@ impl<'a> Series<'a> {
         let next_part = |label: &String| store.next_part(set, label, self.seed);
         let mut take = Taking {
             series: self,
-            parts: self.labels().iter().map(next_part).collect(),
+            parts: self.labels.iter().map(next_part).collect(),
             store,
             score_seconds: 0.0,
             started: Instant::now(),
@@ -358,8 +349,8 @@ impl Taking<'_> {
         let mut first = None;
         for (&at, &part) in execution.cells.iter().zip(&self.parts) {
             let cell = &plan.outline.cells[at];
-            let reading = share::read(result, &execution.config, &cell.config);
-            let mut row = Row::new(set, cell, seed, result, reading);
+            let (read, without_scores) = share::read(result, &execution.config, &cell.config);
+            let mut row = Row::new(set, cell, seed, &read, without_scores);
             row.part = part;
             row.wall = microseconds(match row.without_scores {
                 true => (wall - self.score_seconds).max(0.0),

@@ -37,8 +37,9 @@ impl<'a> Measured<'a> {
             rows.iter().map(mean).collect()
         };
         let right = by_problem(&|row| f64::from(u8::from(row.correct)));
-        let generated = by_problem(&Row::generated);
-        let tokens = by_problem(&Row::tokens);
+        let generated = by_problem(&|row| row.ledger.generated_tokens as f64);
+        let tokens =
+            by_problem(&|row| (row.ledger.generated_tokens + row.ledger.scored_tokens) as f64);
         let mut seconds = by_problem(&|row| row.ledger.seconds.total());
         let booked = |row: &&Row| row.ledger.seconds.total();
         let scale = wall(&rows) / rows.iter().flatten().map(booked).sum::<f64>();
@@ -122,6 +123,11 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
+/// The mean of some problems' values.
+pub fn mean_over(values: &[f64], problems: &[usize]) -> f64 {
+    problems.iter().map(|&i| values[i]).sum::<f64>() / problems.len() as f64
+}
+
 /// Seconds of all uninterrupted stretches. A stretch lasts until its last result: what a killed one
 /// did after that is lost and not counted.
 fn wall(rows: &[Vec<&Row>]) -> f64 {
@@ -143,11 +149,12 @@ pub fn measured<'a>(
     rows: &'a [Row],
     source: &Path,
 ) -> Result<Vec<Measured<'a>>, Error> {
-    let rows = Rows::new(outline, rows);
-    let complete = |set: usize, cell: &'a Cell| {
+    let rows = by_key(rows);
+    let complete = |(set, cell): (usize, &'a Cell)| {
         let of = &outline.sets[set];
         let row = |id: &'a String, seed: u64| {
-            rows.get(set, cell, seed, id).ok_or_else(|| Error::NoRow {
+            let found = rows.get(&(&*of.name, &*cell.run, cell.n(), seed, &**id));
+            found.copied().ok_or_else(|| Error::NoRow {
                 path: source.to_owned(),
                 cell: format!("set \"{}\", {}", of.name, cell.label()),
                 id: id.clone(),
@@ -159,20 +166,19 @@ pub fn measured<'a>(
         let rows = rows.collect::<Result<Vec<Vec<&Row>>, Error>>()?;
         Ok(Measured::new(set, cell, rows))
     };
-    cells(outline)
-        .map(|(set, cell)| complete(set, cell))
-        .collect()
+    cells(outline).map(complete).collect()
 }
 
 /// What there is of a bench that was not finished: cells with any row, on the problems with any.
 pub fn measured_so_far<'a>(outline: &'a Outline, rows: &'a [Row]) -> Vec<Measured<'a>> {
-    let rows = Rows::new(outline, rows);
+    let rows = by_key(rows);
     let there = |(set, cell): (usize, &'a Cell)| {
+        let of = &outline.sets[set];
         let of_problem = |id: &'a String| -> Vec<&Row> {
-            let of_seed = |seed| rows.get(set, cell, seed, id);
-            seeds(outline, cell).filter_map(of_seed).collect()
+            let of_seed = |seed| rows.get(&(&*of.name, &*cell.run, cell.n(), seed, &**id));
+            seeds(outline, cell).filter_map(of_seed).copied().collect()
         };
-        let all = outline.sets[set].ids.iter().map(of_problem);
+        let all = of.ids.iter().map(of_problem);
         let some: Vec<Vec<&Row>> = all.filter(|rows| !rows.is_empty()).collect();
         (!some.is_empty()).then(|| Measured::new(set, cell, some))
     };
@@ -189,30 +195,12 @@ fn seeds(outline: &Outline, cell: &Cell) -> impl Iterator<Item = u64> + use<> {
     (0..outline.seeds).map(move |offset| first.wrapping_add(offset))
 }
 
-/// Rows by set, run, N, seed and problem.
-struct Rows<'a> {
-    outline: &'a Outline,
-    by_key: HashMap<(&'a str, &'a str, usize, u64, &'a str), &'a Row>,
-}
+/// Set, run, N, seed and problem.
+type Key<'a> = (&'a str, &'a str, usize, u64, &'a str);
 
-impl<'a> Rows<'a> {
-    fn new(outline: &'a Outline, rows: &'a [Row]) -> Self {
-        let key = |row: &'a Row| {
-            let (set, run, id) = (row.set.as_str(), row.run.as_str(), row.id.as_str());
-            ((set, run, row.n, row.seed, id), row)
-        };
-        Self {
-            outline,
-            by_key: rows.iter().map(key).collect(),
-        }
-    }
-
-    fn get(&self, set: usize, cell: &'a Cell, seed: u64, id: &'a str) -> Option<&'a Row> {
-        let set = self.outline.sets[set].name.as_str();
-        self.by_key
-            .get(&(set, cell.run.as_str(), cell.n(), seed, id))
-            .copied()
-    }
+fn by_key<'a>(rows: &'a [Row]) -> HashMap<Key<'a>, &'a Row> {
+    let key = |row: &'a Row| (&*row.set, &*row.run, row.n, row.seed, &*row.id);
+    rows.iter().map(|row| (key(row), row)).collect()
 }
 
 #[cfg(test)]

@@ -72,13 +72,7 @@ impl Outline {
     /// Returns the runs' names, in order.
     #[must_use]
     pub fn runs(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
-        for cell in &self.cells {
-            if !names.contains(&cell.run.as_str()) {
-                names.push(&cell.run);
-            }
-        }
-        names
+        distinct(self.cells.iter().map(|cell| cell.run.as_str()))
     }
 
     /// Returns the index of the cell of a run at a number of chains.
@@ -108,6 +102,17 @@ impl Outline {
         };
         self.cells.iter().find(is_best).map(|cell| cell.run.clone())
     }
+}
+
+/// The names in the order in which they first come, each once.
+pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut seen = Vec::new();
+    for name in names {
+        if !seen.contains(&name) {
+            seen.push(name);
+        }
+    }
+    seen
 }
 
 /// What is wrong with a name of a set, a run or a plot that tables, figures and the report's

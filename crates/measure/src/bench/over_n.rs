@@ -6,6 +6,7 @@ use beamgen::scorer::ScorerKind;
 use serde::Serialize;
 
 use super::measured::{Measured, interval, mean, paired};
+use super::outline::distinct;
 
 /// A run that a reward model chose in, over its numbers of chains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,19 +22,11 @@ pub struct OverN {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     pub n: usize,
-    pub accuracy: Share,
+    pub accuracy: Interval,
     /// The mean score of the chosen chain; a search without an answer has earned none.
-    pub reward: Share,
+    pub reward: Interval,
     /// Accuracy less that at the smallest N, paired by problem.
-    pub gain: Share,
-}
-
-/// A mean with its 95 % interval over problems.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Share {
-    pub value: f64,
-    pub low: f64,
-    pub high: f64,
+    pub gain: Interval,
 }
 
 /// Accuracy is highest here, and is lost at a larger N while the reward is not.
@@ -43,18 +36,13 @@ pub struct Turning {
     /// The larger N at which accuracy is lowest.
     pub lost_at: usize,
     /// Accuracy there less the highest; the interval is paired and below 0.
-    pub lost: Share,
+    pub lost: Interval,
 }
 
 impl OverN {
     /// `cells` are those of one set. Runs of one N, and those without a reward model, have none.
     pub fn all(set: &str, cells: &[&Measured<'_>]) -> Vec<Self> {
-        let mut runs: Vec<&str> = Vec::new();
-        for cell in cells {
-            if !runs.contains(&cell.cell.run.as_str()) {
-                runs.push(&cell.cell.run);
-            }
-        }
+        let runs = distinct(cells.iter().map(|cell| cell.cell.run.as_str()));
         let of_run = |run: &str| {
             let of_run = cells.iter().filter(|cell| cell.cell.run == run);
             let mut columns: Vec<Column> = of_run.filter_map(|cell| Column::of(cell)).collect();
@@ -97,25 +85,15 @@ impl Column {
     fn point(&self, smallest: &Self) -> Point {
         Point {
             n: self.n,
-            accuracy: interval(&self.right).into(),
-            reward: interval(&self.reward).into(),
+            accuracy: interval(&self.right),
+            reward: interval(&self.reward),
             gain: self.less(smallest),
         }
     }
 
     /// Accuracy less another's, paired by problem.
-    fn less(&self, other: &Self) -> Share {
-        paired(&self.right, &other.right).into()
-    }
-}
-
-impl From<Interval> for Share {
-    fn from(interval: Interval) -> Self {
-        Self {
-            value: interval.mean,
-            low: interval.low,
-            high: interval.high,
-        }
+    fn less(&self, other: &Self) -> Interval {
+        paired(&self.right, &other.right)
     }
 }
 
@@ -133,7 +111,7 @@ fn turning(columns: &[Column]) -> Option<Turning> {
             lost,
         })
     });
-    lost.min_by(|a, b| a.lost.value.total_cmp(&b.lost.value))
+    lost.min_by(|a, b| a.lost.mean.total_cmp(&b.lost.mean))
 }
 
 #[cfg(test)]
@@ -159,7 +137,7 @@ mod tests {
         ];
         let found = turning(&columns).expect("a turning point");
         assert_eq!((found.n, found.lost_at), (16, 256));
-        assert!((found.lost.value + 0.2).abs() < 1e-9 && found.lost.high < 0.0);
+        assert!((found.lost.mean + 0.2).abs() < 1e-9 && found.lost.high < 0.0);
     }
 
     #[test]

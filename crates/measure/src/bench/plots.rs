@@ -11,16 +11,8 @@ use super::measured::Measured;
 use super::outline::{Outline, PlotOutline};
 use super::over_n::OverN;
 use crate::Error;
-use crate::report::chart::Chart;
+use crate::report::chart::{Chart, Plot};
 use crate::report::slug;
-
-/// A figure that was drawn.
-pub struct Plot {
-    pub set: String,
-    pub title: String,
-    /// The name of the file without `.svg` or `.png`.
-    pub stem: String,
-}
 
 /// Draws all figures.
 pub fn draw<'a>(
@@ -48,12 +40,12 @@ pub fn draw<'a>(
                 Some(group) => format!("{}, {group}", of.name),
             };
             let mut add = |name: &str, chart: &Chart| {
-                let set = (outline.sets.len() > 1).then(|| slug(&of.name));
-                let parts = [set, group.map(slug), Some(name.to_owned())];
+                let several = (outline.sets.len() > 1).then(|| slug(&of.name));
+                let parts = [several, group.map(slug), Some(name.to_owned())];
                 let stem = parts.into_iter().flatten().collect::<Vec<_>>().join("-");
                 chart.save(folder, &stem)?;
                 plots.push(Plot {
-                    set: of.name.clone(),
+                    set,
                     title: chart.title.clone(),
                     stem,
                 });

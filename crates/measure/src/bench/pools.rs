@@ -93,28 +93,23 @@ impl<'m, 'a> Pools<'m, 'a> {
     fn at(&self, k: usize) -> Option<AtK> {
         let scored = self.measured.cell.config.uses_scorer();
         let chosen = |how| self.share(&|pool, seed| chosen_at_k(pool, k, how, seed));
+        let by_score = |how| if scored { chosen(how) } else { None };
         let pass = self.share(&|pool, _| {
             let right = pool.iter().filter(|sample| sample.correct).count();
             pass_at_k(pool.len(), right, k)
         })?;
         let length = |pool: &Vec<Sample>| {
-            pool.iter()
-                .map(|sample| f64::from(sample.tokens))
-                .sum::<f64>()
-                / pool.len() as f64
+            let tokens = pool.iter().map(|sample| f64::from(sample.tokens));
+            tokens.sum::<f64>() / pool.len() as f64
         };
         let lengths: Vec<f64> = self.samples.iter().flatten().map(length).collect();
         Some(AtK {
             k,
             generated: k as f64 * mean(&lengths),
             pass,
-            best: if scored { chosen(Choose::Best) } else { None },
+            best: by_score(Choose::Best),
             majority: chosen(Choose::Majority)?,
-            weighted: if scored {
-                chosen(Choose::Weighted)
-            } else {
-                None
-            },
+            weighted: by_score(Choose::Weighted),
         })
     }
 

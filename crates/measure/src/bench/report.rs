@@ -13,7 +13,7 @@ use super::pools::{PoolCurve, Pools};
 use super::summary::Summary;
 
 /// What is computed from the rows.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub struct Report {
     pub summary: Vec<Summary>,
     /// Each strategy against the baseline.
@@ -27,14 +27,9 @@ pub struct Report {
 
 impl Report {
     pub fn of(outline: &Outline, measured: &[Measured<'_>]) -> Self {
-        let summary = measured.iter().map(|cell| cell.summary(outline)).collect();
         let mut report = Self {
-            summary,
-            against: Vec::new(),
-            compare: Vec::new(),
-            over_n: Vec::new(),
-            pools: Vec::new(),
-            difficulty: Vec::new(),
+            summary: measured.iter().map(|cell| cell.summary(outline)).collect(),
+            ..Self::default()
         };
         for (set, of) in outline.sets.iter().enumerate() {
             let cells: Vec<&Measured<'_>> =
@@ -46,14 +41,10 @@ impl Report {
 
     /// `cells` are all of the outline's, in order, on one set.
     fn add_set(&mut self, outline: &Outline, set: &str, cells: &[&Measured<'_>]) {
-        let is_baseline = |cell: &&&Measured<'_>| Some(&cell.cell.run) == outline.baseline.as_ref();
-        let mut baseline: Vec<&Measured<'_>> = cells.iter().filter(is_baseline).copied().collect();
+        let is_baseline = |cell: &&Measured<'_>| Some(&cell.cell.run) == outline.baseline.as_ref();
+        let (mut baseline, others): (Vec<&Measured<'_>>, Vec<&Measured<'_>>) =
+            cells.iter().copied().partition(is_baseline);
         baseline.sort_by_key(|cell| cell.n());
-        let others: Vec<&Measured<'_>> = cells
-            .iter()
-            .filter(|cell| !is_baseline(cell))
-            .copied()
-            .collect();
         self.against.extend(answers(set, &baseline, &others));
         for &(a, b) in &outline.compare {
             self.compare.push(difference(set, cells[a], cells[b]));

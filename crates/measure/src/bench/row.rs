@@ -9,7 +9,6 @@ use beamgen::strategy::ChainTree;
 use serde::{Deserialize, Serialize};
 
 use super::outline::Cell;
-use super::share::Reading;
 
 /// A raw row.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -60,13 +59,14 @@ impl Row {
         cell: &Cell,
         seed: u64,
         result: &ProblemResult,
-        reading: Reading,
+        without_scores: bool,
     ) -> Self {
         let mut depths = Depths::of(result);
-        if reading.without_scores {
+        if without_scores {
             depths.scored.clear();
         }
-        let mut ledger = reading.ledger;
+        let chosen = result.chosen_chain();
+        let mut ledger = result.ledger.clone();
         for seconds in [
             &mut ledger.seconds.generate,
             &mut ledger.seconds.score,
@@ -82,26 +82,17 @@ impl Row {
             scorer: cell.config.models.scorer,
             seed,
             id: result.problem.id.clone(),
-            correct: reading.correct,
-            answer: reading.answer,
-            score: reading.score,
-            finish: reading.finish.to_owned(),
+            correct: is_correct(result) == Some(true),
+            answer: result.answer.clone(),
+            score: result.score,
+            finish: chosen.map_or("stopped", |it| it.finish.name()).to_owned(),
             ledger,
-            without_scores: reading.without_scores,
+            without_scores,
             part: 0,
             wall: 0.0,
             depths,
             chains: None,
         }
-    }
-
-    pub(super) fn generated(&self) -> f64 {
-        self.ledger.generated_tokens as f64
-    }
-
-    /// Tokens sampled and tokens read by the scorer.
-    pub(super) fn tokens(&self) -> f64 {
-        (self.ledger.generated_tokens + self.ledger.scored_tokens) as f64
     }
 }
 

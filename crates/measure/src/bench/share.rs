@@ -1,8 +1,8 @@
 //! Cells that differ only in how they choose share their samples: best-of-N, majority and weighted
 //! vote at one N are three readings of the same chains.
 
-use beamgen::eval::is_correct;
-use beamgen::result::Ledger;
+use std::borrow::Cow;
+
 use beamgen::scorer::{CheckersConfig, ScorerKind};
 use beamgen::strategy::SearchConfig;
 use beamgen::{Config, ProblemResult};
@@ -17,6 +17,13 @@ pub struct Execution {
     pub cells: Vec<usize>,
     /// Whether its chains are kept as a pool to resample from.
     pub pool: bool,
+}
+
+impl Execution {
+    /// The labels of its cells, which are among `all`.
+    pub fn labels(&self, all: &[Cell]) -> Vec<String> {
+        self.cells.iter().map(|&at| all[at].label()).collect()
+    }
 }
 
 /// Groups cells into as few searches as give all of them.
@@ -84,27 +91,21 @@ fn at_one_n(config: &Config) -> Config {
     same
 }
 
-/// What a cell gets out of a search.
-pub struct Reading {
-    pub correct: bool,
-    pub answer: Option<String>,
-    pub score: Option<f32>,
-    pub finish: &'static str,
-    pub ledger: Ledger,
-    /// Whether the scores were left out, which the search itself paid for.
-    pub without_scores: bool,
-}
-
-/// Reads a cell's result off the search that covers it. A cell that asks for no scores is not
-/// charged for them: its peak memory alone is still that of the search, an upper bound.
-pub fn read(result: &ProblemResult, run: &Config, cell: &Config) -> Reading {
+/// Reads a cell's result off the search that covers it, and tells whether the scores were left out,
+/// which the search itself paid for. A cell that asks for no scores is not charged for them: its
+/// peak memory alone is still that of the search, an upper bound.
+pub fn read<'r>(
+    result: &'r ProblemResult,
+    run: &Config,
+    cell: &Config,
+) -> (Cow<'r, ProblemResult>, bool) {
     let without_scores = run.uses_scorer() && !cell.uses_scorer();
     if run.search.choosing() == cell.search.choosing() && !without_scores {
-        return reading(result, result.ledger.clone(), false);
+        return (Cow::Borrowed(result), false);
     }
     let mut result = result.clone();
-    let mut ledger = result.ledger.clone();
     if without_scores {
+        let ledger = &mut result.ledger;
         for chain in &mut result.finished {
             chain.score = None;
         }
@@ -133,20 +134,7 @@ pub fn read(result: &ProblemResult, run: &Config, cell: &Config) -> Reading {
         }
         None => {}
     }
-    reading(&result, ledger, without_scores)
-}
-
-fn reading(result: &ProblemResult, ledger: Ledger, without_scores: bool) -> Reading {
-    Reading {
-        correct: is_correct(result) == Some(true),
-        answer: result.answer.clone(),
-        score: result.score,
-        finish: result
-            .chosen_chain()
-            .map_or("stopped", |chain| chain.finish.name()),
-        ledger,
-        without_scores,
-    }
+    (Cow::Owned(result), without_scores)
 }
 
 #[cfg(test)]

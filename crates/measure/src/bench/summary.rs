@@ -5,6 +5,7 @@ use beamgen::eval::Spent;
 use beamgen::scorer::ScorerKind;
 use serde::Serialize;
 
+use crate::report::markdown::{Column, decimal, share};
 use crate::{grouped, megabytes, percent};
 
 /// A row of the table.
@@ -43,42 +44,34 @@ pub struct Summary {
     pub peak_kv_is_bound: bool,
 }
 
-/// The columns of the table.
-pub const HEAD: [&str; 9] = [
-    "strategy",
-    "accuracy",
-    "95 % interval",
-    "generated",
-    "scored",
-    "reused",
-    "passes",
-    "peak KV",
-    "seconds",
+/// The columns of the table: the heading of each, and its cell in a row.
+pub const COLUMNS: [Column<Summary>; 9] = [
+    ("strategy", |row| row.name.clone()),
+    ("accuracy", |row| percent(row.accuracy)),
+    ("95 % interval", |row| {
+        let ends = (share(row.accuracy_low), share(row.accuracy_high));
+        format!("{} to {}", ends.0, ends.1)
+    }),
+    ("generated", |row| row.each(row.ledger.generated_tokens)),
+    ("scored", |row| row.each(row.ledger.scored_tokens)),
+    ("reused", |row| row.each(row.ledger.reused_tokens)),
+    ("passes", |row| row.each(row.ledger.forward_passes)),
+    ("peak KV", |row| {
+        let bound = if row.peak_kv_is_bound {
+            "\u{2264} "
+        } else {
+            ""
+        };
+        format!("{bound}{}", megabytes(row.ledger.peak_kv_bytes))
+    }),
+    ("seconds", |row| {
+        decimal(row.ledger.seconds / row.searches as f64)
+    }),
 ];
 
-/// Returns a summary as cells of the table.
-#[must_use]
-pub fn cells(row: &Summary) -> Vec<String> {
-    let solved = row.searches as f64;
-    let each = |total: u64| grouped((total as f64 / solved).round() as u64);
-    let bound = if row.peak_kv_is_bound {
-        "\u{2264} "
-    } else {
-        ""
-    };
-    vec![
-        row.name.clone(),
-        percent(row.accuracy),
-        format!(
-            "{:.1} to {:.1}",
-            row.accuracy_low * 100.0,
-            row.accuracy_high * 100.0
-        ),
-        each(row.ledger.generated_tokens),
-        each(row.ledger.scored_tokens),
-        each(row.ledger.reused_tokens),
-        each(row.ledger.forward_passes),
-        format!("{bound}{}", megabytes(row.ledger.peak_kv_bytes)),
-        format!("{:.3}", row.ledger.seconds / solved),
-    ]
+impl Summary {
+    /// The part of a total that each search has.
+    fn each(&self, total: u64) -> String {
+        grouped((total as f64 / self.searches as f64).round() as u64)
+    }
 }

@@ -40,17 +40,11 @@ impl Runs {
                 let right = record
                     .correct
                     .ok_or_else(|| fault("has problems without a reference answer"))?;
-                let withheld = record.withheld.is_some();
-                if withheld {
+                if record.withheld.is_some() {
                     return Err(fault("withheld answers: run it without a threshold"));
                 }
-                let answered = record.answer.is_some();
-                answers.push(
-                    record
-                        .score
-                        .filter(|_| answered)
-                        .map(|score| (score, right)),
-                );
+                let score = record.score.filter(|_| record.answer.is_some());
+                answers.push(score.map(|score| (score, right)));
             }
         }
         Ok(Self {
@@ -68,15 +62,11 @@ impl Runs {
     /// Returns what a threshold keeps of the answers.
     #[must_use]
     pub fn above(&self, threshold: f32) -> Observed {
-        let answers = &self.answers;
-        let answers_given = || {
-            let all = answers.iter().flatten();
-            all.filter(|(score, _)| *score >= threshold)
-        };
-        let given = answers_given().count();
-        let wrong = answers_given().filter(|(_, right)| !right).count();
+        let answers = self.answers.iter().flatten();
+        let above = || answers.clone().filter(|(score, _)| *score >= threshold);
+        let (given, wrong) = (above().count(), above().filter(|(_, right)| !right).count());
         Observed {
-            problems: answers.len(),
+            problems: self.answers.len(),
             given,
             wrong,
             interval: share(wrong, given),

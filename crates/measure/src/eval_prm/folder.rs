@@ -79,29 +79,23 @@ pub fn write(folder: &Path, about: &About, outline: &Outline, rows: Rows) -> Res
         chains.into_iter().map(move |chain| Row { set, chain })
     };
     let sets = rows.sets.into_iter().enumerate().flat_map(of_set);
-    write_lines(&folder.join(ROWS), lines(sets))?;
+    write_lines(&folder.join(ROWS), sets)?;
     if outline.probes.is_some() {
-        write_lines(&folder.join(PROBES), lines(rows.probes))?;
+        write_lines(&folder.join(PROBES), rows.probes)?;
     }
     // A report is a function of its files, so the rows are read back.
     let rows = read(folder, outline)?;
     draw(folder, about, outline.clone(), rows)
 }
 
-fn lines(rows: impl IntoIterator<Item = impl Serialize>) -> serde_json::Result<Vec<u8>> {
+fn write_lines(path: &Path, rows: impl IntoIterator<Item = impl Serialize>) -> Result<(), Error> {
     let mut text = Vec::new();
     for row in rows {
-        serde_json::to_writer(&mut text, &row)?;
+        let written = serde_json::to_writer(&mut text, &row);
+        written.map_err(|error| Error::writing(path)(error.into()))?;
         text.push(b'\n');
     }
-    Ok(text)
-}
-
-fn write_lines(path: &Path, lines: serde_json::Result<Vec<u8>>) -> Result<(), Error> {
-    write_file(
-        path,
-        &lines.map_err(|error| Error::writing(path)(error.into()))?,
-    )
+    write_file(path, &text)
 }
 
 /// Writes everything but the rows again.

@@ -9,10 +9,10 @@ use beamgen::eval::metrics::RESAMPLES;
 use beamgen::eval::quality::{BINS, Best, Bin, Figure, LENGTH_BINS, LONGEST_POSITION, Measure};
 
 use super::outline::{Calibrated, Outline, SetOutline};
-use super::plots::Plot;
 use super::results::{Breakdown, Group, Scorer, SetReport};
 use crate::report::about::About;
-use crate::report::markdown::{code, plain, table};
+use crate::report::chart::Plot;
+use crate::report::markdown::{Column, between, code, columns, decimal, plain, share, table};
 use crate::{grouped, percent};
 
 /// The whole text.
@@ -27,9 +27,7 @@ pub fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: &[Plot]
     }
     for (number, (of, set)) in outline.sets.iter().zip(sets).enumerate() {
         one_set(&mut out, of, set, outline.threshold);
-        for plot in plots.iter().filter(|plot| plot.set == number) {
-            let _ = writeln!(out, "\n![{}]({}.svg)", plot.title, plot.stem);
-        }
+        Plot::show(&mut out, plots, number);
     }
     out
 }
@@ -105,8 +103,7 @@ fn one_set(out: &mut String, of: &SetOutline, set: &SetReport, threshold: f32) {
             0 => String::new(),
             neither => format!(", {} neither", count(neither)),
         },
-        set.mean_label
-            .map_or("-".to_owned(), |mean| format!("{mean:.3}")),
+        set.mean_label.map_or("-".to_owned(), decimal),
     );
     if let Some(lopsided) = set.lopsided() {
         let _ = writeln!(out, "**{lopsided}.**\n");
@@ -124,9 +121,6 @@ fn one_set(out: &mut String, of: &SetOutline, set: &SetReport, threshold: f32) {
 
 /// A measure's name in a table, and how it is written.
 fn title(of: Measure) -> (&'static str, fn(f64) -> String) {
-    let share = |value: f64| format!("{:.1}", value * 100.0);
-    let plain = |value: f64| format!("{value:.3}");
-    let signed = |value: f64| format!("{value:+.3}");
     match of {
         Measure::OnWrong => ("on wrong, %", share),
         Measure::OnRight => ("on right, %", share),
@@ -136,14 +130,14 @@ fn title(of: Measure) -> (&'static str, fn(f64) -> String) {
         Measure::F1Right => ("F1 of right steps, %", share),
         Measure::F1Wrong => ("F1 of wrong steps, %", share),
         Measure::BalancedAccuracy => ("balanced accuracy, %", share),
-        Measure::Auc => ("ROC area", plain),
-        Measure::Brier => ("Brier", plain),
-        Measure::EceWidth => ("ECE, equal width", plain),
-        Measure::EceMass => ("ECE, equal mass", plain),
-        Measure::ScoreRight => ("mean score of right steps", plain),
-        Measure::ScoreWrong => ("mean score of wrong steps", plain),
-        Measure::Certainty => ("distance from one half", plain),
-        Measure::Entropy => ("entropy, bits", plain),
+        Measure::Auc => ("ROC area", decimal),
+        Measure::Brier => ("Brier", decimal),
+        Measure::EceWidth => ("ECE, equal width", decimal),
+        Measure::EceMass => ("ECE, equal mass", decimal),
+        Measure::ScoreRight => ("mean score of right steps", decimal),
+        Measure::ScoreWrong => ("mean score of wrong steps", decimal),
+        Measure::Certainty => ("distance from one half", decimal),
+        Measure::Entropy => ("entropy, bits", decimal),
         Measure::OutcomeDrift => ("minimum in the last step, %", share),
         Measure::LengthRight => ("score and length, right steps", signed),
         Measure::LengthWrong => ("score and length, wrong steps", signed),
@@ -186,6 +180,13 @@ fn figures(out: &mut String, set: &SetReport, threshold: f32) {
     table(out, &head, rows.into_iter());
 }
 
+const BINS_SHOWN: [Column<Bin>; 4] = [
+    ("scores", |bin| format!("{:.3} to {:.3}", bin.from, bin.to)),
+    ("steps", |bin| count(bin.steps)),
+    ("mean score", |bin| decimal(bin.score)),
+    ("mean label", |bin| written(Some(bin.label), decimal)),
+];
+
 fn calibration(out: &mut String, set: &SetReport) {
     let after = set.calibrated.as_ref().map(|of| &of.equal_mass);
     let bins = [
@@ -202,16 +203,7 @@ fn calibration(out: &mut String, set: &SetReport) {
             "\n### Calibration, bins of {name}\n\n{} of {BINS} bins have steps.\n",
             bins.len()
         );
-        let row = |bin: &Bin| {
-            vec![
-                format!("{:.3} to {:.3}", bin.from, bin.to),
-                count(bin.steps),
-                format!("{:.3}", bin.score),
-                written(Some(bin.label), |value| format!("{value:.3}")),
-            ]
-        };
-        let head = ["scores", "steps", "mean score", "mean label"];
-        table(out, &head, bins.iter().map(row));
+        columns(out, &BINS_SHOWN, bins.iter());
     }
 }
 
@@ -300,20 +292,15 @@ fn cell(figure: Option<Figure>, of: Measure) -> String {
 
 /// A figure with its interval, or `-`.
 fn written(figure: Option<Figure>, number: fn(f64) -> String) -> String {
-    match figure {
-        None => "-".to_owned(),
-        Some(figure) => match figure.interval {
-            None => number(figure.value),
-            Some((low, high)) => {
-                format!(
-                    "{} ({} to {})",
-                    number(figure.value),
-                    number(low),
-                    number(high)
-                )
-            }
-        },
-    }
+    figure.map_or("-".to_owned(), |figure| match figure.interval {
+        None => number(figure.value),
+        Some(ends) => between(figure.value, ends, number),
+    })
+}
+
+/// A difference or a correlation.
+fn signed(value: f64) -> String {
+    format!("{value:+.3}")
 }
 
 fn count(of: usize) -> String {

@@ -7,19 +7,10 @@ use std::path::Path;
 use beamgen::eval::quality::{Bin, Figure, Measure, RocPoint};
 
 use super::results::{Group, Scorer, SetReport};
-use crate::report::chart::{Chart, HPos, Item, VPos, at, axis, bar, guide, panel, series};
+use crate::report::chart::{Chart, HPos, Item, Plot, VPos, at, axis, bar, guide, panel, series};
 use crate::report::slug;
 use crate::report::style::{Legend, Look, named, note};
 use crate::{Error, grouped, printable};
-
-/// A figure that was drawn.
-pub struct Plot {
-    /// The number of its set.
-    pub set: usize,
-    pub title: String,
-    /// The name of the file without `.svg` or `.png`.
-    pub stem: String,
-}
 
 /// Draws the figures of all sets. One that has nothing to show is left out.
 pub fn draw(folder: &Path, threshold: f32, sets: &[SetReport]) -> Result<Vec<Plot>, Error> {
@@ -55,6 +46,10 @@ fn heading(what: &str, set: &SetReport) -> String {
     format!("{what} ({})", printable::shortened(&name, 40))
 }
 
+fn counted(count: usize, of: &str) -> String {
+    format!("{} {of}", grouped(count as u64))
+}
+
 /// How often steps with a score are right; `None` without labelled steps.
 fn reliability(set: &SetReport) -> Option<Chart> {
     let of = &set.calibration;
@@ -72,11 +67,8 @@ fn reliability(set: &SetReport) -> Option<Chart> {
     };
     let mut notes: Legend = ["bars: 95 %", "numbers: steps in the bin"].map(note).into();
     notes.extend(errors.iter().filter_map(error));
-    notes.push(note(format!("{} steps", grouped(set.counts.steps as u64))));
-    notes.push(note(format!(
-        "{} problems",
-        grouped(set.counts.problems as u64)
-    )));
+    notes.push(note(counted(set.counts.steps, "steps")));
+    notes.push(note(counted(set.counts.problems, "problems")));
     if let Some(calibrated) = &set.calibrated {
         all.push(("calibrated, equal mass", &calibrated.equal_mass));
         errors = vec![("calibrated", calibrated.model.figures.get(Measure::EceMass))];
@@ -136,14 +128,8 @@ fn roc(set: &SetReport, threshold: f32) -> Option<Chart> {
         legend.push(named(look, format!("{}: {area:.3}", scorer.name)));
     }
     legend.extend(["numbers: area", "diagonal: chance"].map(note));
-    legend.push(note(format!(
-        "{} right steps",
-        grouped(set.counts.right as u64)
-    )));
-    legend.push(note(format!(
-        "{} wrong steps",
-        grouped(set.counts.wrong as u64)
-    )));
+    legend.push(note(counted(set.counts.right, "right steps")));
+    legend.push(note(counted(set.counts.wrong, "wrong steps")));
     let place = |point: &RocPoint| at(point.false_alarms * 100.0, point.found * 100.0);
     let mut items = vec![guide((0.0, 0.0), (100.0, 100.0))];
     for (number, scorer) in scorers.iter().enumerate().rev() {
@@ -188,16 +174,16 @@ fn scores(set: &SetReport, threshold: f32) -> Option<Chart> {
         let shares: Vec<f64> = set.histogram.iter().map(share).collect();
         (name, all, shares)
     };
-    let classes = [class("right", |bin| bin.0), class("wrong", |bin| bin.1)];
+    let classes = [
+        class("right steps", |bin| bin.0),
+        class("wrong steps", |bin| bin.1),
+    ];
     let shares = classes.iter().flat_map(|class| &class.2).copied();
     let top = shares.fold(1.0, f64::max) * 1.05;
     let (mut legend, mut items) = (Legend::new(), Vec::new());
     for (number, (name, all, shares)) in classes.iter().enumerate() {
         let look = Look::bars(number + 1);
-        legend.push(named(
-            look,
-            format!("{} {name} steps", grouped(*all as u64)),
-        ));
+        legend.push(named(look, counted(*all, name)));
         let width = 1.0 / shares.len() as f64;
         items.extend(shares.iter().enumerate().map(|(bin, &share)| {
             // Two bars side by side with a little room around them.

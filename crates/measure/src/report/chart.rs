@@ -33,6 +33,24 @@ pub struct Chart {
     pub across: usize,
 }
 
+/// A figure that was drawn.
+pub struct Plot {
+    /// The number of its set.
+    pub set: usize,
+    pub title: String,
+    /// Its file's name without `.svg` or `.png`.
+    pub stem: String,
+}
+
+impl Plot {
+    /// Shows the figures of a set in a report in Markdown.
+    pub fn show(out: &mut String, plots: &[Self], set: usize) {
+        for Self { title, stem, .. } in plots.iter().filter(|plot| plot.set == set) {
+            out.push_str(&format!("\n![{title}]({stem}.svg)\n"));
+        }
+    }
+}
+
 /// Axes, and what is drawn over them.
 pub struct Panel {
     pub caption: Option<String>,
@@ -46,8 +64,8 @@ pub struct Panel {
 /// An axis of numbers.
 pub struct Axis {
     pub range: Range<f64>,
-    /// The text along the axis.
-    pub name: Option<String>,
+    /// The text along the axis; nothing stands there without one.
+    pub name: String,
     /// The number of labels, where it is not left to the library; without any there is no mesh.
     pub labels: Option<usize>,
     /// The digits after the point.
@@ -173,7 +191,7 @@ pub fn panel(x: Axis, y: Axis, items: Vec<Item>) -> Panel {
     }
 }
 
-/// An axis with a name.
+/// An axis.
 pub fn axis(
     range: Range<f64>,
     name: impl Into<String>,
@@ -182,7 +200,7 @@ pub fn axis(
 ) -> Axis {
     Axis {
         range,
-        name: Some(name.into()),
+        name: name.into(),
         labels,
         digits,
     }
@@ -297,11 +315,11 @@ impl Panel {
         if self.y.labels == Some(0) {
             mesh.disable_y_mesh();
         }
-        if let Some(name) = &self.x.name {
-            mesh.x_desc(name);
+        if !self.x.name.is_empty() {
+            mesh.x_desc(&self.x.name);
         }
-        if let Some(name) = &self.y.name {
-            mesh.y_desc(name);
+        if !self.y.name.is_empty() {
+            mesh.y_desc(&self.y.name);
         }
         mesh.draw().map_err(fault)?;
         self.items

@@ -36,11 +36,8 @@ pub struct Given<O> {
     pub outline: O,
 }
 
-/// No figures yet.
-#[derive(Serialize)]
-pub struct NoFigures {}
-
-/// Writes `results.json`; `outline` and `figures` are structs with a field for each key.
+/// Writes `results.json`; `outline` and `figures` are structs with a field for each key, or `()`
+/// while there are no figures.
 pub fn write_results(
     folder: &Path,
     about: &About,

@@ -15,6 +15,35 @@ pub fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<Str
     }
 }
 
+/// A column of a table: its heading, and its cell in a row.
+pub type Column<R> = (&'static str, fn(&R) -> String);
+
+/// A table of these columns with a row for each of `rows`.
+pub fn columns<'r, R: 'r>(
+    out: &mut String,
+    columns: &[Column<R>],
+    rows: impl Iterator<Item = &'r R>,
+) {
+    let head: Vec<&str> = columns.iter().map(|column| column.0).collect();
+    let cells = |row| columns.iter().map(|column| column.1(row)).collect();
+    table(out, &head, rows.map(cells));
+}
+
+/// A figure with the ends of its interval: `91.2 (90.0 to 92.5)`.
+pub fn between(value: f64, (low, high): (f64, f64), number: fn(f64) -> String) -> String {
+    format!("{} ({} to {})", number(value), number(low), number(high))
+}
+
+/// A share in per cent, without the sign.
+pub fn share(value: f64) -> String {
+    format!("{:.1}", value * 100.0)
+}
+
+/// A score or another number of about one.
+pub fn decimal(value: f64) -> String {
+    format!("{value:.3}")
+}
+
 /// A difference of shares in points.
 pub fn points(value: f64) -> String {
     format!("{:+.1}", value * 100.0)

@@ -196,11 +196,9 @@ pub fn page<DB: DrawingBackend>(
     area.fill(&WHITE).map_err(fault)?;
     let pixels = |points: i32| points * scale as i32;
     let style = text(14, scale, INK);
-    let widest = entries
-        .iter()
-        .map(|(_, name)| width(area, name, &style))
-        .max()
-        .unwrap_or(0);
+    let width =
+        |(_, name): &(_, String)| area.estimate_text_size(name, &style).map_or(0, |of| of.0);
+    let widest = entries.iter().map(width).max().unwrap_or(0);
     let (all, _) = area.dim_in_pixel();
     let column = (widest + pixels(58) as u32).min(all / 2);
     let (plot, side) = area.split_horizontally(all - column);
@@ -220,15 +218,6 @@ pub fn page<DB: DrawingBackend>(
         y += pixels(21);
     }
     Ok(plot)
-}
-
-fn width<DB: DrawingBackend>(
-    area: &DrawingArea<DB, Shift>,
-    name: &str,
-    style: &TextStyle<'_>,
-) -> u32 {
-    area.estimate_text_size(name, style)
-        .map_or(0, |(width, _)| width)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::bench::against::{Answer, Axis, Bound, Fewer, Points};
+use crate::bench::outline::distinct;
 use crate::percent;
 use crate::report::markdown::{points, table};
 
@@ -11,13 +12,7 @@ pub fn against_baseline(out: &mut String, baseline: &str, answers: &[&Answer]) {
         out,
         "\n### Against {baseline}\n\nEach run at the N where it is most accurate; all others are in the table below.\n"
     );
-    let mut runs: Vec<&str> = Vec::new();
-    for answer in answers {
-        if !runs.contains(&answer.run.as_str()) {
-            runs.push(&answer.run);
-        }
-    }
-    for run in runs {
+    for run in distinct(answers.iter().map(|answer| answer.run.as_str())) {
         let of_run = answers.iter().filter(|answer| answer.run == run);
         // Of equals the first, which is the cheapest.
         let best = of_run
@@ -37,8 +32,8 @@ pub fn against_baseline(out: &mut String, baseline: &str, answers: &[&Answer]) {
          beyond its curve, whose nearest end was taken.\n"
     );
     let mut head = vec!["strategy".to_owned(), "accuracy".to_owned()];
-    head.extend(Axis::ALL.map(|one| format!("times: {}", axis(one))));
-    head.extend(Axis::ALL.map(|one| format!("points: {}", axis(one))));
+    head.extend(Axis::ALL.map(|one| format!("times: {}", one.name())));
+    head.extend(Axis::ALL.map(|one| format!("points: {}", one.name())));
     let head: Vec<&str> = head.iter().map(String::as_str).collect();
     table(
         out,
@@ -59,14 +54,6 @@ pub fn against_baseline(out: &mut String, baseline: &str, answers: &[&Answer]) {
             row
         }),
     );
-}
-
-fn axis(axis: Axis) -> &'static str {
-    match axis {
-        Axis::Generated => "generated",
-        Axis::Tokens => "generated and scored",
-        Axis::Seconds => "seconds",
-    }
 }
 
 fn sentence(baseline: &str, answer: &Answer) -> String {
@@ -103,12 +90,9 @@ fn needed(fewer: &Fewer) -> String {
     format!("{factor} times the {}", unit(fewer.axis))
 }
 
-fn unit(axis: Axis) -> &'static str {
-    match axis {
-        Axis::Generated => "generated tokens",
-        Axis::Tokens => "generated and scored tokens",
-        Axis::Seconds => "seconds",
-    }
+fn unit(axis: Axis) -> String {
+    let tokens = if axis == Axis::Seconds { "" } else { " tokens" };
+    format!("{}{tokens}", axis.name())
 }
 
 fn times(fewer: &Fewer) -> String {

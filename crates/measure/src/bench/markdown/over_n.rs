@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::bench::over_n::{OverN, Point, Share};
-use crate::report::markdown::{points, table};
+use beamgen::eval::metrics::Interval;
+
+use crate::bench::over_n::{OverN, Point};
+use crate::report::markdown::{between, decimal, points, share, table};
 
 pub fn over_n(out: &mut String, curves: &[&OverN]) {
     out.push_str(
@@ -12,17 +14,14 @@ pub fn over_n(out: &mut String, curves: &[&OverN]) {
          below 0) and its reward is no lower: from there on the search finds what the reward model takes for right. The N \
          is chosen on these very problems, so the loss is a little too large.\n\n",
     );
-    let share = |of: Share, number: fn(f64) -> String| {
-        let ends = (number(of.low), number(of.high));
-        format!("{} ({} to {})", number(of.value), ends.0, ends.1)
-    };
+    let shown = |of: Interval, number| between(of.mean, (of.low, of.high), number);
     let row = |curve: &OverN, point: &Point| {
         vec![
             curve.run.clone(),
             point.n.to_string(),
-            share(point.accuracy, |value| format!("{:.1}", value * 100.0)),
-            share(point.gain, points),
-            share(point.reward, |value| format!("{value:.3}")),
+            shown(point.accuracy, share),
+            shown(point.gain, points),
+            shown(point.reward, decimal),
         ]
     };
     let rows = curves.iter().flat_map(|curve| {
@@ -48,7 +47,7 @@ pub fn over_n(out: &mut String, curves: &[&OverN]) {
                 curve.run,
                 turning.n,
                 turning.lost_at,
-                points(turning.lost.value).trim_start_matches('-'),
+                points(turning.lost.mean).trim_start_matches('-'),
                 points(turning.lost.low),
                 points(turning.lost.high),
             ),

@@ -57,14 +57,12 @@ pub fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<'_>]) -
         ));
     }
     items.push(Item::Crowd(lines));
-    let (heading, name) = match over {
-        Axis::Generated => ("tokens generated", "tokens generated a problem (log)"),
-        Axis::Tokens => (
-            "tokens generated and scored",
-            "tokens generated and scored a problem (log)",
-        ),
-        Axis::Seconds => ("seconds", "wall-clock seconds a problem (log)"),
+    let (before, unit) = match over {
+        Axis::Seconds => ("wall-clock ", ""),
+        Axis::Generated | Axis::Tokens => ("", "tokens "),
     };
+    let heading = format!("{unit}{}", over.name());
+    let name = format!("{before}{heading} a problem (log)");
     let x = (least / 1.3).log10()..(most * 1.3).log10();
     let x = chart::axis(x, name, Some(0), 0);
     let y = chart::axis(y, "accuracy, %", None, 0);

@@ -1,7 +1,9 @@
 //! Gold accuracy and the reward model's own score over N, a panel for each run.
 
-use crate::bench::over_n::{OverN, Point, Share};
-use crate::report::chart::{Axis, Chart, HPos, Item, Panel, Sizes, VPos, at, axis, guide, series};
+use beamgen::eval::metrics::Interval;
+
+use crate::bench::over_n::{OverN, Point};
+use crate::report::chart::{self, Chart, HPos, Item, Panel, Sizes, VPos, at, axis, guide, series};
 use crate::report::style::{INK, Look, named, note};
 
 /// The number of panels side by side.
@@ -11,7 +13,7 @@ const ACROSS: usize = 4;
 const MOST: usize = 12;
 
 /// The value that a line of a panel shows.
-type Of = fn(&Point) -> Share;
+type Of = fn(&Point) -> Interval;
 
 const LINES: [(&str, Of); 2] = [
     ("gold accuracy, %", |point| point.accuracy),
@@ -73,21 +75,16 @@ fn panel(curve: &OverN, bottom: f64) -> Panel {
         let points = curve.points.iter().map(|point| {
             let share = of(point);
             // Bars of one N side by side.
-            let place = at(x(point.n), 100.0 * share.value).moved(4 * (2 * number as i32 - 1), 0);
+            let place = at(x(point.n), 100.0 * share.mean).moved(4 * (2 * number as i32 - 1), 0);
             (place, Some((100.0 * share.low, 100.0 * share.high)))
         });
         items.extend(series(Look::of(number + 1), &points.collect::<Vec<_>>()));
     }
+    let x = axis(x(first) - 0.4..x(last) + 0.4, "N (log)", Some(0), 0);
+    let y = axis(bottom..102.0, "", Some(6), 0);
     Panel {
         caption: Some(curve.run.clone()),
-        x: axis(x(first) - 0.4..x(last) + 0.4, "N (log)", Some(0), 0),
-        y: Axis {
-            range: bottom..102.0,
-            name: None,
-            labels: Some(6),
-            digits: 0,
-        },
         sizes: Sizes::SMALL,
-        items,
+        ..chart::panel(x, y, items)
     }
 }

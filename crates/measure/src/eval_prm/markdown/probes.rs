@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 use beamgen::Aggregation;
 use beamgen::eval::probes::{
-    Effect, PROBES, Probe, ProbeReport, RULES, SHIFTS, ShiftReport, Side, Wanted,
+    Effect, PROBES, Probe, ProbeReport, RULES, SHIFTS, ShiftReport, Wanted,
 };
 
-use super::{count, written};
+use super::{count, signed, written};
 use crate::eval_prm::probes::SetProbes;
-use crate::report::markdown::{plain, table};
+use crate::report::markdown::{Column, columns, decimal, plain, share};
 
 /// What all sets have in common; once a report.
 pub fn head(out: &mut String, aggregation: Aggregation, threshold: f32) {
@@ -59,24 +59,8 @@ fn list<'a>(out: &mut String, title: &str, rows: impl Iterator<Item = (&'a str, 
 /// Those of one set.
 pub fn one_set(out: &mut String, of: &SetProbes) {
     out.push_str("\n### Probes\n\n");
-    let head = [
-        "probe",
-        "chains",
-        "problems",
-        "before",
-        "after",
-        "change",
-        "touched step",
-        "its change",
-        "noticed, %",
-        "fell, %",
-        "rose, %",
-        "passed, %",
-        "verdict",
-    ];
-    table(out, &head, of.probes.iter().map(row));
-    let refused: Vec<&ProbeReport> = of.probes.iter().filter(|probe| probe.refused > 0).collect();
-    for probe in refused {
+    columns(out, &PROBE, of.probes.iter());
+    for probe in of.probes.iter().filter(|probe| probe.refused > 0) {
         let _ = writeln!(
             out,
             "\nThe model refused {} changed chains of \"{}\"; they are in no figure.",
@@ -88,61 +72,42 @@ pub fn one_set(out: &mut String, of: &SetProbes) {
         return;
     }
     out.push_str("\n### Shifts\n\n");
-    let head = [
-        "shift",
-        "here",
-        "there",
-        "steps here",
-        "there",
-        "area here",
-        "there",
-        "difference",
-        "verdict",
-    ];
-    table(out, &head, of.shifts.iter().map(shift));
+    columns(out, &SHIFT, of.shifts.iter());
 }
 
-fn row(of: &ProbeReport) -> Vec<String> {
-    let score = |effect| written(of.effects.get(effect), |value| format!("{value:.3}"));
-    let mean = |effect| {
-        let figure = of.effects.get(effect);
-        figure.map_or("-".to_owned(), |figure| format!("{:.3}", figure.value))
-    };
-    let change = |effect| written(of.effects.get(effect), |value| format!("{value:+.3}"));
-    let share = |effect| {
-        written(of.effects.get(effect), |value| {
-            format!("{:.1}", value * 100.0)
-        })
-    };
-    vec![
-        plain(of.name),
-        count(of.chains),
-        count(of.problems),
-        mean(Effect::Before),
-        mean(Effect::After),
-        change(Effect::Change),
-        score(Effect::StepAfter),
-        change(Effect::StepChange),
-        share(Effect::Noticed),
-        share(Effect::Fell),
-        share(Effect::Rose),
-        share(Effect::Passed),
-        plain(&of.verdict.words),
-    ]
+const PROBE: [Column<ProbeReport>; 13] = [
+    ("probe", |of| plain(of.name)),
+    ("chains", |of| count(of.chains)),
+    ("problems", |of| count(of.problems)),
+    ("before", |of| mean(of, Effect::Before)),
+    ("after", |of| mean(of, Effect::After)),
+    ("change", |of| effect(of, Effect::Change, signed)),
+    ("touched step", |of| effect(of, Effect::StepAfter, decimal)),
+    ("its change", |of| effect(of, Effect::StepChange, signed)),
+    ("noticed, %", |of| effect(of, Effect::Noticed, share)),
+    ("fell, %", |of| effect(of, Effect::Fell, share)),
+    ("rose, %", |of| effect(of, Effect::Rose, share)),
+    ("passed, %", |of| effect(of, Effect::Passed, share)),
+    ("verdict", |of| plain(&of.verdict.words)),
+];
+
+const SHIFT: [Column<ShiftReport>; 9] = [
+    ("shift", |of| plain(of.name)),
+    ("here", |of| plain(&of.home.kinds.join(", "))),
+    ("there", |of| plain(&of.away.kinds.join(", "))),
+    ("steps here", |of| count(of.home.steps)),
+    ("there", |of| count(of.away.steps)),
+    ("area here", |of| written(of.home.auc, decimal)),
+    ("there", |of| written(of.away.auc, decimal)),
+    ("difference", |of| written(of.difference, signed)),
+    ("verdict", |of| plain(&of.verdict.words)),
+];
+
+fn mean(of: &ProbeReport, effect: Effect) -> String {
+    let figure = of.effects.get(effect);
+    figure.map_or("-".to_owned(), |figure| decimal(figure.value))
 }
 
-fn shift(of: &ShiftReport) -> Vec<String> {
-    let names = |side: &Side| plain(&side.kinds.join(", "));
-    let area = |side: &Side| written(side.auc, |value| format!("{value:.3}"));
-    vec![
-        plain(of.name),
-        names(&of.home),
-        names(&of.away),
-        count(of.home.steps),
-        count(of.away.steps),
-        area(&of.home),
-        area(&of.away),
-        written(of.difference, |value| format!("{value:+.3}")),
-        plain(&of.verdict.words),
-    ]
+fn effect(of: &ProbeReport, effect: Effect, number: fn(f64) -> String) -> String {
+    written(of.effects.get(effect), number)
 }

@@ -4,7 +4,7 @@ use beamgen::eval::probes::{Effect, Wanted};
 
 use super::{heading, threshold_note};
 use crate::eval_prm::results::SetReport;
-use crate::report::chart::{Axis, Chart, HPos, Item, Panel, Sizes, VPos, at, axis, guide};
+use crate::report::chart::{Chart, HPos, Item, VPos, at, axis, guide, panel};
 use crate::report::style::{Color, INK, Look, PALE, named, note};
 
 /// How the scores after each kind of change are drawn.
@@ -51,21 +51,9 @@ pub fn probes(set: &SetReport, threshold: f32) -> Option<Chart> {
     );
     legend.push(note("bars: 95 % of the change"));
     legend.push(threshold_note(threshold));
-    let panel = Panel {
-        caption: None,
-        x: axis(-0.02..1.02, "mean score of the chains", Some(11), 1),
-        y: Axis {
-            range: -count..0.0,
-            name: None,
-            labels: Some(0),
-            digits: 0,
-        },
-        sizes: Sizes {
-            y_area: 230,
-            ..Sizes::LARGE
-        },
-        items,
-    };
+    let x = axis(-0.02..1.02, "mean score of the chains", Some(11), 1);
+    let mut panel = panel(x, axis(-count..0.0, "", Some(0), 0), items);
+    panel.sizes.y_area = 230;
     let heading = heading("Scores of chains before and after a change", set);
     (!rows.is_empty()).then(|| Chart::one(heading, legend, panel))
 }
