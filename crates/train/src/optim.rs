@@ -33,18 +33,18 @@ impl Default for AdamW {
 }
 
 impl AdamW {
-    /// One update of all of `vars` that have a `gradient`. Returns the norm of all gradients
-    /// together, before clipping.
+    /// One update of all of `vars` that have one of `gradients`, which are by name. Returns the norm
+    /// of all gradients together, before clipping.
     pub fn step<'a>(
         &mut self,
         vars: impl Iterator<Item = (&'a str, &'a Var)> + Clone,
-        gradient: impl Fn(&str, &Var) -> Option<Tensor>,
+        gradients: &HashMap<String, Tensor>,
         lr: f64,
     ) -> Result<f64> {
         self.steps += 1;
         let mut square = 0f64;
-        for (name, var) in vars.clone() {
-            if let Some(g) = gradient(name, var) {
+        for (name, _) in vars.clone() {
+            if let Some(g) = gradients.get(name) {
                 square += f64::from(g.sqr()?.sum_all()?.to_scalar::<f32>()?);
             }
         }
@@ -52,7 +52,7 @@ impl AdamW {
         let (b1, b2) = self.betas;
         let (c1, c2) = (1.0 - b1.powi(self.steps), 1.0 - b2.powi(self.steps));
         for (name, var) in vars {
-            let Some(g) = gradient(name, var) else {
+            let Some(g) = gradients.get(name) else {
                 continue;
             };
             let g = (g * scale)?;

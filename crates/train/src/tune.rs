@@ -25,7 +25,7 @@ pub mod sft;
 pub(crate) mod state;
 pub(crate) mod work;
 
-pub use batches::{Example, Label, Rows};
+pub use batches::{Example, Label, Read, Rows};
 pub use decoder::{Decoder, Input};
 pub use features::Features;
 pub use fit::{Data, Fit, HeldOut, Pass, Plan, Report, Save, Updates, fit, train};

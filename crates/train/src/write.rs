@@ -20,14 +20,17 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
 
 /// Writes a safetensors file.
 pub fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> Result<()> {
-    let save = |aside: &Path| candle_core::safetensors::save(tensors, aside).map_err(first_line);
+    let save = |aside: &Path| {
+        let saved = candle_core::safetensors::save(tensors, aside);
+        saved.map_err(|error| io::Error::other(first_line(&error)))
+    };
     beamgen_files::replace(path, save).map_err(|e| Error::Io(path.to_owned(), e))
 }
 
-/// Without the backtrace that may follow.
-fn first_line(error: candle_core::Error) -> io::Error {
+/// The message of an error without the backtrace that may follow.
+pub fn first_line(error: &candle_core::Error) -> String {
     let text = error.to_string();
-    io::Error::other(text.lines().next().unwrap_or_default())
+    text.lines().next().unwrap_or_default().to_owned()
 }
 
 /// Makes a folder, and those above it.

@@ -11,9 +11,9 @@ use beamgen_engine::{
 use beamgen_labels::LabelRule;
 use beamgen_prm::{ChainWriter, HeadSpec, PrmSpec, RewardModel};
 use beamgen_train::candle_core::Var;
-use beamgen_train::tune::labelled::{Labels, Read, Target};
+use beamgen_train::tune::labelled::{Labels, Target};
 use beamgen_train::tune::{
-    Data, Decay, Decoder, Fit, Input, Job, Recipe, Report, RewardHead, Task, Trained,
+    Data, Decay, Decoder, Fit, Input, Job, Read, Recipe, Report, RewardHead, Task, Trained,
     cross_entropy, fit, run,
 };
 use serde_json::{Value, json};

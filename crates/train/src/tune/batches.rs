@@ -57,6 +57,21 @@ impl Example {
     }
 }
 
+/// The examples of a file, with what was left out.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// Those that fit, in the order of the file.
+    pub examples: Vec<Example>,
+    /// Of each example, the text of its problem: examples with the same one belong together.
+    pub problems: Vec<String>,
+    /// Records that are no labelled chains.
+    pub rejected: usize,
+    /// Chains without a label.
+    pub unlabelled: usize,
+    /// Examples of more tokens than allowed.
+    pub too_long: usize,
+}
+
 /// Batches between which lengths are sorted: enough that those of one batch are alike, few enough
 /// that an epoch's order stays random.
 const WINDOW: usize = 32;

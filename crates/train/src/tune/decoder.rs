@@ -34,6 +34,7 @@ pub enum Input<'a> {
 
 /// A decoder's trained layers with the norm and, for a generator, the head behind them. Weights
 /// have their Hugging Face names, but queries, keys and values are one matrix, as are gate and up.
+#[derive(Debug)]
 pub struct Decoder {
     /// The whole model's.
     pub config: ModelConfig,
@@ -47,15 +48,6 @@ pub struct Decoder {
     sin: Arc<Vec<f32>>,
     /// Where the weights are.
     pub(crate) device: Device,
-}
-
-impl std::fmt::Debug for Decoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let names: Vec<&String> = self.vars.keys().collect();
-        f.debug_struct("Decoder")
-            .field("trained", &names)
-            .finish_non_exhaustive()
-    }
 }
 
 /// A layer's tensor.
@@ -124,29 +116,31 @@ impl Decoder {
 
     fn read(&mut self, weights: &Weights, whole: bool, generator: bool) -> Result<()> {
         let c = self.config.clone();
-        let source = Source {
-            weights,
-            prefix: match weights.contains(EMBEDDING) {
-                true => "model.",
-                false => "",
-            },
-        };
         let head = generator && !c.tie_word_embeddings;
         if whole || (generator && c.tie_word_embeddings) {
-            let embedding =
-                source.stacked(&[EMBEDDING.into()], &[c.vocab_size], Some(c.hidden_size))?;
+            let embedding = stacked(
+                weights,
+                &[EMBEDDING.into()],
+                &[c.vocab_size],
+                Some(c.hidden_size),
+            )?;
             match whole {
                 true => self.put(EMBEDDING.into(), &embedding)?,
                 false => drop(self.fixed.insert(EMBEDDING.into(), embedding)),
             }
         }
         if head {
-            let head = source.stacked(&[HEAD.into()], &[c.vocab_size], Some(c.hidden_size))?;
+            let head = stacked(
+                weights,
+                &[HEAD.into()],
+                &[c.vocab_size],
+                Some(c.hidden_size),
+            )?;
             self.put(HEAD.into(), &head)?;
         }
         self.put(
             NORM.into(),
-            &source.stacked(&[NORM.into()], &[c.hidden_size], None)?,
+            &stacked(weights, &[NORM.into()], &[c.hidden_size], None)?,
         )?;
         for i in self.frozen..c.num_hidden_layers {
             for (fused, parts, sizes, inputs, bias) in matrices(&c) {
@@ -158,7 +152,7 @@ impl Decoder {
                         .iter()
                         .map(|part| layer(i, &format!("{part}.{suffix}")))
                         .collect();
-                    let tensor = source.stacked(&names, &sizes, inputs)?;
+                    let tensor = stacked(weights, &names, &sizes, inputs)?;
                     self.put(layer(i, &format!("{fused}.{suffix}")), &tensor)?;
                 }
             }
@@ -171,7 +165,7 @@ impl Decoder {
             for (is_there, name, len) in norms {
                 if is_there {
                     let name = layer(i, &format!("{name}.weight"));
-                    let tensor = source.stacked(std::slice::from_ref(&name), &[len], None)?;
+                    let tensor = stacked(weights, std::slice::from_ref(&name), &[len], None)?;
                     self.put(name, &tensor)?;
                 }
             }
@@ -401,26 +395,24 @@ fn matrices(c: &ModelConfig) -> [Stack; 4] {
     ]
 }
 
-struct Source<'a> {
-    weights: &'a Weights,
-    /// A checkpoint of the bare decoder has no `model.` before its names.
-    prefix: &'static str,
-}
-
-impl Source<'_> {
-    /// Tensors one below the other, in float32: matrices of so many `inputs`, or vectors.
-    fn stacked(&self, names: &[String], sizes: &[usize], inputs: Option<usize>) -> Result<Tensor> {
-        let mut data = Vec::new();
-        for (name, &size) in names.iter().zip(sizes) {
-            let own = match name.strip_prefix("model.") {
-                Some(rest) => format!("{}{rest}", self.prefix),
-                None => name.clone(),
-            };
-            let shape: Vec<usize> = std::iter::once(size).chain(inputs).collect();
-            data.extend(self.weights.values(&own, &shape)?);
-        }
-        let rows: usize = sizes.iter().sum();
-        let shape: Vec<usize> = std::iter::once(rows).chain(inputs).collect();
-        Ok(Tensor::from_vec(data, shape, &Device::Cpu)?.to_dtype(DType::F32)?)
+/// Tensors one below the other, in float32: matrices of so many `inputs`, or vectors.
+fn stacked(
+    weights: &Weights,
+    names: &[String],
+    sizes: &[usize],
+    inputs: Option<usize>,
+) -> Result<Tensor> {
+    let mut data = Vec::new();
+    for (name, &size) in names.iter().zip(sizes) {
+        // A checkpoint of the bare decoder has no `model.` before its names.
+        let own = match name.strip_prefix("model.") {
+            Some(bare) if !weights.contains(EMBEDDING) => bare,
+            _ => name,
+        };
+        let shape: Vec<usize> = std::iter::once(size).chain(inputs).collect();
+        data.extend(weights.values(own, &shape)?);
     }
+    let rows: usize = sizes.iter().sum();
+    let shape: Vec<usize> = std::iter::once(rows).chain(inputs).collect();
+    Ok(Tensor::from_vec(data, shape, &Device::Cpu)?.to_dtype(DType::F32)?)
 }

@@ -112,19 +112,18 @@ impl FrozenLayers {
         weight_type: WeightType,
         layers: usize,
     ) -> Result<Self> {
-        let bare = |name: &str| name.strip_prefix("model.").unwrap_or(name).to_owned();
-        let above = |name: &str| {
-            let layer = bare(name);
-            let number = layer
-                .strip_prefix("layers.")
-                .and_then(|rest| rest.split('.').next());
-            number
-                .and_then(|n| n.parse().ok())
-                .is_some_and(|n: usize| n >= layers)
+        let layer = |name: &str| -> Option<usize> {
+            let bare = name.strip_prefix("model.").unwrap_or(name);
+            bare.strip_prefix("layers.")?
+                .split('.')
+                .next()?
+                .parse()
+                .ok()
         };
         let names: Vec<String> = weights.names().map(str::to_owned).collect();
         for name in names {
-            if above(&name) || name == "lm_head.weight" {
+            let is_above = layer(&name).is_some_and(|number| number >= layers);
+            if is_above || name == "lm_head.weight" {
                 weights.remove(&name);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use candle_core::{Tensor, Var};
+use candle_core::Tensor;
 
 use super::Decoder;
 use crate::Result;
@@ -36,7 +36,6 @@ impl Gradients {
     /// # Errors
     /// What candle says.
     pub fn step(&self, decoder: &Decoder, optimizer: &mut AdamW, rate: f64) -> Result<f64> {
-        let gradient = |name: &str, _: &Var| self.0.get(name).cloned();
-        Ok(optimizer.step(decoder.vars(), gradient, rate)?)
+        Ok(optimizer.step(decoder.vars(), &self.0, rate)?)
     }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use beamgen_labels::{LabelRule, LabelledChain};
 use beamgen_prm::ChainWriter;
 
+use super::batches::Read;
 use super::{Example, Label};
 use crate::{Error, Result};
 
@@ -15,6 +16,17 @@ pub enum Target {
     Process,
     /// Whether the chain's answer is right, read behind its last step (ORM).
     Outcome,
+}
+
+impl Target {
+    /// The name of the reward model: in run files, and of a bundled one.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Process => "prm",
+            Self::Outcome => "orm",
+        }
+    }
 }
 
 /// How labelled chains become examples.
@@ -28,21 +40,6 @@ pub struct Labels {
     pub alternatives: bool,
     /// What a wrong step's loss is multiplied with; a soft label lies between.
     pub wrong_weight: f32,
-}
-
-/// Examples, with what was left out.
-#[derive(Debug, Default)]
-pub struct Read {
-    /// In the order of the file.
-    pub examples: Vec<Example>,
-    /// Of each example, the text of its problem.
-    pub problems: Vec<String>,
-    /// Records that are no labelled chains.
-    pub rejected: usize,
-    /// Chains without a label.
-    pub unlabelled: usize,
-    /// Chains of more tokens than allowed.
-    pub too_long: usize,
 }
 
 impl Labels {

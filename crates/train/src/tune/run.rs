@@ -9,9 +9,9 @@ use beamgen_prm::{ChainWriter, HeadSpec, PrmSpec};
 use candle_core::DType;
 use serde_json::json;
 
-use super::labelled::{Labels, Target};
+use super::labelled::Labels;
 use super::work::{self, Identity};
-use super::{Data, Decoder, Example, Features, Fit, Recipe, Report, RewardHead, export, fit, sft};
+use super::{Data, Decoder, Features, Fit, Read, Recipe, Report, RewardHead, export, fit, sft};
 use crate::write::create_folder;
 use crate::{Error, Result};
 
@@ -73,21 +73,9 @@ impl Task {
     fn name(&self) -> &'static str {
         match self {
             Self::Sft { .. } => "sft",
-            Self::Reward { labels, .. } => match labels.target {
-                Target::Process => "prm",
-                Target::Outcome => "orm",
-            },
+            Self::Reward { labels, .. } => labels.target.name(),
         }
     }
-}
-
-/// What is read of the data.
-struct Material {
-    examples: Vec<Example>,
-    /// Of each example, its problem.
-    problems: Vec<String>,
-    /// What was left out, for the user.
-    notes: Vec<String>,
 }
 
 /// Trains a checkpoint on a file. Returns whether the run came to its end; a run that was told to
@@ -101,13 +89,13 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
     tokenizer.check(&config)?;
     let longest = job.longest.min(config.max_position_embeddings);
-    let mut material = material(job, &tokenizer, longest)?;
+    let mut read = read(job, &tokenizer, longest)?;
     if let Some(limit) = job.limit {
-        material.examples.truncate(limit);
-        material.problems.truncate(limit);
+        read.examples.truncate(limit);
+        read.problems.truncate(limit);
     }
-    let examples = &material.examples;
-    let (train, held_out) = work::split(&material.problems, job.held_out, job.recipe.seed);
+    let examples = &read.examples;
+    let (train, held_out) = work::split(&read.problems, job.held_out, job.recipe.seed);
     if train.is_empty() {
         return Err(Error::Config(format!(
             "{}: nothing is left to train on",
@@ -154,21 +142,26 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         job.resume,
         Identity::eq,
     )?;
+    let mut note = |text: String| report(Report::Note(text));
+    let too_long = format!("examples of more than {longest} tokens");
+    for (count, what) in [
+        (read.rejected, "records that are no labelled chains"),
+        (read.unlabelled, "chains without a label"),
+        (read.too_long, too_long.as_str()),
+    ] {
+        if count > 0 {
+            note(format!("{count} {what} are left out"));
+        }
+    }
     let tokens = |of: &[usize]| of.iter().map(|&i| examples[i].ids.len()).sum::<usize>();
-    material.notes.push(format!(
+    note(format!(
         "{} examples, {} tokens; held out {}, {} tokens",
         train.len(),
         tokens(&train),
         held_out.len(),
         tokens(&held_out)
     ));
-    let trained = decoder.parameters();
-    material
-        .notes
-        .push(format!("{trained} weights are trained"));
-    for note in material.notes {
-        report(Report::Note(note));
-    }
+    note(format!("{} weights are trained", decoder.parameters()));
 
     let features = match recipe.train.top {
         None => None,
@@ -243,14 +236,8 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
 }
 
 /// The examples of the job's file.
-fn material(job: &Job, tokenizer: &Arc<Tokenizer>, longest: usize) -> Result<Material> {
-    let mut notes = Vec::new();
-    let mut note = |count: usize, what: &str| {
-        if count > 0 {
-            notes.push(format!("{count} {what} left out"));
-        }
-    };
-    let (examples, problems, too_long) = match &job.task {
+fn read(job: &Job, tokenizer: &Arc<Tokenizer>, longest: usize) -> Result<Read> {
+    match &job.task {
         Task::Sft {
             system,
             chat_template,
@@ -269,24 +256,11 @@ fn material(job: &Job, tokenizer: &Arc<Tokenizer>, longest: usize) -> Result<Mat
                 system: system.as_deref(),
                 longest,
             };
-            let read = format.read(&job.data)?;
-            (read.examples, read.problems, read.too_long)
+            format.read(&job.data)
         }
         Task::Reward { spec, labels, .. } => {
             let writer = ChainWriter::new(spec, Arc::clone(tokenizer), job.from.path())?;
-            let read = labels.read(&job.data, &writer, longest)?;
-            note(read.rejected, "records that are no labelled chains are");
-            note(read.unlabelled, "chains without a label are");
-            (read.examples, read.problems, read.too_long)
+            labels.read(&job.data, &writer, longest)
         }
-    };
-    note(
-        too_long,
-        &format!("examples of more than {longest} tokens are"),
-    );
-    Ok(Material {
-        examples,
-        problems,
-        notes,
-    })
+    }
 }

@@ -6,6 +6,7 @@ use beamgen_engine::{ChatTemplate, Ending, Message, Tokenizer};
 use serde_json::Value;
 
 use super::Example;
+use super::batches::Read;
 use crate::{Error, Result};
 
 /// The largest data file.
@@ -25,17 +26,6 @@ pub struct Format<'a> {
     pub system: Option<&'a str>,
     /// Longer examples are left out.
     pub longest: usize,
-}
-
-/// Examples, with what was left out.
-#[derive(Debug, Default)]
-pub struct Read {
-    /// Those that fit, in the order of the file.
-    pub examples: Vec<Example>,
-    /// Of each example, the text of its problem: examples with the same one belong together.
-    pub problems: Vec<String>,
-    /// Examples that are too long.
-    pub too_long: usize,
 }
 
 /// A role, a text.
@@ -100,17 +90,11 @@ impl Format<'_> {
             .system
             .map(|text| ("system".to_owned(), text.to_owned()));
         let has_system = before.iter().any(|turn| turn.0 == "system");
-        let turns: Vec<&Turn> = system
+        let messages: Vec<Message> = system
             .iter()
             .filter(|_| !has_system)
             .chain(before)
-            .collect();
-        let messages: Vec<Message> = turns
-            .iter()
-            .map(|turn| Message {
-                role: &turn.0,
-                content: &turn.1,
-            })
+            .map(|(role, content)| Message { role, content })
             .collect();
         let text = |error: beamgen_engine::Error| error.to_string();
         let prompt = self

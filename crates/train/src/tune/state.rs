@@ -7,18 +7,14 @@ use candle_core::{Device, Tensor};
 
 use super::Decoder;
 use crate::optim::AdamW;
-use crate::write::write_tensors;
+use crate::write::{first_line, write_tensors};
 use crate::{Error, Result};
 
 const STEP: &str = "step";
 
 pub fn load(path: &Path, device: &Device) -> Result<HashMap<String, Tensor>> {
-    let broken = |error: candle_core::Error| {
-        let reason = error.to_string();
-        let reason = reason.lines().next().unwrap_or_default();
-        Error::Checkpoint(path.to_owned(), reason.to_owned())
-    };
-    candle_core::safetensors::load(path, device).map_err(broken)
+    candle_core::safetensors::load(path, device)
+        .map_err(|error| Error::Checkpoint(path.to_owned(), first_line(&error)))
 }
 
 /// Updates done in a saved state.

@@ -12,6 +12,7 @@ use crate::tune::Lora;
 use crate::{Error, Result};
 
 /// Low-rank adapters of one matrix of the checkpoint.
+#[derive(Debug)]
 pub(super) struct Adapter {
     /// The matrix's name.
     name: String,
