@@ -106,5 +106,18 @@ impl Error {
     }
 }
 
+/// The entry of a table of settings with this name.
+fn named<T: Copy, const N: usize>(
+    what: &str,
+    name: &str,
+    table: [(&'static str, T); N],
+) -> Result<T> {
+    let found = table.iter().find(|(known, _)| *known == name);
+    found.map(|(_, entry)| *entry).ok_or_else(|| {
+        let names = table.map(|(name, _)| name).join(", ");
+        Error::Config(format!("{what} {name}: must be one of {names}"))
+    })
+}
+
 /// With this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -7,7 +7,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Average;
-use crate::Error;
+use crate::{Error, named};
 
 /// What is subtracted from a reward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,11 +102,7 @@ impl FromStr for Algorithm {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let found = Self::ALL.into_iter().find(|row| row.name == name);
-        found.ok_or_else(|| {
-            let names = Self::ALL.map(|row| row.name).join(", ");
-            Error::Config(format!("algorithm {name}: must be one of {names}"))
-        })
+        named("algorithm", name, Self::ALL.map(|row| (row.name, row)))
     }
 }
 

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Error, named};
 
 /// How the steps of a chain are rewarded by their scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,11 +73,7 @@ impl FromStr for Credit {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self, Error> {
-        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
-        found.map(|(_, credit)| credit).ok_or_else(|| {
-            let names = Self::ALL.map(|(name, _)| name).join(", ");
-            Error::Config(format!("credit {name}: must be one of {names}"))
-        })
+        named("credit", name, Self::ALL)
     }
 }
 

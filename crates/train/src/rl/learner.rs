@@ -81,15 +81,8 @@ impl<'a> Learner<'a> {
         vocab: usize,
         recipe: &crate::tune::Recipe,
     ) -> Result<Self> {
-        let frozen = match recipe.train.top {
-            None => None,
-            Some(_) => Some(FrozenLayers::new(
-                config,
-                weights,
-                WeightType::F32,
-                decoder.frozen(),
-            )?),
-        };
+        let below = |_| FrozenLayers::new(config, weights, WeightType::F32, decoder.frozen());
+        let frozen = recipe.train.top.map(below).transpose()?;
         Ok(Self {
             decoder,
             frozen,

@@ -14,13 +14,18 @@ use crate::tune::{Decoder, export};
 
 /// A generator whose weights follow a decoder's, in float32 as these are.
 pub struct Policy {
+    parts: Parts,
+    model: Arc<Model>,
+    generator: LmGenerator,
+}
+
+/// What stays the same when the weights change.
+struct Parts {
     tokenizer: Arc<Tokenizer>,
     writing: GeneratorConfig,
     /// Tensors that are not trained, under their names in the checkpoint's family.
     untrained: BTreeMap<String, Tensor>,
     pool: ThreadPool,
-    model: Arc<Model>,
-    generator: LmGenerator,
 }
 
 impl Policy {
@@ -42,14 +47,15 @@ impl Policy {
                 untrained.insert(name, weights.tensor(own)?);
             }
         }
-        let pool = ThreadPool::new(0);
-        let model = Arc::new(pack(decoder, &untrained, &pool)?);
-        let generator = generator(&model, &pool, &tokenizer, &writing)?;
-        Ok(Self {
+        let parts = Parts {
             tokenizer,
             writing,
             untrained,
-            pool,
+            pool: ThreadPool::new(0),
+        };
+        let (model, generator) = parts.generator(decoder)?;
+        Ok(Self {
+            parts,
             model,
             generator,
         })
@@ -60,8 +66,7 @@ impl Policy {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn follow(&mut self, decoder: &Decoder) -> Result<()> {
-        self.model = Arc::new(pack(decoder, &self.untrained, &self.pool)?);
-        self.generator = generator(&self.model, &self.pool, &self.tokenizer, &self.writing)?;
+        (self.model, self.generator) = self.parts.generator(decoder)?;
         Ok(())
     }
 
@@ -70,7 +75,7 @@ impl Policy {
     /// # Errors
     /// What the engine says.
     pub fn engine(&self) -> Result<Engine> {
-        engine(&self.model, &self.pool)
+        self.parts.engine(&self.model)
     }
 
     /// What samples.
@@ -79,37 +84,26 @@ impl Policy {
     }
 }
 
-fn pack(
-    decoder: &Decoder,
-    untrained: &BTreeMap<String, Tensor>,
-    pool: &ThreadPool,
-) -> Result<Model> {
-    let mut tensors = untrained.clone();
-    for (name, tensor) in decoder.tensors()? {
-        let shape = tensor.dims().to_vec();
-        let data = tensor.flatten_all()?.to_vec1()?;
-        tensors.insert(name, Tensor { shape, data });
+impl Parts {
+    /// A model with the weights of `decoder`, and a generator of it.
+    fn generator(&self, decoder: &Decoder) -> Result<(Arc<Model>, LmGenerator)> {
+        let mut tensors = self.untrained.clone();
+        for (name, tensor) in decoder.tensors()? {
+            let shape = tensor.dims().to_vec();
+            let data = tensor.flatten_all()?.to_vec1()?;
+            tensors.insert(name, Tensor { shape, data });
+        }
+        let weights = Weights::from_tensors(tensors)?;
+        let config = decoder.config.clone();
+        let model = Model::with_pool(config, &weights, WeightType::Auto, &self.pool)?;
+        let model = Arc::new(model);
+        let (tokenizer, writing) = (Arc::clone(&self.tokenizer), self.writing.clone());
+        let generator = LmGenerator::new(self.engine(&model)?, tokenizer, writing)?;
+        Ok((model, generator))
     }
-    let weights = Weights::from_tensors(tensors)?;
-    let config = decoder.config.clone();
-    Ok(Model::with_pool(config, &weights, WeightType::Auto, pool)?)
-}
 
-fn engine(model: &Arc<Model>, pool: &ThreadPool) -> Result<Engine> {
-    let engine = Engine::with_pool(Arc::clone(model), EngineConfig::default(), pool.clone());
-    Ok(engine?)
-}
-
-fn generator(
-    model: &Arc<Model>,
-    pool: &ThreadPool,
-    tokenizer: &Arc<Tokenizer>,
-    writing: &GeneratorConfig,
-) -> Result<LmGenerator> {
-    let engine = engine(model, pool)?;
-    Ok(LmGenerator::new(
-        engine,
-        Arc::clone(tokenizer),
-        writing.clone(),
-    )?)
+    fn engine(&self, model: &Arc<Model>) -> Result<Engine> {
+        let (model, pool) = (Arc::clone(model), self.pool.clone());
+        Ok(Engine::with_pool(model, EngineConfig::default(), pool)?)
+    }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::rollout::Plan;
 use super::{Algorithm, Credit};
-use crate::{Error, Result, tune};
+use crate::{Error, Result, named, tune};
 
 /// What a chain is rewarded for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,11 +43,7 @@ impl FromStr for Reward {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let found = Self::ALL.into_iter().find(|(known, _)| *known == name);
-        found.map(|(_, reward)| reward).ok_or_else(|| {
-            let names = Self::ALL.map(|(name, _)| name).join(", ");
-            Error::Config(format!("reward {name}: must be one of {names}"))
-        })
+        named("reward", name, Self::ALL)
     }
 }
 
