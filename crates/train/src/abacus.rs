@@ -18,13 +18,14 @@ use self::config::TrainConfig;
 use self::detect::{Classes, LineEnd};
 use self::evaluation::{Detection, Greedy, KindDetection};
 use self::model::Kind;
-use self::reward::{Batches, SamplePool, Target};
+use self::reward::{Batches, SamplePool};
 use self::stage::{Schedule, Stage};
 use crate::Result;
 use crate::optim::AdamW;
+use crate::tune::labelled::Target;
 use crate::tune::{self, Decoder, Example, Plan, Report, RewardHead, Save, state, work};
 use crate::write::create_folder;
-use beamgen_world::{self as world, Difficulty, Split, WorldProblem};
+use beamgen_world::{self as world, Split, WorldProblem};
 use candle_core::{DType, Device, Tensor};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -156,13 +157,8 @@ impl Run<'_> {
         let c = self.config;
         let config = c.shape.config(&self.tok)?;
         let model = Decoder::fresh(config, &mut world::rng(c.seed, 9, 0), &self.device)?;
-        // short problems too, which teach the copying
-        let d = Difficulty {
-            min_people: 2,
-            ..c.difficulty
-        };
         self.steps("body", &model, c.base, |tok, step| {
-            lm::batch(tok, c.seed, 0, step, &c.base, d, None)
+            lm::batch(tok, c, step, false)
         })?;
         Ok(model)
     }
@@ -171,15 +167,7 @@ impl Run<'_> {
         let c = self.config;
         let model = base.deeper(0, &mut world::rng(c.seed, 9, 1))?;
         self.steps("generator", &model, c.generator, |tok, step| {
-            lm::batch(
-                tok,
-                c.seed,
-                2,
-                step,
-                &c.generator,
-                c.difficulty,
-                Some(&c.error_rates),
-            )
+            lm::batch(tok, c, step, true)
         })?;
         Ok(model)
     }
@@ -188,18 +176,13 @@ impl Run<'_> {
     /// as common in late lines as in early ones.
     fn sample_pool(&mut self) -> Result<SamplePool> {
         let c = self.config;
-        let hardened = |target| {
+        let hardened = [Target::Process, Target::Outcome].map(|target| {
             let rounds = harden::rounds(target, &c.mining);
             (rounds > 0).then(|| harden::stage(target, rounds))
-        };
-        let hardened = [Target::Process, Target::Outcome].map(hardened);
+        });
+        let hardened = hardened.iter().flatten();
         let mut readers = vec![("prm", &c.prm), ("orm", &c.orm)];
-        readers.extend(
-            hardened
-                .iter()
-                .flatten()
-                .map(|name| (name.as_str(), &c.hard)),
-        );
+        readers.extend(hardened.map(|name| (name.as_str(), &c.hard)));
         let mut pool = SamplePool::default();
         if self.finished(&readers)? {
             return Ok(pool);
@@ -219,7 +202,8 @@ impl Run<'_> {
                 (p, keep)
             })
             .collect();
-        let lines = sample::chains(&self.out.join("generator"), &self.tok, &problems, 1, c.seed)?;
+        let given: Vec<_> = problems.iter().map(|(p, keep)| (p, *keep)).collect();
+        let lines = sample::chains(&self.out.join("generator"), &self.tok, &given, 1, c.seed)?;
         for ((p, _), lines) in problems.into_iter().zip(lines.into_iter().flatten()) {
             pool.add(p, lines);
         }
@@ -238,15 +222,7 @@ impl Run<'_> {
         model.put(SCORE.1.into(), &zero)?;
         let classes = Classes::new(&self.tok)?;
         self.steps("detector", &model, c.detector, |tok, step| {
-            detect::batch(
-                tok,
-                &classes,
-                c.seed,
-                step,
-                &c.detector,
-                c.difficulty,
-                LineEnd::Token,
-            )
+            detect::batch(tok, &classes, c, &c.detector, step, LineEnd::Token)
         })?;
         Ok(model)
     }
@@ -265,25 +241,15 @@ impl Run<'_> {
             // Chains have few wrong tokens: every other batch of the PRM goes on with detection.
             if target == Target::Process && step % 2 == 1 {
                 let fresh = c.detector.steps + step;
-                return detect::batch(
-                    tok,
-                    &classes,
-                    c.seed,
-                    fresh,
-                    schedule,
-                    c.difficulty,
-                    LineEnd::Token,
-                );
+                return detect::batch(tok, &classes, c, schedule, fresh, LineEnd::Token);
             }
             let batches = Batches {
                 tok,
                 pool,
                 mined: None,
                 target,
-                seed: c.seed,
                 schedule: *schedule,
-                difficulty: c.difficulty,
-                error_rates: &c.error_rates,
+                config: c,
             };
             batches.batch(step)
         })?;
@@ -308,7 +274,7 @@ impl Run<'_> {
         let c = self.config;
         let problems =
             evaluation::held_out(c.seed ^ 0x6761_7465, c.evaluation_problems, c.difficulty);
-        let whole: Vec<(WorldProblem, usize)> = problems.iter().map(|p| (p.clone(), 0)).collect();
+        let whole: Vec<(&WorldProblem, usize)> = problems.iter().map(|p| (p, 0)).collect();
         let lines = sample::chains(
             &self.out.join("generator"),
             &self.tok,

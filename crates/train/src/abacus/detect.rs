@@ -3,14 +3,14 @@
 //! labelled chain has one: comparing what stands there with what the base model expected is learnt
 //! here.
 
+use super::config::TrainConfig;
 use super::lm::{length, of_size, people};
 use super::stage::Schedule;
 use super::tokenizer::{BEGIN, encode, encode_chain};
 use crate::Result;
 use crate::tune::Example;
-use beamgen_world::{self as world, Difficulty, MAX_NUMBER, NAMES, Split};
+use beamgen_world::{self as world, MAX_NUMBER, NAMES, Split};
 use rand::Rng;
-use std::collections::HashMap;
 use tokenizers::Tokenizer;
 
 /// How many of the tokens that can be replaced are.
@@ -22,8 +22,7 @@ const KEPT: f32 = 0.3;
 pub struct Classes {
     numbers: Vec<u32>,
     /// Names inside a line, names that begin one, signs, words.
-    others: Vec<Vec<u32>>,
-    class_of: HashMap<u32, usize>,
+    others: [Vec<u32>; 4],
 }
 
 impl Classes {
@@ -40,22 +39,13 @@ impl Classes {
         };
         let words = |list: &[&str]| list.iter().map(|w| format!(" {w}")).collect();
         let numbers = ids((0..=MAX_NUMBER).map(|n| format!(" {n}")).collect())?;
-        let others = vec![
+        let others = [
             ids(words(&NAMES))?,
             ids(NAMES.iter().map(|n| (*n).to_owned()).collect())?,
             ids(words(&["+", "-", "*", "/"]))?,
             ids(words(&["more", "fewer"]))?,
         ];
-        let class_of = others
-            .iter()
-            .enumerate()
-            .flat_map(|(c, ids)| ids.iter().map(move |&id| (id, c)))
-            .collect();
-        Ok(Self {
-            numbers,
-            others,
-            class_of,
-        })
+        Ok(Self { numbers, others })
     }
 
     /// Another token for `id` where `context` stands; `None` if it is not one to be replaced.
@@ -81,7 +71,7 @@ impl Classes {
                 from(rng, &self.numbers)
             }
         } else {
-            from(rng, &self.others[*self.class_of.get(&id)?])
+            from(rng, self.others.iter().find(|class| class.contains(&id))?)
         };
         (new != id).then_some(new)
     }
@@ -100,15 +90,14 @@ pub enum LineEnd {
 pub fn batch(
     tok: &Tokenizer,
     classes: &Classes,
-    seed: u64,
-    step: usize,
+    config: &TrainConfig,
     schedule: &Schedule,
-    difficulty: Difficulty,
+    step: usize,
     line_end: LineEnd,
 ) -> Result<Vec<Example>> {
-    let mut rng = world::rng(seed, 6, step);
-    let n = people(&mut rng, difficulty, 1, 1);
-    let d = of_size(difficulty, n);
+    let mut rng = world::rng(config.seed, 6, step);
+    let n = people(&mut rng, config.difficulty, 1, 1);
+    let d = of_size(config.difficulty, n);
     let mut examples = Vec::new();
     for _ in 0..(schedule.batch_tokens / length(n)).max(1) {
         let p = world::problem(&mut rng, d, Split::Train);
@@ -243,8 +232,7 @@ mod tests {
         let classes = Classes::new(&tok).unwrap();
         let config = crate::abacus::config::TrainConfig::quick();
         let labels = |line_end| {
-            let (schedule, d) = (config.detector, config.difficulty);
-            let batch = batch(&tok, &classes, 0, 0, &schedule, d, line_end).unwrap();
+            let batch = batch(&tok, &classes, &config, &config.detector, 0, line_end).unwrap();
             let rows = Rows::of(batch.iter());
             (rows.ids, rows.labels)
         };

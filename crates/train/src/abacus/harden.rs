@@ -3,19 +3,17 @@
 
 use super::Run;
 use super::detect::{self, Classes, LineEnd};
-use super::mining;
+use super::mining::{Miner, Mining};
 use super::model::Kind;
-use super::reward::{Batches, SamplePool, Target};
+use super::reward::{Batches, SamplePool};
 use crate::Result;
+use crate::tune::labelled::Target;
 use crate::tune::{Decoder, Report};
 use beamgen_world::{self as world, Split, WorldProblem};
 
 /// The name of a reward model's stage, or of its stage after `round` rounds of mining.
 pub(super) fn stage(target: Target, round: usize) -> String {
-    let name = match target {
-        Target::Process => "prm",
-        Target::Outcome => "orm",
-    };
+    let name = target.name();
     match round {
         0 => name.to_owned(),
         _ => format!("{name}-hard-{round}"),
@@ -23,7 +21,7 @@ pub(super) fn stage(target: Target, round: usize) -> String {
 }
 
 /// Rounds of a reward model.
-pub(super) fn rounds(target: Target, mining: &mining::Mining) -> usize {
+pub(super) fn rounds(target: Target, mining: &Mining) -> usize {
     match target {
         Target::Process => mining.rounds,
         Target::Outcome => mining.orm_rounds,
@@ -58,15 +56,8 @@ impl Run<'_> {
                         return detect::sums(tok, &classes, c.seed, fresh, &c.hard);
                     }
                     if step % 4 == 3 {
-                        return detect::batch(
-                            tok,
-                            &classes,
-                            c.seed,
-                            c.detector.steps + fresh,
-                            &c.hard,
-                            c.difficulty,
-                            LineEnd::Line,
-                        );
+                        let at = c.detector.steps + fresh;
+                        return detect::batch(tok, &classes, c, &c.hard, at, LineEnd::Line);
                     }
                 }
                 let batches = Batches {
@@ -74,10 +65,8 @@ impl Run<'_> {
                     pool,
                     mined: Some(&mined),
                     target,
-                    seed: c.seed,
                     schedule: c.hard,
-                    difficulty: c.difficulty,
-                    error_rates: &c.error_rates,
+                    config: c,
                 };
                 batches.batch(fresh)
             })?;
@@ -91,22 +80,25 @@ impl Run<'_> {
     fn mine(&mut self, target: Target, round: usize) -> Result<SamplePool> {
         (self.report)(Report::Note("hard negatives".into()));
         let c = self.config;
-        let (stream, mine, what): (_, Miner, _) = match target {
-            Target::Process => (7, mining::mine_lines, "lines"),
-            Target::Outcome => (10, mining::mine_chains, "chains"),
+        let (stream, what) = match target {
+            Target::Process => (7, "lines"),
+            Target::Outcome => (10, "chains"),
         };
         let mut rng = world::rng(c.seed, stream, round);
         let problems: Vec<WorldProblem> = (0..c.mining.problems)
             .map(|_| world::problem(&mut rng, c.difficulty, Split::Train))
             .collect();
-        let found = mine(
-            &c.mining,
-            &self.out.join("generator"),
-            &self.out.join(stage(target, 0)),
-            &self.tok,
-            &problems,
-            c.seed.wrapping_add(2 + round as u64),
-        )?;
+        let miner = Miner {
+            mining: &c.mining,
+            generator: &self.out.join("generator"),
+            judge: &self.out.join(stage(target, 0)),
+            tok: &self.tok,
+            seed: c.seed.wrapping_add(2 + round as u64),
+        };
+        let found = match target {
+            Target::Process => miner.lines(&problems)?,
+            Target::Outcome => miner.chains(&problems)?,
+        };
         (self.report)(Report::Note(format!(
             "  {} wrong {what}, {} scored above 0.5",
             found.wrong, found.missed
@@ -130,12 +122,3 @@ impl Run<'_> {
         Ok(mined)
     }
 }
-
-type Miner = fn(
-    &mining::Mining,
-    &std::path::Path,
-    &std::path::Path,
-    &tokenizers::Tokenizer,
-    &[WorldProblem],
-    u64,
-) -> Result<mining::Mined>;

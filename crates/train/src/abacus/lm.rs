@@ -1,11 +1,12 @@
 //! Language-model stages: the base model (right solutions, easy problems first) and the generator
 //! (noisy solutions).
 
+use super::config::TrainConfig;
 use super::stage::Schedule;
 use super::tokenizer::{BEGIN, encode, encode_chain};
 use crate::Result;
 use crate::tune::Example;
-use beamgen_world::{self as world, Difficulty, ErrorRates, Split};
+use beamgen_world::{self as world, Difficulty, Split};
 use rand::Rng;
 use tokenizers::Tokenizer;
 
@@ -36,45 +37,40 @@ pub(crate) fn length(people: usize) -> usize {
 }
 
 /// One batch of problems with solutions, all of the same number of people; the loss is on the
-/// solution only. With `error_rates` the solutions are noisy.
+/// solution only. The solutions of the base model are right, those of the generator `noisy`.
 pub fn batch(
     tok: &Tokenizer,
-    seed: u64,
-    stage: u64,
+    config: &TrainConfig,
     step: usize,
-    schedule: &Schedule,
-    difficulty: Difficulty,
-    error_rates: Option<&ErrorRates>,
+    noisy: bool,
 ) -> Result<Vec<Example>> {
-    let mut rng = world::rng(seed, stage, step);
-    if error_rates.is_none()
-        && rng.random_bool(if step < schedule.steps * 3 / 5 {
-            0.3
-        } else {
-            0.1
-        })
-    {
-        return drill(tok, &mut rng, schedule);
-    }
-    // only the base model begins with short problems
-    let full = if error_rates.is_some() {
-        1
+    let (stage, schedule) = if noisy {
+        (2, &config.generator)
     } else {
-        schedule.steps / 4
+        (0, &config.base)
     };
-    let n = people(
-        &mut rng,
-        difficulty,
-        if error_rates.is_some() { 1 } else { step },
-        full,
-    );
-    let d = of_size(difficulty, n);
+    let mut rng = world::rng(config.seed, stage, step);
+    let n = if noisy {
+        people(&mut rng, config.difficulty, 1, 1)
+    } else {
+        let early = step < schedule.steps * 3 / 5;
+        if rng.random_bool(if early { 0.3 } else { 0.1 }) {
+            return drill(tok, &mut rng, schedule);
+        }
+        // short problems too, which teach the copying; the base model begins with them
+        let short = Difficulty {
+            min_people: 2,
+            ..config.difficulty
+        };
+        people(&mut rng, short, step, schedule.steps / 4)
+    };
+    let d = of_size(config.difficulty, n);
     let mut examples = Vec::new();
     for _ in 0..(schedule.batch_tokens / length(n)).max(1) {
         let p = world::problem(&mut rng, d, Split::Train);
-        let lines = match error_rates {
-            Some(rates) => world::noisy_solution(&mut rng, &p, rates),
-            None => p.solution(),
+        let lines = match noisy {
+            true => world::noisy_solution(&mut rng, &p, &config.error_rates),
+            false => p.solution(),
         };
         let chain = encode_chain(tok, &p, &lines, true)?;
         let mut example = Example::of(chain.ids);

@@ -52,88 +52,92 @@ struct Wrong {
     logit: f32,
 }
 
+impl Wrong {
+    fn unrated(done: usize, text: String) -> Self {
+        let logit = 0.0;
+        Self { done, text, logit }
+    }
+}
+
 /// Problems whose caches are held at once while their lines are rated.
 const RATED_TOGETHER: usize = 16;
 
-/// Samples lines after every right prefix of `problems` from the checkpoint `generator`, rates
-/// the wrong ones with the checkpoint `prm`.
-pub fn mine_lines(
-    mining: &Mining,
-    generator: &Path,
-    prm: &Path,
-    tok: &Tokenizer,
-    problems: &[WorldProblem],
-    seed: u64,
-) -> Result<Mined> {
-    let prefixes: Vec<(&WorldProblem, usize)> = problems
-        .iter()
-        .flat_map(|p| (0..=p.facts.len()).map(move |done| (p, done)))
-        .collect();
-    let mut sampled = sample::lines(
-        generator,
-        tok,
-        &prefixes,
-        mining.samples,
-        mining.temperature,
-        seed,
-    )?
-    .into_iter();
-    let found = problems
-        .iter()
-        .map(|p| (p, wrong_lines(p, sampled.by_ref().take(p.facts.len() + 1))))
-        .collect();
-    highest_rated(mining.keep, found, tok, prm)
+/// What a round is mined with.
+pub struct Miner<'a> {
+    /// How.
+    pub mining: &'a Mining,
+    /// The checkpoint that samples.
+    pub generator: &'a Path,
+    /// The checkpoint that rates what is wrong: the PRM for lines, the ORM for chains.
+    pub judge: &'a Path,
+    /// Turns lines into tokens.
+    pub tok: &'a Tokenizer,
+    /// The seed of the samples.
+    pub seed: u64,
 }
 
-/// Samples whole chains of `problems` from the checkpoint `generator`, rates those with a wrong
-/// answer with the checkpoint `orm`.
-pub fn mine_chains(
-    mining: &Mining,
-    generator: &Path,
-    orm: &Path,
-    tok: &Tokenizer,
-    problems: &[WorldProblem],
-    seed: u64,
-) -> Result<Mined> {
-    let whole: Vec<(WorldProblem, usize)> = problems.iter().map(|p| (p.clone(), 0)).collect();
-    let sampled = sample::chains(generator, tok, &whole, mining.samples, seed)?;
-    let found = problems
-        .iter()
-        .zip(sampled)
-        .map(|(p, chains)| (p, wrong_chains(p, chains)))
-        .collect();
-    highest_rated(mining.keep, found, tok, orm)
-}
-
-/// Of what is wrong in each problem the `keep` that the checkpoint `judge` rates highest.
-fn highest_rated(
-    keep: usize,
-    mut found: Vec<(&WorldProblem, Vec<Wrong>)>,
-    tok: &Tokenizer,
-    judge: &Path,
-) -> Result<Mined> {
-    let mut rater = Rater::open(judge)?;
-    for some in found.chunks_mut(RATED_TOGETHER) {
-        rater.rate(tok, some)?;
+impl Miner<'_> {
+    /// Samples lines after every right prefix of `problems` and rates the wrong ones.
+    pub fn lines(&self, problems: &[WorldProblem]) -> Result<Mined> {
+        let prefixes: Vec<(&WorldProblem, usize)> = problems
+            .iter()
+            .flat_map(|p| (0..=p.facts.len()).map(move |done| (p, done)))
+            .collect();
+        let (samples, temperature) = (self.mining.samples, self.mining.temperature);
+        let sampled = sample::lines(
+            self.generator,
+            self.tok,
+            &prefixes,
+            samples,
+            temperature,
+            self.seed,
+        )?;
+        let mut sampled = sampled.into_iter();
+        let found = problems
+            .iter()
+            .map(|p| (p, wrong_lines(p, sampled.by_ref().take(p.facts.len() + 1))))
+            .collect();
+        self.highest_rated(found)
     }
-    let all = || found.iter().flat_map(|(_, wrong)| wrong);
-    let (wrong, missed) = (all().count(), all().filter(|w| w.logit > 0.0).count());
-    let mut chains = Vec::new();
-    for (p, mut wrong) in found {
-        // stable, so equal ones stay in the order of their texts
-        wrong.sort_by(|a, b| b.logit.total_cmp(&a.logit));
-        for w in wrong.into_iter().take(keep) {
-            let mut lines = p.solution();
-            lines.truncate(w.done);
-            lines.extend(w.text.lines().map(str::to_owned));
-            chains.push((p.clone(), lines));
+
+    /// Samples whole chains of `problems` and rates those with a wrong answer.
+    pub fn chains(&self, problems: &[WorldProblem]) -> Result<Mined> {
+        let whole: Vec<(&WorldProblem, usize)> = problems.iter().map(|p| (p, 0)).collect();
+        let samples = self.mining.samples;
+        let sampled = sample::chains(self.generator, self.tok, &whole, samples, self.seed)?;
+        let found = problems
+            .iter()
+            .zip(sampled)
+            .map(|(p, chains)| (p, wrong_chains(p, chains)))
+            .collect();
+        self.highest_rated(found)
+    }
+
+    /// Keeps of what is wrong in each problem as many as the judge rates highest.
+    fn highest_rated(&self, mut found: Vec<(&WorldProblem, Vec<Wrong>)>) -> Result<Mined> {
+        let mut rater = Rater::open(self.judge)?;
+        for some in found.chunks_mut(RATED_TOGETHER) {
+            rater.rate(self.tok, some)?;
         }
+        let all = || found.iter().flat_map(|(_, wrong)| wrong);
+        let (wrong, missed) = (all().count(), all().filter(|w| w.logit > 0.0).count());
+        let mut chains = Vec::new();
+        for (p, mut wrong) in found {
+            // stable, so equal ones stay in the order of their texts
+            wrong.sort_by(|a, b| b.logit.total_cmp(&a.logit));
+            for w in wrong.into_iter().take(self.mining.keep) {
+                let mut lines = p.solution();
+                lines.truncate(w.done);
+                lines.extend(w.text.lines().map(str::to_owned));
+                chains.push((p.clone(), lines));
+            }
+        }
+        Ok(Mined {
+            chains,
+            wrong,
+            missed,
+        })
     }
-    Ok(Mined {
-        chains,
-        wrong,
-        missed,
-    })
 }
 
 /// The wrong ones of the lines sampled after each right prefix.
@@ -143,11 +147,7 @@ fn wrong_lines(p: &WorldProblem, sampled: impl Iterator<Item = Vec<String>>) -> 
     for ((done, lines), right) in sampled.enumerate().zip(p.solution()) {
         for line in lines {
             if checker.clone().next(&line) != Verdict::Right {
-                out.push(Wrong {
-                    done,
-                    text: line,
-                    logit: 0.0,
-                });
+                out.push(Wrong::unrated(done, line));
             }
         }
         checker.next(&right);
@@ -165,14 +165,8 @@ fn wrong_chains(p: &WorldProblem, chains: Vec<Vec<String>>) -> Vec<Wrong> {
         .collect();
     texts.sort();
     texts.dedup();
-    texts
-        .into_iter()
-        .map(|text| Wrong {
-            done: 0,
-            text,
-            logit: 0.0,
-        })
-        .collect()
+    let texts = texts.into_iter();
+    texts.map(|text| Wrong::unrated(0, text)).collect()
 }
 
 /// The exported reward model.
@@ -247,17 +241,11 @@ impl Rater {
             })
             .collect();
         let rows = self.engine.forward(&items, Output::Hidden)?;
-        let logits = rows
-            .iter()
-            .map(|row| {
-                self.bias
-                    + row
-                        .iter()
-                        .zip(&self.weight)
-                        .map(|(h, w)| h * w)
-                        .sum::<f32>()
-            })
-            .collect();
+        let logit = |row: &[f32]| {
+            let products = row.iter().zip(&self.weight).map(|(h, w)| h * w);
+            self.bias + products.sum::<f32>()
+        };
+        let logits = rows.iter().map(logit).collect();
         self.engine.recycle(rows);
         Ok(logits)
     }

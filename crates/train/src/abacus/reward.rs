@@ -1,44 +1,35 @@
 //! Reward-model stages: the PRM (a label at every line end, and at the first wrong token, which
 //! the world knows exactly) and the ORM (the final outcome only).
 
+use super::config::TrainConfig;
 use super::lm::{length, of_size, people};
 use super::stage::Schedule;
-use super::tokenizer::encode_chain;
+use super::tokenizer::{decode, encode, encode_chain};
 use crate::Result;
 use crate::tune::Example;
-use beamgen_world::{self as world, Checker, Difficulty, ErrorRates, Split, Verdict, WorldProblem};
+use crate::tune::labelled::Target;
+use beamgen_world::{self as world, Checker, Split, Verdict, WorldProblem};
 use rand::Rng;
+use std::collections::BTreeMap;
 use tokenizers::Tokenizer;
 
 /// Chains that the generator wrote, by the number of people of their problem.
 #[derive(Default)]
 pub struct SamplePool {
-    by_people: Vec<Vec<(WorldProblem, Vec<String>)>>,
+    by_people: BTreeMap<usize, Vec<(WorldProblem, Vec<String>)>>,
 }
 
 impl SamplePool {
     /// Puts a chain of a problem into the pool.
     pub fn add(&mut self, problem: WorldProblem, lines: Vec<String>) {
-        let n = problem.facts.len();
-        if self.by_people.len() <= n {
-            self.by_people.resize_with(n + 1, Vec::new);
-        }
-        self.by_people[n].push((problem, lines));
+        let of_size = self.by_people.entry(problem.facts.len()).or_default();
+        of_size.push((problem, lines));
     }
 
     fn draw(&self, rng: &mut impl Rng, people: usize) -> Option<&(WorldProblem, Vec<String>)> {
-        let of_size = self.by_people.get(people)?;
-        (!of_size.is_empty()).then(|| &of_size[rng.random_range(0..of_size.len())])
+        let of_size = self.by_people.get(&people)?;
+        Some(&of_size[rng.random_range(0..of_size.len())])
     }
-}
-
-/// What a reward model learns from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// Every line, up to the first wrong one.
-    Process,
-    /// The answer, at the end of the last line only.
-    Outcome,
 }
 
 /// Weights of the dense labels beside the line ends' 1.
@@ -53,16 +44,13 @@ pub struct Batches<'a> {
     pub pool: &'a SamplePool,
     /// Hard negatives: half of the chains, where there are any.
     pub mined: Option<&'a SamplePool>,
-    /// What is learnt of a chain.
+    /// What is learnt of a chain: every line up to the first wrong one, or the answer, at the end of
+    /// the last line only.
     pub target: Target,
-    /// Of the order and of fresh problems.
-    pub seed: u64,
     /// How long, how fast, and the size of a batch.
     pub schedule: Schedule,
-    /// Of fresh problems.
-    pub difficulty: Difficulty,
-    /// Mistakes of the noisy solutions that the outcome model reads.
-    pub error_rates: &'a ErrorRates,
+    /// Fresh problems, and the mistakes of the noisy solutions that the outcome model reads.
+    pub config: &'a TrainConfig,
 }
 
 impl Batches<'_> {
@@ -74,18 +62,16 @@ impl Batches<'_> {
             pool,
             mined,
             target,
-            seed,
             schedule,
-            difficulty,
-            error_rates,
+            config,
         } = *self;
         let stage = match target {
             Target::Process => 3,
             Target::Outcome => 4,
         };
-        let mut rng = world::rng(seed, stage, step);
-        let n = people(&mut rng, difficulty, 1, 1);
-        let d = of_size(difficulty, n);
+        let mut rng = world::rng(config.seed, stage, step);
+        let n = people(&mut rng, config.difficulty, 1, 1);
+        let d = of_size(config.difficulty, n);
         let mut examples = Vec::new();
         for i in 0..(schedule.batch_tokens / length(n)).max(1) {
             let from = match (mined, i % 4) {
@@ -99,7 +85,8 @@ impl Batches<'_> {
                 let lines = match target {
                     Target::Process => corrupted(&mut rng, &p),
                     Target::Outcome => {
-                        world::noisy_solution(&mut rng, &p, &error_rates.scaled(care(step)))
+                        let rates = config.error_rates.scaled(care(step));
+                        world::noisy_solution(&mut rng, &p, &rates)
                     }
                 };
                 (p, lines)
@@ -182,17 +169,11 @@ fn token_at(
     line: &str,
     from: usize,
 ) -> Result<usize> {
-    let text = format!("{line}\n");
-    let encoding = tok
-        .encode_fast(text.as_str(), false)
-        .map_err(|e| crate::Error::Tokenizer(e.to_string()))?;
-    debug_assert_eq!(encoding.len(), range.len());
+    let ids = encode(tok, &format!("{line}\n"))?;
+    debug_assert_eq!(ids.len(), range.len());
     let mut at = 0;
-    for (i, id) in encoding.get_ids().iter().enumerate() {
-        let piece = tok
-            .decode(&[*id], false)
-            .map_err(|e| crate::Error::Tokenizer(e.to_string()))?;
-        at += piece.len();
+    for (i, id) in ids.into_iter().enumerate() {
+        at += decode(tok, &[id], false)?.len();
         if at > from {
             return Ok(range.start + i);
         }

@@ -1,8 +1,8 @@
 //! Sampling from the exported generator through the engine: what the reward models see in
 //! training is what the search will produce.
 
-use super::tokenizer::{END, encode, prompt};
-use crate::{Error, Result};
+use super::tokenizer::{END, decode, encode, id, prompt};
+use crate::Result;
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
     Append, Engine, EngineConfig, Model, Output, Sampler, SamplingParams, SeqId, Want,
@@ -123,24 +123,26 @@ fn continuations(
     }
 }
 
-/// The prompt and the first `given` right lines.
-fn opening(tok: &Tokenizer, problem: &WorldProblem, given: usize) -> Result<Vec<u32>> {
-    let mut text = prompt(&problem.text());
-    for line in problem.solution().iter().take(given) {
-        text += line;
-        text.push('\n');
-    }
-    encode(tok, &text)
-}
-
-fn end(tok: &Tokenizer) -> Result<u32> {
-    tok.token_to_id(END)
-        .ok_or_else(|| Error::Tokenizer(format!("no {END}")))
-}
-
-fn decode(tok: &Tokenizer, tokens: &[u32]) -> Result<String> {
-    tok.decode(tokens, true)
-        .map_err(|e| Error::Tokenizer(e.to_string()))
+/// The prompt and the first right lines of each problem, as many as are given.
+fn stems(
+    tok: &Tokenizer,
+    problems: &[(&WorldProblem, usize)],
+    samples: usize,
+    longest: fn(&WorldProblem) -> usize,
+) -> Result<Vec<Stem>> {
+    let stem = |&(problem, given): &(&WorldProblem, usize)| {
+        let mut text = prompt(&problem.text());
+        for line in problem.solution().iter().take(given) {
+            text += line;
+            text.push('\n');
+        }
+        Ok(Stem {
+            tokens: encode(tok, &text)?,
+            samples,
+            longest: longest(problem),
+        })
+    };
+    problems.iter().map(stem).collect()
 }
 
 /// For each problem `samples` chains at temperature 1: the first `n` lines right (given), the rest
@@ -148,28 +150,19 @@ fn decode(tok: &Tokenizer, tokens: &[u32]) -> Result<String> {
 pub fn chains(
     checkpoint: &Path,
     tok: &Tokenizer,
-    problems: &[(WorldProblem, usize)],
+    problems: &[(&WorldProblem, usize)],
     samples: usize,
     seed: u64,
 ) -> Result<Vec<Vec<Vec<String>>>> {
-    let stems = problems
-        .iter()
-        .map(|(p, given)| {
-            Ok(Stem {
-                tokens: opening(tok, p, *given)?,
-                samples,
-                longest: longest(p),
-            })
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let stems = stems(tok, problems, samples, longest)?;
     let params = SamplingParams::default();
-    continuations(checkpoint, &stems, &[end(tok)?], &params, seed)?
+    continuations(checkpoint, &stems, &[id(tok, END)?], &params, seed)?
         .iter()
         .zip(problems)
         .map(|(all, (p, given))| {
             all.iter()
                 .map(|written| {
-                    let text = decode(tok, written)?;
+                    let text = decode(tok, written, true)?;
                     // what follows the last newline was cut by the length cap
                     let complete = text.rfind('\n').map_or("", |n| &text[..n]);
                     let mut lines = p.solution();
@@ -192,18 +185,9 @@ pub fn lines(
     temperature: f64,
     seed: u64,
 ) -> Result<Vec<Vec<String>>> {
-    let stems = problems
-        .iter()
-        .map(|(p, given)| {
-            Ok(Stem {
-                tokens: opening(tok, p, *given)?,
-                samples,
-                longest: LONGEST_LINE,
-            })
-        })
-        .collect::<Result<Vec<_>>>()?;
+    let stems = stems(tok, problems, samples, |_| LONGEST_LINE)?;
     let mut ends = encode(tok, "\n")?;
-    ends.push(end(tok)?);
+    ends.push(id(tok, END)?);
     let params = SamplingParams {
         temperature: temperature as f32,
         ..SamplingParams::default()
@@ -213,7 +197,7 @@ pub fn lines(
         .map(|all| {
             let mut texts = all
                 .iter()
-                .map(|written| decode(tok, written))
+                .map(|written| decode(tok, written, true))
                 .collect::<Result<Vec<_>>>()?;
             texts.sort();
             texts.dedup();

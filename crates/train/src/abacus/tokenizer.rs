@@ -51,15 +51,9 @@ pub fn train() -> Result<Tokenizer> {
     }
     // every word at the start of a line and inside one, often enough to be merged
     for _ in 0..20 {
-        for name in NAMES {
-            corpus.push(format!("{name} {name}"));
-        }
-        for item in ITEMS {
-            corpus.push(format!(" {item}"));
-        }
-        for n in 0..=MAX_NUMBER {
-            corpus.push(format!(" {n}"));
-        }
+        corpus.extend(NAMES.map(|name| format!("{name} {name}")));
+        corpus.extend(ITEMS.map(|item| format!(" {item}")));
+        corpus.extend((0..=MAX_NUMBER).map(|n| format!(" {n}")));
     }
     let mut tok = Tokenizer::new(BPE::default());
     tok.with_pre_tokenizer(Some(ByteLevel::new(false, true, true)));
@@ -113,13 +107,20 @@ pub fn encode(tok: &Tokenizer, text: &str) -> Result<Vec<u32>> {
         .to_vec())
 }
 
+/// The text of tokens, without special ones if these are skipped.
+pub fn decode(tok: &Tokenizer, ids: &[u32], skip_special: bool) -> Result<String> {
+    tok.decode(ids, skip_special).map_err(wrap)
+}
+
+/// The id of a special token.
+pub fn id(tok: &Tokenizer, token: &str) -> Result<u32> {
+    let id = tok.token_to_id(token);
+    id.ok_or_else(|| Error::Tokenizer(format!("no {token}")))
+}
+
 /// Writes tokenizer.json, tokenizer_config.json and generation_config.json into a checkpoint
 /// folder.
 pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
-    let id = |t: &str| {
-        tok.token_to_id(t)
-            .ok_or_else(|| Error::Tokenizer(format!("no {t}")))
-    };
     let text = tok.to_string(false).map_err(wrap)?;
     write(&dir.join("tokenizer.json"), text)?;
     let config = serde_json::json!({
@@ -134,9 +135,9 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
     });
     write_json(&dir.join("tokenizer_config.json"), &config)?;
     let generation = serde_json::json!({
-        "bos_token_id": id(BEGIN)?,
-        "eos_token_id": id(END)?,
-        "pad_token_id": id(END)?,
+        "bos_token_id": id(tok, BEGIN)?,
+        "eos_token_id": id(tok, END)?,
+        "pad_token_id": id(tok, END)?,
         "do_sample": true,
         "temperature": 1.0,
     });
