@@ -10,7 +10,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::address::{Address, ApiKey};
-use crate::error::{BadAnswer, Error, Failure, one_line};
+use crate::error::{Error, Failure, one_line};
 use crate::reply::{Reply, said};
 use crate::stream::{Completion, Until};
 
@@ -54,23 +54,22 @@ impl Call {
     }
 }
 
-/// How long to wait for what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Patience {
-    /// For the first byte of an answer, which an engine sends when the step is done.
-    pub first_byte: Duration,
-    /// For the rest of it, or for the next part of a stream.
-    pub rest: Duration,
-}
-
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
-    patience: Patience,
+    /// How long to wait for the first byte of an answer, which an engine sends when the step is
+    /// done.
+    first_byte: Duration,
+    /// How long to wait for the rest of it, or for the next part of a stream.
+    rest: Duration,
 }
 
 impl Client {
-    pub fn new(patience: Patience, certificates: &Certificates) -> Result<Self, Error> {
+    pub fn new(
+        first_byte: Duration,
+        rest: Duration,
+        certificates: &Certificates,
+    ) -> Result<Self, Error> {
         let trusted = certificates.own()?;
         let trusted = trusted.iter().map(|der| Certificate::from_der(der));
         let trusted: Vec<_> = trusted
@@ -90,7 +89,11 @@ impl Client {
             .tcp_nodelay(true)
             .build()
             .map_err(|error| Error::Runtime(whole(&error)))?;
-        Ok(Self { http, patience })
+        Ok(Self {
+            http,
+            first_byte,
+            rest,
+        })
     }
 
     /// Makes a request, and takes what is wanted out of the answer.
@@ -100,11 +103,11 @@ impl Client {
         key: Option<&ApiKey>,
         session: &str,
         call: &Call,
-        read: impl Fn(Reply<'_>) -> Result<T, BadAnswer>,
+        read: impl Fn(Reply<'_>) -> Result<T, String>,
     ) -> Result<T, Failure> {
         let answer = self.send(address, key, session, call).await?;
         let read = Reply::parse(&answer).and_then(read);
-        read.map_err(|bad| Failure::Answer(bad.0))
+        read.map_err(Failure::Answer)
     }
 
     /// Makes a request. Dropping the future closes the connection, at which the engines that are
@@ -117,7 +120,9 @@ impl Client {
         session: &str,
         call: &Call,
     ) -> Result<Vec<u8>, Failure> {
-        let Patience { first_byte, rest } = self.patience;
+        let Self {
+            first_byte, rest, ..
+        } = *self;
         let mut again = true;
         let response = loop {
             let request = self.request(address, key, session, call);

@@ -11,7 +11,6 @@ use beamgen_engine::{SamplingParams, Tokenizer};
 use serde_json::json;
 
 use crate::client::Call;
-use crate::error::BadAnswer;
 use crate::reply::Reply;
 
 /// The engines that are known, in the order in which a server is held to be one of them.
@@ -138,7 +137,7 @@ pub(crate) trait Dialect: Debug + Send + Sync {
         answer: Reply<'_>,
         ask: &Ask,
         tokenizer: &Tokenizer,
-    ) -> Result<Generated, BadAnswer>;
+    ) -> Result<Generated, String>;
 
     /// Asks for the logits of `labels` behind `ids`, up to a number that all share.
     fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call;
@@ -153,12 +152,12 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     /// # Errors
     /// The answer lacks something, such as a label, for which there is no default. Or it has a value
     /// that cannot be.
-    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer>;
+    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String>;
 
     /// The tokens of a text, without those that are added to any text.
     fn tokenize(&self, model: &str, text: &str) -> Call {
         let body = json!({"model": model, "prompt": text, "add_special_tokens": false});
-        Call::post("/tokenize", body, most_bytes_of_tokens(text))
+        Call::post("/tokenize", body, text.len() * BYTES_OF_PROMPT_TOKEN)
     }
 
     /// What the engine promises of equal requests, for the record.
@@ -193,22 +192,12 @@ fn milliseconds(value: f64) -> Option<u64> {
     is_time.then_some(value.round() as u64)
 }
 
-/// Bytes that an answer has for the tokens of a text, at most.
-fn most_bytes_of_tokens(text: &str) -> usize {
-    text.len() * BYTES_OF_PROMPT_TOKEN
-}
-
-/// The tokens of `text` in the answer of a route that tokenises.
-pub(crate) fn tokenised(answer: Reply<'_>, text: &str) -> Result<Vec<u32>, BadAnswer> {
-    answer.list("tokens", text.len())
-}
-
 /// Refuses an answer whose tokens and log-probabilities do not go together.
-fn checked(generated: Generated) -> Result<Generated, BadAnswer> {
+fn checked(generated: Generated) -> Result<Generated, String> {
     let (tokens, logprobs) = (generated.tokens.len(), generated.logprobs.len());
     match tokens == logprobs {
         true => Ok(generated),
-        false => Err(format!("{tokens} tokens and {logprobs} log-probabilities").into()),
+        false => Err(format!("{tokens} tokens and {logprobs} log-probabilities")),
     }
 }
 
@@ -220,7 +209,7 @@ mod tests {
     fn labels(engine: &str, answer: &str) -> Result<Vec<f64>, String> {
         let answer = Reply::parse(answer.as_bytes()).unwrap();
         let read = named(engine).unwrap().labels(answer, &[7, 8]);
-        read.map(|(logits, _)| logits).map_err(|bad| bad.0)
+        read.map(|(logits, _)| logits)
     }
 
     #[test]

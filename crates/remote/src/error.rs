@@ -66,20 +66,19 @@ pub enum Error {
     Engine(#[from] beamgen_engine::Error),
 }
 
-/// What is missing in an answer, or wrong with it.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub(crate) struct BadAnswer(pub String);
-
-impl From<String> for BadAnswer {
-    fn from(reason: String) -> Self {
-        Self(reason)
+impl Error {
+    pub(crate) fn unfit(address: impl ToString, reason: impl Into<String>) -> Self {
+        Self::Unfit {
+            address: address.to_string(),
+            reason: reason.into(),
+        }
     }
-}
 
-impl From<&str> for BadAnswer {
-    fn from(reason: &str) -> Self {
-        Self(reason.to_owned())
+    pub(crate) fn server(address: impl ToString, failure: Failure) -> Self {
+        Self::Server {
+            address: address.to_string(),
+            failure,
+        }
     }
 }
 

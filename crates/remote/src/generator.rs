@@ -17,12 +17,12 @@ use beamgen_search::{
 use tokio::task::AbortHandle;
 
 use crate::dialect::{Ask, End, Generated};
-use crate::error::BadAnswer;
 use crate::inbox::Inbox;
 use crate::prefix::Prefix;
 use crate::replicas::CallError;
 use crate::requests::Requests;
-use crate::servers::Connection;
+use crate::servers::{Connection, ServerFacts};
+use crate::{Error, Remote, probe};
 
 /// The longest that a pass waits when nothing happens. Deadlines and new requests are looked at
 /// between passes.
@@ -58,22 +58,33 @@ impl Drop for Request {
     }
 }
 
-impl RemoteGenerator {
-    pub(crate) fn new(
-        connection: Arc<Connection>,
-        requests: Arc<Requests>,
+impl Remote {
+    /// A generator over these servers. What it needs of them is tried first.
+    ///
+    /// # Errors
+    /// The tokenizer is another model's, a server does not act on what it is sent, or a setting
+    /// cannot be followed.
+    pub fn generator(
+        &self,
+        connection: Connection,
         tokenizer: Arc<Tokenizer>,
         config: &GeneratorConfig,
-        answers: Inbox<(ChainId, Answered)>,
-    ) -> Result<Self, beamgen_generator::Error> {
-        Ok(Self {
-            book: ChainBook::new(Plans::new(config, tokenizer, connection.context())?),
-            connection,
-            requests,
-            answers,
-        })
+    ) -> Result<(RemoteGenerator, ServerFacts), Error> {
+        let facts = self
+            .requests
+            .wait(probe::generator(&connection, &tokenizer))?;
+        let plans = Plans::new(config, tokenizer, connection.context())?;
+        let generator = RemoteGenerator {
+            book: ChainBook::new(plans),
+            connection: Arc::new(connection),
+            requests: Arc::clone(&self.requests),
+            answers: Inbox::new(self.bell.clone()),
+        };
+        Ok((generator, facts))
     }
+}
 
+impl RemoteGenerator {
     /// The servers, for what they are and what they were asked.
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
@@ -123,7 +134,7 @@ impl RemoteGenerator {
     }
 
     /// Gives a step the tokens that came for it. Returns it if it is closed or paused.
-    fn take(&mut self, id: ChainId, generated: Generated) -> Result<Option<StepOutput>, BadAnswer> {
+    fn take(&mut self, id: ChainId, generated: Generated) -> Result<Option<StepOutput>, String> {
         let tokenizer = Arc::clone(&self.book.plans().tokenizer);
         // A chain without a request was released or closed meanwhile.
         let request = self.book.cache(id).and_then(|cache| cache.request.take());
@@ -209,27 +220,24 @@ impl Generator for RemoteGenerator {
             answers = self.answers.take();
         }
         for (id, answer) in answers {
-            match answer {
+            let cause = match answer {
                 Ok((generated, retries)) => {
                     if retries > 0 {
                         output.retried.push((id, retries));
                     }
                     match self.take(id, generated) {
-                        Ok(step) => output.steps.extend(step),
-                        Err(reason) => output
-                            .failed
-                            .push((id, GenError::Failed(Cause::new(reason)))),
+                        Ok(step) => {
+                            output.steps.extend(step);
+                            continue;
+                        }
+                        Err(reason) => Cause::from(reason),
                     }
                 }
                 Err(error) if error.lost => return Err(GenError::Lost(Cause::new(error))),
-                Err(error) => {
-                    if self.book.cache(id).is_some() {
-                        output
-                            .failed
-                            .push((id, GenError::Failed(Cause::new(error))));
-                    }
-                }
-            }
+                Err(error) if self.book.cache(id).is_some() => Cause::new(error),
+                Err(_) => continue,
+            };
+            output.failed.push((id, GenError::Failed(cause)));
         }
         self.book.drop_idle();
         Ok(output)

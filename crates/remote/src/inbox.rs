@@ -22,8 +22,7 @@ impl Bell {
 /// Answers of one kind.
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
-    answers: Arc<Mutex<Vec<T>>>,
-    bell: Bell,
+    sender: Sender<T>,
     /// How often the bell had rung when it was looked into last.
     heard: u64,
 }
@@ -45,11 +44,12 @@ impl<T> Clone for Sender<T> {
 }
 
 impl<T> Sender<T> {
+    fn answers(&self) -> MutexGuard<'_, Vec<T>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub fn send(&self, answer: T) {
-        self.answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(answer);
+        self.answers().push(answer);
         self.bell.ring();
     }
 }
@@ -57,35 +57,30 @@ impl<T> Sender<T> {
 impl<T> Inbox<T> {
     pub fn new(bell: Bell) -> Self {
         Self {
-            answers: Arc::default(),
-            bell,
+            sender: Sender {
+                answers: Arc::default(),
+                bell,
+            },
             heard: 0,
         }
     }
 
     pub fn sender(&self) -> Sender<T> {
-        Sender {
-            answers: Arc::clone(&self.answers),
-            bell: self.bell.clone(),
-        }
+        self.sender.clone()
     }
 
     /// What came since the last look.
     pub fn take(&mut self) -> Vec<T> {
-        self.heard = *self.bell.count();
-        std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner))
+        self.heard = *self.sender.bell.count();
+        std::mem::take(&mut *self.sender.answers())
     }
 
     /// Waits until the bell rings for any inbox that shares it, at most so long. Returns at once if
     /// it rang since the last look.
     pub fn wait(&self, longest: Duration) {
+        let bell = &self.sender.bell;
         let quiet = |count: &mut u64| *count == self.heard;
-        let waited = self
-            .bell
-            .0
-            .1
-            .wait_timeout_while(self.bell.count(), longest, quiet);
-        drop(waited);
+        drop(bell.0.1.wait_timeout_while(bell.count(), longest, quiet));
     }
 }
 

@@ -44,19 +44,15 @@ mod stream;
 
 use std::sync::Arc;
 
-use beamgen_engine::Tokenizer;
-use beamgen_prm::{ChainWriter, PrmSpec};
-use beamgen_search::GeneratorConfig;
-
 pub use address::{Address, ApiKey};
 pub use error::{Error, Failure};
 pub use generator::RemoteGenerator;
+pub use replicas::Traffic;
 pub use scorer::RemoteScorer;
-pub use servers::{Connection, ServerFacts, Servers, Traffic};
+pub use servers::{Connection, ServerFacts, Servers};
 
-use inbox::{Bell, Inbox};
+use inbox::Bell;
 use requests::Requests;
-use route::Route;
 
 /// Makes requests, on a thread of its own, for generators and scorers that wait for them together.
 #[derive(Debug)]
@@ -84,65 +80,5 @@ impl Remote {
     /// alike.
     pub fn connect(&self, role: &'static str, servers: &Servers) -> Result<Connection, Error> {
         self.requests.wait(Connection::open(role, servers))
-    }
-
-    /// A generator over these servers. What it needs of them is tried first.
-    ///
-    /// # Errors
-    /// The tokenizer is another model's, a server does not act on what it is sent, or a setting
-    /// cannot be followed.
-    pub fn generator(
-        &self,
-        connection: Connection,
-        tokenizer: Arc<Tokenizer>,
-        config: &GeneratorConfig,
-    ) -> Result<(RemoteGenerator, ServerFacts), Error> {
-        let facts = self
-            .requests
-            .wait(probe::generator(&connection, &tokenizer))?;
-        let generator = RemoteGenerator::new(
-            Arc::new(connection),
-            Arc::clone(&self.requests),
-            tokenizer,
-            config,
-            Inbox::new(self.bell.clone()),
-        )?;
-        Ok((generator, facts))
-    }
-
-    /// A scorer over these servers, for a reward model that is read as `spec` says. A chain is
-    /// scored first.
-    ///
-    /// # Errors
-    /// The engine cannot serve such a reward model exactly, the tokenizer is another model's, or
-    /// the server gives no scores.
-    pub fn scorer(
-        &self,
-        connection: Connection,
-        tokenizer: Arc<Tokenizer>,
-        spec: &PrmSpec,
-    ) -> Result<(RemoteScorer, ServerFacts), Error> {
-        let route = Route::of(spec, &tokenizer, connection.dialect).map_err(|reason| {
-            let address = connection.addresses().next();
-            Error::Unfit {
-                address: address.map(ToString::to_string).unwrap_or_default(),
-                reason,
-            }
-        })?;
-        let path = tokenizer.checkpoint().to_owned();
-        let writer = ChainWriter::new(spec, Arc::clone(&tokenizer), &path)?;
-        let (route, facts) = self.requests.wait(async {
-            probe::tokenizer(&connection, &tokenizer).await?;
-            probe::scorer(&connection, &writer, spec.normaliser, route).await
-        })?;
-        let scorer = RemoteScorer::new(
-            Arc::new(connection),
-            Arc::clone(&self.requests),
-            writer,
-            spec.normaliser,
-            route,
-            Inbox::new(self.bell.clone()),
-        );
-        Ok((scorer, facts))
     }
 }

@@ -23,12 +23,6 @@ struct State {
     cut: Option<Instant>,
 }
 
-impl State {
-    fn has_room(&self) -> bool {
-        self.in_flight < self.allowed as usize
-    }
-}
-
 /// A request that may be made. Dropped when it is over.
 #[derive(Debug)]
 pub(crate) struct Permit<'a>(&'a Limit);
@@ -63,7 +57,7 @@ impl Limit {
         loop {
             let freed = self.freed.notified();
             let taken = self.change(|state| {
-                let room = state.has_room();
+                let room = state.in_flight < state.allowed as usize;
                 state.in_flight += usize::from(room);
                 room
             });

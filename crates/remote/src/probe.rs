@@ -5,7 +5,7 @@ use beamgen_engine::{SamplingParams, Tokenizer};
 use beamgen_prm::{ChainWriter, Normaliser};
 
 use crate::client::Call;
-use crate::dialect::{Ask, End, Generated, tokenised};
+use crate::dialect::{Ask, End, Generated};
 use crate::error::{Error, Failure};
 use crate::reply::Reply;
 use crate::route::Route;
@@ -16,21 +16,13 @@ use crate::servers::{Connection, ServerFacts};
 const TEXT: &str = "Question: 3.14 + 12345 = ?\n\n  Löwe  naïve 漢字かな 한국어 🦀\tI'll can't\r\n{x}^2 \\frac{1}{2}";
 const SEED: u32 = 20_240_611;
 
-fn unfit(connection: &Connection, reason: impl Into<String>) -> Error {
-    let address = connection.addresses().next();
-    Error::Unfit {
-        address: address.map(ToString::to_string).unwrap_or_default(),
-        reason: reason.into(),
-    }
-}
-
 /// Refuses a server whose tokens mean something else.
 pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Result<(), Error> {
     if connection.dialect.is_text() {
         return token_count(connection, local).await;
     }
     let call = connection.dialect.tokenize(connection.model(), TEXT);
-    let read = |answer: Reply<'_>| tokenised(answer, TEXT);
+    let read = |answer: Reply<'_>| answer.list::<u32>("tokens", TEXT.len());
     let remote = match connection.each(&call, read).await {
         Ok(remote) => remote,
         // A server without that route: its answers are held against the vocabulary.
@@ -49,17 +41,14 @@ pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Res
         Some(id) => format!("{id}"),
         None => "the end".to_owned(),
     };
-    Err(unfit(
-        connection,
-        format!(
+    Err(connection.unfit(format!(
             "its model {} has another tokenizer than {}: token {} of a probe text is {} there and {} here",
             connection.model(),
             local.checkpoint().display(),
             at + 1,
             shown(&remote),
             shown(&own)
-        ),
-    ))
+    )))
 }
 
 /// Refuses a server that cuts the text into another number of tokens, which is all that some say.
@@ -81,15 +70,12 @@ async fn token_count(connection: &Connection, local: &Tokenizer) -> Result<(), E
     };
     for count in counts.into_iter().flatten() {
         if !own.contains(&count) {
-            return Err(unfit(
-                connection,
-                format!(
+            return Err(connection.unfit(format!(
                     "its model {} has another tokenizer than {}: a probe text has {count} tokens there and {} here",
                     connection.model(),
                     local.checkpoint().display(),
                     own[0],
-                ),
-            ));
+            )));
         }
     }
     Ok(())
@@ -123,27 +109,21 @@ pub(crate) async fn generator(
     for generated in all(ask(0.0, 2, "\n")).await? {
         let count = generated.tokens.len();
         if !is_text && generated.end == End::Limit && count != 2 {
-            return Err(unfit(
-                connection,
-                format!("it gave {count} tokens where 2 were asked for"),
-            ));
+            return Err(connection.unfit(format!("it gave {count} tokens where 2 were asked for")));
         }
         likelihoods &= generated.logprobs.iter().any(|logprob| *logprob != 0.0);
     }
     if !likelihoods && !is_text {
-        return Err(unfit(connection, "it gives no log-probabilities"));
+        return Err(connection.unfit("it gives no log-probabilities"));
     }
     let greedy = all(ask(0.0, 12, "\n")).await?;
     let text = |generated: &Generated| local.decode(&generated.tokens, true);
     if let Some(stop) = inner_character(&text(&greedy[0])?) {
         for generated in all(ask(0.0, 12, &stop)).await? {
             if generated.end == End::Stop && !text(&generated)?.contains(&stop) {
-                return Err(unfit(
-                    connection,
-                    format!(
+                return Err(connection.unfit(format!(
                         "it leaves out the string that it stopped at, {stop:?}, so steps would lack their ends"
-                    ),
-                ));
+                )));
             }
         }
     }
@@ -180,7 +160,7 @@ pub(crate) async fn scorer(
 ) -> Result<(Route, ServerFacts), Error> {
     let written = writer
         .written("What is 1 + 1?", &["1 + 1 is 2.", "The answer is 2."])
-        .map_err(|error| unfit(connection, error.to_string()))?;
+        .map_err(|error| connection.unfit(error.to_string()))?;
     let mut routes = vec![route];
     if routes[0] == Route::Classify {
         routes.push(Route::Steps);
@@ -214,14 +194,11 @@ pub(crate) async fn scorer(
                 failure: Failure::Status { status: 404, .. },
                 ..
             },
-        )) => unfit(
-            connection,
-            format!(
-                "it has no route {}: start it with --runner pooling and --pooler-config for this model",
-                route.name()
-            ),
-        ),
+        )) => connection.unfit(format!(
+            "it has no route {}: start it with --runner pooling and --pooler-config for this model",
+            route.name()
+        )),
         Some((_, error)) => error,
-        None => unfit(connection, "it gives no scores"),
+        None => connection.unfit("it gives no scores"),
     })
 }

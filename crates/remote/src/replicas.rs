@@ -2,16 +2,18 @@
 //! that dies is left out until it answers again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+use thiserror::Error;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::address::{Address, ApiKey};
 use crate::client::{Call, Client};
-use crate::error::{BadAnswer, Failure};
+use crate::error::Failure;
 use crate::limit::Limit;
 use crate::reply::Reply;
 use crate::retry::{self, Kind};
@@ -24,8 +26,30 @@ pub(crate) struct Server {
     pub address: Address,
     pub limit: Limit,
     down: AtomicBool,
-    pub requests: AtomicU64,
-    pub failures: AtomicU64,
+}
+
+/// What the servers of a role were asked so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// Requests, those that were made again included.
+    pub requests: u64,
+    /// Of those, the ones that failed.
+    pub failures: u64,
+    /// Requests that were made again: the tokens may then be others.
+    pub retries: u64,
+    /// Tokens of the prompts, as the servers count.
+    pub prompt_tokens: u64,
+    /// Of those, the ones that were in a server's cache; absent if no server tells.
+    pub cached_tokens: Option<u64>,
+    /// Tokens of prompts whose answers told what was cached.
+    pub told_tokens: u64,
+    /// Milliseconds that requests waited in a server's queue; absent if no server tells.
+    pub queue_milliseconds: Option<u64>,
+    /// Requests whose answers told that.
+    pub queue_told: u64,
+    /// Tokens that were sampled behind the end of a step, and dropped.
+    pub discarded_tokens: u64,
 }
 
 /// All servers of a role, which serve the same model.
@@ -40,25 +64,18 @@ pub(crate) struct Replicas {
     pub health: &'static str,
     /// A server is back.
     revived: Notify,
-    pub retries: AtomicU64,
+    traffic: Mutex<Traffic>,
 }
 
 /// A request that brought no answer, and from where.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("{address}: {failure}")]
 pub(crate) struct CallError {
     pub address: String,
     pub failure: Failure,
     /// Whether every other request would fail as well.
     pub lost: bool,
 }
-
-impl std::fmt::Display for CallError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.address, self.failure)
-    }
-}
-
-impl std::error::Error for CallError {}
 
 impl Replicas {
     pub fn new(
@@ -73,8 +90,6 @@ impl Replicas {
             address,
             limit: Limit::new(in_flight),
             down: AtomicBool::new(false),
-            requests: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
         };
         Self {
             servers: addresses.into_iter().map(server).collect(),
@@ -83,8 +98,13 @@ impl Replicas {
             patience,
             health,
             revived: Notify::new(),
-            retries: AtomicU64::new(0),
+            traffic: Mutex::default(),
         }
+    }
+
+    /// What the servers were asked so far, to be read or counted on.
+    pub fn traffic(&self) -> MutexGuard<'_, Traffic> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The server of a problem, by rendezvous hashing: when a server dies, only its own problems
@@ -105,7 +125,7 @@ impl Replicas {
         self: &Arc<Self>,
         session: u64,
         call: &Call,
-        read: impl Fn(Reply<'_>) -> Result<T, BadAnswer>,
+        read: impl Fn(Reply<'_>) -> Result<T, String>,
     ) -> Result<(T, u32), CallError> {
         let header = format!("{session:016x}");
         let mut first_failure: Option<Instant> = None;
@@ -118,7 +138,7 @@ impl Replicas {
             let server = &self.servers[at];
             let permit = server.limit.permit().await;
             attempt += 1;
-            server.requests.fetch_add(1, Ordering::Relaxed);
+            self.traffic().requests += 1;
             let (client, key) = (&self.client, self.key.as_ref());
             let answer = client.ask(&server.address, key, &header, call, &read).await;
             drop(permit);
@@ -129,7 +149,7 @@ impl Replicas {
                 }
                 Err(failure) => failure,
             };
-            server.failures.fetch_add(1, Ordering::Relaxed);
+            self.traffic().failures += 1;
             let kind = retry::kind(&failure);
             match kind {
                 Kind::Busy => server.limit.refused(Instant::now()),
@@ -148,7 +168,7 @@ impl Replicas {
                     failure,
                 });
             };
-            self.retries.fetch_add(1, Ordering::Relaxed);
+            self.traffic().retries += 1;
             // Another server need not be waited for.
             if kind != Kind::Down || self.server_of(session).is_none() {
                 sleep(wait).await;
@@ -226,20 +246,16 @@ mod tests {
     use beamgen_certificates::Certificates;
 
     use super::*;
-    use crate::client::Patience;
 
     fn replicas(count: usize) -> Replicas {
         let address = |i| Address::parse(&format!("http://127.0.0.1:{}", 9000 + i)).unwrap();
-        let patience = Patience {
-            first_byte: Duration::from_secs(1),
-            rest: Duration::from_secs(1),
-        };
+        let second = Duration::from_secs(1);
         Replicas::new(
             (0..count).map(address).collect(),
-            Client::new(patience, &Certificates::default()).unwrap(),
+            Client::new(second, second, &Certificates::default()).unwrap(),
             None,
             8,
-            Duration::from_secs(1),
+            second,
             "/health",
         )
     }

@@ -10,7 +10,7 @@ use serde::de::{
     Visitor,
 };
 
-use crate::error::{BadAnswer, one_line};
+use crate::error::one_line;
 
 /// How far above 0 rounding brings a log-probability, or a probability out of its range.
 const ROUNDING: f64 = 1e-3;
@@ -25,12 +25,12 @@ pub(crate) struct Reply<'a>(&'a [u8]);
 impl<'a> Reply<'a> {
     /// # Errors
     /// It is not JSON.
-    pub fn parse(text: &'a [u8]) -> Result<Self, BadAnswer> {
+    pub fn parse(text: &'a [u8]) -> Result<Self, String> {
         match serde_json::from_slice::<IgnoredAny>(text) {
             Ok(_) => Ok(Self(text)),
             Err(error) => {
                 let text = one_line(&String::from_utf8_lossy(text));
-                Err(format!("{error}: {text:?}").into())
+                Err(format!("{error}: {text:?}"))
             }
         }
     }
@@ -40,7 +40,7 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     /// It is of another type.
-    pub fn at<T: DeserializeOwned>(self, path: &str) -> Result<Option<T>, BadAnswer> {
+    pub fn at<T: DeserializeOwned>(self, path: &str) -> Result<Option<T>, String> {
         self.walk(path, PhantomData::<Option<T>>)
             .map(Option::flatten)
     }
@@ -59,9 +59,9 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     /// It is not there, is longer, or has a value of another type.
-    pub fn list<T: DeserializeOwned>(self, path: &str, most: usize) -> Result<Vec<T>, BadAnswer> {
+    pub fn list<T: DeserializeOwned>(self, path: &str, most: usize) -> Result<Vec<T>, String> {
         let list = self.maybe_list(path, most)?;
-        list.ok_or_else(|| format!("without `{path}`").into())
+        list.ok_or_else(|| format!("without `{path}`"))
     }
 
     /// Reads like [`list`](Self::list); `None` if it is not there.
@@ -69,7 +69,7 @@ impl<'a> Reply<'a> {
         self,
         path: &str,
         most: usize,
-    ) -> Result<Option<Vec<T>>, BadAnswer> {
+    ) -> Result<Option<Vec<T>>, String> {
         self.walk(path, Few::new(most)).map(Option::flatten)
     }
 
@@ -77,7 +77,7 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     /// The errors of [`list`](Self::list), or a value is no log-probability.
-    pub fn logprobs(self, path: &str, most: usize) -> Result<Vec<f32>, BadAnswer> {
+    pub fn logprobs(self, path: &str, most: usize) -> Result<Vec<f32>, String> {
         let values = self.list::<f64>(path, most)?;
         let named = |(at, value): (usize, f64)| logprob(format_args!("{path}.{at}"), value);
         values.into_iter().enumerate().map(named).collect()
@@ -85,41 +85,42 @@ impl<'a> Reply<'a> {
 
     /// The number of values in the list at a path.
     pub fn length(self, path: &str) -> Option<usize> {
-        let counted = self.walk(path, PhantomData::<Length>);
-        counted.ok().flatten().map(|length| length.0)
+        // These take no memory.
+        let values: Option<Vec<IgnoredAny>> = self.maybe(path);
+        values.map(|values| values.len())
     }
 
-    fn walk<S: DeserializeSeed<'a>>(
-        self,
-        path: &str,
-        seed: S,
-    ) -> Result<Option<S::Value>, BadAnswer> {
+    fn walk<S: DeserializeSeed<'a>>(self, path: &str, seed: S) -> Result<Option<S::Value>, String> {
         let mut from = serde_json::Deserializer::from_slice(self.0);
         let found = Walk { path, seed }.deserialize(&mut from);
-        found.map_err(|error| format!("`{path}`: {}", one_line(&error.to_string())).into())
+        found.map_err(|error| format!("`{path}`: {}", one_line(&error.to_string())))
     }
 }
 
 /// Refuses what is no log-probability. Returns it as it is kept: at most 0, and so that no sum of
 /// many is infinite.
-pub(crate) fn logprob(field: impl Display, value: f64) -> Result<f32, BadAnswer> {
+pub(crate) fn logprob(field: impl Display, value: f64) -> Result<f32, String> {
     check_logprob(field, value)?;
     Ok((value as f32).clamp(LOWEST, 0.0))
 }
 
 /// Refuses what is no log-probability.
-pub(crate) fn check_logprob(field: impl Display, value: f64) -> Result<(), BadAnswer> {
-    match value <= ROUNDING && (value as f32).is_finite() {
-        true => Ok(()),
-        false => Err(format!("`{field}` is {value:e}, which is no log-probability").into()),
+pub(crate) fn check_logprob(field: impl Display, value: f64) -> Result<(), String> {
+    if value <= ROUNDING && (value as f32).is_finite() {
+        Ok(())
+    } else {
+        Err(format!(
+            "`{field}` is {value:e}, which is no log-probability"
+        ))
     }
 }
 
 /// Refuses what is no probability, and takes back what rounding did to one.
-pub(crate) fn probability(field: impl Display, value: f64) -> Result<f64, BadAnswer> {
-    match (-ROUNDING..=1.0 + ROUNDING).contains(&value) {
-        true => Ok(value.clamp(0.0, 1.0)),
-        false => Err(format!("`{field}` is {value:e}, which is no probability").into()),
+pub(crate) fn probability(field: impl Display, value: f64) -> Result<f64, String> {
+    if (-ROUNDING..=1.0 + ROUNDING).contains(&value) {
+        Ok(value.clamp(0.0, 1.0))
+    } else {
+        Err(format!("`{field}` is {value:e}, which is no probability"))
     }
 }
 
@@ -292,31 +293,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
     }
 }
 
-/// The length of a list.
-struct Length(usize);
-
-impl<'de> Deserialize<'de> for Length {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Count;
-        impl<'de> Visitor<'de> for Count {
-            type Value = Length;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Length, A::Error> {
-                let mut length = 0;
-                while seq.next_element::<IgnoredAny>()?.is_some() {
-                    length += 1;
-                }
-                Ok(Length(length))
-            }
-        }
-        from.deserialize_seq(Count)
-    }
-}
-
 /// The first two values of a list; what follows them is passed over.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pair<A, B>(pub A, pub Option<B>);
@@ -363,7 +339,7 @@ mod tests {
         }
         assert_eq!((reply.length("a"), reply.length("f")), (Some(3), None));
         assert_eq!(reply.maybe::<u32>("cd"), None);
-        let error = reply.at::<u32>("cd").unwrap_err().0;
+        let error = reply.at::<u32>("cd").unwrap_err();
         assert!(error.starts_with("`cd`: invalid type"), "{error}");
     }
 
@@ -373,17 +349,11 @@ mod tests {
             Reply::parse(br#"{"a": [1, 2, 3], "b": null, "c": [1, -1], "d": [[1, 2, "x"], [3]]}"#);
         let reply = reply.unwrap();
         assert_eq!(reply.list::<u32>("a", 3), Ok(vec![1, 2, 3]));
-        let error = reply.list::<u32>("a", 2).unwrap_err().0;
+        let error = reply.list::<u32>("a", 2).unwrap_err();
         assert!(error.starts_with("`a`: more than 2 values"), "{error}");
         assert_eq!(reply.maybe_list::<u32>("b", 2), Ok(None));
         assert_eq!(reply.list::<u32>("b", 2), Err("without `b`".into()));
-        assert!(
-            reply
-                .list::<u32>("c", 2)
-                .unwrap_err()
-                .0
-                .starts_with("`c`: ")
-        );
+        assert!(reply.list::<u32>("c", 2).unwrap_err().starts_with("`c`: "));
         let pairs = reply.list::<Pair<f64, u32>>("d", 2);
         assert_eq!(pairs, Ok(vec![Pair(1.0, Some(2)), Pair(3.0, None)]));
     }
@@ -400,9 +370,9 @@ mod tests {
             let error = Reply::parse(text)
                 .and_then(|reply| reply.at::<f64>("a"))
                 .unwrap_err();
-            assert!(error.0.len() < 200, "{error}");
+            assert!(error.len() < 200, "{error}");
         }
-        let long = Reply::parse("x".repeat(1 << 20).as_bytes()).unwrap_err().0;
+        let long = Reply::parse("x".repeat(1 << 20).as_bytes()).unwrap_err();
         assert!(long.len() < 1000, "{long}");
     }
 

@@ -8,7 +8,6 @@ use serde_json::json;
 
 use crate::client::Call;
 use crate::dialect::{Dialect, Usage, vllm};
-use crate::error::BadAnswer;
 use crate::reply::{Few, Reply};
 
 /// Classes that a reward model has, at most.
@@ -124,7 +123,7 @@ impl Route {
         normaliser: Normaliser,
         steps: usize,
         answer: Reply<'_>,
-    ) -> Result<(Vec<f32>, Usage), BadAnswer> {
+    ) -> Result<(Vec<f32>, Usage), String> {
         let usage = || vllm::usage(answer);
         match self {
             Self::Labels(labels) => {
@@ -146,7 +145,7 @@ impl Route {
                 if rows != steps {
                     return Err(format!(
                         "{rows} rows for {steps} steps: is the step tag of its --pooler-config that of the model?"
-                    ).into());
+                    ));
                 }
                 let rows = answer.list::<Row>(field, steps)?;
                 let scores = rows
@@ -160,7 +159,7 @@ impl Route {
 }
 
 /// The probability in a row that the server has normalised.
-fn of_classes(field: &str, row: &[f64], normaliser: Normaliser) -> Result<f32, BadAnswer> {
+fn of_classes(field: &str, row: &[f64], normaliser: Normaliser) -> Result<f32, String> {
     let (class, sum) = match normaliser {
         Normaliser::Softmax(class) => (class, Some(1.0)),
         Normaliser::Sigmoid | Normaliser::Clamp => (0, None),
@@ -170,12 +169,14 @@ fn of_classes(field: &str, row: &[f64], normaliser: Normaliser) -> Result<f32, B
         && sum.is_none_or(|sum| (total - sum).abs() < 1e-3)
         && (sum.is_some() || row.len() == 1);
     if !normalised {
-        return Err(format!("`{field}` is {row:?}, which are no probabilities of classes").into());
+        return Err(format!(
+            "`{field}` is {row:?}, which are no probabilities of classes"
+        ));
     }
     let value = row.get(class);
     value
         .map(|&value| value as f32)
-        .ok_or_else(|| format!("{} classes, and class {class} is wanted", row.len()).into())
+        .ok_or_else(|| format!("{} classes, and class {class} is wanted", row.len()))
 }
 
 #[cfg(test)]
@@ -198,12 +199,7 @@ mod tests {
         };
         let rows = json!({"data": [{"data": [[0.25, 0.75], [1.0, 0.0]]}]});
         assert_eq!(scores(rows.clone(), 2), Ok(vec![0.75, 0.0]));
-        assert!(
-            scores(rows, 3)
-                .unwrap_err()
-                .0
-                .contains("2 rows for 3 steps")
-        );
+        assert!(scores(rows, 3).unwrap_err().contains("2 rows for 3 steps"));
         for bad in [
             json!({"data": []}),
             json!({"data": [{"data": [[0.25]]}]}),

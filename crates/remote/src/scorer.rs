@@ -1,21 +1,23 @@
 //! Step scores from a reward model that a server runs.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use beamgen_prm::{ChainWriter, Normaliser};
+use beamgen_engine::Tokenizer;
+use beamgen_prm::{ChainWriter, Normaliser, PrmSpec};
 use beamgen_search::{
     BatchId, Cause, Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
     Submitted,
 };
 
-use crate::inbox::{Inbox, Sender};
+use crate::inbox::Inbox;
 use crate::prefix::Prefix;
 use crate::replicas::CallError;
 use crate::requests::Requests;
 use crate::route::Route;
-use crate::servers::Connection;
+use crate::servers::{Connection, ServerFacts};
+use crate::{Error, Remote, probe};
 
 /// The longest that a search waits for scores before it looks around.
 const TURN: Duration = Duration::from_millis(20);
@@ -56,59 +58,43 @@ struct Wanted {
     tokens: usize,
 }
 
-/// A batch on its way.
-struct Batch {
-    id: BatchId,
-    left: usize,
-    results: Vec<Result<Scored, ScoreError>>,
-    done: Sender<(BatchId, ScoreResult)>,
-}
-
-impl Batch {
-    /// Takes in the result of an item. The last one sends the batch.
-    fn take(&mut self, item: usize, result: Result<Scored, ScoreError>) {
-        self.results[item] = result;
-        self.left -= 1;
-        self.send_if_done();
-    }
-
-    fn send_if_done(&mut self) {
-        if self.left > 0 {
-            return;
-        }
-        let results = std::mem::take(&mut self.results);
-        let lost =
-            |result: &&Result<Scored, ScoreError>| matches!(result, Err(ScoreError::Lost(_)));
-        let result = match results.iter().find(lost) {
-            Some(Err(error)) => Err(error.clone()),
-            _ => Ok(results),
+impl Remote {
+    /// A scorer over these servers, for a reward model that is read as `spec` says. A chain is
+    /// scored first.
+    ///
+    /// # Errors
+    /// The engine cannot serve such a reward model exactly, the tokenizer is another model's, or
+    /// the server gives no scores.
+    pub fn scorer(
+        &self,
+        connection: Connection,
+        tokenizer: Arc<Tokenizer>,
+        spec: &PrmSpec,
+    ) -> Result<(RemoteScorer, ServerFacts), Error> {
+        let route = Route::of(spec, &tokenizer, connection.dialect);
+        let route = route.map_err(|reason| connection.unfit(reason))?;
+        let path = tokenizer.checkpoint().to_owned();
+        let writer = ChainWriter::new(spec, Arc::clone(&tokenizer), &path)?;
+        let (route, facts) = self.requests.wait(async {
+            probe::tokenizer(&connection, &tokenizer).await?;
+            probe::scorer(&connection, &writer, spec.normaliser, route).await
+        })?;
+        let scorer = RemoteScorer {
+            connection: Arc::new(connection),
+            requests: Arc::clone(&self.requests),
+            writer,
+            normaliser: spec.normaliser,
+            route: Arc::new(route),
+            chains: BTreeMap::new(),
+            next: 0,
+            done: Inbox::new(self.bell.clone()),
+            next_own: u64::MAX,
         };
-        self.done.send((self.id, result));
+        Ok((scorer, facts))
     }
 }
 
 impl RemoteScorer {
-    pub(crate) fn new(
-        connection: Arc<Connection>,
-        requests: Arc<Requests>,
-        writer: ChainWriter,
-        normaliser: Normaliser,
-        route: Route,
-        done: Inbox<(BatchId, ScoreResult)>,
-    ) -> Self {
-        Self {
-            connection,
-            requests,
-            writer,
-            normaliser,
-            route: Arc::new(route),
-            chains: BTreeMap::new(),
-            next: 0,
-            done,
-            next_own: u64::MAX,
-        }
-    }
-
     /// See [`RewardModel::share_tokens`](beamgen_prm::RewardModel::share_tokens).
     pub fn share_tokens(&mut self, same_tokenizer: bool) {
         self.writer.share_tokens(same_tokenizer);
@@ -178,52 +164,38 @@ impl RemoteScorer {
     }
 
     fn start(&mut self, id: BatchId, items: &[ScoreItem<'_>]) {
-        let batch = Arc::new(Mutex::new(Batch {
-            id,
-            left: items.len(),
-            results: vec![Ok(Scored::default()); items.len()],
-            done: self.done.sender(),
-        }));
-        let lock = |batch: &Mutex<Batch>, take: &mut dyn FnMut(&mut Batch)| {
-            take(&mut batch.lock().unwrap_or_else(PoisonError::into_inner));
-        };
-        if items.is_empty() {
-            lock(&batch, &mut Batch::send_if_done);
-        }
-        for (at, item) in items.iter().enumerate() {
+        let mut asked = Vec::with_capacity(items.len());
+        for item in items {
             let session = self.chains.get(&item.id).map_or(0, |chain| chain.session);
-            let wanted = match self.plan(item) {
-                Ok(wanted) => wanted,
-                Err(error) => {
-                    lock(&batch, &mut |batch| batch.take(at, Err(error.clone())));
-                    continue;
-                }
-            };
+            let wanted = self.plan(item);
             let (connection, route) = (Arc::clone(&self.connection), Arc::clone(&self.route));
-            let (normaliser, batch) = (self.normaliser, Arc::clone(&batch));
-            self.requests.spawn(async move {
+            let normaliser = self.normaliser;
+            asked.push(self.requests.spawn(async move {
                 let mut scored = Scored::default();
-                let mut result = Ok(());
                 // One after the other: each step finds the one before it in the cache.
-                for wanted in wanted {
-                    let asked = ask(
-                        &connection,
-                        &route,
-                        normaliser,
-                        session,
-                        &wanted,
-                        &mut scored,
-                    );
-                    result = asked.await;
-                    if result.is_err() {
-                        break;
-                    }
+                for wanted in wanted? {
+                    let (connection, scored) = (&connection, &mut scored);
+                    ask(connection, &route, normaliser, session, &wanted, scored).await?;
                 }
-                lock(&batch, &mut |batch| {
-                    batch.take(at, result.clone().map(|()| scored.clone()))
-                });
-            });
+                Ok::<_, ScoreError>(scored)
+            }));
         }
+        let done = self.done.sender();
+        self.requests.spawn(async move {
+            let mut results = Vec::with_capacity(asked.len());
+            for item in asked {
+                let result = item.await;
+                // A task that panicked.
+                let failed = |error| Err(ScoreError::Failed(Cause::new(error)));
+                results.push(result.unwrap_or_else(failed));
+            }
+            let lost = |result: &&Result<_, _>| matches!(result, Err(ScoreError::Lost(_)));
+            let result = match results.iter().find(lost) {
+                Some(Err(error)) => Err(error.clone()),
+                _ => Ok(results),
+            };
+            done.send((id, result));
+        });
     }
 }
 

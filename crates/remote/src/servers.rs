@@ -1,7 +1,6 @@
 //! The servers of a role as the user names them, and what they turned out to be.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use beamgen_certificates::Certificates;
@@ -10,10 +9,10 @@ use beamgen_prm::Normaliser;
 use serde::Serialize;
 
 use crate::address::{Address, ApiKey};
-use crate::client::{Call, Client, Patience};
+use crate::client::{Call, Client};
 use crate::dialect::{About, Ask, DIALECTS, Dialect, Generated, Usage, named, names};
-use crate::error::{BadAnswer, Error, Failure};
-use crate::replicas::{CallError, Replicas};
+use crate::error::{Error, Failure};
+use crate::replicas::{CallError, Replicas, Traffic};
 use crate::reply::Reply;
 use crate::route::Route;
 
@@ -89,40 +88,6 @@ pub struct ServerFacts {
     pub promise: String,
 }
 
-/// What the servers of a role were asked so far.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-#[non_exhaustive]
-pub struct Traffic {
-    /// Requests, those that were made again included.
-    pub requests: u64,
-    /// Of those, the ones that failed.
-    pub failures: u64,
-    /// Requests that were made again: the tokens may then be others.
-    pub retries: u64,
-    /// Tokens of the prompts, as the servers count.
-    pub prompt_tokens: u64,
-    /// Of those, the ones that were in a server's cache; absent if no server tells.
-    pub cached_tokens: Option<u64>,
-    /// Tokens of prompts whose answers told what was cached.
-    pub told_tokens: u64,
-    /// Milliseconds that requests waited in a server's queue; absent if no server tells.
-    pub queue_milliseconds: Option<u64>,
-    /// Requests whose answers told that.
-    pub queue_told: u64,
-    /// Tokens that were sampled behind the end of a step, and dropped.
-    pub discarded_tokens: u64,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    prompt: AtomicU64,
-    cached: AtomicU64,
-    told: AtomicU64,
-    queued: AtomicU64,
-    queue_told: AtomicU64,
-    discarded: AtomicU64,
-}
-
 /// Servers that answered.
 #[derive(Debug)]
 pub struct Connection {
@@ -131,7 +96,6 @@ pub struct Connection {
     about: About,
     model: String,
     context: usize,
-    counts: Counts,
 }
 
 impl Connection {
@@ -152,16 +116,15 @@ impl Connection {
             let address = open.to_string();
             return Err(Error::OpenKey { address });
         }
-        let patience = Patience {
-            first_byte: servers.first_byte,
-            rest: servers.rest,
-        };
-        let client = Client::new(patience, &servers.certificates)?;
+        let client = Client::new(servers.first_byte, servers.rest, &servers.certificates)?;
+        let unfit = |reason: &str| Error::unfit(&addresses[0], reason);
         let wanted = match &servers.engine {
             None => None,
-            Some(name) => Some(named(name).ok_or_else(|| Error::Unfit {
-                address: addresses[0].to_string(),
-                reason: format!("unknown engine {name:?} (known: {}, openai)", names()),
+            Some(name) => Some(named(name).ok_or_else(|| {
+                unfit(&format!(
+                    "unknown engine {name:?} (known: {}, openai)",
+                    names()
+                ))
             })?),
         };
         let mut found: Option<(&'static dyn Dialect, About)> = None;
@@ -174,25 +137,19 @@ impl Connection {
                         || about.model != this.1.model
                         || about.context != this.1.context =>
                 {
-                    return Err(Error::Unfit {
-                        address: address.to_string(),
-                        reason: format!(
-                            "it is {}, and {} is {}: servers of one role have to be alike",
-                            shown(this.0, &this.1),
-                            addresses[0],
-                            shown(*dialect, about)
-                        ),
-                    });
+                    let reason = format!(
+                        "it is {}, and {} is {}: servers of one role have to be alike",
+                        shown(this.0, &this.1),
+                        addresses[0],
+                        shown(*dialect, about)
+                    );
+                    return Err(Error::unfit(address, reason));
                 }
                 Some(_) => {}
             }
         }
         let Some((dialect, about)) = found else {
             return Err(Error::NoServer { role });
-        };
-        let unfit = |reason: &str| Error::Unfit {
-            address: addresses[0].to_string(),
-            reason: reason.to_owned(),
         };
         let model = servers.model.clone().or_else(|| about.model.clone());
         let model = model.ok_or_else(|| {
@@ -216,7 +173,6 @@ impl Connection {
             about,
             model,
             context,
-            counts: Counts::default(),
         })
     }
 
@@ -245,6 +201,11 @@ impl Connection {
         self.replicas.servers.iter().map(|server| &server.address)
     }
 
+    /// The error of servers that do not fit; it names the first.
+    pub(crate) fn unfit(&self, reason: impl Into<String>) -> Error {
+        Error::unfit(&self.replicas.servers[0].address, reason)
+    }
+
     /// What the servers are.
     pub fn facts(&self) -> ServerFacts {
         ServerFacts {
@@ -261,46 +222,26 @@ impl Connection {
 
     /// What the servers were asked so far.
     pub fn traffic(&self) -> Traffic {
-        let sum = |count: fn(&crate::replicas::Server) -> &AtomicU64| {
-            let servers = self.replicas.servers.iter();
-            servers
-                .map(|server| count(server).load(Ordering::Relaxed))
-                .sum()
-        };
-        let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let told = count(&self.counts.told);
-        let queue_told = count(&self.counts.queue_told);
-        Traffic {
-            requests: sum(|server| &server.requests),
-            failures: sum(|server| &server.failures),
-            retries: count(&self.replicas.retries),
-            prompt_tokens: count(&self.counts.prompt),
-            cached_tokens: (told > 0).then(|| count(&self.counts.cached)),
-            told_tokens: told,
-            queue_milliseconds: (queue_told > 0).then(|| count(&self.counts.queued)),
-            queue_told,
-            discarded_tokens: count(&self.counts.discarded),
-        }
+        self.replicas.traffic().clone()
     }
 
     pub(crate) fn note_discarded(&self, tokens: usize) {
-        self.counts
-            .discarded
-            .fetch_add(tokens as u64, Ordering::Relaxed);
+        self.replicas.traffic().discarded_tokens += tokens as u64;
     }
 
     fn note(&self, tokens: usize, usage: Usage) {
         let prompt = usage.prompt.unwrap_or(tokens as u64);
-        self.counts.prompt.fetch_add(prompt, Ordering::Relaxed);
-        if let Some(cached) = usage.cached {
-            self.counts.told.fetch_add(prompt, Ordering::Relaxed);
-            self.counts
-                .cached
-                .fetch_add(cached.min(prompt), Ordering::Relaxed);
+        let mut traffic = self.replicas.traffic();
+        // Whatever a server says, no sum overflows.
+        let add = |sum: &mut u64, more| *sum = sum.saturating_add(more);
+        add(&mut traffic.prompt_tokens, prompt);
+        if let Some(cached) = usage.cached.filter(|_| prompt > 0) {
+            add(&mut traffic.told_tokens, prompt);
+            add(traffic.cached_tokens.get_or_insert(0), cached.min(prompt));
         }
         if let Some(queued) = usage.queued {
-            self.counts.queue_told.fetch_add(1, Ordering::Relaxed);
-            self.counts.queued.fetch_add(queued, Ordering::Relaxed);
+            traffic.queue_told += 1;
+            add(traffic.queue_milliseconds.get_or_insert(0), queued);
         }
     }
 
@@ -316,9 +257,7 @@ impl Connection {
             let generated = self.dialect.generated(answer, ask, tokenizer)?;
             let is_unknown = |token: &&u32| **token as usize >= tokenizer.len();
             match generated.tokens.iter().find(is_unknown) {
-                Some(token) => {
-                    Err(format!("token {token}, which the tokenizer does not have").into())
-                }
+                Some(token) => Err(format!("token {token}, which the tokenizer does not have")),
                 None => Ok(generated),
             }
         };
@@ -348,7 +287,7 @@ impl Connection {
     pub(crate) async fn each<T>(
         &self,
         call: &Call,
-        read: impl Fn(Reply<'_>) -> Result<T, BadAnswer>,
+        read: impl Fn(Reply<'_>) -> Result<T, String>,
     ) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
         let Replicas {
@@ -360,10 +299,7 @@ impl Connection {
         for server in servers {
             let answer = client.ask(&server.address, key.as_ref(), "", call, &read);
             let answer = answer.await;
-            all.push(answer.map_err(|failure| Error::Server {
-                address: server.address.to_string(),
-                failure,
-            })?);
+            all.push(answer.map_err(|failure| Error::server(&server.address, failure))?);
         }
         Ok(all)
     }
@@ -399,10 +335,7 @@ async fn recognise(
                 failure @ (Failure::Unreachable(_) | Failure::Silent(_) | Failure::TooLong(_)),
             ) = answer
             {
-                return Err(Error::Server {
-                    address: address.to_string(),
-                    failure,
-                });
+                return Err(Error::server(address, failure));
             }
             seen.push((call.clone(), answer));
         }
@@ -429,21 +362,14 @@ async fn recognise(
         ) => Some(failure),
         _ => None,
     });
-    Err(match refused {
-        Some(failure) => Error::Server {
-            address: address.to_string(),
-            failure,
-        },
-        None => Error::Unfit {
-            address: address.to_string(),
-            reason: match wanted {
-                Some(wanted) => format!("it does not answer as {} does", wanted.name()),
-                None => format!(
-                    "it answers as none of {}; if it has OpenAI's /v1/completions, set engine = \"openai\" for its \
-                     servers: text is sent then, and results are near, not exact",
-                    names()
-                ),
-            },
-        },
-    })
+    let reason = match (refused, wanted) {
+        (Some(failure), _) => return Err(Error::server(address, failure)),
+        (None, Some(wanted)) => format!("it does not answer as {} does", wanted.name()),
+        (None, None) => format!(
+            "it answers as none of {}; if it has OpenAI's /v1/completions, set engine = \"openai\" for its \
+             servers: text is sent then, and results are near, not exact",
+            names()
+        ),
+    };
+    Err(Error::unfit(address, reason))
 }

@@ -4,9 +4,11 @@
 //! the text is read as it comes, and the connection is closed behind the token in which the first
 //! such string ends. White space that a step begins with is passed over.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::error::{BadAnswer, Failure};
+use crate::error::Failure;
 use crate::reply::{Reply, said};
 
 /// Where a streamed text ends.
@@ -29,12 +31,7 @@ pub(crate) struct Completion<'a> {
     done: bool,
 }
 
-/// An answer, as it is read again.
-#[derive(Debug, Serialize)]
-struct Answer {
-    choices: [Choice; 1],
-}
-
+/// The one choice of an answer, as it is read again.
 #[derive(Debug, Default, Serialize)]
 struct Choice {
     text: String,
@@ -97,7 +94,7 @@ impl<'a> Completion<'a> {
             self.done = true;
             return Ok(());
         }
-        let bad = |bad: BadAnswer| Failure::Answer(format!("{bad}, in an event of a stream"));
+        let bad = |bad: String| Failure::Answer(format!("{bad}, in an event of a stream"));
         let event = Reply::parse(data).map_err(bad)?;
         if event.has("error") {
             let code = event.maybe::<u16>("error.code");
@@ -111,7 +108,7 @@ impl<'a> Completion<'a> {
     }
 
     /// Adds what a choice has: a part of the text, or all of it.
-    fn add(&mut self, reply: Reply<'_>) -> Result<(), BadAnswer> {
+    fn add(&mut self, reply: Reply<'_>) -> Result<(), String> {
         if self.done {
             return Ok(());
         }
@@ -134,7 +131,9 @@ impl<'a> Completion<'a> {
         }
         let count = logprobs.tokens.len().max(logprobs.token_logprobs.len());
         if count > most {
-            return Err(format!("more than {most} tokens, where fewer were asked for").into());
+            return Err(format!(
+                "more than {most} tokens, where fewer were asked for"
+            ));
         }
         if let Some(finish) = reply.maybe("choices.0.finish_reason") {
             *finish_reason = Some(finish);
@@ -189,16 +188,14 @@ impl<'a> Completion<'a> {
         if !self.done && self.choice.finish_reason.is_none() {
             return Err(Failure::Cut("the stream ended before the text".into()));
         }
-        let answer = Answer {
-            choices: [self.choice],
-        };
+        let answer = BTreeMap::from([("choices", [self.choice])]);
         serde_json::to_vec(&answer).map_err(|error| Failure::Answer(error.to_string()))
     }
 
     /// The same of a server that does not stream.
     pub fn of_whole(mut self, answer: &[u8]) -> Result<Vec<u8>, Failure> {
         let added = Reply::parse(answer).and_then(|reply| self.add(reply));
-        added.map_err(|bad| Failure::Answer(bad.0))?;
+        added.map_err(Failure::Answer)?;
         self.whole()
     }
 }

@@ -8,10 +8,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{
-    About, Ask, Dialect, End, Generated, Usage, most_bytes_of_labels, most_bytes_of_tokens,
+    About, Ask, BYTES_OF_PROMPT_TOKEN, Dialect, End, Generated, Usage, most_bytes_of_labels,
 };
 use crate::client::Call;
-use crate::error::BadAnswer;
 use crate::reply::{Reply, logprob, probability};
 
 #[derive(Debug)]
@@ -90,12 +89,7 @@ impl Dialect for LlamaCpp {
         )
     }
 
-    fn generated(
-        &self,
-        answer: Reply<'_>,
-        ask: &Ask,
-        _: &Tokenizer,
-    ) -> Result<Generated, BadAnswer> {
+    fn generated(&self, answer: Reply<'_>, ask: &Ask, _: &Tokenizer) -> Result<Generated, String> {
         let (most, field) = (ask.max_tokens, "completion_probabilities");
         // Absent where it would be empty.
         let known = answer
@@ -112,7 +106,7 @@ impl Dialect for LlamaCpp {
                     None => Ok(0.0),
                 },
             );
-        let logprobs = logprobs.collect::<Result<_, BadAnswer>>()?;
+        let logprobs = logprobs.collect::<Result<_, String>>()?;
         if known.next().is_some() {
             return Err("probabilities of tokens that are not there".into());
         }
@@ -120,7 +114,7 @@ impl Dialect for LlamaCpp {
             Some("eos") => End::Eos,
             Some("word") => End::Stop,
             Some("limit") => End::Limit,
-            other => return Err(format!("`stop_type` is {other:?}").into()),
+            other => return Err(format!("`stop_type` is {other:?}")),
         };
         Ok(Generated {
             tokens,
@@ -149,7 +143,7 @@ impl Dialect for LlamaCpp {
         )
     }
 
-    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
+    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
         let field = "completion_probabilities.0.top_probs";
         let found = answer.list::<Likely>(field, labels.len())?;
         let of = |label: &u32| {
@@ -158,13 +152,13 @@ impl Dialect for LlamaCpp {
                 entry.ok_or_else(|| format!("without a probability of label token {label}"))?;
             Ok(probability(format_args!("{field} of token {label}"), entry.prob)?.ln())
         };
-        let logits = labels.iter().map(of).collect::<Result<_, BadAnswer>>()?;
+        let logits = labels.iter().map(of).collect::<Result<_, String>>()?;
         Ok((logits, usage(answer)))
     }
 
     fn tokenize(&self, _model: &str, text: &str) -> Call {
         let body = json!({"content": text, "add_special": false, "parse_special": true});
-        Call::post("/tokenize", body, most_bytes_of_tokens(text))
+        Call::post("/tokenize", body, text.len() * BYTES_OF_PROMPT_TOKEN)
     }
 
     fn promise(&self) -> &'static str {

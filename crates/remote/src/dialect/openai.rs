@@ -10,7 +10,6 @@ use serde_json::json;
 
 use super::{About, Ask, BYTES_OF_TOKEN, Dialect, End, Generated, Usage};
 use crate::client::Call;
-use crate::error::BadAnswer;
 use crate::reply::{Reply, logprob};
 use crate::stream::Until;
 
@@ -98,7 +97,7 @@ impl Dialect for OpenAi {
         answer: Reply<'_>,
         ask: &Ask,
         tokenizer: &Tokenizer,
-    ) -> Result<Generated, BadAnswer> {
+    ) -> Result<Generated, String> {
         let text: String = answer.at("choices.0.text")?.ok_or("without `text`")?;
         let tokens = tokens_of(&text, tokenizer)?;
         let logprobs = logprobs(answer, ask, &text, &tokens, tokenizer)?;
@@ -108,7 +107,7 @@ impl Dialect for OpenAi {
                 Some("stop") => End::Eos,
                 // A length of the server's tokens is none of ours, so the step may go on.
                 Some("found" | "length") => End::Stop,
-                other => return Err(format!("`finish_reason` is {other:?}").into()),
+                other => return Err(format!("`finish_reason` is {other:?}")),
             },
             logprobs: logprobs.unwrap_or_else(|| vec![0.0; tokens.len()]),
             tokens,
@@ -125,7 +124,7 @@ impl Dialect for OpenAi {
         Call::post(COMPLETIONS, json!({"model": model}), 0)
     }
 
-    fn labels(&self, _: Reply<'_>, _: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
+    fn labels(&self, _: Reply<'_>, _: &[u32]) -> Result<(Vec<f64>, Usage), String> {
         Err("no logits of labels".into())
     }
 
@@ -164,14 +163,14 @@ fn text_of(ids: &[u32], tokenizer: &Tokenizer) -> String {
 }
 
 /// The tokens of what was generated. They stand for exactly this text if any tokens do.
-fn tokens_of(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, BadAnswer> {
+fn tokens_of(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, String> {
     let exact = |ids: &[u32]| {
         let bytes = ids.iter().flat_map(|&id| tokenizer.token_bytes(id));
         bytes.eq(text.as_bytes())
     };
     let encode = |text: &str| {
         let ids = tokenizer.encode(text, false);
-        ids.map_err(|error| BadAnswer(error.to_string()))
+        ids.map_err(|error| error.to_string())
     };
     let ids = encode(text)?;
     if exact(&ids) {
@@ -197,7 +196,7 @@ fn logprobs(
     text: &str,
     tokens: &[u32],
     tokenizer: &Tokenizer,
-) -> Result<Option<Vec<f32>>, BadAnswer> {
+) -> Result<Option<Vec<f32>>, String> {
     let most = ask.most_pieces();
     let pieces = answer.maybe_list::<Option<String>>("choices.0.logprobs.tokens", most)?;
     let field = "choices.0.logprobs.token_logprobs";

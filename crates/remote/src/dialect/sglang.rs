@@ -8,7 +8,7 @@ use super::{
     About, Ask, Dialect, End, Generated, Usage, checked, listed, milliseconds, most_bytes_of_labels,
 };
 use crate::client::Call;
-use crate::error::{BadAnswer, one_line};
+use crate::error::one_line;
 use crate::reply::{Pair, Reply, check_logprob, logprob};
 
 #[derive(Debug)]
@@ -62,12 +62,7 @@ impl Dialect for SgLang {
         )
     }
 
-    fn generated(
-        &self,
-        answer: Reply<'_>,
-        ask: &Ask,
-        _: &Tokenizer,
-    ) -> Result<Generated, BadAnswer> {
+    fn generated(&self, answer: Reply<'_>, ask: &Ask, _: &Tokenizer) -> Result<Generated, String> {
         let finish: Option<String> = answer.maybe("meta_info.finish_reason.type");
         let matched_token = answer.maybe::<f64>("meta_info.finish_reason.matched");
         let end = match (finish.as_deref(), matched_token) {
@@ -77,9 +72,9 @@ impl Dialect for SgLang {
             (Some("abort"), _) => {
                 let message = answer.maybe::<String>("meta_info.finish_reason.message");
                 let message = message.unwrap_or_else(|| "without a reason".to_owned());
-                return Err(format!("the server gave up: {}", one_line(&message)).into());
+                return Err(format!("the server gave up: {}", one_line(&message)));
             }
-            (other, _) => return Err(format!("`finish_reason.type` is {other:?}").into()),
+            (other, _) => return Err(format!("`finish_reason.type` is {other:?}")),
         };
         let (most, field) = (ask.max_tokens, "meta_info.output_token_logprobs");
         let logprobs = answer.list::<Pair<f64, IgnoredAny>>(field, most)?;
@@ -112,7 +107,7 @@ impl Dialect for SgLang {
         )
     }
 
-    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
+    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
         let field = "meta_info.output_token_ids_logprobs.0";
         // A probability of 0 is null.
         let found = answer.list::<Pair<Option<f64>, u32>>(field, labels.len())?;
@@ -124,7 +119,7 @@ impl Dialect for SgLang {
             check_logprob(format_args!("{field} of token {label}"), logprob)?;
             Ok(logprob)
         };
-        let logits = labels.iter().map(of).collect::<Result<_, BadAnswer>>()?;
+        let logits = labels.iter().map(of).collect::<Result<_, String>>()?;
         Ok((logits, usage(answer)))
     }
 

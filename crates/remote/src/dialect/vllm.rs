@@ -8,7 +8,6 @@ use super::{
     About, Ask, Dialect, End, Generated, Usage, checked, listed, milliseconds, most_bytes_of_labels,
 };
 use crate::client::Call;
-use crate::error::BadAnswer;
 use crate::reply::{Reply, check_logprob};
 
 #[derive(Debug)]
@@ -53,12 +52,7 @@ impl Dialect for Vllm {
         )
     }
 
-    fn generated(
-        &self,
-        answer: Reply<'_>,
-        ask: &Ask,
-        _: &Tokenizer,
-    ) -> Result<Generated, BadAnswer> {
+    fn generated(&self, answer: Reply<'_>, ask: &Ask, _: &Tokenizer) -> Result<Generated, String> {
         if !answer.has("choices.0.token_ids") {
             return Err("without `token_ids`: vLLM 0.10.2 or newer is needed".into());
         }
@@ -72,7 +66,7 @@ impl Dialect for Vllm {
                 (Some("length"), _) => End::Limit,
                 (Some("stop"), false) => End::Eos,
                 (Some("stop"), true) => End::Stop,
-                (other, _) => return Err(format!("`finish_reason` is {other:?}").into()),
+                (other, _) => return Err(format!("`finish_reason` is {other:?}")),
             },
             usage: usage(answer),
         })
@@ -100,7 +94,7 @@ impl Dialect for Vllm {
         )
     }
 
-    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), BadAnswer> {
+    fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
         let of = |label: &u32| {
             let field = format!("choices.0.logprobs.top_logprobs.0.token_id:{label}");
             let logprob = answer.at(&field)?.ok_or_else(|| {
@@ -109,7 +103,7 @@ impl Dialect for Vllm {
             check_logprob(&field, logprob)?;
             Ok(logprob)
         };
-        let logits = labels.iter().map(of).collect::<Result<_, BadAnswer>>()?;
+        let logits = labels.iter().map(of).collect::<Result<_, String>>()?;
         Ok((logits, usage(answer)))
     }
 
