@@ -9,7 +9,7 @@ use beamgen_search::{Cause, PerStep, Problem, ScoreError, Scorer, StepScorer};
 use crate::classifier_config::ClassifierConfig;
 use crate::classifiers::{Classifier, Input, Output};
 use crate::error::{Error, first_line};
-use crate::fields::refuse;
+use crate::fields::check_tokens;
 use crate::weights::LazyWeights;
 
 /// A classifier that can be loaded.
@@ -30,11 +30,7 @@ impl CandleClassifier {
     pub fn open(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let config = ClassifierConfig::load(checkpoint)?;
         let tokenizer = Tokenizer::load(checkpoint.clone())?;
-        let (rows, tokens) = (config.vocab_size, tokenizer.len());
-        if tokens > rows {
-            let reason = format!("vocab_size is {rows}, and the tokenizer has {tokens} tokens");
-            return Err(refuse(&checkpoint.path_of("config.json"), reason));
-        }
+        check_tokens(checkpoint, config.vocab_size, &tokenizer)?;
         Ok(Self {
             name: checkpoint.path().display().to_string(),
             weights: LazyWeights::new(Weights::load(checkpoint.clone())?),
@@ -138,10 +134,10 @@ impl StepScorer for LoadedClassifier {
             (Output::Logits, [logit]) => sigmoid(*logit),
             _ => f32::NAN,
         };
-        match score.is_nan() {
-            false => Ok(score.clamp(0.0, 1.0)),
-            true => Err(self.failed(format!("it gives {outputs:?} for its labels"))),
+        if score.is_nan() {
+            return Err(self.failed(format!("it gives {outputs:?} for its labels")));
         }
+        Ok(score.clamp(0.0, 1.0))
     }
 
     fn read_tokens(&self) -> usize {

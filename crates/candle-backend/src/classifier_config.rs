@@ -3,10 +3,10 @@
 use beamgen_engine::Checkpoint;
 use serde_json::{Map, Value, json};
 
-use crate::classifiers::{self, Classifier, Family, Output};
+use crate::classifiers::{Classifier, FAMILIES, Family, Output};
 use crate::error::Error;
 use crate::families::FIXED;
-use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, read_map, refuse};
+use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, family, read_map, refuse};
 use crate::layers;
 use crate::weights::LazyWeights;
 
@@ -28,13 +28,7 @@ pub(crate) struct ClassifierConfig {
 impl ClassifierConfig {
     pub fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let (path, mut map) = read_map(checkpoint)?;
-        let text = |name: &str| map.get(name).and_then(Value::as_str).unwrap_or_default();
-        let model_type = text("model_type");
-        let Some(family) = classifiers::family(model_type) else {
-            let known = classifiers::names().join(", ");
-            let reason = format!("model_type {model_type:?} is none of {known}");
-            return Err(refuse(&path, reason));
-        };
+        let family = family(&path, &map, FAMILIES, |family| family.model_type)?;
         let architecture = map.get("architectures").map(|list| list[0].clone());
         if architecture.as_ref().and_then(Value::as_str) != Some(family.architecture) {
             let found = architecture.unwrap_or_default();
@@ -45,14 +39,16 @@ impl ClassifierConfig {
         let rope_type = (family.prepare)(&mut map);
         if rope_type != "default" {
             let reason = format!(
-                "the rotation is scaled by {rope_type:?}, which candle-transformers does not do for {family:?}"
+                "the rotation is scaled by {rope_type:?}, which candle-transformers does not do for {}",
+                family.model_type
             );
             return Err(refuse(&path, reason));
         }
         let labels = labels(&map).map_err(|reason| refuse(&path, reason))?;
         if labels.len() == 1 && family.output == Output::Softmax {
             let reason = format!(
-                "it has one label, and candle-transformers' {family:?} takes the softmax over labels, which is then 1"
+                "it has one label, and candle-transformers' {} takes the softmax over labels, which is then 1",
+                family.model_type
             );
             return Err(refuse(&path, reason));
         }

@@ -10,6 +10,7 @@ use crate::families::config;
 use crate::fields::Fixed;
 
 /// A family of sequence classifiers.
+#[derive(Debug)]
 pub(crate) struct Family {
     /// As in `config.json`.
     pub model_type: &'static str,
@@ -28,7 +29,7 @@ pub(crate) struct Family {
 }
 
 /// What a model gives for each label.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Logits,
     /// Their softmax, which of one label is always 1.
@@ -61,16 +62,10 @@ impl Input {
 pub(crate) type Classifier = Box<dyn Fn(&Input) -> Result<Tensor> + Send>;
 type Open = fn(&Value, usize, VarBuilder<'static>) -> Result<Classifier>;
 
-impl std::fmt::Debug for Family {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.model_type)
-    }
-}
-
 /// Heads that are cut away when the weights are loaded.
 const PRUNED: Fixed = ("pruned_heads", &["{}"]);
 
-const FAMILIES: &[Family] = &[
+pub(crate) const FAMILIES: &[Family] = &[
     Family {
         model_type: "deberta-v2",
         architecture: "DebertaV2ForSequenceClassification",
@@ -120,17 +115,6 @@ const FAMILIES: &[Family] = &[
         positions_lost: |padding| padding + 1,
     },
 ];
-
-pub(crate) fn family(model_type: &str) -> Option<&'static Family> {
-    FAMILIES
-        .iter()
-        .find(|family| family.model_type == model_type)
-}
-
-/// The `model_type`s of all families.
-pub(crate) fn names() -> Vec<&'static str> {
-    FAMILIES.iter().map(|family| family.model_type).collect()
-}
 
 /// A field that is not there.
 fn fill(map: &mut Map<String, Value>, name: &str, value: Value) {

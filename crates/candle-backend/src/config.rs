@@ -5,8 +5,8 @@ use serde_json::{Map, Value};
 
 use crate::decoder::Decoder;
 use crate::error::Error;
-use crate::families::{self, FIXED, Family};
-use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, read_map, refuse};
+use crate::families::{FAMILIES, FIXED, Family};
+use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, family, read_map, refuse};
 use crate::layers;
 use crate::weights::{LazyWeights, Reading, Scale};
 
@@ -27,17 +27,7 @@ pub(crate) struct Config {
 impl Config {
     pub fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let (path, mut map) = read_map(checkpoint)?;
-        let model_type = map
-            .get("model_type")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let Some(family) = families::family(model_type) else {
-            let known = families::names().join(", ");
-            return Err(refuse(
-                &path,
-                format!("model_type {model_type:?} is none of {known}"),
-            ));
-        };
+        let family = family(&path, &map, FAMILIES, |family| family.model_type)?;
         let rope_type = lift_rope(&mut map);
         check_scaling(&map, &rope_type, family).map_err(|reason| refuse(&path, reason))?;
         let fields = Fields {
@@ -147,9 +137,9 @@ impl Config {
     }
 
     /// The model, which has read nothing. `name` is for messages.
-    pub fn decoder(&self, name: &str, weights: LazyWeights) -> Result<Box<dyn Decoder>, Error> {
+    pub fn decoder(&self, name: &str, mut weights: LazyWeights) -> Result<Box<dyn Decoder>, Error> {
         let open = |builder| (self.family.open)(&self.json, builder);
-        let weights = weights.reading(self.reading);
+        weights.reading = self.reading;
         weights.build(name, self.family.model_type, open)
     }
 }

@@ -63,10 +63,7 @@ impl<M> Rereading<M> {
 
 impl<M: Send + 'static> Decoder for Rereading<M> {
     fn read(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
-        let begin = match self.model {
-            Some(_) => self.tokens.len(),
-            None => 0,
-        };
+        let begin = self.model.as_ref().map_or(0, |_| self.tokens.len());
         self.tokens.extend_from_slice(tokens);
         let model = match &mut self.model {
             Some(model) => model,

@@ -15,6 +15,7 @@ use crate::decoder::{Decoder, Forward, Rereading, Shared};
 use crate::fields::Fixed;
 
 /// A family of models.
+#[derive(Debug)]
 pub(crate) struct Family {
     /// As in `config.json`.
     pub model_type: &'static str,
@@ -37,12 +38,6 @@ pub(crate) struct Family {
 /// A field, and its value.
 type Filled = (&'static str, fn(u64) -> Value);
 type Open = fn(&Value, VarBuilder<'static>) -> Result<Box<dyn Decoder>>;
-
-impl std::fmt::Debug for Family {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.model_type)
-    }
-}
 
 const fn row(model_type: &'static str, open: Open) -> Family {
     Family {
@@ -135,7 +130,7 @@ const LLAMA: &[Fixed] = &[
 /// Families that our own decoder does not have, and after them those that it has: there this is a
 /// second opinion.
 #[rustfmt::skip]
-const FAMILIES: &[Family] = &[
+pub(crate) const FAMILIES: &[Family] = &[
     Family { fixed: GEMMA, ..wide("gemma", open_gemma) },
     Family { queries: Some((".q_proj.", 0.0)), ..wide("gemma2", by!(shared, gemma2::Model, no flash)) },
     Family { queries: Some((".q_norm.", 1.0)), filled: &[("sliding_window_pattern", |_| 6.into())], fixed: GEMMA3,
@@ -158,17 +153,6 @@ const FAMILIES: &[Family] = &[
     Family { filled: &[NO_LAYER], ..wide("qwen3", by!(shared, qwen3::ModelForCausalLM)) },
     row("phi3", by!(shared, phi3::Model)),
 ];
-
-pub(crate) fn family(model_type: &str) -> Option<&'static Family> {
-    FAMILIES
-        .iter()
-        .find(|family| family.model_type == model_type)
-}
-
-/// The `model_type`s of all families.
-pub(crate) fn names() -> Vec<&'static str> {
-    FAMILIES.iter().map(|family| family.model_type).collect()
-}
 
 pub(crate) fn config<C: DeserializeOwned>(json: &Value) -> Result<C> {
     // Its errors name the field.
@@ -227,17 +211,15 @@ fn open_gemma(json: &Value, weights: VarBuilder<'static>) -> Result<Box<dyn Deco
 /// Its cache is an object of its own.
 fn open_llama(json: &Value, weights: VarBuilder) -> Result<Box<dyn Decoder>> {
     use llama::{Cache, Llama, LlamaConfig};
-    let config = config::<LlamaConfig>(json)?.into_config(false);
-    let cache = Cache::new(true, weights.dtype(), &config, weights.device())?;
+    let new = |config: &LlamaConfig, weights: VarBuilder| {
+        let config = config.clone().into_config(false);
+        let cache = Cache::new(true, weights.dtype(), &config, weights.device())?;
+        Ok((Llama::load(weights, &config)?, cache))
+    };
     let forward = |(model, cache): &mut (Llama, Cache), tokens: &Tensor, at: usize| {
         model.forward(tokens, at, cache)
     };
-    let model = (Llama::load(weights, &config)?, cache);
-    Ok(Box::new(Shared {
-        model,
-        forward,
-        read: 0,
-    }))
+    shared(json, weights, new, forward)
 }
 
 #[cfg(test)]
@@ -325,7 +307,8 @@ mod tests {
         // Behind a dash stands what is not the family's default.
         let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.split('-').next()?.to_owned());
         let found: BTreeSet<String> = folders.iter().filter_map(name).collect();
-        let rows: BTreeSet<String> = names().into_iter().map(str::to_owned).collect();
+        let rows = FAMILIES.iter().map(|family| family.model_type.to_owned());
+        let rows: BTreeSet<String> = rows.collect();
         assert_eq!(found, rows);
     }
 

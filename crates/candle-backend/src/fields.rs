@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use beamgen_engine::Checkpoint;
+use beamgen_engine::{Checkpoint, Tokenizer};
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -21,6 +21,37 @@ pub(crate) fn read_map(checkpoint: &Checkpoint) -> Result<(PathBuf, Map<String, 
         Ok(map) => Ok((path, map)),
         Err(source) => Err(beamgen_engine::Error::Json { path, source }.into()),
     }
+}
+
+/// The row of `families` that `model_type` names.
+pub(crate) fn family<'f, F>(
+    path: &Path,
+    map: &Map<String, Value>,
+    families: &'f [F],
+    name: fn(&F) -> &str,
+) -> Result<&'f F, Error> {
+    let wanted = map.get("model_type").and_then(Value::as_str);
+    let wanted = wanted.unwrap_or_default();
+    let found = families.iter().find(|family| name(family) == wanted);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = families.iter().map(name).collect();
+        let known = known.join(", ");
+        refuse(path, format!("model_type {wanted:?} is none of {known}"))
+    })
+}
+
+/// Refuses a tokenizer with tokens that the model has no row for.
+pub(crate) fn check_tokens(
+    checkpoint: &Checkpoint,
+    rows: usize,
+    tokenizer: &Tokenizer,
+) -> Result<(), Error> {
+    let tokens = tokenizer.len();
+    if tokens > rows {
+        let reason = format!("vocab_size is {rows}, and the tokenizer has {tokens} tokens");
+        return Err(refuse(&checkpoint.path_of("config.json"), reason));
+    }
+    Ok(())
 }
 
 /// A field, and the values in JSON that candle computes. Without any, it has to be absent or `null`.

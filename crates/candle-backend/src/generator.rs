@@ -1,7 +1,7 @@
 //! Steps from a model of `candle-transformers`.
 
 use beamgen_engine::{Sampled, Sampler};
-use beamgen_generator::{ChainBook, Plans};
+use beamgen_generator::ChainBook;
 use beamgen_search::{
     Cause, ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput,
     Problem, Source, StepPlan,
@@ -13,15 +13,15 @@ use crate::error::{Error, first_line};
 /// A generator whose model is one of `candle-transformers`.
 pub struct CandleGenerator {
     /// It has read nothing.
-    model: Box<dyn Decoder>,
-    name: String,
-    book: ChainBook<Cache>,
-    sampler: Sampler,
-    bytes_per_token: u64,
-    capacity_tokens: usize,
+    pub(crate) model: Box<dyn Decoder>,
+    pub(crate) name: String,
+    pub(crate) book: ChainBook<Cache>,
+    pub(crate) sampler: Sampler,
+    pub(crate) bytes_per_token: u64,
+    pub(crate) capacity_tokens: usize,
 }
 
-struct Cache {
+pub(crate) struct Cache {
     /// The prompt's and the sampled tokens.
     tokens: Vec<u32>,
     /// Has read all tokens but those that are new.
@@ -33,33 +33,14 @@ struct Cache {
 
 impl std::fmt::Debug for CandleGenerator {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut debug = f.debug_struct("CandleGenerator");
-        debug
+        f.debug_struct("CandleGenerator")
             .field("model", &self.name)
-            .field("chains", &self.book.chains().count());
-        debug.finish_non_exhaustive()
+            .field("chains", &self.book.chains().count())
+            .finish_non_exhaustive()
     }
 }
 
 impl CandleGenerator {
-    /// `memory` is for the caches of all chains, in bytes.
-    pub(crate) fn new(
-        name: String,
-        model: Box<dyn Decoder>,
-        plans: Plans,
-        bytes_per_token: u64,
-        memory: u64,
-    ) -> Self {
-        Self {
-            model,
-            book: ChainBook::new(plans),
-            sampler: Sampler::new(),
-            bytes_per_token,
-            capacity_tokens: usize::try_from(memory / bytes_per_token.max(1)).unwrap_or(usize::MAX),
-            name,
-        }
-    }
-
     fn reserved(&self) -> usize {
         let chains = self.book.chains();
         chains.map(|chain| chain.cache.reserved).sum()

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{Checkpoint, Tokenizer, Weights};
-use beamgen_generator::Plans;
+use beamgen_engine::{Checkpoint, Sampler, Tokenizer, Weights};
+use beamgen_generator::{ChainBook, Plans};
 use beamgen_search::GeneratorConfig;
 
 use crate::CandleGenerator;
 use crate::config::Config;
 use crate::error::Error;
-use crate::fields::refuse;
+use crate::fields::check_tokens;
 use crate::weights::LazyWeights;
 
 /// A model that can be loaded.
@@ -33,11 +33,7 @@ impl CandleModel {
         settings: &GeneratorConfig,
     ) -> Result<Self, Error> {
         let config = Config::load(checkpoint)?;
-        let (rows, tokens) = (config.vocab_size, tokenizer.len());
-        if tokens > rows {
-            let reason = format!("vocab_size is {rows}, and the tokenizer has {tokens} tokens");
-            return Err(refuse(&checkpoint.path_of("config.json"), reason));
-        }
+        check_tokens(checkpoint, config.vocab_size, &tokenizer)?;
         Ok(Self {
             name: checkpoint.path().display().to_string(),
             weights: LazyWeights::new(Weights::load(checkpoint.clone())?),
@@ -71,14 +67,15 @@ impl CandleModel {
     /// The weights do not fit the configuration or the memory.
     pub fn load(self, memory: u64) -> Result<CandleGenerator, Error> {
         let left = self.weights.fit(&self.name, memory)?;
-        let decoder = self.config.decoder(&self.name, self.weights)?;
+        let model = self.config.decoder(&self.name, self.weights)?;
         let bytes_per_token = self.config.bytes_per_token;
-        Ok(CandleGenerator::new(
-            self.name,
-            decoder,
-            self.plans,
+        Ok(CandleGenerator {
+            model,
+            name: self.name,
+            book: ChainBook::new(self.plans),
+            sampler: Sampler::new(),
             bytes_per_token,
-            left,
-        ))
+            capacity_tokens: usize::try_from(left / bytes_per_token.max(1)).unwrap_or(usize::MAX),
+        })
     }
 }

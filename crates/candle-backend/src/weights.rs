@@ -41,7 +41,8 @@ pub(crate) struct Scale {
 pub(crate) struct LazyWeights {
     weights: Arc<Weights>,
     read: Arc<Mutex<HashMap<String, Tensor>>>,
-    reading: Reading,
+    /// How they are read; set before the first one is.
+    pub reading: Reading,
 }
 
 impl LazyWeights {
@@ -51,11 +52,6 @@ impl LazyWeights {
             read: Arc::default(),
             reading: Reading::default(),
         }
-    }
-
-    /// These, of which none was read yet, read so.
-    pub fn reading(self, reading: Reading) -> Self {
-        Self { reading, ..self }
     }
 
     /// Of all tensors in float32.
