@@ -89,10 +89,11 @@ pub fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, LaunchEr
     })?;
     let input = receive(io::stdin().as_fd())
         .map_err(|error| LaunchError::Instructions(error.to_string()))?;
-    let mut child = start(own, instructions, input).map_err(|source| LaunchError::Program {
+    let failed = |source| LaunchError::Program {
         program: this_program(),
         source,
-    })?;
+    };
+    let mut child = start(own, instructions, input).map_err(failed)?;
     let group = Pid::from_child(&child);
     let reaping = Arc::new(Mutex::new(()));
     let watched = Arc::clone(&reaping);
@@ -106,11 +107,7 @@ pub fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, LaunchEr
     // Until it is waited for, its number is nobody else's. From then on nobody may use it.
     std::mem::forget(reaping.lock());
     let _ = kill_process_group(group, Signal::KILL);
-    let status = child.wait().map_err(|source| LaunchError::Program {
-        program: this_program(),
-        source,
-    })?;
-    Ok(end_as(status))
+    Ok(end_as(child.wait().map_err(failed)?))
 }
 
 /// This program once more, to become the program in a group of its own.
@@ -135,10 +132,8 @@ fn start(own: &[OsString], instructions: &[OsString], input: OwnedFd) -> io::Res
 /// Ends this process by the signal that ended the program, or else returns the exit code.
 fn end_as(status: ExitStatus) -> u8 {
     let Some(number) = status.signal() else {
-        return status
-            .code()
-            .and_then(|code| u8::try_from(code).ok())
-            .unwrap_or(u8::MAX);
+        let code = status.code().and_then(|code| u8::try_from(code).ok());
+        return code.unwrap_or(u8::MAX);
     };
     if let Some(signal) = Signal::from_named_raw(number) {
         // The first one may only take back the handler that Rust has for it.
