@@ -40,13 +40,13 @@ pub fn attach<T: 'static>(
     Ok(builder.hub(Hub::new(config)?, move |model, progress| {
         let news = match progress {
             Progress::Bytes { file, done, total } => {
-                let last = told.get(file);
+                let last = told.get(&file);
                 let is_early = last.is_some_and(|last| last.elapsed() < PAUSE);
                 if is_early && total != Some(done) {
                     return;
                 }
-                told.insert(file.to_owned(), Instant::now());
-                News::Bytes(model.to_owned(), file.to_owned(), done, total)
+                told.insert(file.clone(), Instant::now());
+                News::Bytes(model.to_owned(), file, done, total)
             }
             Progress::Limited { wait } => News::Warning(format!(
                 "{model}: the hub takes no more requests for now; it is asked again in {} s",

@@ -314,7 +314,7 @@ impl SolverBuilder {
     pub fn hub(
         mut self,
         hub: Hub,
-        observe: impl FnMut(&str, beamgen_hub::Progress<'_>) + 'static,
+        observe: impl FnMut(&str, beamgen_hub::Progress) + 'static,
     ) -> Self {
         let observe = Box::new(observe);
         self.downloads = Some(Downloads { hub, observe });

@@ -20,7 +20,7 @@ pub(crate) struct Downloads {
 }
 
 /// Sees the model's name with each event.
-pub(crate) type Observe = Box<dyn FnMut(&str, Progress<'_>)>;
+pub(crate) type Observe = Box<dyn FnMut(&str, Progress)>;
 
 /// Where a model's files are.
 pub(crate) enum Source {
@@ -58,7 +58,7 @@ impl Source {
         name: &Path,
         downloads: &mut Option<Downloads>,
         notes: &mut Vec<String>,
-        fetch: impl Fn(&Hub, &ModelId, &mut dyn FnMut(Progress<'_>)) -> Result<Fetched, HubError>,
+        fetch: impl Fn(&Hub, &ModelId, &mut dyn FnMut(Progress)) -> Result<Fetched, HubError>,
     ) -> Result<Self, Error> {
         if name.exists() {
             let extension = name.extension();

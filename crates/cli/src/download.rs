@@ -56,9 +56,9 @@ impl Display {
         }
     }
 
-    fn show(&mut self, model: &str, progress: Progress<'_>) {
+    fn show(&mut self, model: &str, progress: Progress) {
         match progress {
-            Progress::Bytes { file, done, total } => self.bytes(model, file, done, total),
+            Progress::Bytes { file, done, total } => self.bytes(model, &file, done, total),
             Progress::Waiting { file } => {
                 self.say(format_args!(
                     "{model}: another program is downloading {file}"
@@ -137,7 +137,14 @@ mod tests {
             for done in [0, bytes] {
                 let total = Some(bytes);
                 let file = "model.safetensors";
-                display.show(model, Progress::Bytes { file, done, total });
+                display.show(
+                    model,
+                    Progress::Bytes {
+                        file: file.to_owned(),
+                        done,
+                        total,
+                    },
+                );
             }
         }
         let mut lengths: Vec<_> = display.files.values().map(ProgressBar::length).collect();
@@ -159,7 +166,14 @@ mod tests {
             ("b", 4, Some(8)),
             ("c", 8, Some(8)),
         ] {
-            display.show("m", Progress::Bytes { file, done, total });
+            display.show(
+                "m",
+                Progress::Bytes {
+                    file: file.to_owned(),
+                    done,
+                    total,
+                },
+            );
         }
         let line = listed(&display.under_way);
         assert_eq!(

@@ -11,7 +11,7 @@ use crate::HubError;
 use crate::error::{RequestError, RequestTarget};
 use crate::headers::range_start;
 use crate::http::{Client, Metadata};
-use crate::progress::{Event, Reporter};
+use crate::progress::{Progress, Reporter};
 use crate::repo_dir::{RepoDir, lock, make_parent};
 use crate::retry::{Patience, Retry, TransferError};
 
@@ -61,37 +61,31 @@ impl Job {
         make_parent(&blob)?;
         let mut partial = Partial::open(&blob, metadata)?;
         let mut restarted = partial.len == 0;
-        let outcome = loop {
+        loop {
             let outcome = retry
                 .run(patience, || self.transfer(client, &mut partial, reporter))
                 .and_then(|()| partial.verify(metadata));
-            match outcome {
-                // the bytes that an earlier call left may be the wrong ones
-                Err(TransferError::Request {
+            let stop = match outcome {
+                Ok(()) => return partial.finish(&blob),
+                Err(stop) => stop,
+            };
+            let is_corrupt = matches!(
+                stop,
+                TransferError::Request {
                     error: RequestError::WrongHash { .. } | RequestError::WrongSize { .. },
                     ..
-                }) if !restarted => {
-                    restarted = true;
-                    partial.restart()?;
                 }
-                outcome => break outcome,
+            );
+            // the bytes that an earlier call left may be the wrong ones
+            if is_corrupt && !restarted {
+                restarted = true;
+                partial.restart()?;
+                continue;
             }
-        };
-        match outcome {
-            Ok(()) => partial.finish(&blob),
-            Err(stop) => {
-                let is_corrupt = matches!(
-                    stop,
-                    TransferError::Request {
-                        error: RequestError::WrongHash { .. } | RequestError::WrongSize { .. },
-                        ..
-                    }
-                );
-                if is_corrupt || partial.len == 0 {
-                    partial.discard()?;
-                }
-                Err(stop.at(&self.target))
+            if is_corrupt || partial.len == 0 {
+                partial.discard()?;
             }
+            return Err(stop.at(&self.target));
         }
     }
 
@@ -169,7 +163,7 @@ impl Job {
     }
 
     fn tell(&self, reporter: &Reporter, done: u64) {
-        reporter.tell(Event::Bytes {
+        reporter.tell(Progress::Bytes {
             file: self.file.clone(),
             done,
             total: self.metadata.size,

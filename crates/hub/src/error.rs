@@ -127,17 +127,11 @@ pub enum NameError {
         /// The rule.
         reason: &'static str,
     },
-    /// The revision could not be a path below the cache.
-    #[error("the revision {text:?} has {reason}")]
-    Revision {
-        /// It.
-        text: String,
-        /// Why not.
-        reason: PathError,
-    },
-    /// The file could not be a path below the cache.
-    #[error("the file {text:?} has {reason}")]
-    File {
+    /// The revision or the file could not be a path below the cache.
+    #[error("the {part} {text:?} has {reason}")]
+    Path {
+        /// `revision` or `file`.
+        part: &'static str,
         /// It.
         text: String,
         /// Why not.
@@ -209,16 +203,11 @@ impl RequestTarget {
 
 impl fmt::Display for RequestTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            repo,
-            revision,
-            file,
-            endpoint,
-        } = self;
-        match file {
-            Some(file) => write!(f, "{repo}@{revision}, {file}, from {endpoint}"),
-            None => write!(f, "{repo}@{revision} from {endpoint}"),
+        write!(f, "{}@{}", self.repo, self.revision)?;
+        if let Some(file) = &self.file {
+            write!(f, ", {file},")?;
         }
+        write!(f, " from {}", self.endpoint)
     }
 }
 

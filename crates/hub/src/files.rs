@@ -30,25 +30,15 @@ const OPTIONAL: [&str; 8] = [
 ];
 
 /// Weights in order of preference: one file, or the index of its shards. Never two formats.
-const WEIGHTS: [Weights; 4] = [
-    Weights::Whole("model.safetensors"),
-    Weights::Index("model.safetensors.index.json"),
-    Weights::Whole("pytorch_model.bin"),
-    Weights::Index("pytorch_model.bin.index.json"),
+const WEIGHTS: [&str; 4] = [
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
 ];
 
-#[derive(Clone, Copy)]
-enum Weights {
-    Whole(&'static str),
-    Index(&'static str),
-}
-
-impl Weights {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Whole(name) | Self::Index(name) => name,
-        }
-    }
+fn is_index(weights: &str) -> bool {
+    weights.ends_with(".index.json")
 }
 
 /// The files to download. The shards are known only when the index has been read.
@@ -99,16 +89,14 @@ pub(crate) fn needed(
         if part == Part::Tokenizer {
             return Ok(Needed { files, index });
         }
-        let Some(weights) = WEIGHTS.iter().find(|w| listed.contains(w.name())) else {
+        let Some(weights) = WEIGHTS.into_iter().find(|name| listed.contains(*name)) else {
             let gguf = listed.iter().filter(|name| is_gguf(name)).cloned();
             return Err(target.failed(RequestError::NoWeights {
                 gguf: gguf.collect(),
             }));
         };
-        files.push(weights.name().to_owned());
-        if let Weights::Index(name) = weights {
-            index = Some(*name);
-        }
+        files.push(weights.to_owned());
+        index = Some(weights).filter(|name| is_index(name));
     }
     Ok(Needed { files, index })
 }
@@ -144,25 +132,22 @@ pub(crate) fn shards(index: &str) -> Result<BTreeSet<String>, RequestError> {
 pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<String> {
     let has = |name: &str| snapshot.join(name).is_file();
     if let Some(file) = gguf {
-        return if has(file) {
-            vec![]
-        } else {
-            vec![file.to_owned()]
-        };
+        let lacking = Some(file).filter(|file| !has(file));
+        return lacking.into_iter().map(str::to_owned).collect();
     }
     let required = REQUIRED.iter().filter(|name| !has(name));
     let mut missing: Vec<String> = required.map(|name| (*name).to_owned()).collect();
     if part == Part::Tokenizer {
         return missing;
     }
-    match WEIGHTS.iter().find(|weights| has(weights.name())) {
+    match WEIGHTS.into_iter().find(|name| has(name)) {
         None => missing.push("model.safetensors".to_owned()),
-        Some(Weights::Whole(_)) => (),
-        Some(Weights::Index(name)) => {
+        Some(name) if !is_index(name) => (),
+        Some(name) => {
             let text = std::fs::read_to_string(snapshot.join(name));
             match text.ok().and_then(|text| shards(&text).ok()) {
                 Some(shards) => missing.extend(shards.into_iter().filter(|shard| !has(shard))),
-                None => missing.push((*name).to_owned()),
+                None => missing.push(name.to_owned()),
             }
         }
     }

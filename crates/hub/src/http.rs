@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use beamgen_certificates::{Certificates, refusal};
+use beamgen_certificates::refusal;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use ureq::http::{Method, Request, Response, StatusCode, Uri, header};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
@@ -29,21 +29,11 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Made at the first request, because they read the system's certificates.
-    agents: OnceLock<Agents>,
+    /// Made at the first request, because it reads the system's certificates.
+    agent: OnceLock<Agent>,
     endpoint: Uri,
-    token: Option<String>,
-    timeout: Duration,
-    download_timeout: Duration,
-    certificates: Certificates,
+    config: HubConfig,
     pub clock: Arc<dyn Clock>,
-}
-
-/// Agents that differ only in their time limits.
-#[derive(Debug)]
-struct Agents {
-    facts: Agent,
-    downloads: Agent,
 }
 
 /// A kind of request.
@@ -95,61 +85,38 @@ impl Client {
             });
         }
         Ok(Self {
-            agents: OnceLock::new(),
+            agent: OnceLock::new(),
             endpoint,
-            token: config.token.clone(),
-            timeout: config.timeout,
-            download_timeout: config.download_timeout,
-            certificates: config.certificates.clone(),
+            config: config.clone(),
             clock,
         })
     }
 
-    fn agent(&self, wanted: Wanted) -> Result<&Agent, RequestError> {
-        let agents = match self.agents.get() {
-            Some(agents) => agents,
-            None => {
-                let trusted = self.certificates.all()?;
-                let trusted = trusted
-                    .iter()
-                    .map(|der| Certificate::from_der(der).to_owned());
-                let tls = TlsConfig::builder()
-                    .root_certs(RootCerts::from(trusted))
-                    .build();
-                let agents = Agents {
-                    facts: self.with_limit(self.timeout, tls.clone()),
-                    downloads: self.with_limit(self.download_timeout, tls),
-                };
-                self.agents.get_or_init(|| agents)
-            }
-        };
-        Ok(match wanted {
-            Wanted::Bytes(_) => &agents.downloads,
-            Wanted::Listing | Wanted::Metadata => &agents.facts,
-        })
-    }
-
-    fn with_limit(&self, limit: Duration, tls: TlsConfig) -> Agent {
-        let limit = Some(limit);
+    fn agent(&self) -> Result<&Agent, RequestError> {
+        if let Some(agent) = self.agent.get() {
+            return Ok(agent);
+        }
+        let trusted = self.config.certificates.all()?;
+        let trusted = trusted
+            .iter()
+            .map(|der| Certificate::from_der(der).to_owned());
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::from(trusted))
+            .build();
         let mut builder = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
             .user_agent(concat!("beamgen/", env!("CARGO_PKG_VERSION")))
             // sizes and ranges are those of the files themselves
             .accept_encoding("identity")
-            .tls_config(tls)
-            .timeout_resolve(limit)
-            .timeout_connect(limit)
-            .timeout_send_request(limit)
-            .timeout_recv_response(limit)
-            .timeout_per_read(limit);
+            .tls_config(tls);
         if matches!(
             self.endpoint.host(),
             Some("localhost" | "127.0.0.1" | "[::1]")
         ) {
             builder = builder.proxy(None);
         }
-        builder.build().new_agent()
+        Ok(self.agent.get_or_init(|| builder.build().new_agent()))
     }
 
     /// The body of a listing.
@@ -157,7 +124,7 @@ impl Client {
         let (mut response, uri) = self.ask(Wanted::Listing, url)?;
         let body = response.body_mut().with_config().limit(MAX_LISTING);
         body.read_to_string()
-            .map_err(|error| request_error(error, &uri, self.timeout))
+            .map_err(|error| request_error(error, &uri, self.config.timeout))
     }
 
     /// Asks for a file's metadata (HEAD).
@@ -177,16 +144,11 @@ impl Client {
         }
         let size = text_of(headers, "x-linked-size")
             .or_else(|| text_of(headers, "content-length").filter(|_| !redirected));
+        let size = size.map(str::parse::<u64>).transpose();
         let is_hash = etag.len() == 64 && etag.bytes().all(|b| b.is_ascii_hexdigit());
         Ok(Metadata {
             is_sha256: linked.is_some() && is_hash,
-            size: match size.map(str::parse) {
-                None => None,
-                Some(Ok(size)) => Some(size),
-                Some(Err(_)) => {
-                    return Err(RequestError::BadReply("its size is no number".to_owned()));
-                }
-            },
+            size: size.map_err(|_| RequestError::BadReply("its size is no number".to_owned()))?,
             commit: text_of(headers, "x-repo-commit").map(str::to_owned),
             etag,
         })
@@ -200,24 +162,24 @@ impl Client {
 
     /// Why the bytes of a file stopped.
     pub fn broken(&self, error: ureq::Error) -> RequestError {
-        request_error(error, &self.endpoint, self.download_timeout)
+        request_error(error, &self.endpoint, self.config.download_timeout)
     }
 
     /// Follows redirects, and refuses what no answer is. A HEAD request stops at a redirect to
     /// another server if the hub's answer has the ETag.
     fn ask(&self, wanted: Wanted, url: &str) -> Result<(Response<Body>, Uri), RequestError> {
         let (method, limit) = match wanted {
-            Wanted::Listing => (Method::GET, self.timeout),
-            Wanted::Metadata => (Method::HEAD, self.timeout),
-            Wanted::Bytes(_) => (Method::GET, self.download_timeout),
+            Wanted::Listing => (Method::GET, self.config.timeout),
+            Wanted::Metadata => (Method::HEAD, self.config.timeout),
+            Wanted::Bytes(_) => (Method::GET, self.config.download_timeout),
         };
-        let agent = self.agent(wanted)?;
+        let agent = self.agent()?;
         let mut uri: Uri = url
             .parse()
             .map_err(|_| RequestError::BadReply(format!("{url:?} is no address")))?;
         for _ in 0..=MAX_REDIRECTS {
             let mut request = Request::builder().method(&method).uri(&uri);
-            if let Some(token) = &self.token
+            if let Some(token) = &self.config.token
                 && (origin(&uri) == origin(&self.endpoint) || is_public_hub(&uri))
             {
                 request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
@@ -228,6 +190,14 @@ impl Client {
             let request = request
                 .body(())
                 .map_err(|error| RequestError::BadReply(error.to_string()))?;
+            let request = agent
+                .configure_request(request)
+                .timeout_resolve(Some(limit))
+                .timeout_connect(Some(limit))
+                .timeout_send_request(Some(limit))
+                .timeout_recv_response(Some(limit))
+                .timeout_per_read(Some(limit))
+                .build();
             let response = agent
                 .run(request)
                 .map_err(|error| request_error(error, &uri, limit))?;
@@ -266,7 +236,7 @@ impl Client {
         ) {
             return Ok(());
         }
-        let has_token = self.token.is_some();
+        let has_token = self.config.token.is_some();
         let code = text_of(response.headers(), "x-error-code");
         // Hubs name the fault. Their storage servers do not, and know nothing of repositories.
         let is_storage =

@@ -94,7 +94,7 @@ impl Hub {
     pub fn fetch(
         &self,
         id: &ModelId,
-        progress: &mut dyn FnMut(Progress<'_>),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Fetched, HubError> {
         self.fetch_part(id, Part::Whole, progress)
     }
@@ -107,7 +107,7 @@ impl Hub {
     pub fn fetch_tokenizer(
         &self,
         id: &ModelId,
-        progress: &mut dyn FnMut(Progress<'_>),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Fetched, HubError> {
         self.fetch_part(id, Part::Tokenizer, progress)
     }
@@ -116,7 +116,7 @@ impl Hub {
         &self,
         id: &ModelId,
         part: Part,
-        progress: &mut dyn FnMut(Progress<'_>),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Fetched, HubError> {
         let repo = RepoDir::new(&self.config.cache, id);
         match self.in_cache(&repo, id, part) {
@@ -345,7 +345,7 @@ impl Fetch<'_> {
         }
         let missing = jobs.iter().map(|job| job.missing(self.repo));
         let missing = missing.fold(0, u64::saturating_add);
-        space::check(self.repo.root(), missing)?;
+        space::check(&self.repo.root, missing)?;
 
         let next = AtomicUsize::new(0);
         let failed = Mutex::new(None);

@@ -195,15 +195,13 @@ fn model(repo: &str, revision: &str, gguf: Option<Gguf>) -> Result<ModelId, Name
         true => safe_path(revision),
         false => Err(PathError::Character),
     };
-    checked.map_err(|reason| NameError::Revision {
-        text: revision.to_owned(),
-        reason,
-    })?;
+    let no_path = |part: &'static str, text: &str| {
+        let text = text.to_owned();
+        move |reason| NameError::Path { part, text, reason }
+    };
+    checked.map_err(no_path("revision", revision))?;
     if let Some(Gguf::File(file)) = &gguf {
-        safe_path(file).map_err(|reason| NameError::File {
-            text: file.to_owned(),
-            reason,
-        })?;
+        safe_path(file).map_err(no_path("file", file))?;
         if !is_gguf(file) {
             return Err(NameError::NotGguf(file.to_owned()));
         }

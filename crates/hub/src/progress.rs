@@ -7,13 +7,13 @@ use std::thread;
 use std::time::Duration;
 
 /// Progress of a download. Two files may be on their way at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Progress<'a> {
+pub enum Progress {
     /// Bytes of a file are in the cache. Reported at the beginning, too: a resumed file has some.
     Bytes {
         /// The file.
-        file: &'a str,
+        file: String,
         /// Bytes so far; fewer than before if the file has to be begun anew.
         done: u64,
         /// Bytes of the file, if the hub says.
@@ -22,7 +22,7 @@ pub enum Progress<'a> {
     /// Another process is downloading the file.
     Waiting {
         /// The file.
-        file: &'a str,
+        file: String,
     },
     /// The hub has had too many requests, and is asked again later.
     Limited {
@@ -31,45 +31,15 @@ pub enum Progress<'a> {
     },
 }
 
-/// A [`Progress`] on its way to another thread.
-#[derive(Debug)]
-pub(crate) enum Event {
-    Bytes {
-        file: String,
-        done: u64,
-        total: Option<u64>,
-    },
-    Waiting {
-        file: String,
-    },
-    Limited {
-        wait: Duration,
-    },
-}
-
-impl Event {
-    fn shown(&self) -> Progress<'_> {
-        match self {
-            Self::Bytes { file, done, total } => Progress::Bytes {
-                file,
-                done: *done,
-                total: *total,
-            },
-            Self::Waiting { file } => Progress::Waiting { file },
-            Self::Limited { wait } => Progress::Limited { wait: *wait },
-        }
-    }
-}
-
 /// Where the threads of a download tell how far they are, and hear that it has failed elsewhere.
 #[derive(Debug)]
 pub(crate) struct Reporter {
-    events: SyncSender<Event>,
+    events: SyncSender<Progress>,
     over: AtomicBool,
 }
 
 impl Reporter {
-    pub fn tell(&self, event: Event) {
+    pub fn tell(&self, event: Progress) {
         // Nobody listens any more after a panic of the caller's function.
         if self.events.send(event).is_err() {
             self.end();
@@ -88,7 +58,7 @@ impl Reporter {
 
 /// Runs `work` on a thread of its own, and tells this one's `progress` of it.
 pub(crate) fn observed<T: Send>(
-    progress: &mut dyn FnMut(Progress<'_>),
+    progress: &mut dyn FnMut(Progress),
     work: impl FnOnce(&Reporter) -> T + Send,
 ) -> T {
     thread::scope(|scope| {
@@ -96,7 +66,7 @@ pub(crate) fn observed<T: Send>(
         let over = AtomicBool::new(false);
         let worker = scope.spawn(move || work(&Reporter { events, over }));
         for event in told {
-            progress(event.shown());
+            progress(event);
         }
         worker.join().unwrap_or_else(|panic| resume_unwind(panic))
     })

@@ -10,11 +10,11 @@ use hf_hub::{Cache, CacheRepo, Repo, RepoType};
 
 use crate::HubError;
 use crate::id::{ModelId, is_commit};
-use crate::progress::{Event, Reporter};
+use crate::progress::{Progress, Reporter};
 
 #[derive(Debug)]
 pub(crate) struct RepoDir {
-    root: PathBuf,
+    pub root: PathBuf,
     locks: PathBuf,
     paths: CacheRepo,
 }
@@ -28,10 +28,6 @@ impl RepoDir {
             locks: cache.join(".locks").join(folder),
             paths: Cache::new(cache.to_owned()).repo(repo),
         }
-    }
-
-    pub fn root(&self) -> &Path {
-        &self.root
     }
 
     pub fn snapshot(&self, commit: &str) -> PathBuf {
@@ -137,7 +133,7 @@ pub(crate) fn lock(
             Err(fs::TryLockError::WouldBlock) => {
                 if !reported {
                     let file = file_name.to_owned();
-                    reporter.tell(Event::Waiting { file });
+                    reporter.tell(Progress::Waiting { file });
                     reported = true;
                 }
                 std::thread::sleep(std::time::Duration::from_millis(50));

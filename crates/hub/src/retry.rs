@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::HubError;
 use crate::clock::Clock;
 use crate::error::{RequestError, RequestTarget};
-use crate::progress::{Event, Reporter};
+use crate::progress::{Progress, Reporter};
 
 /// Longest time that a request waits for a hub that had too many. The hub counts requests in
 /// windows of five minutes.
@@ -118,7 +118,7 @@ impl Retry<'_> {
         match self.turn.try_lock() {
             Err(TryLockError::WouldBlock) => drop(self.turn.lock()),
             _turn => {
-                self.reporter.tell(Event::Limited { wait });
+                self.reporter.tell(Progress::Limited { wait });
                 self.sleep(wait);
             }
         }

@@ -170,9 +170,9 @@ fn progress_ends_at_the_size_of_each_file() {
     let setup = setup();
     let mut last = std::collections::BTreeMap::new();
     let id = REPO.parse().expect("a name");
-    let record = &mut |progress: Progress<'_>| {
+    let record = &mut |progress: Progress| {
         if let Progress::Bytes { file, done, total } = progress {
-            let before = last.insert(file.to_owned(), (done, total));
+            let before = last.insert(file, (done, total));
             assert!(before.is_none_or(|(before, _)| before <= done));
         }
     };

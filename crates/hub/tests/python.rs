@@ -114,9 +114,9 @@ with WeakFileLock(path):
     output.read_exact(&mut held).expect("the lock is held");
     let mut waited = vec![];
     let id = REPO.parse().expect("a name");
-    let record = &mut |progress: Progress<'_>| {
+    let record = &mut |progress: Progress| {
         if let Progress::Waiting { file } = progress {
-            waited.push(file.to_owned());
+            waited.push(file);
         }
     };
     setup.hub().fetch(&id, record).expect("the model");

@@ -70,7 +70,7 @@ fn retries_continue_by_themselves() {
         .trick("revision/main", 1, Trick::Status(503, ""));
     let mut steps = vec![];
     let id = REPO.parse().expect("a name");
-    let record = &mut |progress: Progress<'_>| {
+    let record = &mut |progress: Progress| {
         if let Progress::Bytes { file, done, .. } = progress
             && file == WEIGHTS_FILE
         {
@@ -248,9 +248,13 @@ fn two_at_once_download_once() {
                 scope.spawn(|| {
                     let mut waits = 0;
                     let id = REPO.parse().expect("a name");
-                    let count = &mut |progress: Progress<'_>| {
-                        waits +=
-                            usize::from(progress == (Progress::Waiting { file: WEIGHTS_FILE }));
+                    let count = &mut |progress: Progress| {
+                        waits += usize::from(
+                            progress
+                                == (Progress::Waiting {
+                                    file: WEIGHTS_FILE.to_owned(),
+                                }),
+                        );
                     };
                     setup.hub().fetch(&id, count).expect("the model");
                     waits

@@ -15,7 +15,7 @@ fn limited(seconds: u32) -> Trick {
 fn fetch(setup: &Setup) -> (Result<(), HubError>, Vec<u64>) {
     let mut waits = vec![];
     let id = REPO.parse().expect("a name");
-    let record = &mut |progress: Progress<'_>| {
+    let record = &mut |progress: Progress| {
         if let Progress::Limited { wait } = progress {
             waits.push(wait.as_secs());
         }
