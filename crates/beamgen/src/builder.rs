@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use beamgen_eval::MathAnswers;
 use beamgen_hub::Hub;
 use beamgen_launcher::Launcher;
 use beamgen_search::{
@@ -11,7 +10,7 @@ use beamgen_search::{
 
 use crate::own::{Identity, OwnJudge, OwnParts};
 use crate::prepare::{Prepared, Wanted};
-use crate::source::Downloads;
+use crate::source::{Downloads, Finder};
 use crate::{Config, Error, Pair, Solver};
 
 impl Solver {
@@ -22,31 +21,11 @@ impl Solver {
 }
 
 /// Builds a [`Solver`].
+#[derive(Default)]
 pub struct SolverBuilder {
     pub(crate) config: Config,
     own: OwnParts,
-    pub(crate) downloads: Option<Downloads>,
-}
-
-impl Default for SolverBuilder {
-    fn default() -> Self {
-        Self {
-            config: Config::default(),
-            own: OwnParts {
-                generator: None,
-                scorer: None,
-                judges: Vec::new(),
-                answers: Box::new(MathAnswers),
-                launcher: Launcher::default(),
-                load_scorer: false,
-                #[cfg(feature = "remote")]
-                keys: crate::own::Keys::default(),
-                #[cfg(feature = "remote")]
-                certificates: beamgen_hub::Certificates::default(),
-            },
-            downloads: None,
-        }
-    }
+    pub(crate) finder: Finder,
 }
 
 impl SolverBuilder {
@@ -85,14 +64,14 @@ impl SolverBuilder {
     /// Takes keys and certificates of servers from the environment.
     #[cfg(feature = "remote")]
     fn servers_from(&mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
-        let (models, keys) = (&self.config.models, &mut self.own.keys);
+        let (models, own) = (&self.config.models, &mut self.own);
         for (server, name, key) in [
             (
                 &models.generator_server,
                 "BEAMGEN_GENERATOR_KEY",
-                &mut keys.generator,
+                &mut own.generator_key,
             ),
-            (&models.prm_server, "BEAMGEN_PRM_KEY", &mut keys.prm),
+            (&models.prm_server, "BEAMGEN_PRM_KEY", &mut own.prm_key),
         ] {
             if let Some(value) = server.as_ref().and_then(|_| lookup(name)) {
                 let given = beamgen_remote::ApiKey::new(&value);
@@ -268,7 +247,7 @@ impl SolverBuilder {
     #[cfg(feature = "remote")]
     #[must_use]
     pub fn generator_key(mut self, key: beamgen_remote::ApiKey) -> Self {
-        self.own.keys.generator = Some(key);
+        self.own.generator_key = Some(key);
         self
     }
 
@@ -276,7 +255,7 @@ impl SolverBuilder {
     #[cfg(feature = "remote")]
     #[must_use]
     pub fn prm_key(mut self, key: beamgen_remote::ApiKey) -> Self {
-        self.own.keys.prm = Some(key);
+        self.own.prm_key = Some(key);
         self
     }
 
@@ -299,7 +278,7 @@ impl SolverBuilder {
     /// Where answers are and when two are the same, for problems other than mathematics.
     #[must_use]
     pub fn answers(mut self, answers: impl Answers + Send + 'static) -> Self {
-        self.own.answers = Box::new(answers);
+        self.own.answers = Some(Box::new(answers));
         self
     }
 
@@ -317,7 +296,7 @@ impl SolverBuilder {
         observe: impl FnMut(&str, beamgen_hub::Progress) + 'static,
     ) -> Self {
         let observe = Box::new(observe);
-        self.downloads = Some(Downloads { hub, observe });
+        self.finder.downloads = Some(Downloads { hub, observe });
         self
     }
 
@@ -340,7 +319,7 @@ impl SolverBuilder {
     }
 
     fn wanting(self, wanted: Wanted) -> Result<Prepared, Error> {
-        Prepared::new(self.config, wanted, self.own, self.downloads)
+        Prepared::new(self.config, wanted, self.own, self.finder)
     }
 
     /// Loads the models.

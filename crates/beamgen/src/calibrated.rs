@@ -61,11 +61,7 @@ const MAX_BYTES: u64 = 64 << 20;
 
 /// Reads a calibration.
 pub(crate) fn open(path: &Path) -> Result<Calibration, Error> {
-    let text = beamgen_files::read_text_file(path, MAX_BYTES);
-    let text = text.map_err(|source| Error::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
+    let text = beamgen_files::read_text_file(path, MAX_BYTES).map_err(Error::unreadable(path))?;
     Calibration::parse(&text).map_err(|reason| Error::Calibration {
         path: path.to_owned(),
         reason,
@@ -117,20 +113,12 @@ pub(crate) fn mismatches(
 
 /// A scorer with its scores put through a calibration.
 pub(crate) struct Calibrated {
-    scorer: Box<dyn Scorer + Send>,
-    map: ScoreMap,
-    score_as: ScoreAs,
+    pub(crate) scorer: Box<dyn Scorer + Send>,
+    pub(crate) map: ScoreMap,
+    pub(crate) score_as: ScoreAs,
 }
 
 impl Calibrated {
-    pub(crate) fn new(scorer: Box<dyn Scorer + Send>, map: ScoreMap, score_as: ScoreAs) -> Self {
-        Self {
-            scorer,
-            map,
-            score_as,
-        }
-    }
-
     fn read(&self, result: ScoreResult) -> ScoreResult {
         let read = |scored: Scored| Scored {
             probabilities: self.scores(&scored),
@@ -180,11 +168,9 @@ impl Scorer for Calibrated {
     }
 
     fn collect(&mut self, wait: bool) -> Vec<(BatchId, ScoreResult)> {
-        let collected = self.scorer.collect(wait);
-        collected
-            .into_iter()
-            .map(|(batch, scored)| (batch, self.read(scored)))
-            .collect()
+        let collected = self.scorer.collect(wait).into_iter();
+        let read = |(batch, scored)| (batch, self.read(scored));
+        collected.map(read).collect()
     }
 
     fn evict_borrowed(&mut self) {

@@ -12,7 +12,7 @@ use beamgen_engine::Checkpoint;
 pub(crate) use backend::{CandleClassifier, CandleGenerator};
 
 /// Generators' `model_type`s.
-const GENERATORS: [&str; 15] = [
+pub(crate) const GENERATORS: [&str; 15] = [
     "deepseek_v2",
     "gemma",
     "gemma2",
@@ -31,19 +31,10 @@ const GENERATORS: [&str; 15] = [
 ];
 
 /// Sequence classifiers' `model_type`s.
-const CLASSIFIERS: [&str; 3] = ["deberta-v2", "modernbert", "xlm-roberta"];
+pub(crate) const CLASSIFIERS: [&str; 3] = ["deberta-v2", "modernbert", "xlm-roberta"];
 
-/// The family of a generator, if it is one of these.
-pub(crate) fn generator(checkpoint: &Checkpoint) -> Option<&'static str> {
-    family(checkpoint, &GENERATORS)
-}
-
-/// The family of a reward model, if it is one of these.
-pub(crate) fn classifier(checkpoint: &Checkpoint) -> Option<&'static str> {
-    family(checkpoint, &CLASSIFIERS)
-}
-
-fn family(checkpoint: &Checkpoint, families: &[&'static str]) -> Option<&'static str> {
+/// The one of `families` that a checkpoint is of, if it is of any.
+pub(crate) fn family(checkpoint: &Checkpoint, families: &[&'static str]) -> Option<&'static str> {
     // What is wrong with the file is said by whoever reads it whole.
     let text = checkpoint.text("config.json").ok()??;
     let json: serde_json::Value = serde_json::from_str(&text).ok()?;

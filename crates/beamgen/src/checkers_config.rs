@@ -15,15 +15,8 @@ use crate::Error;
 /// A checker and the name of its verdicts.
 type NamedChecker = (String, Box<dyn Checker>);
 
-/// A checker that was started.
-enum Started {
-    Builtin(Box<dyn Checker>),
-    Command(Box<External>),
-}
-
 /// A checker for a search.
 pub(crate) struct OpenedChecker {
-    pub(crate) name: String,
     pub(crate) scorer: Box<dyn Scorer + Send>,
     /// What it loses, of one that is a command.
     pub(crate) lost: Option<LostSoFar>,
@@ -101,58 +94,53 @@ impl CheckersConfig {
     /// # Errors
     /// As [`check`](Self::check), or a command cannot be started.
     pub fn open(&self, launcher: &Launcher) -> Result<Vec<NamedChecker>, Error> {
-        let checkers = self.start(launcher)?.into_iter();
-        let checkers = checkers.map(|(name, started)| match started {
-            Started::Builtin(checker) => (name, checker),
-            Started::Command(external) => (name, external as Box<dyn Checker>),
-        });
-        Ok(checkers.collect())
+        self.start(launcher, |checker| checker, |command| Box::new(command))
     }
 
     /// Starts them all for a search. Commands answer while it goes on.
-    pub(crate) fn scorers(&self, launcher: &Launcher) -> Result<Vec<OpenedChecker>, Error> {
-        let checkers = self.start(launcher)?.into_iter();
-        let opened = checkers.map(|(name, started)| match started {
-            Started::Builtin(checker) => OpenedChecker {
-                name,
-                scorer: Box::new(CheckerScorer::new(checker)),
-                lost: None,
-            },
-            Started::Command(external) => {
-                let scorer = ExternalScorer::new(*external);
-                OpenedChecker {
-                    name,
-                    lost: Some(scorer.lost()),
-                    scorer: Box::new(scorer),
-                }
+    pub(crate) fn scorers(
+        &self,
+        launcher: &Launcher,
+    ) -> Result<Vec<(String, OpenedChecker)>, Error> {
+        let builtin = |checker| OpenedChecker {
+            scorer: Box::new(CheckerScorer::new(checker)),
+            lost: None,
+        };
+        let command = |external| {
+            let scorer = ExternalScorer::new(external);
+            OpenedChecker {
+                lost: Some(scorer.lost()),
+                scorer: Box::new(scorer),
             }
-        });
-        Ok(opened.collect())
+        };
+        self.start(launcher, builtin, command)
     }
 
-    fn start(&self, launcher: &Launcher) -> Result<Vec<(String, Started)>, Error> {
+    /// Starts them all; each is what `builtin` or `command` makes of it, with its name.
+    fn start<T>(
+        &self,
+        launcher: &Launcher,
+        builtin: impl Fn(Box<dyn Checker>) -> T,
+        command: impl Fn(External) -> T,
+    ) -> Result<Vec<(String, T)>, Error> {
         self.check()?;
         let mut started = Vec::new();
         for name in &self.builtin {
             let row = named(name).map_err(|error| refused("builtin", error))?;
-            started.push((name.clone(), Started::Builtin(row.open())));
+            started.push((name.clone(), builtin(row.open())));
         }
-        for command in &self.commands {
-            let external = Box::new(self.external(command, launcher)?);
-            started.push((command.clone(), Started::Command(external)));
+        for line in &self.commands {
+            let external = External::start(ExternalConfig {
+                workers: self.workers,
+                in_flight: self.in_flight,
+                timeout: Duration::from_secs_f64(self.timeout),
+                launcher: launcher.clone(),
+                ..ExternalConfig::new(line)
+            });
+            let external = external.map_err(|error| refused("commands", error))?;
+            started.push((line.clone(), command(external)));
         }
         Ok(started)
-    }
-
-    fn external(&self, command: &str, launcher: &Launcher) -> Result<External, Error> {
-        External::start(ExternalConfig {
-            workers: self.workers,
-            in_flight: self.in_flight,
-            timeout: Duration::from_secs_f64(self.timeout),
-            launcher: launcher.clone(),
-            ..ExternalConfig::new(command)
-        })
-        .map_err(|error| refused("commands", error))
     }
 }
 

@@ -60,10 +60,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
             reason: "JSON by its name: settings are a TOML file".to_owned(),
         });
     }
-    beamgen_files::read_text_file(path, MAX_BYTES).map_err(|source| Error::Unreadable {
-        path: path.to_owned(),
-        source,
-    })
+    beamgen_files::read_text_file(path, MAX_BYTES).map_err(Error::unreadable(path))
 }
 
 /// What the text of a settings file says; a fault is told with its line.

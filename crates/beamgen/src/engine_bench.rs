@@ -12,7 +12,6 @@ use beamgen_search::ConfigError;
 
 use crate::memory::MemoryPlan;
 use crate::prepare::plan::{Returned, device_choice, memory, on_device};
-use crate::source::Source;
 use crate::{Error, SolverBuilder, bundled};
 
 /// Temperature of the draws.
@@ -24,9 +23,11 @@ const WARM_UP: usize = 2;
 #[derive(Debug)]
 pub struct EngineBench {
     engine: Engine,
-    name: String,
+    /// Where the model comes from.
+    pub name: String,
     notes: Vec<String>,
-    kv_dtype: KvType,
+    /// What keys and values are kept in.
+    pub kv_dtype: KvType,
 }
 
 /// What is to be timed: `batch` sequences that go on from one prompt, a token each in every pass.
@@ -72,14 +73,14 @@ impl EngineBench {
     /// # Errors
     /// The errors of [`SolverBuilder::build`].
     pub fn open(builder: SolverBuilder, positions: usize, random: bool) -> Result<Self, Error> {
-        let (config, mut downloads) = (&builder.config, builder.downloads);
+        let (config, mut finder) = (&builder.config, builder.finder);
         let (field, value, most) = ("positions", positions, MOST_POSITIONS);
         if value > most {
             return Err(ConfigError::TooLarge { field, value, most }.into());
         }
-        let mut notes = Vec::new();
         let name = config.models.generator.as_deref();
-        let source = Source::find(name, bundled::GENERATOR, &mut downloads, &mut notes)?;
+        let source = finder.find(name, bundled::GENERATOR)?;
+        let mut notes = finder.notes;
         let checkpoint = source.checkpoint();
         let name = checkpoint.path().display().to_string();
         let dtype = config.models.dtype;
@@ -137,11 +138,6 @@ impl EngineBench {
         })
     }
 
-    /// Where the model comes from.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Notes for the user so far, a line each.
     pub fn notes(&self) -> Vec<String> {
         let noted = self.notes.iter().cloned();
@@ -168,11 +164,6 @@ impl EngineBench {
     /// Bytes of the packed weights.
     pub fn weight_bytes(&self) -> usize {
         self.engine.model().bytes()
-    }
-
-    /// What keys and values are kept in.
-    pub fn kv_dtype(&self) -> KvType {
-        self.kv_dtype
     }
 
     /// Threads that compute.
@@ -204,10 +195,10 @@ impl EngineBench {
         self.once(&warm_up)?;
         let (mut prefill, mut decode, mut kv_bytes) = (Vec::new(), Vec::new(), 0);
         for _ in 0..bench.repeat {
-            let once = self.once(bench)?;
-            prefill.push(once.prefill);
-            decode.push(once.decode);
-            kv_bytes = once.kv_bytes;
+            let (read, written, kept) = self.once(bench)?;
+            prefill.push(read);
+            decode.push(written);
+            kv_bytes = kept;
         }
         prefill.sort_by(f64::total_cmp);
         decode.sort_by(f64::total_cmp);
@@ -227,7 +218,8 @@ impl EngineBench {
         })
     }
 
-    fn once(&mut self, bench: &DecodeBench) -> Result<Once, Error> {
+    /// One run: seconds of the prompt, seconds of all passes after it, bytes of cache at the end.
+    fn once(&mut self, bench: &DecodeBench) -> Result<(f64, f64, usize), Error> {
         let engine = &mut self.engine;
         let vocab = engine.model().config().vocab_size as u32;
         let given = |step: usize, i: usize| (7919 * step + 31 * i) as u32 % vocab;
@@ -306,19 +298,8 @@ impl EngineBench {
         for seq in seqs {
             engine.free(seq);
         }
-        Ok(Once {
-            prefill,
-            decode,
-            kv_bytes: kv.pages_used * kv.page_bytes,
-        })
+        Ok((prefill, decode, kv.pages_used * kv.page_bytes))
     }
-}
-
-/// One run.
-struct Once {
-    prefill: f64,
-    decode: f64,
-    kv_bytes: usize,
 }
 
 #[cfg(test)]

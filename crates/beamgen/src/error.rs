@@ -1,4 +1,5 @@
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use beamgen_search::{Cause, ConfigError, SearchError};
 
@@ -14,7 +15,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// The error of the operating system.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A settings file is not TOML, or has a key or a value that is not known.
     #[error("{}:{line}: {reason}", path.display())]
@@ -212,6 +213,14 @@ impl Error {
             Self::Search(error) => matches!(error, SearchError::Config(_)),
             Self::Service(_) => false,
             _ => true,
+        }
+    }
+
+    /// The error of a file that the system does not give.
+    pub(crate) fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Unreadable {
+            path: path.to_owned(),
+            source,
         }
     }
 

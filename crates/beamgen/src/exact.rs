@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
-use beamgen_search::{Memory, Problem, ScoreError, ScoreId, ScoreItem, Scored, Scorer, StepRef};
+use beamgen_search::{
+    Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef,
+};
 use beamgen_world::{self as world, Checker, Verdict};
 
 /// Scores right steps 1 and wrong steps 0; refuses problems of other worlds.
@@ -20,10 +22,6 @@ impl ExactScorer {
         self.chains.insert(id, checker);
         id
     }
-}
-
-fn unknown(id: ScoreId) -> ScoreError {
-    ScoreError::Failed(format!("no chain {}", id.0).into())
 }
 
 impl Scorer for ExactScorer {
@@ -45,15 +43,10 @@ impl Scorer for ExactScorer {
         self.chains.remove(&id);
     }
 
-    fn score(
-        &mut self,
-        items: &[ScoreItem<'_>],
-    ) -> Result<Vec<Result<Scored, ScoreError>>, ScoreError> {
+    fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
         let score = |item: &ScoreItem<'_>| {
-            let checker = self
-                .chains
-                .get_mut(&item.id)
-                .ok_or_else(|| unknown(item.id))?;
+            let unknown = || ScoreError::Failed(format!("no chain {}", item.id.0).into());
+            let checker = self.chains.get_mut(&item.id).ok_or_else(unknown)?;
             let probability =
                 |step: &StepRef<'_>| match checker.next(step.text.trim_end_matches('\n')) {
                     Verdict::Right => 1.0,

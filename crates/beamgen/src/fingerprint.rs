@@ -28,10 +28,14 @@ pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>)
     hash.finish()
 }
 
-/// The fingerprint of the files that lie in a directory.
-pub(crate) fn of_dir(dir: &Path) -> io::Result<String> {
+/// The fingerprint of a checkpoint: of the files that lie in a directory, or of one file.
+pub(crate) fn of_path(path: &Path) -> io::Result<String> {
+    if !path.is_dir() {
+        let name = path.file_name().unwrap_or_default().to_owned();
+        return of_paths([(name, path.to_owned())]);
+    }
     let mut paths = Vec::new();
-    for entry in std::fs::read_dir(dir)? {
+    for entry in std::fs::read_dir(path)? {
         let entry = entry?;
         // What is fitted to a model afterwards does not make it another one.
         if entry.path().is_file() && entry.file_name() != CALIBRATION {
@@ -40,12 +44,6 @@ pub(crate) fn of_dir(dir: &Path) -> io::Result<String> {
     }
     paths.sort();
     of_paths(paths)
-}
-
-/// The fingerprint of a checkpoint that is one file.
-pub(crate) fn of_file(path: &Path) -> io::Result<String> {
-    let name = path.file_name().unwrap_or_default().to_owned();
-    of_paths([(name, path.to_owned())])
 }
 
 fn of_paths(paths: impl IntoIterator<Item = (OsString, PathBuf)>) -> io::Result<String> {
@@ -80,10 +78,10 @@ mod tests {
             std::fs::write(dir.path().join(name), bytes).unwrap();
         }
         let name = of_files(files);
-        assert_eq!(of_dir(dir.path()).unwrap(), name);
+        assert_eq!(of_path(dir.path()).unwrap(), name);
         std::fs::write(dir.path().join(CALIBRATION), "{}").unwrap();
-        assert_eq!(of_dir(dir.path()).unwrap(), name);
+        assert_eq!(of_path(dir.path()).unwrap(), name);
         std::fs::write(dir.path().join("config.json"), b"{ }").unwrap();
-        assert_ne!(of_dir(dir.path()).unwrap(), name);
+        assert_ne!(of_path(dir.path()).unwrap(), name);
     }
 }

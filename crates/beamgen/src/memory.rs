@@ -84,11 +84,15 @@ impl MemoryPlan {
     /// Where the caches' budget is open, it is what `chains` chains of `longest` tokens, with
     /// `spare` tokens each, can take: a device's memory is taken at once.
     pub(crate) fn no_more_than(&mut self, chains: usize, longest: usize, spare: usize) {
-        let chain = |model: &ModelMemory| model.chain(longest, spare);
-        let all: u64 = self.models.iter().map(chain).sum();
         if self.kv == OPEN {
-            self.kv = all.saturating_mul(chains as u64);
+            self.kv = self.chain(longest, spare).saturating_mul(chains as u64);
         }
+    }
+
+    /// Bytes of such a chain in each model.
+    fn chain(&self, longest: usize, spare: usize) -> u64 {
+        let chains = self.models.iter().map(|model| model.chain(longest, spare));
+        chains.sum()
     }
 
     /// Bytes that are taken whatever the search does.
@@ -108,8 +112,7 @@ impl MemoryPlan {
     /// its full context) with `spare` tokens in each model, or what the caches may take if that is
     /// less.
     pub(crate) fn needed(&self, longest: usize, spare: usize) -> u64 {
-        let chain = |model: &ModelMemory| model.chain(longest, spare);
-        self.fixed() + self.models.iter().map(chain).sum::<u64>().min(self.kv)
+        self.fixed() + self.chain(longest, spare).min(self.kv)
     }
 
     /// Lowers what the KV caches may take until everything fits, and shares it out. The reward
@@ -128,7 +131,7 @@ impl MemoryPlan {
             .available
             .map_or(u64::MAX, |available| available - available / SPARE);
         let chain = |model: &ModelMemory| model.chain(longest, spare);
-        let chains: u64 = self.models.iter().map(chain).sum();
+        let chains = self.chain(longest, spare);
         let fixed = self.fixed();
         let needed = self.needed(longest, spare);
         if needed > usable {

@@ -4,7 +4,7 @@ use beamgen_engine::Checkpoint;
 use beamgen_generator::Prompts;
 
 use crate::own::{IdentifiedScorer, OwnParts};
-use crate::source::Downloads;
+use crate::source::Finder;
 use crate::{Config, Error};
 
 /// No servers.
@@ -23,8 +23,7 @@ impl Served {
         &mut self,
         _: &mut Config,
         _: &mut OwnParts,
-        _: &mut Option<Downloads>,
-        _: &mut Vec<String>,
+        _: &mut Finder,
     ) -> Result<Option<(Prompts, Checkpoint)>, Error> {
         Ok(None)
     }
@@ -35,8 +34,7 @@ impl Served {
         _: &Config,
         _: Option<&Checkpoint>,
         _: &OwnParts,
-        _: &mut Option<Downloads>,
-        _: &mut Vec<String>,
+        _: &mut Finder,
     ) -> Result<Option<IdentifiedScorer>, Error> {
         Ok(None)
     }

@@ -23,17 +23,23 @@ pub(crate) enum Identity {
 pub(crate) type IdentifiedScorer = (Identity, Box<dyn Scorer + Send>);
 
 /// What the builder was given in place of models, each with what stands for it in run files.
+#[derive(Default)]
 pub(crate) struct OwnParts {
     pub generator: Option<(Identity, Box<dyn Generator + Send>)>,
     pub scorer: Option<IdentifiedScorer>,
+    /// The key of the generator's servers, where it comes from the caller.
     #[cfg(feature = "remote")]
-    pub keys: Keys,
+    pub generator_key: Option<beamgen_remote::ApiKey>,
+    /// The key of the reward model's servers, likewise.
+    #[cfg(feature = "remote")]
+    pub prm_key: Option<beamgen_remote::ApiKey>,
     /// The certificates by which servers are trusted.
     #[cfg(feature = "remote")]
     pub certificates: beamgen_hub::Certificates,
     /// Judges beside the scorer.
     pub judges: Vec<OwnJudge>,
-    pub answers: Box<dyn Answers + Send>,
+    /// None: those of mathematics.
+    pub answers: Option<Box<dyn Answers + Send>>,
     /// Starts the programs of checkers.
     pub launcher: Launcher,
     /// Whether the scorer is wanted even if the default settings never ask it.
@@ -45,14 +51,6 @@ pub(crate) struct OwnJudge {
     pub(crate) name: String,
     pub(crate) scorer: Box<dyn Scorer + Send>,
     pub(crate) veto: bool,
-}
-
-/// The servers' keys where they come from the caller, by role.
-#[cfg(feature = "remote")]
-#[derive(Default)]
-pub(crate) struct Keys {
-    pub(crate) generator: Option<beamgen_remote::ApiKey>,
-    pub(crate) prm: Option<beamgen_remote::ApiKey>,
 }
 
 /// How a reward model is read, whatever file or name that came from.

@@ -1,22 +1,36 @@
 //! The table `[pair]` of a pair's file: what it is for and what it needs.
 
-use std::fmt;
-
 use beamgen_engine::parse_size;
 use serde::{Deserialize, Deserializer, Serialize};
+use strum::{Display, IntoStaticStr};
 
 /// The smallest machine that a pair runs on with a search of its own length: weights in bfloat16
 /// unless the pair's settings say int8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    Display,
+    IntoStaticStr,
+)]
 pub enum Fits {
     /// A laptop with 16 GB of memory, 12 of them free.
     #[serde(rename = "laptop")]
+    #[strum(serialize = "laptop")]
     Laptop,
     /// A card with 24 GB, 22 of them for the models.
     #[serde(rename = "one card")]
+    #[strum(serialize = "one card")]
     OneCard,
     /// Two such cards, or one of 48 GB.
     #[serde(rename = "two cards")]
+    #[strum(serialize = "two cards")]
     TwoCards,
 }
 
@@ -27,27 +41,7 @@ impl Fits {
     /// The name in files and output.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Laptop => "laptop",
-            Self::OneCard => "one card",
-            Self::TwoCards => "two cards",
-        }
-    }
-
-    /// Bytes that models and caches may take.
-    #[must_use]
-    pub fn bytes(self) -> u64 {
-        match self {
-            Self::Laptop => 12_000_000_000,
-            Self::OneCard => 22_000_000_000,
-            Self::TwoCards => 44_000_000_000,
-        }
-    }
-}
-
-impl fmt::Display for Fits {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+        self.into()
     }
 }
 

@@ -15,6 +15,7 @@ mod scorer;
 use std::cell::RefCell;
 
 use beamgen_engine::ThreadPool;
+use beamgen_eval::MathAnswers;
 use beamgen_generator::Prompts;
 use beamgen_prm::QuantileReader;
 use beamgen_search::{GenError, Problem, Scorer};
@@ -29,7 +30,7 @@ use crate::long_texts::TextLimits;
 use crate::memory::MemoryPlan;
 use crate::own::OwnParts;
 use crate::served::Served;
-use crate::source::Downloads;
+use crate::source::Finder;
 use crate::{Config, Error, Solver};
 
 /// Models that were found and fit, with the memory that they need.
@@ -58,9 +59,8 @@ pub(crate) enum Wanted {
 struct Inputs {
     config: Config,
     own: OwnParts,
-    downloads: Option<Downloads>,
+    finder: Finder,
     served: Served,
-    notes: Vec<String>,
 }
 
 impl Inputs {
@@ -75,7 +75,7 @@ impl Prepared {
         config: Config,
         wanted: Wanted,
         own: OwnParts,
-        downloads: Option<Downloads>,
+        finder: Finder,
     ) -> Result<Self, Error> {
         config.check_beside(!own.judges.is_empty())?;
         let config = config.resolved();
@@ -83,8 +83,7 @@ impl Prepared {
             served: Served::open(&config)?,
             config,
             own,
-            downloads,
-            notes: Vec::new(),
+            finder,
         };
         let generator = match wanted {
             Wanted::Pair => find_generator(&mut inputs)?,
@@ -97,7 +96,7 @@ impl Prepared {
             reward: scorer.reward.as_ref(),
             judges: &judges,
         };
-        let memory = plan_memory(&inputs.config, &opened, &mut inputs.notes)?;
+        let memory = plan_memory(&inputs.config, &opened, &mut inputs.finder.notes)?;
         Ok(Self {
             config: inputs.config,
             own: inputs.own,
@@ -106,7 +105,7 @@ impl Prepared {
             judges,
             memory,
             observer: RefCell::new(None),
-            notes: inputs.notes,
+            notes: inputs.finder.notes,
             served: inputs.served,
         })
     }
@@ -195,7 +194,11 @@ impl Prepared {
         let mut scorer = loaded.scorer.or(self.own.scorer.map(|(_, scorer)| scorer));
         if let Some(found) = &self.scorer.calibration {
             let (map, score_as) = (found.calibration.map.clone(), self.config.models.score_as);
-            let calibrated = |scorer| Calibrated::new(scorer, map, score_as);
+            let calibrated = |scorer| Calibrated {
+                scorer,
+                map,
+                score_as,
+            };
             scorer = scorer.map(|scorer| Box::new(calibrated(scorer)) as Box<dyn Scorer + Send>);
         }
         let judges = self.judges.into_iter().zip(loaded.judges);
@@ -206,11 +209,12 @@ impl Prepared {
             (None, Some((_, own))) => own,
             (None, None) => return Err(Error::NoGenerator),
         };
+        let answers = self.own.answers;
         let mut solver = Solver {
             config: loaded.config,
             generator,
             scorer,
-            answers: self.own.answers,
+            answers: answers.unwrap_or_else(|| Box::new(MathAnswers)),
             models,
             notes: self.notes,
             compute: self.memory.compute,

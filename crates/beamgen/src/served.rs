@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::own::{IdentifiedScorer, Identity, OwnParts, format_identity};
 use crate::server_config::ServerConfig;
-use crate::source::{Downloads, Source};
+use crate::source::Finder;
 use crate::{Config, Error};
 
 /// The largest key file read, in bytes.
@@ -43,16 +43,15 @@ impl Served {
         &mut self,
         config: &mut Config,
         own: &mut OwnParts,
-        downloads: &mut Option<Downloads>,
-        notes: &mut Vec<String>,
+        finder: &mut Finder,
     ) -> Result<Option<(Prompts, Checkpoint)>, Error> {
         let (Some(remote), Some(server)) = (&self.remote, &config.models.generator_server) else {
             return Ok(None);
         };
-        let servers = servers(server, own.keys.generator.clone(), own)?;
+        let servers = servers(server, own.generator_key.clone(), own)?;
         let connection = remote.connect("generator", &servers)?;
         let name = config.models.generator.clone();
-        let model = ServedModel::open(&connection, name, "generator", downloads, notes)?;
+        let model = ServedModel::open(&connection, name, "generator", finder)?;
         let context = connection.context();
         let tokenizer = Arc::clone(&model.tokenizer);
         let (generator, facts) = remote.generator(connection, tokenizer, &config.generator)?;
@@ -60,8 +59,7 @@ impl Served {
         let prompts = Prompts::new(model.tokenizer, context, &config.generator)?;
         let connection = Arc::clone(generator.connection());
         let identity = identity(&facts, &model.fingerprint);
-        note_seeds(&connection, &facts, notes);
-        note_likelihoods(&connection, &facts, notes);
+        note_promises(&connection, &facts, &mut finder.notes);
         self.connections.push(("generator", connection, facts));
         own.generator = Some((Identity::Facts(identity), Box::new(generator)));
         Ok(Some((prompts, model.checkpoint)))
@@ -75,17 +73,16 @@ impl Served {
         config: &Config,
         generator: Option<&Checkpoint>,
         own: &OwnParts,
-        downloads: &mut Option<Downloads>,
-        notes: &mut Vec<String>,
+        finder: &mut Finder,
     ) -> Result<Option<IdentifiedScorer>, Error> {
         let (Some(remote), Some(server)) = (&self.remote, &config.models.prm_server) else {
             return Ok(None);
         };
-        let key = own.keys.prm.clone().filter(|_| role == "prm");
+        let key = own.prm_key.clone().filter(|_| role == "prm");
         let servers = servers(server, key, own)?;
         let connection = remote.connect(role, &servers)?;
         let name = config.models.prm.clone();
-        let model = ServedModel::open(&connection, name, role, downloads, notes)?;
+        let model = ServedModel::open(&connection, name, role, finder)?;
         let place = model.checkpoint.path().display().to_string();
         let format = config.models.prm_format.as_deref();
         let spec = match format.filter(|name| *name != "auto") {
@@ -103,9 +100,11 @@ impl Served {
             scorer.share_tokens(same_tokenizer(model.checkpoint, generator.clone())?);
         }
         let route = facts.route.as_deref().unwrap_or_default();
-        notes.push(format!("{place} is read as {}, by {route}", spec.name));
+        finder
+            .notes
+            .push(format!("{place} is read as {}, by {route}", spec.name));
         if route == "/pooling" {
-            notes.push(format!(
+            finder.notes.push(format!(
                 "{}: this route reads each chain from its first token for every step; a reward model in this \
                  process reads a step once",
                 server.urls.join(", ")
@@ -135,13 +134,12 @@ impl ServedModel {
         connection: &Connection,
         name: Option<PathBuf>,
         role: &'static str,
-        downloads: &mut Option<Downloads>,
-        notes: &mut Vec<String>,
+        finder: &mut Finder,
     ) -> Result<Self, Error> {
         let given = name.is_some();
         let own = || PathBuf::from(connection.source().unwrap_or(connection.model()));
         let name = name.unwrap_or_else(own);
-        let source = match Source::tokenizer(&name, downloads, notes) {
+        let source = match finder.tokenizer(&name) {
             Err(_) if !given => Err(Error::NoTokenizer {
                 role,
                 model: connection.model().to_owned(),
@@ -195,7 +193,8 @@ fn identity(facts: &ServerFacts, tokenizer: &str) -> Map<String, Value> {
     identity
 }
 
-fn note_seeds(connection: &Connection, facts: &ServerFacts, notes: &mut Vec<String>) {
+/// Notes what a generator's servers do not keep.
+fn note_promises(connection: &Connection, facts: &ServerFacts, notes: &mut Vec<String>) {
     let first = connection.addresses().next();
     let address = first.map(ToString::to_string).unwrap_or_default();
     notes.push(match facts.seed_repeats {
@@ -208,12 +207,7 @@ fn note_seeds(connection: &Connection, facts: &ServerFacts, notes: &mut Vec<Stri
             facts.engine, facts.promise
         ),
     });
-}
-
-fn note_likelihoods(connection: &Connection, facts: &ServerFacts, notes: &mut Vec<String>) {
     if facts.likelihoods == Some(false) {
-        let first = connection.addresses().next();
-        let address = first.map(ToString::to_string).unwrap_or_default();
         notes.push(format!(
             "{address}: it gives no log-probabilities: all tokens count as certain in what reads them (DeepConf, likely-min)"
         ));
@@ -226,10 +220,7 @@ fn servers(config: &ServerConfig, key: Option<ApiKey>, own: &OwnParts) -> Result
         (None, None) => None,
         (Some(path), None) => {
             let text = beamgen_files::read_text_file(path, MOST_KEY);
-            let text = text.map_err(|source| Error::Unreadable {
-                path: path.clone(),
-                source,
-            })?;
+            let text = text.map_err(Error::unreadable(path))?;
             let key = ApiKey::new(&text);
             Some(key.map_err(|error| Error::from(error).at(path.display().to_string()))?)
         }

@@ -446,10 +446,6 @@ impl WallClock {
     pub(crate) fn start() -> Self {
         Self(Instant::now())
     }
-
-    pub(crate) fn elapsed(self) -> Duration {
-        self.0.elapsed()
-    }
 }
 
 impl Clock for WallClock {

@@ -29,53 +29,52 @@ pub(crate) enum Source {
     Local(PathBuf),
 }
 
-impl Source {
+/// Finds models by their names.
+#[derive(Default)]
+pub(crate) struct Finder {
+    /// None: only what is on this machine is found.
+    pub(crate) downloads: Option<Downloads>,
+    /// Notes for the user, a line each.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Finder {
     /// What `name` stands for: what lies there on this machine, or else a model of the hub. Notes
     /// say what the user should know.
-    pub(crate) fn find(
-        name: Option<&Path>,
-        bundled: Bundled,
-        downloads: &mut Option<Downloads>,
-        notes: &mut Vec<String>,
-    ) -> Result<Self, Error> {
+    pub(crate) fn find(&mut self, name: Option<&Path>, bundled: Bundled) -> Result<Source, Error> {
         match name {
-            None => Ok(Self::Bundled(bundled)),
-            Some(name) => Self::named(name, downloads, notes, Hub::fetch),
+            None => Ok(Source::Bundled(bundled)),
+            Some(name) => self.named(name, Hub::fetch),
         }
     }
 
     /// As [`find`](Self::find), for a model whose weights are not read here.
     #[cfg(feature = "remote")]
-    pub(crate) fn tokenizer(
-        name: &Path,
-        downloads: &mut Option<Downloads>,
-        notes: &mut Vec<String>,
-    ) -> Result<Self, Error> {
-        Self::named(name, downloads, notes, Hub::fetch_tokenizer)
+    pub(crate) fn tokenizer(&mut self, name: &Path) -> Result<Source, Error> {
+        self.named(name, Hub::fetch_tokenizer)
     }
 
     fn named(
+        &mut self,
         name: &Path,
-        downloads: &mut Option<Downloads>,
-        notes: &mut Vec<String>,
         fetch: impl Fn(&Hub, &ModelId, &mut dyn FnMut(Progress)) -> Result<Fetched, HubError>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Source, Error> {
         if name.exists() {
             let extension = name.extension();
             let is_gguf = extension.is_some_and(|e| e.eq_ignore_ascii_case("gguf"));
             return match is_gguf || name.is_dir() {
-                true => Ok(Self::Local(name.to_owned())),
+                true => Ok(Source::Local(name.to_owned())),
                 false => Err(Error::NotAModel(name.to_owned())),
             };
         }
-        let hub = downloads.as_ref().map(|downloads| &downloads.hub);
+        let hub = self.downloads.as_ref().map(|downloads| &downloads.hub);
         let id = name.to_str().and_then(|name| hub_id(name, hub).transpose());
-        match (id.transpose()?, downloads) {
+        match (id.transpose()?, &mut self.downloads) {
             (Some(id), Some(Downloads { hub, observe })) => {
                 let name = id.to_string();
                 let fetched = fetch(hub, &id, &mut |progress| observe(&name, progress))?;
-                notes.extend(fetched.note);
-                Ok(Self::Local(fetched.path))
+                self.notes.extend(fetched.note);
+                Ok(Source::Local(fetched.path))
             }
             (id, _) => Err(Error::NoModel {
                 name: name.to_owned(),
@@ -83,7 +82,9 @@ impl Source {
             }),
         }
     }
+}
 
+impl Source {
     pub(crate) fn checkpoint(&self) -> Checkpoint {
         match self {
             Self::Bundled(bundled) => bundled.checkpoint(),
@@ -96,16 +97,9 @@ impl Source {
     }
 
     pub(crate) fn fingerprint(&self) -> Result<String, Error> {
-        let named = |path: &Path| match path.is_dir() {
-            true => fingerprint::of_dir(path),
-            false => fingerprint::of_file(path),
-        };
         match self {
             Self::Bundled(bundled) => Ok(fingerprint::of_files(bundled.files.iter().copied())),
-            Self::Local(path) => named(path).map_err(|source| Error::Unreadable {
-                path: path.clone(),
-                source,
-            }),
+            Self::Local(path) => fingerprint::of_path(path).map_err(Error::unreadable(path)),
         }
     }
 }
@@ -174,11 +168,6 @@ impl OpenedModel {
         error.into().at(path(&self.checkpoint))
     }
 
-    /// Whether it can be a generator.
-    pub(crate) fn gives_logits(&self) -> bool {
-        self.config.gives_logits(&self.weights)
-    }
-
     /// The files, for a reward model's format to be held against.
     pub(crate) fn unloaded(&self) -> UnloadedModel<'_> {
         UnloadedModel {
@@ -196,15 +185,8 @@ impl OpenedModel {
         compute: &Compute,
         pool: &ThreadPool,
     ) -> Result<Model, Error> {
-        let place = path(&self.checkpoint);
-        Model::on(
-            compute,
-            self.config.clone(),
-            &self.weights,
-            weight_type,
-            pool,
-        )
-        .map_err(|error| Error::from(error).at(place))
+        let (config, weights) = (self.config.clone(), &self.weights);
+        Model::on(compute, config, weights, weight_type, pool).map_err(|error| self.blame(error))
     }
 
     /// Whether this model computes what `other` does with the same weights: one copy serves both.

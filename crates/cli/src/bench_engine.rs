@@ -134,7 +134,7 @@ fn head(
     writeln!(
         out,
         "{} on {}, weights {dtype}, {}; {} threads; {drawn};\n{} new tokens a sequence, median of {} runs",
-        printable::line(bench.name()),
+        printable::line(&bench.name),
         bench.device(),
         size(bench.weight_bytes() as u64),
         bench.threads(),
@@ -177,13 +177,13 @@ fn row(
     let read = point.prefix as f64;
     json!({
         "tool": "beamgen",
-        "model": bench.name(),
+        "model": bench.name,
         "dtype": dtype,
         "prompt": point.prefix,
         "batch": point.batch,
         "new": point.new,
         "threads": bench.threads(),
-        "kv": bench.kv_dtype(),
+        "kv": bench.kv_dtype,
         "sample": if point.sample { "temperature 0.8" } else { "none" },
         // Of the fastest run; the others of the distribution of runs.
         "decode_tokens_per_s": rounded(tokens / at(decode, 0.0)),

@@ -28,9 +28,10 @@ pub(super) fn find(config: &Config, model: Option<&Source>) -> Result<Option<Fou
         _ => None,
     };
     let Some(path) = path else {
-        return match needed {
-            true => Err(Error::NoCalibration),
-            false => Ok(None),
+        return if needed {
+            Err(Error::NoCalibration)
+        } else {
+            Ok(None)
         };
     };
     let calibration = open(&path)?;
@@ -45,27 +46,21 @@ impl Found {
         score_as: ScoreAs,
         reward: Option<&RewardModels>,
     ) -> Result<(), Error> {
-        let refuse = |reason: String| Error::Calibration {
-            path: self.path.clone(),
-            reason,
-        };
-        let Some(head) = &self.calibration.quantiles else {
-            return match score_as {
-                ScoreAs::Median | ScoreAs::Lower => Err(refuse("it has no quantiles".to_owned())),
-                _ => Ok(()),
-            };
-        };
-        match reward.map(|reward| reward.prm.config.hidden_size) {
-            Some(width) if width == head.width() => Ok(()),
-            Some(width) => Err(refuse(format!(
+        let wanted = matches!(score_as, ScoreAs::Median | ScoreAs::Lower);
+        let width = reward.map(|reward| reward.prm.config.hidden_size);
+        let reason = match (&self.calibration.quantiles, width) {
+            (None, _) if wanted => "it has no quantiles".to_owned(),
+            (Some(head), Some(width)) if width != head.width() => format!(
                 "it reads hidden states of {} values, and the reward model has {width}",
                 head.width()
-            ))),
-            None if matches!(score_as, ScoreAs::Median | ScoreAs::Lower) => Err(refuse(
+            ),
+            (Some(_), None) if wanted => {
                 "its quantiles are read of hidden states, which this scorer does not show"
-                    .to_owned(),
-            )),
-            None => Ok(()),
-        }
+                    .to_owned()
+            }
+            _ => return Ok(()),
+        };
+        let path = self.path.clone();
+        Err(Error::Calibration { path, reason })
     }
 }

@@ -7,7 +7,7 @@ use beamgen_generator::Prompts;
 
 use super::Inputs;
 use crate::candle::{self, CandleGenerator};
-use crate::source::{OpenedModel, Source};
+use crate::source::OpenedModel;
 use crate::{Config, Error, bundled};
 
 /// A generator that was found and fits. All is empty for one of the builder's own.
@@ -27,11 +27,10 @@ pub(super) fn find_generator(inputs: &mut Inputs) -> Result<FoundGenerator, Erro
     let Inputs {
         config,
         own,
-        downloads,
+        finder,
         served,
-        notes,
     } = inputs;
-    if let Some((prompts, checkpoint)) = served.generator(config, own, downloads, notes)? {
+    if let Some((prompts, checkpoint)) = served.generator(config, own, finder)? {
         return Ok(FoundGenerator {
             prompts: Some(prompts),
             tokens_of: Some(checkpoint),
@@ -42,9 +41,9 @@ pub(super) fn find_generator(inputs: &mut Inputs) -> Result<FoundGenerator, Erro
         return Ok(FoundGenerator::default());
     }
     let name = config.models.generator.as_deref();
-    let source = Source::find(name, bundled::GENERATOR, downloads, notes)?;
+    let source = finder.find(name, bundled::GENERATOR)?;
     let checkpoint = source.checkpoint();
-    let Some(family) = candle::generator(&checkpoint) else {
+    let Some(family) = candle::family(&checkpoint, &candle::GENERATORS) else {
         let opened = OpenedModel::open(&source)?;
         return Ok(FoundGenerator {
             prompts: Some(prompts_of(&opened, config)?),
@@ -53,7 +52,7 @@ pub(super) fn find_generator(inputs: &mut Inputs) -> Result<FoundGenerator, Erro
             candle: None,
         });
     };
-    let candle = CandleGenerator::open(&source, &checkpoint, family, config, notes)?;
+    let candle = CandleGenerator::open(&source, &checkpoint, family, config, &mut finder.notes)?;
     Ok(FoundGenerator {
         prompts: Some(candle.prompts()?),
         tokens_of: Some(checkpoint),
@@ -65,7 +64,7 @@ pub(super) fn find_generator(inputs: &mut Inputs) -> Result<FoundGenerator, Erro
 /// The prompts of a generator that can be one.
 fn prompts_of(generator: &OpenedModel, config: &Config) -> Result<Prompts, Error> {
     let write = || {
-        if !generator.gives_logits() {
+        if !generator.config.gives_logits(&generator.weights) {
             return Err(beamgen_generator::Error::NoHead);
         }
         let tokenizer = Arc::clone(&generator.tokenizer);

@@ -1,7 +1,7 @@
 //! The facts of a run that its run file keeps.
 
 use beamgen_engine::{KvType, WeightType};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::Prepared;
 use super::judges::PreparedJudge;
@@ -65,11 +65,9 @@ impl Prepared {
             models.insert("combine".into(), rule.into());
         }
         if let Some(found) = &self.scorer.calibration {
-            let mut facts = Map::new();
-            let score_as = self.config.models.score_as.to_string();
-            facts.insert("fitted".into(), found.calibration.name().into());
-            facts.insert("score_as".into(), score_as.into());
-            models.insert("calibration".into(), facts.into());
+            let (name, score_as) = (found.calibration.name(), self.config.models.score_as);
+            let facts = json!({"fitted": name, "score_as": score_as});
+            models.insert("calibration".into(), facts);
         }
         // On the processor these hold the checkpoints' own values, all of them, and any other
         // rounds. A device rounds what meets the weights to what they are.

@@ -61,7 +61,7 @@ pub(super) fn find_judges(
     }
     let Inputs { config, own, .. } = inputs;
     let checkers = config.checkers.scorers(&own.launcher)?.into_iter();
-    let checkers = checkers.map(|opened| (opened.name, opened.scorer, true, opened.lost));
+    let checkers = checkers.map(|(name, opened)| (name, opened.scorer, true, opened.lost));
     let owned = std::mem::take(&mut own.judges).into_iter();
     let owned = owned.map(|judge| (judge.name, judge.scorer, judge.veto, None));
     for (name, scorer, veto, lost) in checkers.chain(owned) {
@@ -91,9 +91,8 @@ fn find_part(
     let Inputs {
         config,
         own,
-        downloads,
+        finder,
         served,
-        notes,
     } = inputs;
     // The settings as if the judge were the scorer.
     let mut config = config.clone();
@@ -108,19 +107,18 @@ fn find_part(
     models.prm_reference.clone_from(&judge.reference);
     models.prm_server.clone_from(&judge.server);
     let tokens_of = generator.tokens_of.as_ref();
-    if let Some((identity, scorer)) =
-        served.scorer("judge", &config, tokens_of, own, downloads, notes)?
-    {
+    if let Some((identity, scorer)) = served.scorer("judge", &config, tokens_of, own, finder)? {
         return Ok(Part::Scorer(identity, scorer));
     }
-    let source = RewardModels::find(&config, downloads, notes)?;
+    let source = RewardModels::find(&config, finder)?;
     let checkpoint = source.checkpoint();
-    if let Some(family) = candle::classifier(&checkpoint) {
-        let opened = CandleClassifier::open(&source, &checkpoint, family, &config, notes)?;
+    if let Some(family) = candle::family(&checkpoint, &candle::CLASSIFIERS) {
+        let opened =
+            CandleClassifier::open(&source, &checkpoint, family, &config, &mut finder.notes)?;
         return Ok(Part::Classifier(Box::new(opened)));
     }
     let generator = generator.opened.as_ref();
-    let opened = RewardModels::open(&source, &config, generator, downloads, notes)?;
+    let opened = RewardModels::open(&source, &config, generator, finder)?;
     Ok(Part::Model(Box::new(opened)))
 }
 

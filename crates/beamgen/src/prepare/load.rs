@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use beamgen_engine::{Checkpoint, Compute, DeviceChoice, Engine, EngineConfig, IdleKv, ThreadPool};
+use beamgen_engine::{Compute, DeviceChoice, Engine, IdleKv, Model, ThreadPool};
 use beamgen_generator::LmGenerator;
 use beamgen_prm::{RewardModel, same_tokenizer};
 use beamgen_search::Scorer;
@@ -13,13 +13,6 @@ use super::reward::RewardModels;
 use crate::source::OpenedModel;
 use crate::{Config, Error};
 
-/// A generator that was loaded.
-struct Loaded {
-    generator: LmGenerator,
-    model: Arc<beamgen_engine::Model>,
-    checkpoint: Checkpoint,
-}
-
 /// All models, loaded.
 pub(super) struct LoadedModels {
     pub(super) config: Config,
@@ -29,65 +22,31 @@ pub(super) struct LoadedModels {
     pub(super) judges: Vec<Option<Box<dyn Scorer + Send>>>,
 }
 
-impl Loaded {
-    fn new(
-        opened: &OpenedModel,
-        config: &Config,
-        compute: &Compute,
-        engine: EngineConfig,
-        pool: &ThreadPool,
-    ) -> Result<Self, Error> {
-        let checkpoint = opened.checkpoint.clone();
-        let place = checkpoint.path().display().to_string();
-        let tokenizer = Arc::clone(&opened.tokenizer);
-        let model = Arc::new(opened.model(config.models.dtype, compute, pool)?);
-        let load = || -> Result<LmGenerator, Error> {
-            let engine = Engine::with_pool(Arc::clone(&model), engine, pool.clone())?;
-            Ok(LmGenerator::new(
-                engine,
-                tokenizer,
-                config.generator.clone(),
-            )?)
-        };
-        let generator = load().map_err(|error| error.at(place))?;
-        Ok(Self {
-            generator,
-            model,
-            checkpoint,
-        })
-    }
-}
-
 impl Prepared {
     /// Loads generator and reward model to the device of the memory plan.
     pub(super) fn load(&self) -> Result<LoadedModels, Error> {
         let pool = ThreadPool::new(self.config.engine.threads);
-        let engine = engine_config(&self.memory.plan, &self.config, "generator");
         let mut config = self.config.clone();
         let compute = &self.memory.compute;
         let mut loaded = match &self.generator.opened {
-            Some(checkpoint) => Some(Loaded::new(checkpoint, &config, compute, engine, &pool)?),
+            Some(opened) => Some(self.load_generator(opened, &pool)?),
             None => None,
         };
-        if let Some(loaded) = &loaded {
-            config.generator.clone_from(loaded.generator.config());
+        if let Some((generator, _)) = &loaded {
+            config.generator.clone_from(generator.config());
         }
         let load = |reward: &RewardModels, role: &str| -> Result<RewardModel, Error> {
             let place = reward.prm.checkpoint.clone();
-            let weights = loaded.as_ref().map(|loaded| &loaded.model);
+            let weights = loaded.as_ref().map(|(_, model)| model);
             let engine = engine_config(&self.memory.plan, &config, role);
             let mut prm = reward.load(&config, compute, engine, weights, pool.clone())?;
-            if let Some(loaded) = &loaded {
-                prm.share_tokens(same_tokenizer(place, loaded.checkpoint.clone())?);
+            if let Some(generator) = &self.generator.opened {
+                prm.share_tokens(same_tokenizer(place, generator.checkpoint.clone())?);
             }
             Ok(prm)
         };
-        let reward = self
-            .scorer
-            .reward
-            .as_ref()
-            .map(|reward| load(reward, "prm"));
-        let mut reward = reward.transpose()?;
+        let reward = self.scorer.reward.as_ref();
+        let mut reward = reward.map(|reward| load(reward, "prm")).transpose()?;
         let mut judges = Vec::with_capacity(self.judges.len());
         for judge in &self.judges {
             let model = judge.reward().map(|reward| load(reward, &judge.role()));
@@ -100,12 +59,12 @@ impl Prepared {
                 head.apply(step.hidden, step.score, step.lowest)
             }));
         }
-        if let Some(loaded) = loaded.as_mut().filter(|_| self.memory.plan.lends) {
+        if let Some((generator, _)) = loaded.as_mut().filter(|_| self.memory.plan.lends) {
             let borrowers = || reward.iter().chain(judges.iter().flatten());
             if borrowers().next().is_some() {
                 let page_bytes = borrowers().map(RewardModel::page_bytes).sum();
                 let idle = Arc::new(IdleKv::default());
-                loaded.generator.lend(Arc::clone(&idle));
+                generator.lend(Arc::clone(&idle));
                 for model in reward.iter_mut().chain(judges.iter_mut().flatten()) {
                     model.borrow_beside(&idle, page_bytes);
                 }
@@ -115,9 +74,27 @@ impl Prepared {
         Ok(LoadedModels {
             scorer: reward.map(boxed),
             judges: judges.into_iter().map(|model| model.map(boxed)).collect(),
-            generator: loaded.map(|loaded| loaded.generator),
+            generator: loaded.map(|(generator, _)| generator),
             config,
         })
+    }
+
+    /// The generator, and the model that it runs.
+    fn load_generator(
+        &self,
+        opened: &OpenedModel,
+        pool: &ThreadPool,
+    ) -> Result<(LmGenerator, Arc<Model>), Error> {
+        let config = &self.config;
+        let model = opened.model(config.models.dtype, &self.memory.compute, pool)?;
+        let model = Arc::new(model);
+        let engine = engine_config(&self.memory.plan, config, "generator");
+        let engine = Engine::with_pool(Arc::clone(&model), engine, pool.clone());
+        let engine = engine.map_err(|error| opened.blame(error))?;
+        let tokenizer = Arc::clone(&opened.tokenizer);
+        let generator = LmGenerator::new(engine, tokenizer, config.generator.clone());
+        let generator = generator.map_err(|error| opened.blame(error))?;
+        Ok((generator, model))
     }
 
     /// Returns what `load` loads. On a device that nobody asked for by name, a failure moves it to

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::bundled::{self, Bundled};
 use crate::config::ScorerKind;
 use crate::own::format_identity;
-use crate::source::{Downloads, OpenedModel, Source};
+use crate::source::{Finder, OpenedModel, Source};
 use crate::{Config, Error};
 
 /// A reward model, and the one it is compared with if it is a log-ratio.
@@ -24,21 +24,16 @@ pub(super) struct RewardModels {
 
 impl RewardModels {
     /// The model that the settings name.
-    pub(super) fn find(
-        config: &Config,
-        downloads: &mut Option<Downloads>,
-        notes: &mut Vec<String>,
-    ) -> Result<Source, Error> {
+    pub(super) fn find(config: &Config, finder: &mut Finder) -> Result<Source, Error> {
         let bundled = bundled(config)?;
-        Source::find(config.models.prm.as_deref(), bundled, downloads, notes)
+        finder.find(config.models.prm.as_deref(), bundled)
     }
 
     pub(super) fn open(
         source: &Source,
         config: &Config,
         generator: Option<&OpenedModel>,
-        downloads: &mut Option<Downloads>,
-        notes: &mut Vec<String>,
+        finder: &mut Finder,
     ) -> Result<Self, Error> {
         let models = &config.models;
         let mut prm = OpenedModel::open(source)?;
@@ -50,7 +45,9 @@ impl RewardModels {
         let mut spec = spec.map_err(|error| prm.blame(error))?;
         if format.is_none() && !prm.bundled {
             let (prm, format) = (prm.checkpoint.path().display(), &spec.name);
-            notes.push(format!("{prm} is read as {format} (prm_format)"));
+            finder
+                .notes
+                .push(format!("{prm} is read as {format} (prm_format)"));
         }
         if spec.prompt.text.is_none() && spec.prompt.date.is_none() {
             // Whatever day it is, it is part of the run's identity if it is part of a prompt.
@@ -69,7 +66,7 @@ impl RewardModels {
                 });
             }
             (HeadSpec::LogRatio(_), Some(name)) => {
-                let source = Source::find(Some(name), bundled(config)?, downloads, notes)?;
+                let source = finder.find(Some(name), bundled(config)?)?;
                 Some(OpenedModel::open(&source)?)
             }
             (_, None) => None,
@@ -91,7 +88,7 @@ impl RewardModels {
         let reference_shares = reference.as_ref().is_some_and(shares);
         for (shares, role) in [(prm_shares, "prm"), (reference_shares, "reference")] {
             if shares {
-                notes.push(format!(
+                finder.notes.push(format!(
                     "generator and {role} have the same weights: they are in memory once"
                 ));
             }
@@ -135,7 +132,6 @@ impl RewardModels {
         generator: Option<&Arc<beamgen_engine::Model>>,
         pool: ThreadPool,
     ) -> Result<RewardModel, Error> {
-        let place = self.prm.checkpoint.path().display().to_string();
         let body = |model: &OpenedModel, shares: bool| -> Result<Body, Error> {
             let checkpoint = model.checkpoint.clone();
             let model = match generator.filter(|_| shares) {
@@ -152,7 +148,7 @@ impl RewardModels {
         let reference = reference.map(|r| body(r, self.reference_shares));
         let spec = Some(self.spec.clone());
         RewardModel::load(prm, spec, reference.transpose()?, engine, pool)
-            .map_err(|error| Error::from(error).at(place))
+            .map_err(|error| self.prm.blame(error))
     }
 }
 

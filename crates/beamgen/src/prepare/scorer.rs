@@ -31,9 +31,8 @@ pub(super) fn find_scorer(
     let Inputs {
         config,
         own,
-        downloads,
+        finder,
         served,
-        notes,
     } = inputs;
     let mut found = FoundScorer::default();
     if wanted == Wanted::Pair && !(has_kind && asks) {
@@ -45,19 +44,20 @@ pub(super) fn find_scorer(
         own.scorer = Some((identity, Box::new(ExactScorer::default())));
     }
     let tokens_of = generator.tokens_of.as_ref();
-    if let Some(scorer) = served.scorer("prm", config, tokens_of, own, downloads, notes)? {
+    if let Some(scorer) = served.scorer("prm", config, tokens_of, own, finder)? {
         own.scorer = Some(scorer);
     }
     let mut source = None;
     if own.scorer.is_none() {
-        let source = source.insert(RewardModels::find(config, downloads, notes)?);
+        let source = source.insert(RewardModels::find(config, finder)?);
         let checkpoint = source.checkpoint();
-        if let Some(family) = candle::classifier(&checkpoint) {
-            let opened = CandleClassifier::open(source, &checkpoint, family, config, notes)?;
+        if let Some(family) = candle::family(&checkpoint, &candle::CLASSIFIERS) {
+            let opened =
+                CandleClassifier::open(source, &checkpoint, family, config, &mut finder.notes)?;
             found.classifier = Some(opened);
         } else {
             let generator = generator.opened.as_ref();
-            let opened = RewardModels::open(source, config, generator, downloads, notes)?;
+            let opened = RewardModels::open(source, config, generator, finder)?;
             found.reward = Some(opened);
         }
     }

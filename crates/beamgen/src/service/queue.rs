@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use beamgen_search::{GivenChain, Intake, Next, ProblemResult, Stopped};
+use beamgen_search::{Clock, GivenChain, Intake, Next, ProblemResult, Stopped};
 
 use super::outcome::TicketState;
 use super::{ServiceError, ServiceOptions, ServiceStats, lock, wait};
@@ -105,7 +105,7 @@ impl Shared {
         let mut queued = self.lock();
         queued.admit(queued.queue.len(), self.options.queue)?;
         let state = self.ticket(&mut request);
-        let now = self.clock.elapsed();
+        let now = self.clock.now();
         let deadline = request.timeout.map(|timeout| now.saturating_add(timeout));
         queued.queue.push_back(Waiting {
             request,
@@ -178,7 +178,7 @@ impl Intake for QueueIntake {
     fn next(&mut self, idle: bool) -> Next {
         let mut state = self.shared.lock();
         loop {
-            let now = self.shared.clock.elapsed();
+            let now = self.shared.clock.now();
             state.give_up_overdue(now);
             if let Some(waiting) = state.queue.pop_front() {
                 let index = state.next;
@@ -204,7 +204,7 @@ impl Intake for QueueIntake {
 
     fn given(&mut self) -> Option<GivenChain> {
         let mut state = self.shared.lock();
-        state.give_up_overdue(self.shared.clock.elapsed());
+        state.give_up_overdue(self.shared.clock.now());
         state.scoring.pop_front()
     }
 }
