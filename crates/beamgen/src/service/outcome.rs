@@ -15,7 +15,6 @@ pub(super) struct TicketState {
     pub(super) number: u64,
     pub(super) cancel: CancelToken,
     most_events: usize,
-    has_callback: bool,
     on_progress: Mutex<Option<OnProgress>>,
     pub(super) inner: Mutex<Outcome>,
     pub(super) changed: Condvar,
@@ -38,7 +37,6 @@ impl TicketState {
             number,
             cancel: request.cancel.get_or_insert_default().clone(),
             most_events: request.most_events.unwrap_or(events),
-            has_callback: request.on_progress.is_some(),
             on_progress: Mutex::new(request.on_progress.take()),
             inner: Mutex::default(),
             changed: Condvar::new(),
@@ -47,7 +45,7 @@ impl TicketState {
 
     /// Whether anybody is told what happens.
     pub(super) fn has_reader(&self) -> bool {
-        self.most_events > 0 || self.has_callback
+        self.most_events > 0 || lock(&self.on_progress).is_some()
     }
 
     pub(super) fn tell(&self, progress: Progress) {
