@@ -1,4 +1,4 @@
-//! What is measured: accuracy with its interval, and first-error F1 for reward models.
+//! What is measured: accuracy with its interval, and the first error that a reward model finds.
 
 use serde::Serialize;
 
@@ -143,55 +143,6 @@ pub fn first_error(scores: &[f32], threshold: f32) -> Option<usize> {
     scores.iter().position(|&score| score < threshold)
 }
 
-/// First-error F1 as ProcessBench defines it.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct FirstErrorF1 {
-    /// Share of the wrong chains whose first wrong step was named exactly.
-    pub on_wrong: f64,
-    /// Share of the right chains in which no step was flagged.
-    pub on_right: f64,
-    /// Harmonic mean of the two; 0 if both are.
-    pub f1: f64,
-    /// How many wrong chains there were.
-    pub wrong: usize,
-    /// How many right ones.
-    pub right: usize,
-}
-
-/// First-error F1 over `(label, predicted)` pairs, each the index of the first wrong step or `None`
-/// for none; `None` unless there are both wrong and right chains, for the mean has no meaning then.
-pub fn first_error_f1(
-    pairs: impl IntoIterator<Item = (Option<usize>, Option<usize>)>,
-) -> Option<FirstErrorF1> {
-    let (mut wrong, mut right, mut found, mut kept) = (0usize, 0usize, 0usize, 0usize);
-    for (label, predicted) in pairs {
-        let hit = usize::from(label == predicted);
-        if label.is_some() {
-            wrong += 1;
-            found += hit;
-        } else {
-            right += 1;
-            kept += hit;
-        }
-    }
-    if wrong == 0 || right == 0 {
-        return None;
-    }
-    let (on_wrong, on_right) = (found as f64 / wrong as f64, kept as f64 / right as f64);
-    let f1 = if found + kept == 0 {
-        0.0
-    } else {
-        2.0 * on_wrong * on_right / (on_wrong + on_right)
-    };
-    Some(FirstErrorF1 {
-        on_wrong,
-        on_right,
-        f1,
-        wrong,
-        right,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -279,32 +230,5 @@ mod tests {
         assert_eq!(first_error(&[0.9, 0.4, 0.1], 0.5), Some(1));
         assert_eq!(first_error(&[0.9, 0.5], 0.5), None);
         assert_eq!(first_error(&[], 0.5), None);
-    }
-
-    #[test]
-    fn f1_is_the_harmonic_mean_of_the_two_shares() {
-        let got = first_error_f1([
-            (Some(2), Some(2)),
-            (Some(2), Some(1)),
-            (Some(0), None),
-            (Some(3), Some(3)),
-            (None, None),
-            (None, Some(4)),
-            (None, None),
-            (None, None),
-        ])
-        .unwrap();
-        assert_eq!(
-            (got.on_wrong, got.on_right, got.wrong, got.right),
-            (0.5, 0.75, 4, 4)
-        );
-        assert!((got.f1 - 0.6).abs() < 1e-12);
-        assert_eq!(
-            first_error_f1([(Some(1), None), (None, Some(1))])
-                .unwrap()
-                .f1,
-            0.0
-        );
-        assert_eq!(first_error_f1([(None, None)]), None);
     }
 }

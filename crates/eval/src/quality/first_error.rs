@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::ScoredChain;
-use crate::metrics::{first_error, first_error_f1};
+use crate::metrics::first_error;
 
 /// A chain's first error beside the predicted one.
 #[derive(Clone, Copy, Debug)]
@@ -134,11 +134,11 @@ impl Best {
     #[must_use]
     pub fn first_error_f1(chains: &[ScoredChain]) -> Option<Self> {
         Self::of(|threshold| {
-            let of = |chain: &ScoredChain| {
-                let of = Prediction::of(chain, threshold)?;
-                Some((of.label, of.predicted))
-            };
-            Some(first_error_f1(chains.iter().filter_map(of))?.f1)
+            let mut counts = FirstErrors::default();
+            for prediction in chains.iter().filter_map(|c| Prediction::of(c, threshold)) {
+                counts.add(prediction);
+            }
+            counts.f1()
         })
     }
 }

@@ -241,6 +241,27 @@ fn baselines_know_the_prior_the_length_and_the_position() {
 }
 
 #[test]
+fn f1_is_the_harmonic_mean_of_the_two_shares() {
+    let (right, wrong) = ([(1.0, 0.9)], [(0.0, 0.1)]);
+    let (flagged, missed) = ([(1.0, 0.1)], [(0.0, 0.9)]);
+    let of = |kinds: &[&[(f64, f32)]]| -> Vec<ScoredChain> {
+        (0..)
+            .zip(kinds)
+            .map(|(at, steps)| chain(at, steps))
+            .collect()
+    };
+    let chains = of(&[
+        &wrong, &missed, &wrong, &missed, &right, &flagged, &right, &right,
+    ]);
+    close(value(&chains, Measure::OnWrong), 0.5);
+    close(value(&chains, Measure::OnRight), 0.75);
+    close(value(&chains, Measure::FirstErrorF1), 0.6);
+    let none = of(&[&missed, &flagged]);
+    close(value(&none, Measure::FirstErrorF1), 0.0);
+    assert_eq!(value(&of(&[&right]), Measure::FirstErrorF1), None);
+}
+
+#[test]
 fn the_best_threshold_is_the_lowest_of_the_best() {
     let chains = [chain(0, &[(0.0, 0.205)]), chain(1, &[(1.0, 0.405)])];
     let best = Best::first_error_f1(&chains).unwrap();
