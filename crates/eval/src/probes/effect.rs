@@ -3,20 +3,25 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::Serializer;
 
 use super::Trial;
 use crate::metrics::Range;
 use crate::quality::{Figure, resample};
 
-/// A figure of a probe. Each is a mean over the chains that it is defined for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A figure of a probe. Each is a mean over the chains that it is defined for. JSON has it under its
+/// name as it is serialised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// The chain's score as it was.
+    #[serde(rename = "chain_before")]
     Before,
     /// The changed chain's score.
+    #[serde(rename = "chain_after")]
     After,
     /// The difference of the two.
+    #[serde(rename = "chain_change")]
     Change,
     /// The score of the step that the touched one is compared with.
     StepBefore,
@@ -31,6 +36,7 @@ pub enum Effect {
     /// The share of chains whose score rose at all.
     Rose,
     /// Of wrong chains that were below the threshold, the share that is no more.
+    #[serde(rename = "wrong_chains_passed")]
     Passed,
 }
 
@@ -48,23 +54,6 @@ impl Effect {
         Self::Rose,
         Self::Passed,
     ];
-
-    /// The name in files.
-    #[must_use]
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::Before => "chain_before",
-            Self::After => "chain_after",
-            Self::Change => "chain_change",
-            Self::StepBefore => "step_before",
-            Self::StepAfter => "step_after",
-            Self::StepChange => "step_change",
-            Self::Noticed => "noticed",
-            Self::Fell => "fell",
-            Self::Rose => "rose",
-            Self::Passed => "wrong_chains_passed",
-        }
-    }
 
     /// The values that it can take.
     fn range(self) -> Range {
@@ -150,12 +139,8 @@ impl Effects {
 }
 
 impl Serialize for Effects {
-    /// A map from [`Effect::key`]; what has no meaning is `null`.
+    /// A map from each [`Effect`]; what has no meaning is `null`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.figures.len()))?;
-        for effect in Effect::ALL {
-            map.serialize_entry(effect.key(), &self.get(effect))?;
-        }
-        map.end()
+        serializer.collect_map(Effect::ALL.map(|effect| (effect, self.get(effect))))
     }
 }

@@ -1,17 +1,20 @@
 //! The figures that are reported of a set of scored chains.
 
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
+use serde::ser::Serializer;
 
 use super::Figure;
 use crate::metrics::Range;
 
-/// A figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A figure. JSON has it under its name as it is serialised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// ProcessBench's a: wrong chains whose first wrong step is the first flagged one.
+    #[serde(rename = "accuracy_on_wrong")]
     OnWrong,
     /// ProcessBench's b: right chains without a flag.
+    #[serde(rename = "accuracy_on_right")]
     OnRight,
     /// Harmonic mean of the two (2412.06559).
     FirstErrorF1,
@@ -30,23 +33,32 @@ pub enum Measure {
     /// Mean squared distance of score and label.
     Brier,
     /// Expected calibration error over equally wide bins.
+    #[serde(rename = "ece_equal_width")]
     EceWidth,
     /// The same over bins with equally many steps.
+    #[serde(rename = "ece_equal_mass")]
     EceMass,
     /// Mean score of right steps.
+    #[serde(rename = "mean_score_right")]
     ScoreRight,
     /// Mean score of wrong steps.
+    #[serde(rename = "mean_score_wrong")]
     ScoreWrong,
     /// Mean distance of the scores from one half, 0 to 0.5.
+    #[serde(rename = "distance_from_half")]
     Certainty,
     /// Mean entropy of the scores in bits, 0 to 1.
+    #[serde(rename = "entropy_bits")]
     Entropy,
     /// Chains of at least two steps whose lowest score is the last step's (the first of equal ones
     /// counts): outcome drift (2501.07301).
+    #[serde(rename = "minimum_in_last_step")]
     OutcomeDrift,
     /// Pearson's correlation of score and length among right steps.
+    #[serde(rename = "score_length_correlation_right")]
     LengthRight,
     /// The same among wrong steps.
+    #[serde(rename = "score_length_correlation_wrong")]
     LengthWrong,
 }
 
@@ -81,32 +93,6 @@ impl Measure {
             _ => Range::Unit,
         }
     }
-
-    /// The key in JSON.
-    #[must_use]
-    pub fn key(self) -> &'static str {
-        match self {
-            Self::OnWrong => "accuracy_on_wrong",
-            Self::OnRight => "accuracy_on_right",
-            Self::FirstErrorF1 => "first_error_f1",
-            Self::FirstErrorFlagged => "first_error_flagged",
-            Self::PrmScore => "prm_score",
-            Self::F1Right => "f1_right",
-            Self::F1Wrong => "f1_wrong",
-            Self::BalancedAccuracy => "balanced_accuracy",
-            Self::Auc => "auc",
-            Self::Brier => "brier",
-            Self::EceWidth => "ece_equal_width",
-            Self::EceMass => "ece_equal_mass",
-            Self::ScoreRight => "mean_score_right",
-            Self::ScoreWrong => "mean_score_wrong",
-            Self::Certainty => "distance_from_half",
-            Self::Entropy => "entropy_bits",
-            Self::OutcomeDrift => "minimum_in_last_step",
-            Self::LengthRight => "score_length_correlation_right",
-            Self::LengthWrong => "score_length_correlation_wrong",
-        }
-    }
 }
 
 /// A figure for each [`Measure`].
@@ -122,12 +108,8 @@ impl Figures {
 }
 
 impl Serialize for Figures {
-    /// A map from [`Measure::key`]; what has no meaning is `null`.
+    /// A map from each [`Measure`]; what has no meaning is `null`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for measure in Measure::ALL {
-            map.serialize_entry(measure.key(), &self.get(measure))?;
-        }
-        map.end()
+        serializer.collect_map(Measure::ALL.map(|measure| (measure, self.get(measure))))
     }
 }
