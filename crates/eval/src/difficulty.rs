@@ -31,12 +31,12 @@ pub fn members(buckets: &[usize]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// One way of searching, measured on every problem.
-#[derive(Clone, Debug)]
-pub struct Candidate {
-    /// By problem: share of the seeds that were right.
+/// Accuracy and cost by problem: of one way of searching, or of a choice among several.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Measures {
+    /// Share of the seeds (and halvings) that were right.
     pub right: Vec<f64>,
-    /// By problem: mean tokens.
+    /// Mean tokens.
     pub tokens: Vec<f64>,
 }
 
@@ -73,9 +73,9 @@ struct Totals {
 }
 
 impl Totals {
-    fn of(candidates: &[Candidate], budget: &[f64], members: &[Vec<usize>]) -> Self {
+    fn of(candidates: &[Measures], budget: &[f64], members: &[Vec<usize>]) -> Self {
         let sum = |of: &[f64], problems: &[usize]| problems.iter().map(|&i| of[i]).sum::<f64>();
-        let sums = |candidate: &Candidate| -> Vec<Sums> {
+        let sums = |candidate: &Measures| -> Vec<Sums> {
             let in_bucket = |problems: &Vec<usize>| Sums {
                 right: sum(&candidate.right, problems),
                 tokens: sum(&candidate.tokens, problems),
@@ -154,7 +154,7 @@ fn pareto<T>(mut all: Vec<(Sums, T)>) -> Vec<(Sums, T)> {
 /// `budget`, which has tokens by problem; the cheaper of equals. `members` are the problems of each
 /// bucket. `None` if nothing is within the budget.
 pub fn best_single(
-    candidates: &[Candidate],
+    candidates: &[Measures],
     budget: &[f64],
     members: &[Vec<usize>],
 ) -> Option<usize> {
@@ -168,7 +168,7 @@ pub fn best_single(
 ///
 /// On these problems it is at least as accurate as [`best_single`].
 pub fn best_by_bucket(
-    candidates: &[Candidate],
+    candidates: &[Measures],
     budget: &[f64],
     members: &[Vec<usize>],
 ) -> Option<Vec<Option<usize>>> {
@@ -184,15 +184,6 @@ pub struct HeldOut {
     pub single: Measures,
 }
 
-/// Accuracy and cost, by problem.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Measures {
-    /// Share of the seeds and halvings that were right.
-    pub right: Vec<f64>,
-    /// Mean tokens.
-    pub tokens: Vec<f64>,
-}
-
 impl Measures {
     fn new(problems: usize) -> Self {
         Self {
@@ -201,7 +192,7 @@ impl Measures {
         }
     }
 
-    fn add(&mut self, problem: usize, candidate: &Candidate) {
+    fn add(&mut self, problem: usize, candidate: &Measures) {
         self.right[problem] += candidate.right[problem];
         self.tokens[problem] += candidate.tokens[problem];
     }
@@ -213,7 +204,7 @@ impl Measures {
 /// single best candidate stands in. `None` with fewer than two problems, or if a half has no
 /// candidate within the budget.
 pub fn held_out(
-    candidates: &[Candidate],
+    candidates: &[Measures],
     budget: &[f64],
     buckets: &[usize],
     seed: u64,
@@ -280,16 +271,16 @@ mod tests {
     }
 
     /// Right and tokens of a candidate on an easy problem and on a hard one.
-    fn candidate(easy: (f64, f64), hard: (f64, f64), problems: usize) -> Candidate {
+    fn candidate(easy: (f64, f64), hard: (f64, f64), problems: usize) -> Measures {
         let of = |i: usize| if i.is_multiple_of(2) { easy } else { hard };
-        Candidate {
+        Measures {
             right: (0..problems).map(|i| of(i).0).collect(),
             tokens: (0..problems).map(|i| of(i).1).collect(),
         }
     }
 
     /// Even problems are easy, odd ones hard; `wide` costs twice as much on hard ones.
-    fn narrow_and_wide() -> ([Candidate; 2], Vec<usize>) {
+    fn narrow_and_wide() -> ([Measures; 2], Vec<usize>) {
         let ways = [
             candidate((1.0, 10.0), (0.0, 10.0), 40),
             candidate((1.0, 20.0), (1.0, 40.0), 40),
@@ -345,8 +336,8 @@ mod tests {
     fn noise_is_not_reported_as_a_gain() {
         let mut draw = SplitMix::new(5);
         let mut coin = |_| draw.below(2) as f64;
-        let ways: Vec<Candidate> = (0..20)
-            .map(|_| Candidate {
+        let ways: Vec<Measures> = (0..20)
+            .map(|_| Measures {
                 right: (0..200).map(&mut coin).collect(),
                 tokens: vec![1.0; 200],
             })
@@ -370,7 +361,7 @@ mod tests {
     }
 
     /// All choices of a candidate for each bucket, one after the other.
-    fn by_enumeration(ways: &[Candidate], budget: &[f64], members: &[Vec<usize>]) -> Option<Sums> {
+    fn by_enumeration(ways: &[Measures], budget: &[f64], members: &[Vec<usize>]) -> Option<Sums> {
         let totals = Totals::of(ways, budget, members);
         let mut best: Option<Sums> = None;
         for number in 0..ways.len().pow(members.len() as u32) {
@@ -386,7 +377,7 @@ mod tests {
         best
     }
 
-    fn worth(ways: &[Candidate], members: &[Vec<usize>], picks: &[Option<usize>]) -> Sums {
+    fn worth(ways: &[Measures], members: &[Vec<usize>], picks: &[Option<usize>]) -> Sums {
         let of = |problems: &Vec<usize>, pick: Option<usize>| {
             let way = &ways[pick.unwrap_or(0)];
             Sums {
@@ -403,10 +394,10 @@ mod tests {
 
     /// Candidates with thirds right and odd tokens, the bucket of each problem, and which
     /// candidate's spending is the budget: nothing adds up evenly.
-    fn measured() -> impl Strategy<Value = (Vec<Candidate>, Vec<usize>, usize)> {
+    fn measured() -> impl Strategy<Value = (Vec<Measures>, Vec<usize>, usize)> {
         (1..6_usize, 2..20_usize).prop_flat_map(|(ways, problems)| {
             let way = proptest::collection::vec((0..4_u8, 1..900_u16), problems);
-            let way = way.prop_map(|values| Candidate {
+            let way = way.prop_map(|values| Measures {
                 right: values
                     .iter()
                     .map(|&(right, _)| f64::from(right) / 3.0)

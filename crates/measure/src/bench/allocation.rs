@@ -1,9 +1,7 @@
 //! Which strategy for which difficulty and budget: the compute-optimal choice of Snell et al.
 //! (2024), beside the single strategy that is best on all problems.
 
-use beamgen::eval::difficulty::{
-    Candidate, Measures, best_by_bucket, best_single, bucket, held_out, members,
-};
+use beamgen::eval::difficulty::{Measures, best_by_bucket, best_single, bucket, held_out, members};
 use serde::Serialize;
 
 use super::measured::{BOOTSTRAP_SEED, Measured, mean, mean_over, paired};
@@ -68,9 +66,9 @@ pub fn allocation(
 ) -> Allocation {
     let buckets: Vec<usize> = pass_rates.iter().map(|&rate| bucket(rate)).collect();
     let members = members(&buckets);
-    let candidates: Vec<Candidate> = cells
+    let candidates: Vec<Measures> = cells
         .iter()
-        .map(|cell| Candidate {
+        .map(|cell| Measures {
             right: cell.right.clone(),
             tokens: cell.tokens.clone(),
         })
