@@ -22,31 +22,31 @@ impl GivenChain {
         let Value::Object(object) = value else {
             return Err("not an object: write {\"problem\": \"...\", \"steps\": [\"...\"]}".into());
         };
-        chain(object, number)
+        let (field, problem) = find(object, &["problem", "question", "prompt"])
+            .ok_or("field \"problem\": missing: add the problem's text")?;
+        let problem = text(problem, field)?;
+        let (field, steps) = find(object, &["steps", "completions"])
+            .ok_or("field \"steps\": missing: add the chain's steps, a list of strings")?;
+        // `beamgen label` writes steps that are objects.
+        let text_of = |(i, step): (usize, &Value)| {
+            text(step.get("text").unwrap_or(step), &format!("{field}[{i}]"))
+        };
+        let steps = steps
+            .as_array()
+            .filter(|steps| !steps.is_empty())
+            .ok_or_else(|| format!("field \"{field}\": write a list of at least one string"))?
+            .iter()
+            .enumerate()
+            .map(text_of)
+            .collect::<Result<_, _>>()?;
+        let id = match object.get("id") {
+            None | Some(Value::Null) => number.to_string(),
+            Some(Value::String(id)) => id.clone(),
+            Some(Value::Number(id)) => id.to_string(),
+            Some(_) => return Err("field \"id\": write a string or a number".into()),
+        };
+        Ok(Self { id, problem, steps })
     }
-}
-
-fn chain(object: &Map<String, Value>, number: usize) -> Result<GivenChain, String> {
-    let (field, problem) = find(object, &["problem", "question", "prompt"])
-        .ok_or("field \"problem\": missing: add the problem's text")?;
-    let problem = text(problem, field)?;
-    let (field, steps) = find(object, &["steps", "completions"])
-        .ok_or("field \"steps\": missing: add the chain's steps, a list of strings")?;
-    let steps = steps
-        .as_array()
-        .filter(|steps| !steps.is_empty())
-        .ok_or_else(|| format!("field \"{field}\": write a list of at least one string"))?
-        .iter()
-        .enumerate()
-        .map(|(i, step)| text(text_of(step), &format!("{field}[{i}]")))
-        .collect::<Result<Vec<_>, _>>()?;
-    let id = match object.get("id") {
-        None | Some(Value::Null) => number.to_string(),
-        Some(Value::String(id)) => id.clone(),
-        Some(Value::Number(id)) => id.to_string(),
-        Some(_) => return Err("field \"id\": write a string or a number".into()),
-    };
-    Ok(GivenChain { id, problem, steps })
 }
 
 fn find<'a>(
@@ -54,11 +54,6 @@ fn find<'a>(
     keys: &[&'static str],
 ) -> Option<(&'static str, &'a Value)> {
     keys.iter().find_map(|&key| Some((key, object.get(key)?)))
-}
-
-/// The text of a step that is an object, as `beamgen label` writes them.
-fn text_of(step: &Value) -> &Value {
-    step.get("text").unwrap_or(step)
 }
 
 fn text(value: &Value, field: &str) -> Result<String, String> {
