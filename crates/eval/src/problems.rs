@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::answer::Marker;
 use crate::{Fingerprint, answer};
+use error::TABLES;
 pub use error::{LineFault, ProblemsError, Table};
 
 mod error;
@@ -67,33 +68,27 @@ impl Problems {
         }
         let source_name = path.display().to_string();
         let extension = path.extension().unwrap_or_default();
+        let is_named = |table: &&Table| extension.eq_ignore_ascii_case(table.extension);
         match File::open(path) {
-            Ok(file) => Self::read_as(
-                Table::named(&extension.to_string_lossy()),
-                BufReader::new(file),
-                &source_name,
-            ),
+            Ok(file) => {
+                let table = TABLES.iter().find(is_named);
+                Self::read_as(table, BufReader::new(file), &source_name)
+            }
             Err(error) => Err(ProblemsError::Unreadable { source_name, error }),
         }
     }
 
     /// Takes a text for the only problem, however many lines it has.
     pub fn question(text: &str) -> Result<Self, ProblemsError> {
-        let source = "the question".to_owned();
-        let number = 1;
-        match Format::Text.parse(text.trim(), number) {
-            Ok((problem, _)) => Ok(Self {
-                source,
-                problems: vec![problem],
-                lines: vec![number],
-                unread: (0, BTreeSet::new()),
-            }),
-            Err(fault) => Err(ProblemsError::Line {
-                source_name: source,
-                line: number,
-                fault,
-            }),
-        }
+        let (source, number) = ("the question", 1);
+        let parsed = Format::Text.parse(text.trim(), number);
+        let (problem, _) = parsed.map_err(|fault| at(source, number, fault))?;
+        Ok(Self {
+            source: source.to_owned(),
+            problems: vec![problem],
+            lines: vec![number],
+            unread: (0, BTreeSet::new()),
+        })
     }
 
     /// Reads problems from anything; `source` names it in messages.
@@ -103,22 +98,26 @@ impl Problems {
 
     /// Reads problems of a file whose name says that it is a `table`, if it does.
     fn read_as(
-        table: Option<Table>,
-        input: impl BufRead,
+        table: Option<&'static Table>,
+        mut input: impl BufRead,
         source: &str,
     ) -> Result<Self, ProblemsError> {
-        let mut lines = Lines {
-            input,
-            source,
-            number: 0,
-            buffer: Vec::new(),
-        };
         let (mut problems, mut numbers) = (Vec::new(), Vec::new());
         let mut unread = (0, BTreeSet::new());
         let mut first_lines: HashMap<String, usize> = HashMap::new();
         let mut format = None;
-        while let Some(line) = lines.next()? {
-            let text = line.text.trim();
+        let mut line = Vec::new();
+        for number in 1.. {
+            let read = read_line(&mut input, &mut line, MAX_LINE_BYTES);
+            let read = read.map_err(|error| ProblemsError::Unreadable {
+                source_name: source.to_owned(),
+                error,
+            })?;
+            if read == 0 {
+                break;
+            }
+            let fault = |fault| at(source, number, fault);
+            let text = decoded(&line, number == 1).map_err(fault)?.trim();
             if text.is_empty() {
                 continue;
             }
@@ -126,23 +125,16 @@ impl Problems {
             if let (Format::Text, Some(&first)) = (format, numbers.first())
                 && is_json_problem(text)
             {
-                let fault = LineFault::JsonAfterText { first };
-                let number = line.number;
-                return Err(lines.at(number, fault));
+                return Err(fault(LineFault::JsonAfterText { first }));
             }
-            let parsed = format.parse(text, line.number).and_then(|(problem, keys)| {
-                unread.0 += usize::from(!keys.is_empty());
-                unread.1.extend(keys);
-                match first_lines.insert(problem.id.clone(), line.number) {
-                    Some(first) => Err(LineFault::Repeated {
-                        id: problem.id,
-                        first,
-                    }),
-                    None => Ok(problem),
-                }
-            });
-            let number = line.number;
-            problems.push(parsed.map_err(|fault| lines.at(number, fault))?);
+            let (problem, keys) = format.parse(text, number).map_err(fault)?;
+            unread.0 += usize::from(!keys.is_empty());
+            unread.1.extend(keys);
+            if let Some(first) = first_lines.insert(problem.id.clone(), number) {
+                let id = problem.id;
+                return Err(fault(LineFault::Repeated { id, first }));
+            }
+            problems.push(problem);
             numbers.push(number);
         }
         if problems.is_empty() {
@@ -174,28 +166,19 @@ impl Problems {
     /// The error for a problem (by index) that a model refuses, with the problem's place in the
     /// file.
     pub fn refused(&self, index: usize, reason: String) -> ProblemsError {
-        let fault = LineFault::Refused { reason };
-        ProblemsError::Line {
-            source_name: self.source.clone(),
-            line: self.lines[index],
-            fault,
-        }
+        at(
+            &self.source,
+            self.lines[index],
+            LineFault::Refused { reason },
+        )
     }
 
     /// Refuses the first of the first `count` problems that has no reference answer.
     pub fn require_answers(&self, count: usize) -> Result<(), ProblemsError> {
-        match self
-            .problems
-            .iter()
-            .take(count)
-            .position(|problem| problem.answer.is_none())
-        {
+        let mut problems = self.problems.iter().take(count);
+        match problems.position(|problem| problem.answer.is_none()) {
             None => Ok(()),
-            Some(index) => Err(ProblemsError::Line {
-                source_name: self.source.clone(),
-                line: self.lines[index],
-                fault: LineFault::NoAnswer,
-            }),
+            Some(index) => Err(at(&self.source, self.lines[index], LineFault::NoAnswer)),
         }
     }
 
@@ -216,12 +199,12 @@ enum Format {
     JsonLines,
     Text,
     JsonArray,
-    Table(Table),
+    Table(&'static Table),
 }
 
 impl Format {
     /// The format of a file by its first line, and by its name if that says that it is a table.
-    fn of(first: &str, named: Option<Table>) -> Self {
+    fn of(first: &str, named: Option<&'static Table>) -> Self {
         match first.strip_prefix('[').map(str::trim_start) {
             Some(rest) if rest.is_empty() || rest.starts_with(['{', '"']) => Self::JsonArray,
             _ if first.starts_with('{') => Self::JsonLines,
@@ -261,20 +244,11 @@ impl Format {
 }
 
 impl Table {
-    /// The table that the extension of a file's name stands for.
-    fn named(extension: &str) -> Option<Self> {
-        match extension.to_ascii_lowercase().as_str() {
-            "csv" => Some(Self::Commas),
-            "tsv" => Some(Self::Tabs),
-            _ => None,
-        }
-    }
-
     /// The table whose head a line is: several names, one of which stands for problems. Prose has a
     /// blank after a comma.
-    fn headed(line: &str) -> Option<Self> {
-        [Self::Tabs, Self::Commas].into_iter().find(|table| {
-            let names = line.split(table.separator());
+    fn headed(line: &str) -> Option<&'static Self> {
+        TABLES.iter().find(|table| {
+            let names = line.split(table.separator);
             let names: Vec<&str> = names.map(|name| name.trim_matches('"')).collect();
             names.len() > 1
                 && names.iter().all(|name| is_column(name))
@@ -431,62 +405,28 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Lines of UTF-8 text, each bounded in memory whatever the file holds.
-struct Lines<'a, R> {
-    input: R,
-    source: &'a str,
-    number: usize,
-    buffer: Vec<u8>,
-}
-
-struct Line<'a> {
-    number: usize,
-    text: &'a str,
-}
-
-impl<R: BufRead> Lines<'_, R> {
-    fn next(&mut self) -> Result<Option<Line<'_>>, ProblemsError> {
-        let read =
-            read_line(&mut self.input, &mut self.buffer, MAX_LINE_BYTES).map_err(|error| {
-                ProblemsError::Unreadable {
-                    source_name: self.source.to_owned(),
-                    error,
-                }
-            })?;
-        if read == 0 {
-            return Ok(None);
-        }
-        self.number += 1;
-        let number = self.number;
-        if number == 1
-            && let Some(packed) = beamgen_files::packed(&self.buffer)
-        {
-            return Err(self.at(number, LineFault::Packed(packed)));
-        }
-        if read > MAX_LINE_BYTES {
-            return Err(self.at(number, LineFault::LongLine));
-        }
-        let mut skipped = 0;
-        // A tool that adds a byte order mark may have added it to a file that had one.
-        while number == 1 && self.buffer[skipped..].starts_with(b"\xef\xbb\xbf") {
-            skipped += 3;
-        }
-        match std::str::from_utf8(&self.buffer[skipped..]) {
-            Ok(text) => Ok(Some(Line { number, text })),
-            Err(error) => Err(self.at(
-                number,
-                LineFault::Encoding {
-                    at: skipped + error.valid_up_to(),
-                },
-            )),
-        }
+/// The text of a line; `is_first` says that it begins the file.
+fn decoded(line: &[u8], is_first: bool) -> Result<&str, LineFault> {
+    if is_first && let Some(packed) = beamgen_files::packed(line) {
+        return Err(LineFault::Packed(packed));
     }
+    if line.len() > MAX_LINE_BYTES {
+        return Err(LineFault::LongLine);
+    }
+    let mut skipped = 0;
+    // A tool that adds a byte order mark may have added it to a file that had one.
+    while is_first && line[skipped..].starts_with(b"\xef\xbb\xbf") {
+        skipped += 3;
+    }
+    std::str::from_utf8(&line[skipped..]).map_err(|error| LineFault::Encoding {
+        at: skipped + error.valid_up_to(),
+    })
+}
 
-    fn at(&self, line: usize, fault: LineFault) -> ProblemsError {
-        ProblemsError::Line {
-            source_name: self.source.to_owned(),
-            line,
-            fault,
-        }
+fn at(source: &str, line: usize, fault: LineFault) -> ProblemsError {
+    ProblemsError::Line {
+        source_name: source.to_owned(),
+        line,
+        fault,
     }
 }

@@ -96,9 +96,9 @@ pub enum LineFault {
     /// The file is a table of separated values.
     #[error(
         "a table with {} between its values: write JSON lines (`python3 -c 'import csv,json,sys; [print(json.dumps(row)) for row in \
-         csv.DictReader(sys.stdin, delimiter=\"{}\")]' < FILE > FILE.jsonl` does it)", .0.name(), .0.typed()
+         csv.DictReader(sys.stdin, delimiter=\"{}\")]' < FILE > FILE.jsonl` does it)", .0.name, .0.typed
     )]
-    Table(Table),
+    Table(&'static Table),
     /// The file's first bytes are those of a format that is not text.
     #[error("{0}")]
     Packed(beamgen_files::Packed),
@@ -136,35 +136,30 @@ pub enum LineFault {
     },
 }
 
-/// A table of separated values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
-    /// CSV.
-    Commas,
-    /// TSV.
-    Tabs,
-}
-
-impl Table {
-    pub(super) fn separator(self) -> char {
-        match self {
-            Self::Commas => ',',
-            Self::Tabs => '\t',
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Commas => "commas",
-            Self::Tabs => "tabs",
-        }
-    }
-
+/// A kind of table of separated values.
+#[derive(Debug)]
+pub struct Table {
+    /// The extension of its files' names.
+    pub(super) extension: &'static str,
+    pub(super) separator: char,
+    /// The separator in words.
+    name: &'static str,
     /// The separator in a string of Python.
-    fn typed(self) -> &'static str {
-        match self {
-            Self::Commas => ",",
-            Self::Tabs => "\\t",
-        }
-    }
+    typed: &'static str,
 }
+
+/// The kinds of tables that are recognised, in the order they are tried.
+pub(super) static TABLES: [Table; 2] = [
+    Table {
+        extension: "tsv",
+        separator: '\t',
+        name: "tabs",
+        typed: "\\t",
+    },
+    Table {
+        extension: "csv",
+        separator: ',',
+        name: "commas",
+        typed: ",",
+    },
+];
