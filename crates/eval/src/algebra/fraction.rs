@@ -48,7 +48,7 @@ impl Fraction {
     /// The polynomial whose zeros are its zeros: without denominators and negative exponents, and
     /// with leading coefficient 1.
     pub(crate) fn zeros(&self, budget: &mut Budget) -> Result<Poly, Fault> {
-        let Some(last) = self.top.0.values().next_back() else {
+        let Some(last) = self.top.lead() else {
             return Ok(Poly::default());
         };
         let mut below = common_monomial(&self.top, &Poly::default()).0;
@@ -98,12 +98,7 @@ impl Fraction {
 
     /// Divided by the size of its leading coefficient, which keeps its sign.
     pub(crate) fn positively_scaled(&self, budget: &mut Budget) -> Result<Self, Fault> {
-        let lead = self
-            .top
-            .0
-            .values()
-            .next_back()
-            .map(|last| last.abs().recip());
+        let lead = self.top.lead().map(|last| last.abs().recip());
         let lead = lead.unwrap_or_else(Rational::one);
         self.times(&lead.into(), budget)
     }
@@ -121,11 +116,12 @@ impl Fraction {
 
     /// Whether it is written with a minus: one of each pair of opposites is.
     pub(super) fn is_negative(&self) -> bool {
-        self.top
-            .0
-            .values()
-            .next_back()
-            .is_some_and(Signed::is_negative)
+        self.top.lead().is_some_and(Signed::is_negative)
+    }
+
+    /// The expression, or with `negative` its opposite.
+    pub(crate) fn signed(self, negative: bool) -> Self {
+        if negative { self.negated() } else { self }
     }
 
     pub(crate) fn negated(&self) -> Self {
@@ -180,7 +176,7 @@ impl Fraction {
         let common = common_monomial(&top, &bottom);
         let (top, bottom) = (top.times(&common, budget)?, bottom.times(&common, budget)?);
         // The same quotient must not be written with two leading coefficients.
-        let lead = bottom.0.values().next_back().map(Rational::recip);
+        let lead = bottom.lead().map(Rational::recip);
         let lead = lead.unwrap_or_else(Rational::one);
         Ok(Self {
             top: top.scaled(&lead, budget)?,
@@ -263,18 +259,12 @@ fn rationalised(top: Poly, bottom: Poly, budget: &mut Budget) -> Result<(Poly, P
     }
     let atoms: BTreeSet<Atom> = bottom.atoms().map(|(atom, _)| atom.clone()).collect();
     for atom in atoms {
-        let conjugate = Poly(
-            bottom
-                .0
-                .iter()
-                .map(|(m, c)| {
-                    (
-                        m.clone(),
-                        if m.contains_key(&atom) { -c } else { c.clone() },
-                    )
-                })
-                .collect(),
-        );
+        let mut conjugate = bottom.clone();
+        for (monomial, coefficient) in &mut conjugate.0 {
+            if monomial.contains_key(&atom) {
+                *coefficient = -&*coefficient;
+            }
+        }
         top = top.times(&conjugate, budget)?;
         bottom = bottom.times(&conjugate, budget)?;
     }

@@ -75,6 +75,11 @@ impl Poly {
         }
     }
 
+    /// The coefficient of the last term.
+    pub(super) fn lead(&self) -> Option<&Rational> {
+        self.0.values().next_back()
+    }
+
     /// The only term of a monomial.
     pub(super) fn as_term(&self) -> Option<(&Monomial, &Rational)> {
         let mut terms = self.0.iter();
@@ -231,7 +236,7 @@ fn join(
         if sum.numer().abs() > MAX_EXPONENT || *sum.denom() > MAX_EXPONENT {
             return Err(Fault::TooHard);
         }
-        let whole = sum.floor().to_integer();
+        let (whole, above) = parts(sum);
         let rest = match atom {
             Atom::Imaginary => {
                 if whole.mod_floor(&4) >= 2 {
@@ -248,12 +253,12 @@ fn join(
                     coefficient * factor
                 };
                 coefficient = budget.number(coefficient)?;
-                sum.fract_floor()
+                above
             }
             Atom::Sum(poly) if whole > 0 => {
                 let whole = u32::try_from(whole).map_err(|_| Fault::TooHard)?;
                 sums.push(poly.to_the(whole, budget)?);
-                sum.fract_floor()
+                above
             }
             // Of the two squares only that of the cosine is kept.
             Atom::Function(name, arguments) if name == "sin" && whole > 1 => {
@@ -276,13 +281,8 @@ fn join(
     Ok(product)
 }
 
-trait FractFloor {
-    fn fract_floor(&self) -> Self;
-}
-
-impl FractFloor for Exponent {
-    /// What is left above the floor; never negative.
-    fn fract_floor(&self) -> Self {
-        self - self.floor()
-    }
+/// The largest whole number that an exponent is not below, and what is left above it.
+pub(super) fn parts(exponent: Exponent) -> (i64, Exponent) {
+    let whole = exponent.floor();
+    (whole.to_integer(), exponent - whole)
 }

@@ -4,7 +4,7 @@ use num_bigint::BigInt;
 use num_integer::Integer;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
-use super::poly::{Exponent, Monomial, integer_power};
+use super::poly::{Exponent, Monomial, integer_power, parts};
 use super::{Atom, Budget, Fault, Fraction, Poly, Rational};
 
 /// Trial division goes up to here, so numbers below its square are factorised for certain.
@@ -25,11 +25,7 @@ pub(crate) fn power(
     budget: &mut Budget,
 ) -> Result<Fraction, Fault> {
     if let Some(number) = exponent.as_number() {
-        let (n, d) = (number.numer().to_i64(), number.denom().to_i64());
-        let (Some(n), Some(d)) = (n, d) else {
-            return Err(Fault::TooHard);
-        };
-        return rational_power(base, Exponent::new(n, d), budget);
+        return rational_power(base, small(&number)?, budget);
     }
     let exponent = exponent.as_poly().ok_or(Fault::Unread)?;
     let base = base.as_poly().ok_or(Fault::Unread)?;
@@ -39,6 +35,20 @@ pub(crate) fn power(
         product = product.times(&factor, budget)?;
     }
     Ok(product)
+}
+
+/// A rational as an exponent.
+fn small(number: &Rational) -> Result<Exponent, Fault> {
+    let parts = number.numer().to_i64().zip(number.denom().to_i64());
+    parts.map(Exponent::from).ok_or(Fault::TooHard)
+}
+
+/// Whether the atom may be raised to any power by itself.
+fn is_plain(atom: &Atom) -> bool {
+    matches!(
+        atom,
+        Atom::Prime(_) | Atom::Euler | Atom::Pi | Atom::Variable(_)
+    )
 }
 
 fn rational_power(
@@ -71,14 +81,10 @@ fn poly_power(base: &Poly, exponent: Exponent, budget: &mut Budget) -> Result<Fr
         return positive.then(|| Fraction::integer(0)).ok_or(Fault::Unread);
     }
     let Some((monomial, coefficient)) = base.as_term() else {
-        if let Some(root) = denested(base, budget)? {
-            let twice = Fraction::from(Rational::from_integer((exponent * 2).to_integer().into()));
-            return match exponent.denom() {
-                2 => power(&root, &twice, budget),
-                _ => root_of_sum(base, exponent, budget),
-            };
-        }
-        return root_of_sum(base, exponent, budget);
+        return match denested(base, budget)? {
+            Some(root) if *exponent.denom() == 2 => rational_power(&root, exponent * 2, budget),
+            _ => root_of_sum(base, exponent, budget),
+        };
     };
     let even_root = exponent.denom().is_even();
     // An even power under a root hides a sign: `\sqrt{x^2}` is not `x`.
@@ -86,16 +92,10 @@ fn poly_power(base: &Poly, exponent: Exponent, budget: &mut Budget) -> Result<Fr
         matches!(atom, Atom::Variable(_)) && power.numer().is_even() && even_root
     };
     let real_number = monomial.is_empty();
-    let plain = |atom: &Atom| {
-        matches!(
-            atom,
-            Atom::Prime(_) | Atom::Euler | Atom::Pi | Atom::Variable(_)
-        )
-    };
     if !real_number
         && (coefficient.is_negative()
             || monomial.iter().any(hides_sign)
-            || !monomial.keys().all(plain))
+            || !monomial.keys().all(is_plain))
     {
         return root_of_sum(base, exponent, budget);
     }
@@ -155,8 +155,7 @@ fn root_of_sum(sum: &Poly, exponent: Exponent, budget: &mut Budget) -> Result<Fr
     let content = content(sum, budget)?;
     let primitive = sum.scaled(&content.recip(), budget)?;
     let outside = number_power(&content, exponent, budget)?;
-    let whole = exponent.floor().to_integer();
-    let rest = exponent - exponent.floor();
+    let (whole, rest) = parts(exponent);
     let size = u32::try_from(whole.unsigned_abs()).map_err(|_| Fault::TooHard)?;
     let times = primitive.to_the(size, budget)?;
     let atom = Atom::Sum(Box::new(primitive));
@@ -209,8 +208,7 @@ fn number_power(value: &Rational, exponent: Exponent, budget: &mut Budget) -> Re
 
 /// A prime to any rational power: a whole power of it times a power between 0 and 1.
 fn prime_power(prime: u64, exponent: Exponent, budget: &mut Budget) -> Result<Poly, Fault> {
-    let whole = exponent.floor().to_integer();
-    let rest = exponent - exponent.floor();
+    let (whole, rest) = parts(exponent);
     let base = Rational::from_integer(prime.into());
     let factor = integer_power(&base, whole.unsigned_abs(), budget)?;
     let mut monomial = Monomial::new();
@@ -232,11 +230,7 @@ fn symbolic_power(
         let exponent = Fraction::from(coefficient.clone());
         return power(&base.clone().into(), &exponent, budget);
     }
-    let (n, d) = (coefficient.numer().to_i64(), coefficient.denom().to_i64());
-    let (Some(n), Some(d)) = (n, d) else {
-        return Err(Fault::TooHard);
-    };
-    let coefficient = Exponent::new(n, d);
+    let coefficient = small(coefficient)?;
     let (powers, value) = base.as_term().ok_or(Fault::Unread)?;
     if !value.is_positive() {
         return Err(Fault::Unread);
@@ -250,10 +244,7 @@ fn symbolic_power(
     factors.extend(powers.iter().map(|(atom, power)| (atom.clone(), *power)));
     let mut product = Fraction::integer(1);
     for (atom, power) in factors {
-        if !matches!(
-            atom,
-            Atom::Prime(_) | Atom::Euler | Atom::Pi | Atom::Variable(_)
-        ) {
+        if !is_plain(&atom) {
             return Err(Fault::Unread);
         }
         let raised = power * coefficient;

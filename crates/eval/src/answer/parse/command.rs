@@ -97,17 +97,11 @@ impl Parser<'_> {
 
     /// `\sin^2 x`, `\log_2 8`, `\cos(x+1)`: the name is read.
     pub(super) fn function(&mut self, name: &str) -> Result<Value, Fault> {
-        let base = match self.symbol() {
-            Some('_') => {
-                self.at += 1;
-                Some(scalar(self.argument()?)?)
-            }
-            _ => None,
-        };
-        let mut exponent = match self.eat('^') {
-            true => Some(self.exponent()?),
-            false => None,
-        };
+        let base = self
+            .eat('_')
+            .then(|| scalar(self.argument()?))
+            .transpose()?;
+        let mut exponent = self.eat('^').then(|| self.exponent()).transpose()?;
         let mut name = name.to_owned();
         if exponent.as_ref().and_then(Fraction::as_number) == Some(-Rational::one()) {
             name = format!("arc{name}");
@@ -150,6 +144,6 @@ impl Parser<'_> {
             let factor = scalar(self.power()?)?;
             product = product.times(&factor, self.budget)?;
         }
-        Ok(if negative { product.negated() } else { product })
+        Ok(product.signed(negative))
     }
 }

@@ -39,22 +39,16 @@ fn letter(letter: String) -> Atom {
 
 impl Parser<'_> {
     pub(super) fn sum(&mut self) -> Result<Value, Fault> {
-        let mut negative = self.sign().unwrap_or(false);
+        let negative = self.sign().unwrap_or(false);
         let mut value = self.product()?;
         if negative {
             value = Value::Scalar(scalar(value)?.negated());
         }
-        loop {
-            let Some(sign) = self.sign() else {
-                return Ok(value);
-            };
-            negative = sign;
-            let mut term = scalar(self.product()?)?;
-            if negative {
-                term = term.negated();
-            }
+        while let Some(negative) = self.sign() {
+            let term = scalar(self.product()?)?.signed(negative);
             value = Value::Scalar(scalar(value)?.plus(&term, self.budget)?);
         }
+        Ok(value)
     }
 
     /// Reads signs; whether they amount to a minus.
@@ -88,10 +82,7 @@ impl Parser<'_> {
                 return Ok(value);
             }
             let negative = operator.is_some() && self.sign().unwrap_or(false);
-            let mut factor = scalar(self.power()?)?;
-            if negative {
-                factor = factor.negated();
-            }
+            let factor = scalar(self.power()?)?.signed(negative);
             let left = scalar(value)?;
             value = Value::Scalar(match operator {
                 Some('/') => left.over(&factor, self.budget)?,
@@ -197,8 +188,7 @@ impl Parser<'_> {
 
     pub(super) fn exponent(&mut self) -> Result<Fraction, Fault> {
         let negative = self.sign().unwrap_or(false);
-        let value = scalar(self.nested(Self::primary)?)?;
-        Ok(if negative { value.negated() } else { value })
+        Ok(scalar(self.argument()?)?.signed(negative))
     }
 
     pub(super) fn primary(&mut self) -> Result<Value, Fault> {
@@ -353,7 +343,6 @@ impl Parser<'_> {
     pub(super) fn short_argument(&mut self) -> Result<Fraction, Fault> {
         self.split(self.at);
         let negative = self.sign().unwrap_or(false);
-        let value = scalar(self.argument()?)?;
-        Ok(if negative { value.negated() } else { value })
+        Ok(scalar(self.argument()?)?.signed(negative))
     }
 }
