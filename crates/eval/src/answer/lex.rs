@@ -31,66 +31,6 @@ pub(super) const SET_OPEN: char = '\u{2983}';
 pub(super) const SET_CLOSE: char = '\u{2984}';
 pub(super) const ROW_END: char = '\n';
 
-/// Commands that only lay out.
-const LAYOUT: &[&str] = &[
-    "left",
-    "right",
-    "big",
-    "Big",
-    "bigg",
-    "Bigg",
-    "bigl",
-    "bigr",
-    "Bigl",
-    "Bigr",
-    "biggl",
-    "biggr",
-    "displaystyle",
-    "textstyle",
-    "limits",
-    "rm",
-    "bf",
-    "it",
-    "hline",
-];
-
-const SPACES: &[&str] = &[
-    ",",
-    ";",
-    ":",
-    "!",
-    " ",
-    "\n",
-    "quad",
-    "qquad",
-    "enspace",
-    "thinspace",
-    "hfill",
-];
-
-/// Commands that take words.
-const TEXT: &[&str] = &[
-    "text",
-    "textbf",
-    "textit",
-    "textrm",
-    "textnormal",
-    "mbox",
-    "hbox",
-];
-
-/// Commands that set letters in another type.
-const TYPE: &[&str] = &[
-    "mathrm",
-    "mathbf",
-    "mathit",
-    "mathcal",
-    "mathsf",
-    "boldsymbol",
-    "operatorname",
-    "mathbb",
-];
-
 /// Commands and characters that stand for a symbol.
 fn symbol(name: &str) -> Option<char> {
     Some(match name {
@@ -310,38 +250,45 @@ impl Lexer {
             _ => letters,
         };
         let (name, after) = rest.split_at(length);
-        if LAYOUT.contains(&name) {
-            // `\left.` is a bracket that is not there.
-            let invisible = matches!(name, "left" | "right");
-            let dot = after.trim_start().strip_prefix('.').filter(|_| invisible);
-            return Ok(dot.unwrap_or(after));
-        }
-        if SPACES.contains(&name) {
-            self.spaced = true;
-            return Ok(after);
-        }
-        if matches!(name, "$" | "(" | ")" | "[" | "]" | "") {
-            return Ok(after);
-        }
-        // A backslash too many, as in `\15`.
-        if name.starts_with(|c: char| c.is_ascii_digit()) {
-            return Ok(rest);
+        match name {
+            // A bracket that is not there, as in `\right.`
+            "left" | "right" => return Ok(after.trim_start().strip_prefix('.').unwrap_or(after)),
+            // Commands that only lay out.
+            "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" | "biggl"
+            | "biggr" | "displaystyle" | "textstyle" | "limits" | "rm" | "bf" | "it" | "hline" => {
+                return Ok(after);
+            }
+            "," | ";" | ":" | "!" | " " | "\n" | "quad" | "qquad" | "enspace" | "thinspace"
+            | "hfill" => {
+                self.spaced = true;
+                return Ok(after);
+            }
+            "$" | "(" | ")" | "[" | "]" | "" => return Ok(after),
+            // A backslash too many, as in `\15`.
+            _ if name.starts_with(|c: char| c.is_ascii_digit()) => return Ok(rest),
+            _ => {}
         }
         let content = after.trim_start().strip_prefix('{').and_then(closed);
         if let Some(content) = content {
             let blanks = after.len() - after.trim_start().len();
             let end = &after[blanks + content.len() + 2..];
-            if TEXT.contains(&name) {
-                self.text(content, false, depth)?;
-                return Ok(end);
-            }
-            if name == "mathbb" && content == "R" {
-                self.push(Kind::Command("mathbb R".to_owned()));
-                return Ok(end);
-            }
-            if TYPE.contains(&name) {
-                self.text(content, true, depth)?;
-                return Ok(end);
+            match name {
+                "mathbb" if content == "R" => {
+                    self.push(Kind::Command("mathbb R".to_owned()));
+                    return Ok(end);
+                }
+                // Words.
+                "text" | "textbf" | "textit" | "textrm" | "textnormal" | "mbox" | "hbox" => {
+                    self.text(content, false, depth)?;
+                    return Ok(end);
+                }
+                // Letters in another type.
+                "mathrm" | "mathbf" | "mathit" | "mathcal" | "mathsf" | "boldsymbol"
+                | "operatorname" | "mathbb" => {
+                    self.text(content, true, depth)?;
+                    return Ok(end);
+                }
+                _ => {}
             }
         }
         match symbol(name) {

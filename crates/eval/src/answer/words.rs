@@ -89,54 +89,8 @@ pub(super) fn quantity(words: &[String]) -> Option<(Rational, usize)> {
     }
 }
 
-/// Words that make a condition, a denial, an operation or another amount
-/// of the number before them. Other words after a number say what is counted.
-const SAYS_MORE: &[&str] = &[
-    "any",
-    "are",
-    "be",
-    "both",
-    "but",
-    "cannot",
-    "divided",
-    "either",
-    "every",
-    "except",
-    "excluding",
-    "false",
-    "if",
-    "impossible",
-    "incorrect",
-    "invalid",
-    "is",
-    "least",
-    "minus",
-    "mod",
-    "modulo",
-    "most",
-    "neither",
-    "never",
-    "no",
-    "none",
-    "nor",
-    "not",
-    "otherwise",
-    "plus",
-    "provided",
-    "undefined",
-    "unknown",
-    "unless",
-    "was",
-    "were",
-    "when",
-    "where",
-    "whenever",
-    "while",
-    "without",
-    "wrong",
-];
-
-/// Whether words after a number say more than what is counted or measured.
+/// Whether words after a number say more than what is counted or measured: they make a condition, a
+/// denial, an operation or another amount of it.
 pub(super) fn say_more(words: &[String]) -> bool {
     let operates =
         |word: &String| matches!(word.as_str(), "squared" | "cubed" | "factorial" | "choose");
@@ -150,9 +104,13 @@ pub(super) fn say_more(words: &[String]) -> bool {
             .any(|(place, word)| match word.as_str() {
                 // `5 in all`
                 "all" => place == 0 || words[place - 1] != "in",
-                word => {
-                    SAYS_MORE.contains(&word) || word.ends_with("n't") || number(word).is_some()
-                }
+                "any" | "are" | "be" | "both" | "but" | "cannot" | "divided" | "either"
+                | "every" | "except" | "excluding" | "false" | "if" | "impossible"
+                | "incorrect" | "invalid" | "is" | "least" | "minus" | "mod" | "modulo"
+                | "most" | "neither" | "never" | "no" | "none" | "nor" | "not" | "otherwise"
+                | "plus" | "provided" | "undefined" | "unknown" | "unless" | "was" | "were"
+                | "when" | "where" | "whenever" | "while" | "without" | "wrong" => true,
+                word => word.ends_with("n't") || number(word).is_some(),
             })
 }
 
