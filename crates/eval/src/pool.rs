@@ -86,11 +86,7 @@ fn vote_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> f64 {
         rank_of[at] = rank;
     }
     let classes = pool.iter().filter_map(|sample| sample.class).max();
-    let mut votes = Votes {
-        how,
-        rank_of,
-        counted: vec![(0.0, usize::MAX); classes.map_or(0, |most| most as usize + 1)],
-    };
+    let classes = classes.map_or(0, |most| most as usize + 1);
     let mut draw = SplitMix::new(seed);
     let mut order: Vec<usize> = (0..pool.len()).collect();
     // The whole pool is one subset.
@@ -101,49 +97,41 @@ fn vote_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> f64 {
             let other = i + draw.below(order.len() - i);
             order.swap(i, other);
         }
-        right += usize::from(votes.winner_is_right(pool, &order[..k]));
+        right += usize::from(winner_is_right(pool, how, &rank_of, classes, &order[..k]));
     }
     right as f64 / subsets as f64
 }
 
-struct Votes {
+/// Whether the answer is right that has most votes in the subset, of equals the one whose best member
+/// has the best rank.
+fn winner_is_right(
+    pool: &[Sample],
     how: Choose,
-    rank_of: Vec<usize>,
-    /// By class: its votes, and the rank of its best member.
-    counted: Vec<(f64, usize)>,
-}
-
-impl Votes {
-    fn winner_is_right(&mut self, pool: &[Sample], subset: &[usize]) -> bool {
-        self.counted.fill((0.0, usize::MAX));
-        // The winner's best member: most votes, then the best rank.
-        let mut winner: Option<(f64, usize, bool)> = None;
-        for &at in subset {
-            let sample = &pool[at];
-            let Some(class) = sample.class else { continue };
-            let (votes, best) = &mut self.counted[class as usize];
-            *votes += match self.how {
-                Choose::Weighted => f64::from(sample.score.unwrap_or(0.0)),
-                _ => 1.0,
-            };
-            *best = (*best).min(self.rank_of[at]);
-        }
-        for &at in subset {
-            let Some(class) = pool[at].class else {
-                continue;
-            };
-            let (votes, best) = self.counted[class as usize];
-            if best != self.rank_of[at] {
-                continue;
-            }
-            let better =
-                winner.is_none_or(|(most, rank, _)| votes > most || (votes == most && best < rank));
-            if better {
-                winner = Some((votes, best, pool[at].correct));
-            }
-        }
-        winner.is_some_and(|(.., right)| right)
+    rank_of: &[usize],
+    classes: usize,
+    subset: &[usize],
+) -> bool {
+    // By class: its votes, and its best member.
+    let mut counted: Vec<(f64, Option<usize>)> = vec![(0.0, None); classes];
+    for &at in subset {
+        let Some(class) = pool[at].class else {
+            continue;
+        };
+        let (votes, best) = &mut counted[class as usize];
+        *votes += match how {
+            Choose::Weighted => f64::from(pool[at].score.unwrap_or(0.0)),
+            _ => 1.0,
+        };
+        let better = best.filter(|&best| rank_of[best] < rank_of[at]);
+        *best = better.or(Some(at));
     }
+    let members = counted.into_iter();
+    let members = members.filter_map(|(votes, best)| Some((votes, best?)));
+    let winner = members.max_by(|(votes, at), (others, other)| {
+        let by_rank = rank_of[*other].cmp(&rank_of[*at]);
+        votes.total_cmp(others).then(by_rank)
+    });
+    winner.is_some_and(|(_, at)| pool[at].correct)
 }
 
 /// The share of a pool that is right: the pass rate of a single sample. `None` for no samples.
