@@ -71,61 +71,55 @@ pub struct LabelledStep {
 impl LabelledChain {
     /// The chain without its alternatives, and then a chain for each of them: the steps before it
     /// without what is known of them, and it. So every label is in one chain only.
-    pub fn with_alternatives(&self) -> impl Iterator<Item = Self> + '_ {
-        let texts = |steps: &[LabelledStep]| {
-            let texts = steps.iter().map(|step| step.text.clone());
-            texts.map(LabelledStep::unlabelled).collect::<Vec<_>>()
+    #[must_use]
+    pub fn with_alternatives(&self) -> Vec<Self> {
+        let mut path = self.clone();
+        for step in &mut path.steps {
+            step.alternatives.clear();
+        }
+        let like = Self {
+            steps: Vec::new(),
+            first_error: None,
+            outcome: None,
+            class: None,
+            ..path.clone()
         };
-        let path = Self {
-            steps: self.steps.iter().map(LabelledStep::alone).collect(),
-            ..self.clone()
-        };
-        let others = self.steps.iter().enumerate().flat_map(move |(i, step)| {
-            let branch = move |(j, other): (usize, &LabelledStep)| Self {
-                id: self
-                    .id
-                    .as_ref()
-                    .map(|id| format!("{id}/{}.{}", i + 1, j + 1)),
-                problem: self.problem.clone(),
-                steps: texts(&self.steps[..i])
-                    .into_iter()
-                    .chain([other.alone()])
-                    .collect(),
-                first_error: None,
-                outcome: None,
-                answer: self.answer.clone(),
-                source: self.source.clone(),
-                level: self.level.clone(),
-                class: None,
-                policy: self.policy.clone(),
-                second_scorer: self.second_scorer.clone(),
-            };
-            step.alternatives.iter().enumerate().map(branch)
-        });
-        std::iter::once(path).chain(others)
+        let mut chains = vec![path];
+        let mut before = Vec::new();
+        for (step, i) in self.steps.iter().zip(1..) {
+            for (other, j) in step.alternatives.iter().zip(1..) {
+                let mut steps = before.clone();
+                steps.push(LabelledStep {
+                    alternatives: Vec::new(),
+                    ..other.clone()
+                });
+                chains.push(Self {
+                    id: self.id.as_ref().map(|id| format!("{id}/{i}.{j}")),
+                    steps,
+                    ..like.clone()
+                });
+            }
+            before.push(LabelledStep::unlabelled(step.text.clone()));
+        }
+        chains
     }
 }
 
 impl LabelledStep {
-    /// Without its alternatives.
-    fn alone(&self) -> Self {
-        Self {
-            alternatives: Vec::new(),
-            text: self.text.clone(),
-            rating: self.rating,
-            right: self.right,
-            soft: self.soft,
-            second: self.second,
-            rollouts: self.rollouts.clone(),
-        }
-    }
-
     /// A step of which nothing is known.
     #[must_use]
     pub fn unlabelled(text: String) -> Self {
         Self {
             text,
             ..Self::default()
+        }
+    }
+
+    /// A step with a hard label whose origin is not known.
+    pub(crate) fn labelled(text: String, right: bool) -> Self {
+        Self {
+            right: Some(right),
+            ..Self::unlabelled(text)
         }
     }
 }

@@ -28,7 +28,7 @@ impl Format {
         Some(chains.iter().map(move |chain| {
             let mut targets = Targets::new(rule, chain);
             targets.kind = kind;
-            if targets.labels().is_empty() && !std::ptr::eq(self, Self::own()) {
+            if targets.labels.is_empty() && !std::ptr::eq(self, Self::own()) {
                 return Err(Reason::new("no step has a label"));
             }
             let record: Result<Record, Reason> = export(chain, &targets);

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::{LabelledChain, Reason};
+use crate::{LabelledChain, LabelledStep, Reason};
 
 /// A record.
 pub type Record = Map<String, Value>;
@@ -63,6 +63,35 @@ pub fn checked(value: &Value, field: &str) -> Result<String, Reason> {
     }
 }
 
+/// A list with one item for each of `count` steps; `item` names one.
+pub fn one_a_step<'a>(
+    record: &'a Record,
+    field: &'static str,
+    item: &str,
+    count: usize,
+) -> Result<&'a Vec<Value>, Reason> {
+    let items = list(record, &[field])?;
+    if items.len() != count {
+        return Err(Reason::with(
+            format!("field \"{field}\": write one {item} a step"),
+            format!("{} for {count} steps", items.len()),
+        ));
+    }
+    Ok(items)
+}
+
+/// The object that a field has, or that is an item of it; `wanted` is what to write.
+pub fn object<'a>(value: &'a Value, field: &str, wanted: &str) -> Result<&'a Record, Reason> {
+    value
+        .as_object()
+        .ok_or_else(|| Reason::new(format!("field \"{field}\": write {wanted}")))
+}
+
+/// The beginning of a value, for messages.
+pub fn shown(value: &Value) -> String {
+    value.to_string().chars().take(20).collect()
+}
+
 /// Text or a number as text; anything else is `None`.
 pub fn scalar(record: &Record, fields: &[&'static str]) -> Option<String> {
     match any(record, fields)?.1 {
@@ -83,16 +112,17 @@ pub fn truth(record: &Record, field: &'static str) -> Result<Option<bool>, Reaso
         (_, Some(1.0)) => Ok(Some(true)),
         _ => Err(Reason::with(
             format!("field \"{field}\": write true or false"),
-            value.to_string().chars().take(20).collect::<String>(),
+            shown(value),
         )),
     }
 }
 
 /// A chain with what most formats call by the same names.
-pub fn chain(record: &Record, problem: String) -> LabelledChain {
+pub fn chain(record: &Record, problem: String, steps: Vec<LabelledStep>) -> LabelledChain {
     LabelledChain {
         id: scalar(record, &["id", "idx"]),
         problem,
+        steps,
         answer: scalar(record, &["answer", "final_answer", "ground_truth_answer"]),
         source: scalar(record, &["source", "task"]),
         level: scalar(record, &["level"]),

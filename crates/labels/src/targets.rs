@@ -16,8 +16,10 @@ pub enum Kind {
 
 /// The labels of one chain, up to the last step that has one.
 pub struct Targets {
-    pub(crate) kind: Kind,
-    labels: Vec<Option<f64>>,
+    /// What the labels of the whole file are.
+    pub kind: Kind,
+    /// One a step; steps behind them have none.
+    pub labels: Vec<Option<f64>>,
 }
 
 impl Targets {
@@ -32,21 +34,6 @@ impl Targets {
             false => Kind::Hard,
         };
         Self { kind, labels }
-    }
-
-    /// What the labels of the whole file are.
-    pub fn kind(&self) -> Kind {
-        self.kind
-    }
-
-    /// One a step; steps behind them have none.
-    pub fn labels(&self) -> &[Option<f64>] {
-        &self.labels
-    }
-
-    /// How many steps they are for.
-    pub fn count(&self) -> usize {
-        self.labels.len()
     }
 
     /// For formats that know nothing but right and wrong.

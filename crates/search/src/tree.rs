@@ -10,7 +10,9 @@ use crate::numbers::{number_or_nan, numbers_or_nan, one};
 use crate::stream::{ROOT_STREAM, child_stream};
 
 /// Index of a node in its tree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct NodeId(pub u32);
 
 impl NodeId {

@@ -27,8 +27,8 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     };
     let target = field::scalar(record, &["target"]);
     let found = field::scalar(record, &["answer"]);
+    let steps = texts.into_iter().map(LabelledStep::unlabelled).collect();
     Ok(vec![LabelledChain {
-        steps: texts.into_iter().map(LabelledStep::unlabelled).collect(),
         first_error: Some(first_error),
         outcome: target
             .as_ref()
@@ -37,6 +37,6 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         // `answer` is the chain's here, not the reference.
         answer: target,
         source: Some("bigbench-mistake".to_owned()),
-        ..field::chain(record, problem)
+        ..field::chain(record, problem, steps)
     }])
 }

@@ -19,9 +19,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let question = field::text(record, &["question"])?;
     let mut prefixes = Vec::new();
     for item in field::list(record, &["reasoning_steps"])? {
-        let item = item
-            .as_object()
-            .ok_or_else(|| Reason::new("field \"reasoning_steps\": write objects"))?;
+        let item = field::object(item, "reasoning_steps", "objects")?;
         let (field, prefix) = field::needed(item, &["solution_prefix"])?;
         let prefix = prefix
             .as_str()
@@ -53,7 +51,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
             parent: parent.map(|(_, at)| at),
         });
     }
-    chains(&field::chain(record, question), &nodes)
+    chains(&field::chain(record, question, Vec::new()), &nodes)
 }
 
 /// `mc_value`, from 0 to 1.

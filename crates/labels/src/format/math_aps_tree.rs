@@ -18,9 +18,7 @@ pub static FORMAT: Format = Format {
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let question = field::text(record, &["question"])?;
     let (field, root) = field::needed(record, &["reasoning_steps"])?;
-    let root = root
-        .as_object()
-        .ok_or_else(|| Reason::new(format!("field \"{field}\": write an object")))?;
+    let root = field::object(root, field, "an object")?;
     if field::text(root, &["text"])?.trim() != question.trim() {
         return Err(Reason::new(
             "field \"text\": the tree's root is not the question",
@@ -28,7 +26,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     }
     let mut nodes = Vec::new();
     grow(root, None, &mut nodes)?;
-    chains(&field::chain(record, question), &nodes)
+    chains(&field::chain(record, question, Vec::new()), &nodes)
 }
 
 /// Adds all below a node. The reader of JSON bounds the depth.
@@ -37,9 +35,7 @@ fn grow(node: &Record, at: Option<usize>, nodes: &mut Vec<Node>) -> Result<(), R
         return Ok(());
     }
     for child in field::list(node, &["children"])? {
-        let child = child
-            .as_object()
-            .ok_or_else(|| Reason::new("field \"children\": write objects"))?;
+        let child = field::object(child, "children", "objects")?;
         let here = nodes.len();
         nodes.push(Node {
             text: field::text(child, &["text"])?.trim().to_owned(),

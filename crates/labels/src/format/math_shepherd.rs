@@ -42,10 +42,8 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
             _ => return Err(apart()),
         };
         (rest, marked) = (behind, &marked[1..]);
-        steps.push(LabelledStep {
-            right: Some(right),
-            ..LabelledStep::unlabelled(step(text, steps.len() + 1, numbered).to_owned())
-        });
+        let text = step(text, steps.len() + 1, numbered);
+        steps.push(LabelledStep::labelled(text.to_owned(), right));
     }
     if rest.trim() != marked.trim() {
         return Err(apart());
@@ -57,10 +55,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         Some(_) => problem.strip_suffix(' ').unwrap_or(problem),
         None => problem.trim(),
     };
-    Ok(vec![LabelledChain {
-        steps,
-        ..field::chain(record, problem.to_owned())
-    }])
+    Ok(vec![field::chain(record, problem.to_owned(), steps)])
 }
 
 /// A step's own text, without the format's number.
@@ -104,7 +99,7 @@ pub fn problem_and_steps(text: &str) -> Result<(&str, &str), Reason> {
 
 fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
     let (mut input, mut label) = (format!("{} ", chain.problem), format!("{} ", chain.problem));
-    let mut steps = chain.steps[..targets.count()].iter().zip(1..);
+    let mut steps = chain.steps[..targets.labels.len()].iter().zip(1..);
     let numbered = steps.all(|(step, number)| step.text.starts_with(&prefix(number)));
     for ((step, right), number) in chain.steps.iter().zip(targets.hard()?).zip(1..) {
         let (between, text) = (between(number), &step.text);
@@ -115,7 +110,7 @@ fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
         input += &format!("{text}{TAG}");
         label += &format!("{text}{}", if right { '+' } else { '-' });
     }
-    if input.matches(TAG).count() != targets.count() {
+    if input.matches(TAG).count() != targets.labels.len() {
         return Err(Reason::new(format!("a text has the tag {TAG} in it")));
     }
     problem_and_steps(&input)?;

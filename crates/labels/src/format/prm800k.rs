@@ -27,8 +27,11 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     if flag("is_initial_screening_question") {
         return Err(Reason::new("an initial screening question"));
     }
-    let question = object(record, "question")?;
-    let label = object(record, "label")?;
+    let object = |name| {
+        let (field, value) = field::needed(record, &[name])?;
+        field::object(value, field, "an object")
+    };
+    let (question, label) = (object("question")?, object("label")?);
     let finish = field::scalar(label, &["finish_reason"]);
     if let Some(finish @ ("bad_problem" | "give_up")) = finish.as_deref() {
         return Err(Reason::new(format!("finish_reason {finish}")));
@@ -48,19 +51,17 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         true => "prm800k/phase2",
         false => "prm800k/phase1",
     };
+    let problem = field::text(question, &["problem"])?;
     Ok(vec![LabelledChain {
-        steps,
         source: Some(phase.to_owned()),
-        ..field::chain(question, field::text(question, &["problem"])?)
+        ..field::chain(question, problem, steps)
     }])
 }
 
 /// The step of the chain's path with its alternatives, and whether the chain goes on behind it. It
 /// does from the chosen completion, or from the person's own.
 fn path(step: &Value) -> Result<(Option<LabelledStep>, bool), Reason> {
-    let step = step
-        .as_object()
-        .ok_or_else(|| Reason::new("field \"steps\": write objects"))?;
+    let step = field::object(step, "steps", "objects")?;
     let mut completions = match field::any(step, &["completions"]) {
         None => Vec::new(),
         Some(_) => field::list(step, &["completions"])?
@@ -99,18 +100,9 @@ fn path(step: &Value) -> Result<(Option<LabelledStep>, bool), Reason> {
 }
 
 fn completion(value: &Value) -> Result<LabelledStep, Reason> {
-    let value = value
-        .as_object()
-        .ok_or_else(|| Reason::new("field \"completions\": write objects"))?;
+    let value = field::object(value, "completions", "objects")?;
     Ok(LabelledStep {
         rating: ratings::rating(value.get("rating").unwrap_or(&Value::Null), "rating")?,
         ..LabelledStep::unlabelled(field::text(value, &["text"])?)
     })
-}
-
-fn object<'a>(record: &'a Record, name: &'static str) -> Result<&'a Record, Reason> {
-    let (field, value) = field::needed(record, &[name])?;
-    value
-        .as_object()
-        .ok_or_else(|| Reason::new(format!("field \"{field}\": write an object")))
 }

@@ -14,12 +14,9 @@ pub static FORMAT: Format = Format {
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let problem = field::text(record, &["modified_question", "question"])?;
     let texts = field::texts(record, &["modified_process"])?;
-    let mut steps: Vec<LabelledStep> = texts
-        .into_iter()
-        .map(|text| LabelledStep {
-            right: Some(true),
-            ..LabelledStep::unlabelled(text)
-        })
+    let steps = texts.into_iter();
+    let mut steps: Vec<_> = steps
+        .map(|text| LabelledStep::labelled(text, true))
         .collect();
     let count = steps.len();
     for error in field::list(record, &["error_steps"])? {
@@ -36,8 +33,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         step.right = Some(false);
     }
     Ok(vec![LabelledChain {
-        steps,
         source: Some("prmbench".to_owned()),
-        ..field::chain(record, problem)
+        ..field::chain(record, problem, steps)
     }])
 }

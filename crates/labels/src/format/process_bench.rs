@@ -42,19 +42,19 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
                 "field \"label\": write the index of the first wrong step from 0, or -1 for none",
                 format!(
                     "{} where the steps are 0 to {}",
-                    label.to_string().chars().take(20).collect::<String>(),
+                    field::shown(label),
                     count - 1
                 ),
             )
         })?;
-    let chain = field::chain(record, problem);
+    let steps = texts.into_iter().map(LabelledStep::unlabelled).collect();
+    let chain = field::chain(record, problem, steps);
     let part = chain.id.as_deref().and_then(|id| id.rsplit_once('-'));
     let source = part
         .filter(|(part, _)| PARTS.contains(part))
         .map(|(part, _)| format!("processbench/{part}"));
     let generator = field::scalar(record, &["generator"]);
     Ok(vec![LabelledChain {
-        steps: texts.into_iter().map(LabelledStep::unlabelled).collect(),
         first_error: Some(first_error),
         outcome: field::truth(record, "final_answer_correct")?,
         source: source.or_else(|| chain.source.clone()),

@@ -16,35 +16,25 @@ pub static FORMAT: Format = Format {
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let problem = field::text(record, &["problem", "question", "prompt"])?;
     let texts = field::texts(record, &["steps"])?;
-    let ratings = field::list(record, &["ratings"])?;
-    if ratings.len() != texts.len() {
-        return Err(Reason::with(
-            "field \"ratings\": write one rating a step",
-            format!("{} for {} steps", ratings.len(), texts.len()),
-        ));
-    }
+    let ratings = field::one_a_step(record, "ratings", "rating", texts.len())?;
     let steps = texts.into_iter().zip(ratings).map(|(text, rating)| {
         Ok(LabelledStep {
-            text,
             rating: self::rating(rating, "ratings")?,
-            ..LabelledStep::default()
+            ..LabelledStep::unlabelled(text)
         })
     });
     let steps = steps.collect::<Result<_, Reason>>()?;
-    Ok(vec![LabelledChain {
-        steps,
-        ..field::chain(record, problem)
-    }])
+    Ok(vec![field::chain(record, problem, steps)])
 }
 
 /// A rating of PRM800K; `None` for null.
-pub fn rating(value: &Value, field: &str) -> Result<Option<i8>, Reason> {
+pub fn rating(value: &Value, name: &str) -> Result<Option<i8>, Reason> {
     match (value, value.as_i64()) {
         (Value::Null, _) => Ok(None),
         (_, Some(rating @ -1..=1)) => Ok(Some(rating as i8)),
         _ => Err(Reason::with(
-            format!("field \"{field}\": write 1, 0, -1 or null"),
-            value.to_string().chars().take(20).collect::<String>(),
+            format!("field \"{name}\": write 1, 0, -1 or null"),
+            field::shown(value),
         )),
     }
 }

@@ -27,7 +27,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         let [user, assistant] = pair else {
             return Err(pairs());
         };
-        let text = said(user, "user").ok_or_else(pairs)?;
+        let mut text = said(user, "user").ok_or_else(pairs)?;
         let right = match said(assistant, "assistant").ok_or_else(pairs)?.trim() {
             "+" => true,
             "-" => false,
@@ -37,7 +37,6 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
                 ));
             }
         };
-        let mut text = text;
         if steps.is_empty() {
             let parts = own.and_then(|own| Some((own, text.strip_prefix(own)?.strip_prefix(' ')?)));
             let (before, behind) = match parts {
@@ -49,22 +48,15 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         if own.is_none() {
             text = text.trim();
         }
-        steps.push(LabelledStep {
-            right: Some(right),
-            ..LabelledStep::unlabelled(text.to_owned())
-        });
+        steps.push(LabelledStep::labelled(text.to_owned(), right));
     }
-    Ok(vec![LabelledChain {
-        steps,
-        ..field::chain(record, problem)
-    }])
+    Ok(vec![field::chain(record, problem, steps)])
 }
 
 fn said<'a>(turn: &'a Value, role: &str) -> Option<&'a str> {
-    match turn.get("role")?.as_str()? == role {
-        true => turn.get("content")?.as_str(),
-        false => None,
-    }
+    turn.get("content")?
+        .as_str()
+        .filter(|_| turn.get("role").is_some_and(|own| own == role))
 }
 
 fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {

@@ -24,13 +24,7 @@ const IGNORED: i64 = -100;
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let problem = field::text(record, &["prompt", "problem", "question"])?;
     let texts = field::texts(record, STEPS)?;
-    let labels = field::list(record, &["labels"])?;
-    if labels.len() != texts.len() {
-        return Err(Reason::with(
-            "field \"labels\": write one label a step",
-            format!("{} for {} steps", labels.len(), texts.len()),
-        ));
-    }
+    let labels = field::one_a_step(record, "labels", "label", texts.len())?;
     let steps = texts.into_iter().zip(labels).map(|(text, label)| {
         let mut step = LabelledStep::unlabelled(text);
         match (label, label.as_i64(), label.as_f64()) {
@@ -42,31 +36,31 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
             _ => {
                 return Err(Reason::with(
                     "field \"labels\": write true, false, a number from 0 to 1, or -100 for none",
-                    label.to_string().chars().take(20).collect::<String>(),
+                    field::shown(label),
                 ));
             }
         }
         Ok(step)
     });
     let steps = steps.collect::<Result<_, _>>()?;
-    Ok(vec![LabelledChain {
-        steps,
-        ..field::chain(record, problem)
-    }])
+    Ok(vec![field::chain(record, problem, steps)])
 }
 
 fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
-    let label = |label: &Option<f64>| match (targets.kind(), label) {
+    let label = |label: &Option<f64>| match (targets.kind, label) {
         (Kind::Soft, label) => json!(label.unwrap_or(IGNORED as f64)),
         (Kind::Gaps, None) => json!(IGNORED),
         (Kind::Gaps, Some(label)) => json!(*label as i64),
         (Kind::Hard, label) => json!(*label == Some(1.0)),
     };
-    let labels: Vec<Value> = targets.labels().iter().map(label).collect();
+    let labels: Vec<Value> = targets.labels.iter().map(label).collect();
     let texts: Vec<&str> = chain.steps.iter().map(|step| step.text.as_str()).collect();
     let mut record = Record::new();
     record.insert("prompt".to_owned(), json!(chain.problem));
-    record.insert("completions".to_owned(), json!(texts[..targets.count()]));
+    record.insert(
+        "completions".to_owned(),
+        json!(texts[..targets.labels.len()]),
+    );
     record.insert("labels".to_owned(), Value::Array(labels));
     Ok(record)
 }

@@ -34,7 +34,7 @@ impl End {
 }
 
 /// The steps of a chain up to one of them. Chains that begin with the same text share it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Prefix {
     /// The first node that has this text.
     pub node: NodeId,
@@ -82,7 +82,7 @@ impl Prefix {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Chain {
     /// Its whole steps, as prefixes.
     pub prefixes: Vec<usize>,
@@ -141,14 +141,7 @@ impl Sampled {
             return Some(Part::Rollout(prefix));
         }
         let chain = self.chain_of.remove(&parent).unwrap_or_else(|| {
-            self.chains.push(Chain {
-                prefixes: Vec::new(),
-                end: None,
-                tokens: 0,
-                node,
-                mined: false,
-                rollout_from: None,
-            });
+            self.chains.push(Chain::default());
             self.chains.len() - 1
         });
         Some(Part::Chain(chain))
@@ -187,14 +180,8 @@ impl Sampled {
                 node,
                 step: text.trim_start_matches('\n').trim_end().to_owned(),
                 is_right,
-                drawn: 0,
-                alive: 0,
-                n: 0,
-                k: 0,
-                truncated: 0,
-                begun: 0,
                 tokens: tree.token_count(node) as u64,
-                chosen: 0,
+                ..Prefix::default()
             });
         }
         prefix
@@ -257,12 +244,9 @@ impl Sampled {
             return false;
         };
         let mut chain = Chain {
-            prefixes: Vec::new(),
             end: Some(End::Wrong),
-            tokens: 0,
             node: candidate.end,
-            mined: false,
-            rollout_from: None,
+            ..Chain::default()
         };
         for node in tree.path(candidate.end) {
             if !tree.node(node).is_empty_step() {
@@ -370,9 +354,7 @@ impl Sampled {
             prefixes: vec![at],
             end: Some(*end),
             tokens: 1,
-            node: ChainTree::ROOT,
-            mined: false,
-            rollout_from: None,
+            ..Chain::default()
         };
         Self {
             chains: ends.iter().enumerate().map(chain).collect(),

@@ -43,7 +43,7 @@ fn prm800k_follows_what_was_chosen_or_written_by_the_person() {
     assert_eq!(chain.answer.as_deref(), Some("9"));
     assert_eq!(chain.source.as_deref(), Some("prm800k/phase2"));
     // The path, then b, d and g with the steps before them; c was not rated.
-    let all: Vec<LabelledChain> = chain.with_alternatives().collect();
+    let all: Vec<LabelledChain> = chain.with_alternatives();
     let of = |i: usize| (texts(&all[i]), labels(&all[i]));
     assert_eq!(all.len(), 4);
     assert_eq!(of(0), (vec!["a", "e", "f"], labels(&chain)));

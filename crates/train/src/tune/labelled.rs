@@ -56,10 +56,8 @@ impl Labels {
             ..Read::default()
         };
         for chain in &file.chains {
-            for chain in chain.with_alternatives().take(match self.alternatives {
-                true => usize::MAX,
-                false => 1,
-            }) {
+            let most = if self.alternatives { usize::MAX } else { 1 };
+            for chain in chain.with_alternatives().into_iter().take(most) {
                 let example = self.example(&chain, writer).map_err(|reason| {
                     let name = chain.id.as_deref().unwrap_or(&chain.problem);
                     Error::Config(format!("{}: chain {name:?}: {reason}", path.display()))
