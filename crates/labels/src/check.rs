@@ -8,25 +8,21 @@ impl LabelledChain {
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), Reason> {
-        if self.problem.trim().is_empty() {
-            return Err(Reason::new(
-                "field \"problem\": empty: add the problem's text",
-            ));
-        }
-        if self.steps.is_empty() {
-            return Err(Reason::new(
-                "field \"steps\": empty: a chain has at least one step",
-            ));
-        }
-        let count = self.steps.len() as i64;
-        if self
-            .first_error
-            .is_some_and(|at| !(-1..count).contains(&at))
-        {
-            return Err(Reason::new(
-                "field \"first_error\": write the index of a step from 0, or -1 for none",
-            ));
-        }
+        let no_problem = self.problem.trim().is_empty();
+        refuse_if(
+            no_problem,
+            "field \"problem\": empty: add the problem's text",
+        )?;
+        let no_steps = self.steps.is_empty();
+        refuse_if(
+            no_steps,
+            "field \"steps\": empty: a chain has at least one step",
+        )?;
+        let indices = -1..self.steps.len() as i64;
+        refuse_if(
+            self.first_error.is_some_and(|at| !indices.contains(&at)),
+            "field \"first_error\": write the index of a step from 0, or -1 for none",
+        )?;
         policy(self.policy.as_ref())?;
         for (i, step) in self.steps.iter().enumerate() {
             step.check()
@@ -39,46 +35,41 @@ impl LabelledChain {
 
 impl LabelledStep {
     fn check(&self) -> Result<(), Reason> {
-        if self.text.trim().is_empty() {
-            return Err(Reason::new("field \"text\": a step is empty: leave it out"));
-        }
-        if self
-            .rating
-            .is_some_and(|rating| !(-1..=1).contains(&rating))
-        {
-            return Err(Reason::new("field \"rating\": write 1, 0 or -1"));
-        }
+        let is_blank = self.text.trim().is_empty();
+        refuse_if(is_blank, "field \"text\": a step is empty: leave it out")?;
+        let is_other = self.rating.is_some_and(|of| !(-1..=1).contains(&of));
+        refuse_if(is_other, "field \"rating\": write 1, 0 or -1")?;
         // NaN is in no range.
-        if self.soft.is_some_and(|soft| !(0.0..=1.0).contains(&soft)) {
-            return Err(Reason::new("field \"soft\": write a number from 0 to 1"));
-        }
-        if self.second.is_some_and(|p| !(0.0..=1.0).contains(&p)) {
-            return Err(Reason::new("field \"second\": write a number from 0 to 1"));
-        }
+        let is_outside = |p: Option<f64>| p.is_some_and(|p| !(0.0..=1.0).contains(&p));
+        let soft = "field \"soft\": write a number from 0 to 1";
+        refuse_if(is_outside(self.soft), soft)?;
+        let second = "field \"second\": write a number from 0 to 1";
+        refuse_if(is_outside(self.second), second)?;
         let Some(rollouts) = &self.rollouts else {
             return Ok(());
         };
-        if rollouts.k > rollouts.n {
-            return Err(Reason::new("field \"rollouts\": k is more than n"));
-        }
+        let is_more = rollouts.k > rollouts.n;
+        refuse_if(is_more, "field \"rollouts\": k is more than n")?;
         policy(rollouts.policy.as_ref())
     }
 }
 
 fn alternative(step: &LabelledStep) -> Result<(), Reason> {
-    match step.alternatives.is_empty() {
-        true => step.check(),
-        false => Err(Reason::new(
-            "field \"alternatives\": an alternative has none of its own",
-        )),
-    }
+    refuse_if(
+        !step.alternatives.is_empty(),
+        "field \"alternatives\": an alternative has none of its own",
+    )?;
+    step.check()
 }
 
 fn policy(policy: Option<&Policy>) -> Result<(), Reason> {
-    match policy.and_then(|policy| policy.temperature) {
-        Some(t) if !(t.is_finite() && t >= 0.0) => Err(Reason::new(
-            "field \"temperature\": write a number of at least 0",
-        )),
-        _ => Ok(()),
-    }
+    let temperature = policy.and_then(|policy| policy.temperature);
+    refuse_if(
+        temperature.is_some_and(|t| !(t.is_finite() && t >= 0.0)),
+        "field \"temperature\": write a number of at least 0",
+    )
+}
+
+fn refuse_if(is_wrong: bool, what: &str) -> Result<(), Reason> {
+    (!is_wrong).then_some(()).ok_or_else(|| Reason::new(what))
 }
