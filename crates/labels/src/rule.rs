@@ -98,14 +98,10 @@ impl LabelRule {
         let second = || chain.steps.iter().map(|step| step.second.map(is_right));
         match self.agree {
             None => {}
-            Some(Agree::Steps) => {
+            Some(agree @ (Agree::Steps | Agree::Known)) => {
+                let silence_agrees = agree == Agree::Known;
                 for (label, second) in labels.iter_mut().zip(second()) {
-                    *label = label.filter(|&label| second == Some(is_right(label)));
-                }
-            }
-            Some(Agree::Known) => {
-                for (label, second) in labels.iter_mut().zip(second()) {
-                    let agrees = |label| second.is_none_or(|second| second == is_right(label));
+                    let agrees = |label| second.map_or(silence_agrees, |p| p == is_right(label));
                     *label = label.filter(|&label| agrees(label));
                 }
             }
