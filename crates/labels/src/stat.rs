@@ -68,16 +68,11 @@ impl Stat {
                 prefix.field(step.text.as_bytes());
                 let Some(label) = label else { continue };
                 stat.count(label);
-                match seen.get_mut(&prefix.clone().finish()) {
-                    None => {
-                        seen.insert(prefix.clone().finish(), Seen::new(label));
-                    }
-                    Some(pair) => {
-                        stat.repeats += 1;
-                        stat.contradictions += usize::from(pair.last != label);
-                        pair.disputed |= pair.last != label;
-                        pair.last = label;
-                    }
+                let pair = seen.entry(prefix.clone().finish()).or_default();
+                if let Some(last) = pair.last.replace(label) {
+                    stat.repeats += 1;
+                    stat.contradictions += usize::from(last != label);
+                    pair.disputed |= last != label;
                 }
             }
             stat.duplicate_chains += usize::from(!whole.insert(prefix.finish()));
@@ -103,16 +98,9 @@ impl Stat {
 }
 
 /// What is known of a pair of a step and what stands before it.
+#[derive(Default)]
 struct Seen {
-    last: f64,
+    /// The label that it had last.
+    last: Option<f64>,
     disputed: bool,
-}
-
-impl Seen {
-    fn new(label: f64) -> Self {
-        Self {
-            last: label,
-            disputed: false,
-        }
-    }
 }
