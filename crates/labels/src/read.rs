@@ -1,12 +1,11 @@
 //! Records out of a file: JSON lines, or one JSON array. Memory is bounded whatever the file holds.
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use beamgen_files::json_reason;
 use serde::Deserializer;
-use serde::de::{DeserializeSeed, Error as _, SeqAccess, Visitor};
+use serde::de::{Error as _, SeqAccess, Visitor};
 use serde_json::Value;
 
 use crate::{LabelsError, Place};
@@ -34,13 +33,14 @@ pub fn file(
     if path == Path::new("-") {
         return records(io::stdin().lock(), &name, each);
     }
-    let opened: io::Result<File> = beamgen_files::open_regular_file(path);
-    match opened {
-        Ok(file) => records(BufReader::new(file), &name, each),
-        Err(error) => Err(LabelsError::Unreadable {
-            source_name: name,
-            error,
-        }),
+    let file = beamgen_files::open_regular_file(path).map_err(unreadable(&name))?;
+    records(BufReader::new(file), &name, each)
+}
+
+fn unreadable(source: &str) -> impl Fn(io::Error) -> LabelsError {
+    move |error| LabelsError::Unreadable {
+        source_name: source.to_owned(),
+        error,
     }
 }
 
@@ -50,15 +50,11 @@ pub fn records(
     source: &str,
     each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
 ) -> Result<(), LabelsError> {
-    let unreadable = |error| LabelsError::Unreadable {
-        source_name: source.to_owned(),
-        error,
-    };
     let mut line = Vec::new();
     let mut number = 0;
     loop {
         let read = beamgen_files::read_line(&mut input, &mut line, MAX_LINE_BYTES);
-        let read = read.map_err(unreadable)?;
+        let read = read.map_err(unreadable(source))?;
         if read == 0 {
             return Ok(());
         }
@@ -67,7 +63,7 @@ pub fn records(
             && let Some(packed) = beamgen_files::packed(&line)
         {
             let error = io::Error::new(io::ErrorKind::InvalidData, packed.to_string());
-            return Err(unreadable(error));
+            return Err(unreadable(source)(error));
         }
         let mut bytes = line.as_slice();
         while let (1, Some(rest)) = (number, bytes.strip_prefix(b"\xef\xbb\xbf")) {
@@ -105,18 +101,14 @@ fn array(
     source: &str,
     each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
 ) -> Result<(), LabelsError> {
-    let unreadable = |error| LabelsError::Unreadable {
-        source_name: source.to_owned(),
-        error,
-    };
-    let bytes = beamgen_files::read_capped(input, MAX_ARRAY_BYTES).map_err(unreadable)?;
+    let bytes = beamgen_files::read_capped(input, MAX_ARRAY_BYTES).map_err(unreadable(source))?;
     let mut stopped = None;
     let items = Items {
         each,
         stopped: &mut stopped,
     };
     let mut json = serde_json::Deserializer::from_slice(&bytes);
-    let read = items.deserialize(&mut json).and_then(|()| json.end());
+    let read = json.deserialize_seq(items).and_then(|()| json.end());
     match (stopped, read) {
         (Some(error), _) => Err(error),
         (None, Ok(())) => Ok(()),
@@ -131,14 +123,6 @@ fn array(
 struct Items<'a> {
     each: &'a mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
     stopped: &'a mut Option<LabelsError>,
-}
-
-impl<'de> DeserializeSeed<'de> for Items<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
-        input.deserialize_seq(self)
-    }
 }
 
 impl<'de> Visitor<'de> for Items<'_> {
