@@ -88,18 +88,15 @@ impl Format {
 
     /// The format that a record is of where labels do not matter: those in which labels are beside
     /// the steps, and what is no format, are plain chains.
-    pub(crate) fn unlabelled(record: &Value) -> Option<&'static Self> {
+    pub(crate) fn unlabelled(record: &Value) -> &'static Self {
         let beside: [&Self; 4] = [
             &own::FORMAT,
             &ratings::FORMAT,
             &trl::FORMAT,
             &process_bench::FORMAT,
         ];
-        let format = Self::of(record).filter(|&format| {
-            let is_beside = beside.iter().any(|other| std::ptr::eq(*other, format));
-            !is_beside
-        });
-        Some(format.unwrap_or(&plain::FORMAT))
+        let is_apart = |&format: &&Self| !beside.iter().any(|&one| std::ptr::eq(one, format));
+        Self::of(record).filter(is_apart).unwrap_or(&plain::FORMAT)
     }
 
     /// The chains of one record, at least one; each holds what [`LabelledChain::check`] asks for.

@@ -60,7 +60,7 @@ pub struct Rejected {
 /// A file that cannot be read, is not JSON, is of no known format, or has no record of use. The
 /// message is one line.
 pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Labelled, LabelsError> {
-    let mut reader = Reader::new(read::source(path), format);
+    let mut reader = Reader::new(read::source(path), format, true);
     read::file(path, &mut |place, record| reader.take(place, record))?;
     reader.done()
 }
@@ -71,19 +71,9 @@ pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Labelled, La
 /// # Errors
 /// A file that cannot be read, is not JSON, or has a record of no use.
 pub fn open_unlabelled(path: &Path) -> Result<Labelled, LabelsError> {
-    let mut reader = Reader::new(read::source(path), None);
-    reader.recognise = Format::unlabelled;
+    let mut reader = Reader::new(read::source(path), None, false);
     read::file(path, &mut |place, record| reader.take(place, record))?;
-    let read = reader.done()?;
-    match read.rejected.first() {
-        None => Ok(read),
-        Some(first) => Err(LabelsError::NoneUsable {
-            place: first.place,
-            reason: first.reason.clone(),
-            others: 0,
-            source_name: read.source,
-        }),
-    }
+    reader.done()
 }
 
 /// As [`open`], of anything; `source` names it in messages.
@@ -95,7 +85,7 @@ pub fn parse(
     source: &str,
     format: Option<&'static Format>,
 ) -> Result<Labelled, LabelsError> {
-    let mut reader = Reader::new(source.to_owned(), format);
+    let mut reader = Reader::new(source.to_owned(), format, true);
     read::records(input, source, &mut |place, record| {
         reader.take(place, record)
     })?;
@@ -106,8 +96,8 @@ pub fn parse(
 struct Reader {
     source: String,
     format: Option<&'static Format>,
-    /// Says which format a record is of.
-    recognise: fn(&Value) -> Option<&'static Format>,
+    /// Whether labels matter. Where they do not, every record is needed.
+    is_labelled: bool,
     /// Records that wait for the format to be known.
     waiting: Vec<(Place, Value)>,
     chains: Vec<LabelledChain>,
@@ -117,11 +107,11 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(source: String, format: Option<&'static Format>) -> Self {
+    fn new(source: String, format: Option<&'static Format>, is_labelled: bool) -> Self {
         Self {
             source,
             format,
-            recognise: Format::of,
+            is_labelled,
             waiting: Vec::new(),
             chains: Vec::new(),
             places: Vec::new(),
@@ -132,7 +122,10 @@ impl Reader {
 
     fn take(&mut self, place: Place, record: Value) -> Result<(), LabelsError> {
         if self.format.is_none() {
-            self.format = (self.recognise)(&record);
+            self.format = match self.is_labelled {
+                true => Format::of(&record),
+                false => Some(Format::unlabelled(&record)),
+            };
         }
         self.waiting.push((place, record));
         let Some(format) = self.format else {
@@ -164,12 +157,18 @@ impl Reader {
             });
         };
         match self.rejected.first() {
-            Some(first) if self.chains.is_empty() => Err(LabelsError::NoneUsable {
-                place: first.place,
-                reason: first.reason.clone(),
-                others: self.rejected.len() - 1,
-                source_name: self.source,
-            }),
+            Some(first) if self.chains.is_empty() || !self.is_labelled => {
+                Err(LabelsError::NoneUsable {
+                    place: first.place,
+                    reason: first.reason.clone(),
+                    others: if self.chains.is_empty() {
+                        self.rejected.len() - 1
+                    } else {
+                        0
+                    },
+                    source_name: self.source,
+                })
+            }
             _ => Ok(Labelled {
                 source: self.source,
                 format,
