@@ -5,31 +5,6 @@ use std::path::Path;
 
 use crate::{LabelsError, read};
 
-/// LaTeX commands that change the looks alone.
-const LOOKS: [&str; 12] = [
-    "left",
-    "right",
-    "quad",
-    "qquad",
-    "displaystyle",
-    "textstyle",
-    "big",
-    "bigl",
-    "bigr",
-    "limits",
-    "nonumber",
-    "noindent",
-];
-
-/// LaTeX commands that mean the same as another.
-const SAME: [(&str, &str); 5] = [
-    ("dfrac", "frac"),
-    ("tfrac", "frac"),
-    ("leq", "le"),
-    ("geq", "ge"),
-    ("mbox", "text"),
-];
-
 /// Lower case, without LaTeX spacing and math delimiters; words, numbers and operators with one
 /// blank between them, other punctuation counted as a blank.
 #[must_use]
@@ -41,9 +16,16 @@ pub fn normalised(text: &str) -> String {
         let end = if first == '\\' {
             let name = word(&rest[1..], |c| c.is_ascii_alphabetic());
             let lower = rest[1..=name].to_lowercase();
-            if name > 0 && !LOOKS.contains(&lower.as_str()) {
-                let same = SAME.iter().find(|(other, _)| *other == lower);
-                push(&mut normal, same.map_or(&lower, |(_, name)| name));
+            match lower.as_str() {
+                // These change the looks alone.
+                "" | "left" | "right" | "quad" | "qquad" | "displaystyle" | "textstyle" | "big"
+                | "bigl" | "bigr" | "limits" | "nonumber" | "noindent" => {}
+                // These mean the same as another.
+                "dfrac" | "tfrac" => push(&mut normal, "frac"),
+                "leq" => push(&mut normal, "le"),
+                "geq" => push(&mut normal, "ge"),
+                "mbox" => push(&mut normal, "text"),
+                other => push(&mut normal, other),
             }
             // `\,` and its like are spacing, `\(` a delimiter, `\%` a sign.
             match rest[1..].chars().next() {
