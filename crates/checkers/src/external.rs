@@ -60,17 +60,12 @@ impl ExternalConfig {
     }
 }
 
-/// A checker's program cannot be used.
+/// A checker's program cannot be used, since the launcher cannot be started.
 #[derive(Debug, thiserror::Error)]
-pub enum ExternalError {
-    /// The launcher cannot be started.
-    #[error("the checker {command:?} cannot be started: {source}")]
-    Start {
-        /// The command.
-        command: String,
-        /// Why.
-        source: LaunchError,
-    },
+#[error("the checker {command:?} cannot be started: {source}")]
+pub struct ExternalError {
+    command: String,
+    source: LaunchError,
 }
 
 /// A chain: its problem and its steps.
@@ -184,7 +179,7 @@ impl External {
         };
         let started = external.spawn(0);
         let command = external.config.command.clone();
-        started.map_err(|source| ExternalError::Start { command, source })?;
+        started.map_err(|source| ExternalError { command, source })?;
         Ok(external)
     }
 
@@ -325,18 +320,14 @@ impl External {
 
     fn take(&mut self, source: Source, event: Event) {
         let worker = &mut self.workers[source.worker];
-        if worker
-            .process
-            .as_ref()
-            .is_none_or(|process| process.source() != source)
-        {
+        if worker.process.as_ref().is_none_or(|of| of.source != source) {
             return;
         }
         match event {
             Event::Line(line) => {
-                let answer = protocol::answer(&line).and_then(|answer| {
-                    let at = worker.given.iter().position(|r| r.id == answer.id)?;
-                    Some((worker.given.remove(at)?, answer.verdict))
+                let answer = protocol::answer(&line).and_then(|(id, verdict)| {
+                    let at = worker.given.iter().position(|r| r.id == id)?;
+                    Some((worker.given.remove(at)?, verdict))
                 });
                 let Some((request, verdict)) = answer else {
                     return self.noise(source.worker);
@@ -347,10 +338,7 @@ impl External {
             }
             Event::TooLong => self.noise(source.worker),
             Event::Ended if worker.given.is_empty() => worker.process = None,
-            Event::Ended => {
-                self.lost.crashes += 1;
-                self.restart(source.worker);
-            }
+            Event::Ended => self.crashed(source.worker),
             Event::Wake => {}
         }
     }
@@ -359,9 +347,13 @@ impl External {
         self.lost.noise += 1;
         self.workers[index].noise += 1;
         if self.workers[index].noise >= MAX_NOISE && !self.workers[index].given.is_empty() {
-            self.lost.crashes += 1;
-            self.restart(index);
+            self.crashed(index);
         }
+    }
+
+    fn crashed(&mut self, index: usize) {
+        self.lost.crashes += 1;
+        self.restart(index);
     }
 
     /// Ends the workers that did not answer in time.

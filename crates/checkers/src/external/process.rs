@@ -1,7 +1,7 @@
 //! One process of an external checker. Threads read and write for it, so that nobody waits for a
 //! process that does not.
 
-use std::io::{self, BufRead, BufReader, PipeWriter, Read, Write};
+use std::io::{BufRead, BufReader, PipeWriter, Read, Write};
 use std::process::{ChildStderr, ChildStdout};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ pub enum Event {
 #[derive(Debug)]
 pub struct Process {
     running: Running,
-    source: Source,
+    pub source: Source,
     to_stdin: Sender<Arc<str>>,
     stderr: Arc<Mutex<Vec<u8>>>,
 }
@@ -71,10 +71,6 @@ impl Process {
             to_stdin,
             stderr,
         })
-    }
-
-    pub fn source(&self) -> Source {
-        self.source
     }
 
     /// Has a line written. If the process is gone, its end tells.
@@ -124,34 +120,16 @@ fn read(stdout: ChildStdout, source: Source, events: &SyncSender<(Source, Event)
         let read = (&mut stdout).take(most).read_until(b'\n', &mut line);
         let event = match read {
             Ok(0) | Err(_) => Event::Ended,
-            Ok(_) if line.len() > MAX_LINE => {
-                // What is left of the line is read and thrown away.
-                if skip_line(&mut stdout).is_err() {
-                    Event::Ended
-                } else {
-                    Event::TooLong
-                }
-            }
+            // What is left of the line is read and thrown away.
+            Ok(_) if line.len() > MAX_LINE => match stdout.skip_until(b'\n') {
+                Ok(_) => Event::TooLong,
+                Err(_) => Event::Ended,
+            },
             Ok(_) => Event::Line(std::mem::take(&mut line)),
         };
         let ended = matches!(event, Event::Ended);
         if events.send((source, event)).is_err() || ended {
             return;
-        }
-    }
-}
-
-fn skip_line(stdout: &mut BufReader<ChildStdout>) -> io::Result<()> {
-    loop {
-        let bytes = stdout.fill_buf()?;
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let end = bytes.iter().position(|&b| b == b'\n');
-        let used = end.map_or(bytes.len(), |end| end + 1);
-        stdout.consume(used);
-        if end.is_some() {
-            return Ok(());
         }
     }
 }

@@ -46,14 +46,8 @@ enum Word {
     Abstain,
 }
 
-/// An answer.
-pub struct Answer {
-    pub id: u64,
-    pub verdict: Verdict,
-}
-
-/// Reads a line; `None` if it is no answer.
-pub fn answer(line: &[u8]) -> Option<Answer> {
+/// Reads the id and the verdict of a line; `None` if it is no answer.
+pub fn answer(line: &[u8]) -> Option<(u64, Verdict)> {
     let line: Line = serde_json::from_slice(line).ok()?;
     let reason = || {
         let text = line
@@ -63,12 +57,10 @@ pub fn answer(line: &[u8]) -> Option<Answer> {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         text.chars().take(MAX_REASON).collect::<String>()
     };
-    Some(Answer {
-        id: line.id,
-        verdict: match line.verdict {
-            Word::Pass => Verdict::Pass,
-            Word::Fail => Verdict::fail(reason()),
-            Word::Abstain => Verdict::Abstain,
-        },
-    })
+    let verdict = match line.verdict {
+        Word::Pass => Verdict::Pass,
+        Word::Fail => Verdict::fail(reason()),
+        Word::Abstain => Verdict::Abstain,
+    };
+    Some((line.id, verdict))
 }
