@@ -52,19 +52,10 @@ pub trait StepState: Clone + Send {
 }
 
 /// The [`Checker`] that keeps a [`StepState`] for each chain.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PerStep<S> {
     chains: HashMap<ScoreId, S>,
     next: u64,
-}
-
-impl<S> Default for PerStep<S> {
-    fn default() -> Self {
-        Self {
-            chains: HashMap::new(),
-            next: 0,
-        }
-    }
 }
 
 impl<S> PerStep<S> {
