@@ -22,7 +22,7 @@ use compare::{Match, compare, is_conversion};
 use context::Context;
 use equation::{Before, Chain, Found, Relation, segments};
 use expression::{Expression, Fuel, Known, Reading, read};
-use lex::{Kind, Lexed, Token, lex};
+use lex::{Kind, Lexed, Token, any_word, lex};
 
 use num_traits::One;
 
@@ -48,8 +48,6 @@ pub struct Arithmetic {
     /// Names with more than one value, or with one that was not calculated.
     vague: BTreeSet<String>,
     context: Context,
-    /// Whether the last step ended in the middle of mathematics.
-    is_open: bool,
 }
 
 impl StepState for Arithmetic {
@@ -68,18 +66,10 @@ impl StepState for Arithmetic {
         let mut fuel = Fuel(FUEL);
         let mut findings = Vec::new();
         for annotation in annotations {
-            self.text(
-                annotation,
-                lex(annotation, false),
-                Mood::Claims,
-                &mut fuel,
-                &mut findings,
-            );
+            let lexed = lex(annotation, false);
+            self.text(annotation, lexed, Mood::Claims, &mut fuel, &mut findings);
         }
-        let mut lexed = lex(&text, self.is_open);
-        self.is_open = lexed.ends_open;
-        self.context.read(&text, &lexed.tokens);
-        self.context.hide_operators(&text, &mut lexed.tokens);
+        let lexed = self.context.read(&text);
         let mood = Mood::of(&text, &lexed.tokens);
         self.text(&text, lexed, mood, &mut fuel, &mut findings);
         verdict(findings)
@@ -122,12 +112,13 @@ enum Mood {
 
 impl Mood {
     fn of(text: &str, tokens: &[Token]) -> Self {
-        let any = |test: fn(&str) -> bool| tokens.iter().filter_map(Token::word).any(test);
         let denies = |token: &Token| words::denies(&text[token.at.clone()]);
-        match () {
-            () if any(words::is_no_claim) || tokens.iter().any(denies) => Self::Discusses,
-            () if any(words::is_approximate) => Self::Rounds,
-            () => Self::Claims,
+        if any_word(tokens, words::is_no_claim) || tokens.iter().any(denies) {
+            Self::Discusses
+        } else if any_word(tokens, words::is_approximate) {
+            Self::Rounds
+        } else {
+            Self::Claims
         }
     }
 }
@@ -158,11 +149,7 @@ impl Arithmetic {
         fuel: &mut Fuel,
         findings: &mut Vec<Finding>,
     ) {
-        let supposes = lexed
-            .tokens
-            .iter()
-            .filter_map(Token::word)
-            .any(words::supposes);
+        let supposes = any_word(&lexed.tokens, words::supposes);
         // Each sees what those before it bound.
         for segment in segments(&lexed) {
             for chain in segment.read(&self.known, fuel) {
@@ -207,45 +194,47 @@ impl Arithmetic {
                 Finding::Right
             }
             Match::Unclear => Finding::Nothing,
-            Match::Different if link.is_doubtful(&self.context) => Finding::Doubtful,
-            Match::Different if self.reads_otherwise(link, fuel) => Finding::Doubtful,
-            Match::Different if self.context.other_base && self.is_in_base(link, fuel) => {
+            Match::Different
+                if link.is_doubtful(&self.context)
+                    || self.reads_otherwise(link, fuel)
+                    || self.context.other_base && self.is_in_base(link, fuel) =>
+            {
                 Finding::Doubtful
             }
             Match::Different => Finding::Wrong(link.reason(&self.known)),
         }
     }
 
+    /// Whether the sides may be equal, the left one read from these tokens. Where the work is spent,
+    /// nobody knows.
+    fn may_agree(
+        &self,
+        link: &Link<'_>,
+        left: &[Token],
+        [of_left, of_right]: [Reading; 2],
+        fuel: &mut Fuel,
+    ) -> bool {
+        let left = read(left, &self.known, of_left, fuel);
+        let right = read(link.right.tokens, &self.known, of_right, fuel);
+        let (Ok(left), Ok(right)) = (left, right) else {
+            return true;
+        };
+        compare(&left, &right, link.relation) != Match::Different
+    }
+
     /// Whether another reading of the same signs makes the sides equal.
     fn reads_otherwise(&self, link: &Link<'_>, fuel: &mut Fuel) -> bool {
-        let features = link
-            .left
-            .expression
-            .features
-            .and(link.right.expression.features);
-        let readings = std::iter::once(Reading::default()).chain(Reading::others(features));
+        let (left, right) = (&link.left.expression, &link.right.expression);
+        let others = Reading::others(left.features.and(right.features));
         let tokens = link.left.tokens;
         // A dash that begins a line may be a minus sign or an item's mark.
         let is_item = tokens[0].is(&Kind::Minus) && tokens[0].first;
-        for reading in readings {
-            for left in [Some(tokens), is_item.then(|| &tokens[1..])]
-                .into_iter()
-                .flatten()
-            {
-                let left = read(left, &self.known, reading, fuel);
-                let right = read(link.right.tokens, &self.known, reading, fuel);
-                match (left, right) {
-                    (Ok(left), Ok(right)) => {
-                        if compare(&left, &right, link.relation) != Match::Different {
-                            return true;
-                        }
-                    }
-                    // The work is spent.
-                    _ => return true,
-                }
-            }
-        }
-        false
+        std::iter::once(Reading::default())
+            .chain(others)
+            .any(|reading| {
+                self.may_agree(link, tokens, [reading; 2], fuel)
+                    || is_item && self.may_agree(link, &tokens[1..], [reading; 2], fuel)
+            })
     }
 
     /// Whether the sides are equal if one of them, or both, are written in another base.
@@ -257,16 +246,9 @@ impl Arithmetic {
                 base: Some(base),
                 ..decimal
             };
-            let both = [(based, decimal), (decimal, based), (based, based)];
-            both.into_iter().any(|(left, right)| {
-                let left = read(link.left.tokens, &self.known, left, fuel);
-                let right = read(link.right.tokens, &self.known, right, fuel);
-                // Where the work is spent, nobody knows.
-                let (Ok(left), Ok(right)) = (left, right) else {
-                    return true;
-                };
-                compare(&left, &right, link.relation) != Match::Different
-            })
+            let both = [[based, decimal], [decimal, based], [based; 2]];
+            both.into_iter()
+                .any(|readings| self.may_agree(link, link.left.tokens, readings, fuel))
         })
     }
 

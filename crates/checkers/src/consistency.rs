@@ -10,7 +10,7 @@ use crate::arithmetic::compare::{Match, compare, is_conversion};
 use crate::arithmetic::context::Context;
 use crate::arithmetic::equation::{Before, Found, Relation, segments};
 use crate::arithmetic::expression::{Expression, Fuel, Known};
-use crate::arithmetic::lex::{Kind, Token, lex};
+use crate::arithmetic::lex::{Kind, Token, any_word};
 use crate::arithmetic::{FUEL, MAX_TEXT, value, without_annotations, words};
 use crate::{StepState, Verdict};
 
@@ -27,8 +27,6 @@ pub struct Consistency {
     /// Powers, roots or symbols that are not known were seen: an unknown may have several values.
     is_nonlinear: bool,
     context: Context,
-    /// Whether the last step ended in the middle of mathematics.
-    is_open: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -51,12 +49,9 @@ impl StepState for Consistency {
             return Verdict::Abstain;
         }
         let (text, _) = without_annotations(step);
-        let mut lexed = lex(&text, self.is_open);
-        self.is_open = lexed.ends_open;
-        self.context.read(&text, &lexed.tokens);
-        self.context.hide_operators(&text, &mut lexed.tokens);
+        let lexed = self.context.read(&text);
         let tokens = &lexed.tokens;
-        let any = |test: fn(&str) -> bool| tokens.iter().filter_map(Token::word).any(test);
+        let any = |test| any_word(tokens, test);
         let is_claim =
             !any(words::supposes) && !any(words::is_no_claim) && !self.context.other_base;
         let is_about = any(words::is_approximate);
@@ -138,14 +133,12 @@ fn against(
     match compare(&before.value, now, relation) {
         Match::Equal | Match::Rounded => Verdict::Pass,
         Match::Unclear => Verdict::Abstain,
-        // Another object of that name, or another case.
+        // Another object of that name, another case, or another unit.
         Match::Different
-            if before.step != last || !is_calculation(&before.value) || is_calculation(now) =>
-        {
-            Verdict::Abstain
-        }
-        Match::Different
-            if (now.measured || before.value.measured) && is_conversion(earlier, value) =>
+            if before.step != last
+                || !is_calculation(&before.value)
+                || is_calculation(now)
+                || (now.measured || before.value.measured) && is_conversion(earlier, value) =>
         {
             Verdict::Abstain
         }

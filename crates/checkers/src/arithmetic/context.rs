@@ -7,7 +7,7 @@ use beamgen_eval::number::Rational;
 use num_bigint::BigInt;
 use num_traits::{One, Signed, ToPrimitive, Zero};
 
-use super::lex::{Kind, Token, tokens};
+use super::lex::{Kind, Lexed, Token, any_word, lex, tokens};
 use super::{MAX_TEXT, words};
 
 /// No more moduli than this are remembered.
@@ -25,6 +25,8 @@ pub struct Context {
     pub other_base: bool,
     /// Spellings of operators that the problem or a step defines.
     operators: BTreeSet<String>,
+    /// Whether the last step ended in the middle of mathematics.
+    is_open: bool,
 }
 
 impl Context {
@@ -37,18 +39,23 @@ impl Context {
         context
     }
 
-    /// Reads one more step of the chain, of which these are the tokens.
-    pub fn read(&mut self, step: &str, tokens: &[Token]) {
-        self.read_text(step, tokens, false);
+    /// Reads one more step of the chain. Operators that the chain defines are unknown symbols in it.
+    pub fn read(&mut self, step: &str) -> Lexed {
+        let mut lexed = lex(step, self.is_open);
+        self.is_open = lexed.ends_open;
+        self.read_text(step, &lexed.tokens, false);
+        for token in &mut lexed.tokens {
+            if token.kind.is_operator() && self.operators.contains(&step[token.at.clone()]) {
+                token.kind = Kind::Unknown;
+            }
+        }
+        lexed
     }
 
     fn read_text(&mut self, text: &str, tokens: &[Token], is_problem: bool) {
         self.read_moduli(text, tokens);
         self.other_base |= has_base(text, tokens);
-        let says_so = tokens
-            .iter()
-            .filter_map(Token::word)
-            .any(words::defines_operator);
+        let says_so = any_word(tokens, words::defines_operator);
         for (at, window) in tokens.windows(4).enumerate() {
             let before = at.checked_sub(1).map(|before| &tokens[before]);
             if self.operators.len() < MAX_MODULI
@@ -74,27 +81,15 @@ impl Context {
             || bases.any(|base| is_digit(one, base) || is_digit(other, base))
     }
 
-    /// Makes operators unknown symbols that the chain defines.
-    pub fn hide_operators(&self, text: &str, tokens: &mut [Token]) {
-        for token in tokens {
-            if is_operator(token) && self.operators.contains(&text[token.at.clone()]) {
-                token.kind = Kind::Unknown;
-            }
-        }
-    }
-
     fn read_moduli(&mut self, text: &str, tokens: &[Token]) {
         self.any_modulus = false;
-        let has_remainder = tokens
-            .iter()
-            .filter_map(Token::word)
-            .any(words::is_remainder);
+        let has_remainder = any_word(tokens, words::is_remainder);
         for (at, token) in tokens.iter().enumerate() {
             let word = token.word().unwrap_or_default();
             let spelled = &text[token.at.clone()];
             let is_mark =
                 words::is_modulo(word) || ["\\pmod", "\\bmod", "\\mod", "\\pod"].contains(&spelled);
-            let is_base = spelled == "_" || words::singular(word).eq_ignore_ascii_case("base");
+            let is_base = spelled == "_" || words::names_base(word);
             if is_mark || is_base || has_remainder && word == "by" {
                 let modulus = modulus(&tokens[at + 1..]);
                 self.any_modulus |= is_mark && modulus.is_none();
@@ -131,17 +126,6 @@ fn modulus(behind: &[Token]) -> Option<BigInt> {
     }
 }
 
-fn is_operator(token: &Token) -> bool {
-    let kinds = [
-        Kind::Plus,
-        Kind::Minus,
-        Kind::Times,
-        Kind::Slash,
-        Kind::Power,
-    ];
-    kinds.contains(&token.kind)
-}
-
 /// Whether people give this sign of multiplication meanings of their own.
 fn is_star(operator: &str) -> bool {
     matches!(operator, "*" | "\\ast" | "∗")
@@ -153,8 +137,8 @@ fn defined<'a>(text: &'a str, before: Option<&Token>, window: &[Token]) -> Optio
         return None;
     };
     let is_variable = |token: &Token| token.word().is_some_and(words::is_variable);
-    let is_alone = before.is_none_or(|token| !is_operator(token) && !token.is(&Kind::Equals));
-    if !is_variable(left) || !is_operator(operator) || !is_variable(right) || !is_alone {
+    let is_alone = before.is_none_or(|token| !token.kind.is_operator() && !token.is(&Kind::Equals));
+    if !is_variable(left) || !operator.kind.is_operator() || !is_variable(right) || !is_alone {
         return None;
     }
     let spelled = &text[operator.at.clone()];
@@ -168,25 +152,15 @@ fn has_base(text: &str, tokens: &[Token]) -> bool {
         let is_number = matches!(pair[0].kind, Kind::Number(..) | Kind::Close);
         is_number && !pair[1].spaced && &text[pair[1].at.clone()] == "_"
     });
-    let all = || tokens.iter().filter_map(Token::word);
-    let is_base_word = |token: &Token| {
-        token
-            .word()
-            .is_some_and(|word| words::singular(word).eq_ignore_ascii_case("base"))
-    };
-    let places = tokens
-        .iter()
-        .enumerate()
-        .filter(|(_, token)| is_base_word(token));
-    let named = places.map(|(at, _)| &tokens[at + 1..]).any(|behind| {
-        let next = behind
-            .iter()
-            .find(|t| !matches!(t.kind, Kind::Minus | Kind::Money | Kind::Open));
-        next.is_some_and(|next| match &next.kind {
-            Kind::Number(base, _) => base.to_integer().to_u32().is_some_and(|base| base <= 36),
-            Kind::Word(word) => words::is_variable(word) || words::is_number(word),
-            _ => false,
-        })
+    let named = tokens.iter().enumerate().any(|(at, token)| {
+        let mut behind = tokens[at + 1..].iter();
+        let next = behind.find(|t| !matches!(t.kind, Kind::Minus | Kind::Money | Kind::Open));
+        token.word().is_some_and(words::names_base)
+            && next.is_some_and(|next| match &next.kind {
+                Kind::Number(base, _) => base.to_integer().to_u32().is_some_and(|base| base <= 36),
+                Kind::Word(word) => words::is_variable(word) || words::is_number(word),
+                _ => false,
+            })
     });
-    subscript || named || all().any(words::is_base)
+    subscript || named || any_word(tokens, words::is_base)
 }

@@ -101,7 +101,7 @@ pub fn segments(text: &Lexed) -> Vec<Segment<'_>> {
         let has_relation = part.iter().any(|token| relation(token).is_some());
         let below = parts.peek().map_or(&[][..], |(below, _)| *below);
         let is_row = end.is_some_and(|end| end.is(&Kind::Row));
-        let is_rest = below.first().is_some_and(|first| is_operator(&first.kind));
+        let is_rest = below.first().is_some_and(|first| first.kind.is_operator());
         let is_last = parts.peek().is_none();
         if has_relation {
             let claims_nothing = !below.iter().any(|token| relation(token).is_some());
@@ -116,7 +116,7 @@ pub fn segments(text: &Lexed) -> Vec<Segment<'_>> {
         }
         below_open_line =
             !has_relation && !part.is_empty() && end.is_some_and(|end| is_newline(end, tokens));
-        is_cut = part.last().is_some_and(|last| is_operator(&last.kind)) || is_row && is_rest;
+        is_cut = part.last().is_some_and(|last| last.kind.is_operator()) || is_row && is_rest;
     }
     segments
 }
@@ -244,13 +244,6 @@ fn ending<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Found
     None
 }
 
-fn is_operator(kind: &Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Plus | Kind::Minus | Kind::Times | Kind::Slash | Kind::Power
-    )
-}
-
 fn begins(token: &Token) -> bool {
     match &token.kind {
         Kind::Number(..) | Kind::Open | Kind::Fraction | Kind::Money | Kind::Minus => true,
@@ -277,12 +270,12 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
     let earlier = |back: usize| start.checked_sub(back).map(|at| &side[at]);
     match &previous.kind {
         Kind::Unknown => Before::Part,
-        kind if is_operator(kind) => Before::Part,
+        kind if kind.is_operator() => Before::Part,
         // "P(X = 2)", "100 + (100 * 2 = 300"
         Kind::Open if expression.variable.is_some() => Before::Part,
         Kind::Open => match earlier(2).map(|token| &token.kind) {
             Some(Kind::Number(..) | Kind::Close | Kind::Unknown | Kind::Fraction) => Before::Part,
-            Some(kind) if is_operator(kind) => Before::Part,
+            Some(kind) if kind.is_operator() => Before::Part,
             _ => Before::Clear,
         },
         Kind::Number(..) | Kind::Close | Kind::Percent | Kind::Fraction => match dash {
@@ -293,11 +286,11 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
         // A function of what is in the brackets, or a product.
         Kind::Word(_) if side[start].is(&Kind::Open) && !side[start].spaced => Before::Part,
         Kind::Word(word)
-            if previous.math || side[start].is(&Kind::Open) && words::is_product(word) =>
+            if previous.math
+                || side[start].is(&Kind::Open) && words::is_product(word)
+                || words::takes_what_follows(word)
+                || words::is_label(word) =>
         {
-            Before::Doubtful
-        }
-        Kind::Word(word) if words::takes_what_follows(word) || words::is_label(word) => {
             Before::Doubtful
         }
         // "1 and 1/4"

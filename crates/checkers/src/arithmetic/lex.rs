@@ -38,6 +38,20 @@ pub enum Kind {
     Unknown,
 }
 
+impl Kind {
+    pub fn is_operator(&self) -> bool {
+        matches!(
+            self,
+            Self::Plus | Self::Minus | Self::Times | Self::Slash | Self::Power
+        )
+    }
+}
+
+/// Whether a word of the tokens passes a test.
+pub fn any_word(tokens: &[Token], test: fn(&str) -> bool) -> bool {
+    tokens.iter().filter_map(Token::word).any(test)
+}
+
 /// A token and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {

@@ -75,17 +75,14 @@ impl Value {
         if self.is_exact() && other.is_exact() {
             return bounded(Self::exact(at));
         }
-        let ends = [
+        let mut ends = [
             &self.low * &other.low,
             &self.low * &other.high,
             &self.high * &other.low,
             &self.high * &other.high,
         ];
-        let [mut low, mut high] = [ends[0].clone(), ends[0].clone()];
-        for end in &ends[1..] {
-            low = low.min(end.clone());
-            high = high.max(end.clone());
-        }
+        ends.sort();
+        let [low, _, _, high] = ends;
         bounded(Self { low, at, high })
     }
 

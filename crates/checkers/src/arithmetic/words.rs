@@ -405,6 +405,11 @@ pub fn defines_operator(word: &str) -> bool {
     )
 }
 
+/// Whether a word is "base".
+pub fn names_base(word: &str) -> bool {
+    singular(word).eq_ignore_ascii_case("base")
+}
+
 /// Whether a word names another base than ten.
 pub fn is_base(word: &str) -> bool {
     has(&["binary", "hexadecimal", "octal", "ternary"], word)
