@@ -3,7 +3,7 @@
 
 use beamgen_eval::Record;
 use beamgen_eval::answer::{self, Verdict};
-use beamgen_search::State;
+use beamgen_search::{AnswerVotes, State};
 use serde::Serialize;
 
 use crate::search::Search;
@@ -38,38 +38,28 @@ pub fn findings(record: &Record, search: &Search) -> Vec<Finding> {
     let chain = search.chain(chosen);
     let right = right_chain(record, search);
     let suspect = suspect(search, &chain, right);
-    vec![
-        Finding {
-            question: "Which step went wrong?",
-            answer: suspect.as_ref().map_or_else(
-                || "Nothing tells: no step was scored.".to_owned(),
-                |suspect| suspect.text.clone(),
-            ),
-            node: suspect.as_ref().map(|suspect| suspect.node),
-            rival: false,
-        },
-        Finding {
-            question: "Did the scorer see it?",
-            answer: seen(search, suspect.as_ref()),
-            node: None,
-            rival: false,
-        },
-        better(record, search, right),
-    ]
+    let seen = Finding {
+        question: "Did the scorer see it?",
+        answer: seen(search, suspect.as_ref().map(|(node, _)| *node)),
+        node: None,
+        rival: false,
+    };
+    let (node, answer) = suspect.unzip();
+    let which = Finding {
+        question: "Which step went wrong?",
+        answer: answer.unwrap_or_else(|| "Nothing tells: no step was scored.".to_owned()),
+        node,
+        rival: false,
+    };
+    vec![which, seen, better(record, search, right)]
 }
 
-/// The step that is held to be the first wrong one.
-struct Suspect {
-    node: u32,
-    text: String,
-}
-
-fn suspect(search: &Search, chain: &[u32], right: Option<u32>) -> Option<Suspect> {
+/// The step that is held to be the first wrong one, and what tells so.
+fn suspect(search: &Search, chain: &[u32], right: Option<u32>) -> Option<(u32, String)> {
     let step = |id: u32| &search.steps[id as usize];
     let number = |id: u32| chain.iter().position(|&of| of == id).map_or(0, |at| at + 1);
-    let with = |node, text| Some(Suspect { node, text });
     if let Some(&wrong) = chain.iter().find(|&&id| step(id).label == Some(false)) {
-        return with(wrong, format!("Step {}, by an exact check.", number(wrong)));
+        return Some((wrong, format!("Step {}, by an exact check.", number(wrong))));
     }
     if let Some(right) = right {
         let shared = search.chain(right);
@@ -79,7 +69,7 @@ fn suspect(search: &Search, chain: &[u32], right: Option<u32>) -> Option<Suspect
                 "Step {} or later: up to there the chain is that of #{right}, which ends in the right answer.",
                 number(left)
             );
-            return with(left, text);
+            return Some((left, text));
         }
     }
     let scored = || chain.iter().filter_map(|&id| Some((id, step(id).score?)));
@@ -88,19 +78,18 @@ fn suspect(search: &Search, chain: &[u32], right: Option<u32>) -> Option<Suspect
             "Probably step {}, the first with a score below {DOUBTFUL}: {score:.3}.",
             number(id)
         );
-        return with(id, text);
+        return Some((id, text));
     }
     let (id, score) = scored().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let text = format!(
         "Nothing tells for certain. Step {} has the lowest score, {score:.3}.",
         number(id)
     );
-    with(id, text)
+    Some((id, text))
 }
 
-fn seen(search: &Search, suspect: Option<&Suspect>) -> String {
-    let score = suspect.and_then(|suspect| search.steps[suspect.node as usize].score);
-    match score {
+fn seen(search: &Search, suspect: Option<u32>) -> String {
+    match suspect.and_then(|node| search.steps[node as usize].score) {
         None => "It has no score.".to_owned(),
         Some(score) if score < DOUBTFUL => {
             format!("Yes, it scored {score:.3}, and the chain was chosen all the same.")
@@ -134,21 +123,17 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
     }
     if let Some(right) = right {
         let rival = record.answers.iter().find(|rival| rival.node.0 == right);
-        let chosen = record.answers.first();
-        let (votes, score) = rival.map_or((0, None), |rival| (rival.votes, rival.score));
-        let (over, best) = chosen.map_or((0, None), |chosen| (chosen.votes, chosen.score));
+        let (votes, score) = standing(rival);
+        let (over, best) = standing(record.answers.first());
         let text = format!(
-            "No: the right answer was found and not chosen. It has {} and the score {}; the chosen one {} and {}.",
-            votes_of(votes),
-            shown(score),
-            votes_of(over),
-            shown(best)
+            "No: the right answer was found and not chosen. It has {votes} and the score {score}; the chosen one {over} and {best}."
         );
         return say(text, Some(right));
     }
     let pruned: Vec<u32> = (1..search.steps.len() as u32)
         .filter(|&id| search.steps[id as usize].state == State::Pruned)
         .collect();
+    let all = pruned.len();
     let score = |id: u32| search.steps[id as usize].chain_score;
     let best = |of: &[u32]| {
         let scored = of.iter().copied().filter_map(|id| Some((id, score(id)?)));
@@ -160,28 +145,23 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
     let is_labelled = |id: &u32| search.steps[*id as usize].label.is_some();
     if pruned.iter().any(is_labelled) {
         let is_right = |id: u32| {
-            let labels = search.chain(id).into_iter();
-            labels
-                .map(|id| search.steps[id as usize].label)
-                .all(|label| label == Some(true))
+            let mut chain = search.chain(id).into_iter();
+            chain.all(|id| search.steps[id as usize].label == Some(true))
         };
         let right: Vec<u32> = pruned.iter().copied().filter(|&id| is_right(id)).collect();
         return match right.first() {
             Some(&first) => {
                 let shown = best(&right).unwrap_or(first);
+                let (right, why) = (right.len(), why(search, shown));
                 let text = format!(
-                    "Yes: {} of {} pruned chains were right so far, by an exact check. The best one is #{shown}{}.",
-                    right.len(),
-                    pruned.len(),
-                    why(search, shown)
+                    "Yes: {right} of {all} pruned chains were right so far, by an exact check. The best one is #{shown}{why}."
                 );
                 say(text, Some(shown))
             }
             None => {
+                let missing = missing(search);
                 let text = format!(
-                    "No: none of the {} pruned chains was right, by an exact check{}.",
-                    pruned.len(),
-                    missing(search)
+                    "No: none of the {all} pruned chains was right, by an exact check{missing}."
                 );
                 say(text, None)
             }
@@ -195,18 +175,15 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
         .collect();
     match best(&higher) {
         Some(shown) => {
+            let (higher, why) = (higher.len(), why(search, shown));
             let text = format!(
-                "Perhaps: {} of {} pruned chains had a higher score when they were dropped than the chosen one at its end. The best one is #{shown}{}.",
-                higher.len(),
-                pruned.len(),
-                why(search, shown)
+                "Perhaps: {higher} of {all} pruned chains had a higher score when they were dropped than the chosen one at its end. The best one is #{shown}{why}."
             );
             say(text, Some(shown))
         }
         None => {
             let text = format!(
-                "Nothing points to one: none of the {} pruned chains had a higher score than the chosen one.",
-                pruned.len()
+                "Nothing points to one: none of the {all} pruned chains had a higher score than the chosen one."
             );
             say(text, None)
         }
@@ -227,15 +204,17 @@ fn missing(search: &Search) -> String {
     }
 }
 
-fn votes_of(votes: usize) -> String {
-    match votes {
+/// The votes and the score of an answer.
+fn standing(answer: Option<&AnswerVotes>) -> (String, String) {
+    let votes = match answer.map_or(0, |answer| answer.votes) {
         1 => "1 vote".to_owned(),
         votes => format!("{votes} votes"),
-    }
-}
-
-fn shown(score: Option<f32>) -> String {
-    score.map_or("-".to_owned(), |score| format!("{score:.3}"))
+    };
+    let score = answer.and_then(|answer| answer.score);
+    (
+        votes,
+        score.map_or("-".to_owned(), |score| format!("{score:.3}")),
+    )
 }
 
 /// How a chain was pruned.

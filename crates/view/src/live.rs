@@ -31,15 +31,12 @@ pub struct LivePage {
 /// came from, by the routes of docs/serve.md, and to nobody else.
 #[must_use]
 pub fn live_page() -> LivePage {
-    let mut scripts = VIEW_SCRIPTS.to_vec();
-    scripts.push(LIVE_SCRIPT);
-    let body = body();
     let page = Page {
         title: "beamgen",
         styles: &[THEME, VIEW_STYLE, LIVE_STYLE],
-        scripts: &scripts,
+        scripts: &[&VIEW_SCRIPTS[..], &[LIVE_SCRIPT]].concat(),
         data: Vec::new(),
-        body: &body,
+        body: &body(),
         may: May::AskItsServer,
     };
     LivePage {

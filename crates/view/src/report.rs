@@ -5,6 +5,7 @@ use std::fmt::Write;
 use beamgen_eval::metrics::share;
 use beamgen_eval::{Record, RunHeader, Spent};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::assets::{REPORT_SCRIPT, REPORT_STYLE, THEME, VIEW_SCRIPTS, VIEW_STYLE};
 use crate::calibration::calibration;
@@ -58,12 +59,10 @@ pub fn report(run: &Run<'_>) -> String {
             .enumerate()
             .map(|(at, search)| (format!("nodes-{at}"), json(&search.steps))),
     );
-    let mut scripts = VIEW_SCRIPTS.to_vec();
-    scripts.push(REPORT_SCRIPT);
     Page {
         title: &format!("{} \u{2013} beamgen", run.name),
         styles: &[THEME, VIEW_STYLE, REPORT_STYLE],
-        scripts: &scripts,
+        scripts: &[&VIEW_SCRIPTS[..], &[REPORT_SCRIPT]].concat(),
         data,
         body: &body(run),
         may: May::ShowItself,
@@ -102,13 +101,9 @@ fn body(run: &Run<'_>) -> String {
 /// The strategy and its size.
 fn described(header: &RunHeader) -> Option<String> {
     let search = header.settings.get("search")?;
-    let of = |key: &str| {
-        let value = search.get(key)?;
-        Some(
-            value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned),
-        )
+    let of = |key: &str| match search.get(key)? {
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
     };
     let mut line = of("strategy")?;
     for (name, key) in [("N", "n"), ("M", "m"), ("seed", "seed")] {
@@ -127,33 +122,20 @@ fn figures(html: &mut String, records: &[Record]) {
         spent.add(&record.ledger);
     }
     let mean = |total: u64| total as f64 / records.len().max(1) as f64;
-    let mut figures = vec![(records.len().to_string(), "problems".to_owned())];
-    if let Some(accuracy) = share(right, grades().count()) {
-        figures.push((
-            format!("{:.1} %", accuracy.mean * 100.0),
-            format!(
-                "right (95 %: {:.1} to {:.1})",
-                accuracy.low * 100.0,
-                accuracy.high * 100.0
-            ),
-        ));
-    }
-    figures.push((
-        format!("{:.0}", mean(spent.generated_tokens)),
-        "tokens generated a problem".to_owned(),
-    ));
-    figures.push((
-        format!("{:.0}", mean(spent.scored_tokens)),
-        "tokens scored a problem".to_owned(),
-    ));
-    figures.push((
-        format!("{:.1}", spent.seconds),
-        "seconds of work".to_owned(),
-    ));
     html.push_str("<ul class=\"figures\">\n");
-    for (value, name) in figures {
+    let mut figure = |value: String, name: &str| {
         let _ = writeln!(html, "<li><b>{value}</b><span>{name}</span></li>");
+    };
+    figure(records.len().to_string(), "problems");
+    if let Some(accuracy) = share(right, grades().count()) {
+        let [mean, low, high] = [accuracy.mean, accuracy.low, accuracy.high].map(|of| of * 100.0);
+        let name = format!("right (95 %: {low:.1} to {high:.1})");
+        figure(format!("{mean:.1} %"), &name);
     }
+    let (generated, scored) = (mean(spent.generated_tokens), mean(spent.scored_tokens));
+    figure(format!("{generated:.0}"), "tokens generated a problem");
+    figure(format!("{scored:.0}"), "tokens scored a problem");
+    figure(format!("{:.1}", spent.seconds), "seconds of work");
     html.push_str("</ul>\n");
 }
 

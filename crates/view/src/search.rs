@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use beamgen_eval::{Record, RunHeader};
 use beamgen_search::{Aggregation, ChainTree, Finish, NodeId, Pruned, State};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Says whether the last of a chain's steps is right, for problems whose steps can be checked. It
 /// is given the problem's text and the chain.
@@ -18,13 +18,10 @@ pub fn unchecked(_problem: &str, _chain: &[&str]) -> Option<bool> {
 /// How a run folded the scores of a chain's steps to that of the chain.
 #[must_use]
 pub fn aggregation(header: &RunHeader) -> Aggregation {
-    let written = header
-        .settings
-        .get("search")
-        .and_then(|search| search.get("aggregation"));
-    written
-        .and_then(|name| serde_json::from_value(name.clone()).ok())
-        .unwrap_or_default()
+    let search = header.settings.get("search");
+    let written =
+        search.and_then(|search| Aggregation::deserialize(search.get("aggregation")?).ok());
+    written.unwrap_or_default()
 }
 
 /// The steps of a search, parents before children, from the root; a step's id is its position.
@@ -91,18 +88,13 @@ impl Search {
             Some(tree) => Self::of_tree(record, tree, aggregation),
             None => Self::of_chain(record),
         };
-        let labels: Vec<Option<bool>> = (0..search.steps.len() as u32)
-            .map(|id| {
+        for id in 0..search.steps.len() as u32 {
+            // An empty step (the end of the text) is neither right nor wrong.
+            if !search.is_empty_step(id) {
                 let chain = search.chain(id);
                 let texts: Vec<&str> = chain.iter().map(|&id| search.text(id)).collect();
-                // An empty step (the end of the text) is neither right nor wrong.
-                (!search.is_empty_step(id))
-                    .then(|| check(&record.problem, &texts))
-                    .flatten()
-            })
-            .collect();
-        for (step, label) in search.steps.iter_mut().zip(labels) {
-            step.label = label;
+                search.steps[id as usize].label = check(&record.problem, &texts);
+            }
         }
         search
     }
@@ -179,15 +171,10 @@ impl Search {
         }
         let wanted: Vec<&str> = record.steps.iter().map(|step| step.text.as_str()).collect();
         let ids = 1..self.steps.len() as u32;
-        ids.filter(|_| !wanted.is_empty())
-            .filter(|&id| !self.is_empty_step(id))
+        ids.filter(|&id| !wanted.is_empty() && !self.is_empty_step(id))
             .find(|&id| {
-                let chain = self.chain(id);
-                chain.len() == wanted.len()
-                    && chain
-                        .iter()
-                        .zip(&wanted)
-                        .all(|(&id, want)| self.text(id) == *want)
+                let chain = self.chain(id).into_iter();
+                chain.map(|id| self.text(id)).eq(wanted.iter().copied())
             })
     }
 
