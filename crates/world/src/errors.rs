@@ -101,16 +101,16 @@ fn pupil_line(
             v
         }
     };
+    let carried = |rng: &mut _, carries: bool, r: i64| {
+        let lost = carries && r > 10 && Rng::random_bool(rng, rates.lost_carry);
+        off(rng, if lost { r - 10 } else { r })
+    };
     match p.facts[i].relation {
         Relation::Given(n) => (p.line(i), n),
         Relation::More(c, q) => {
             let who = misread(rng, q);
             let a = values[who];
-            let mut r = clamp(a + c);
-            if a % 10 + c % 10 >= 10 && r > 10 && rng.random_bool(rates.lost_carry) {
-                r -= 10;
-            }
-            let r = off(rng, r);
+            let r = carried(rng, a % 10 + c % 10 >= 10, clamp(a + c));
             sum(who, '+', c.to_string(), r)
         }
         Relation::Fewer(c, q) => {
@@ -127,11 +127,7 @@ fn pupil_line(
         Relation::Times(c, q) => {
             let who = misread(rng, q);
             let a = values[who];
-            let mut r = clamp(a * c);
-            if (a % 10) * c >= 10 && r > 10 && rng.random_bool(rates.lost_carry) {
-                r -= 10;
-            }
-            let r = off(rng, r);
+            let r = carried(rng, (a % 10) * c >= 10, clamp(a * c));
             sum(who, '*', c.to_string(), r)
         }
         Relation::Half(q) => {
@@ -148,11 +144,7 @@ fn pupil_line(
         Relation::Together(q, s) => {
             let (who, other) = (misread(rng, q), misread(rng, s));
             let (a, b) = (values[who], values[other]);
-            let mut r = clamp(a + b);
-            if a % 10 + b % 10 >= 10 && r > 10 && rng.random_bool(rates.lost_carry) {
-                r -= 10;
-            }
-            let r = off(rng, r);
+            let r = carried(rng, a % 10 + b % 10 >= 10, clamp(a + b));
             sum(who, '+', b.to_string(), r)
         }
     }
@@ -219,12 +211,7 @@ fn candidate(rng: &mut impl Rng, p: &WorldProblem, i: usize, n: usize) -> String
                     *v = other;
                 }
             }
-            let again = WorldProblem {
-                item: p.item,
-                facts: p.facts.clone(),
-                values: values.clone(),
-            };
-            let result = again.result(i, &values);
+            let result = p.facts[i].relation.result(&values).unwrap_or(p.values[i]);
             p.line_with(i, &values, result.clamp(1, MAX_NUMBER))
         }
         // the wrong operation, carried through
@@ -274,20 +261,6 @@ fn candidate(rng: &mut impl Rng, p: &WorldProblem, i: usize, n: usize) -> String
                 let known = p.values[rng.random_range(0..n)];
                 WorldProblem::answer_line(known)
             }
-        }
-    }
-}
-
-impl WorldProblem {
-    /// What relation `i` gives on other values than the true ones.
-    fn result(&self, i: usize, values: &[i64]) -> i64 {
-        match self.facts[i].relation {
-            Relation::Given(n) => n,
-            Relation::More(c, p) => values[p] + c,
-            Relation::Fewer(c, p) => values[p] - c,
-            Relation::Times(c, p) => values[p] * c,
-            Relation::Half(p) => values[p] / 2,
-            Relation::Together(p, q) => values[p] + values[q],
         }
     }
 }

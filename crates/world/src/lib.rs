@@ -51,6 +51,22 @@ pub enum Relation {
     Together(usize, usize),
 }
 
+impl Relation {
+    /// The number that follows from these of earlier persons, a half rounded down; `None` if the
+    /// relation refers to none of them.
+    fn result(self, values: &[i64]) -> Option<i64> {
+        let v = |i: usize| values.get(i).copied();
+        Some(match self {
+            Self::Given(n) => n,
+            Self::More(c, p) => v(p)? + c,
+            Self::Fewer(c, p) => v(p)? - c,
+            Self::Times(c, p) => v(p)? * c,
+            Self::Half(p) => v(p)? / 2,
+            Self::Together(p, q) => v(p)? + v(q)?,
+        })
+    }
+}
+
 /// What is said of one person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
@@ -77,17 +93,9 @@ impl WorldProblem {
     pub fn new(item: usize, facts: Vec<Fact>) -> Option<Self> {
         let mut values: Vec<i64> = Vec::with_capacity(facts.len());
         for fact in &facts {
-            let v = |i: usize| values.get(i).copied();
-            let value = match fact.relation {
-                Relation::Given(n) => n,
-                Relation::More(c, p) => v(p)? + c,
-                Relation::Fewer(c, p) => v(p)? - c,
-                Relation::Times(c, p) => v(p)? * c,
-                Relation::Half(p) if v(p)? % 2 == 0 => v(p)? / 2,
-                Relation::Half(_) => return None,
-                Relation::Together(p, q) => v(p)? + v(q)?,
-            };
-            if !(1..=MAX_NUMBER).contains(&value) {
+            let value = fact.relation.result(&values)?;
+            let halves_odd = matches!(fact.relation, Relation::Half(p) if values[p] % 2 != 0);
+            if halves_odd || !(1..=MAX_NUMBER).contains(&value) {
                 return None;
             }
             values.push(value);

@@ -34,8 +34,10 @@ impl Difficulty {
             let back = |p: usize| i - p <= self.dependency_distance;
             match fact.relation {
                 Relation::Given(_) => i == 0,
-                Relation::More(_, p) | Relation::Fewer(_, p) | Relation::Times(_, p) => back(p),
-                Relation::Half(p) => back(p),
+                Relation::More(_, p)
+                | Relation::Fewer(_, p)
+                | Relation::Times(_, p)
+                | Relation::Half(p) => back(p),
                 Relation::Together(p, q) => p != q && back(p) && back(q),
             }
         };
