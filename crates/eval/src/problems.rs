@@ -339,17 +339,15 @@ fn quoted<'a>(keys: impl IntoIterator<Item = &'a String>) -> String {
 /// The reference answer: under `answer`, else under one of [`ANSWER_KEYS`] (OlympiadBench may write
 /// a list of one), else what a worked `solution` marks (MATH).
 fn reference(object: &Map<String, Value>) -> Result<Option<String>, LineFault> {
-    if let Some(answer) = scalar(object, "answer")? {
-        return Ok(Some(answer::reference(&answer).to_owned()));
-    }
-    let given = ANSWER_KEYS.iter().find_map(|key| {
+    let other = |key: &&str| {
         let given = find(object, key)?;
         match given.as_array() {
             Some(list) if list.len() == 1 => text_of(&list[0]),
             _ => text_of(given),
         }
-    });
-    if let Some(answer) = given {
+    };
+    let others = || ANSWER_KEYS.iter().find_map(other);
+    if let Some(answer) = scalar(object, "answer")?.or_else(others) {
         return Ok(Some(answer::reference(&answer).to_owned()));
     }
     let solution = find(object, "solution").and_then(Value::as_str);

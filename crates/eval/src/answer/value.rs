@@ -185,10 +185,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             let is_zero = x.as_number().is_some_and(|number| number.is_zero());
             doubtful(Verdict::of(!is_zero && sides.contains(&Verdict::Same)))
         }
-        (Brackets(o, x, c), Brackets(p, y, d)) => match (o, c) == (p, d) {
-            true => in_order(x, y, budget),
-            false => Verdict::Different,
-        },
+        (Brackets(o, x, c), Brackets(p, y, d)) if (o, c) == (p, d) => in_order(x, y, budget),
         (Set(x) | Either(x), Set(y) | Either(y)) => matched(x, y, budget),
         (Union(x) | Either(x), Union(y) | Either(y)) => matched(x, y, budget),
         // `(1,2), (3,4)` may be two points.
@@ -201,10 +198,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             }
             doubtful(matched(x, y, budget))
         }
-        (Matrix(x), Matrix(y)) => {
-            if x.len() != y.len() {
-                return Verdict::Different;
-            }
+        (Matrix(x), Matrix(y)) if x.len() == y.len() => {
             all(x.iter().zip(y).map(|(x, y)| in_order(x, y, budget)))
         }
         (Ratio(x), Ratio(y)) => match in_order(x, y, budget) {
@@ -236,10 +230,10 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             // Where the question asks for a base, many leave it out; but the value in base ten may
             // be what the question began with.
             let number = x.as_number();
-            match number.is_some() {
-                true if number == digits_value(digits, 10) => Verdict::Same,
-                true => doubtful(Verdict::of(number == digits_value(digits, *base))),
-                false => Verdict::Different,
+            match number {
+                None => Verdict::Different,
+                _ if number == digits_value(digits, 10) => Verdict::Same,
+                _ => doubtful(Verdict::of(number == digits_value(digits, *base))),
             }
         }
         (Words(x), Words(y)) => Verdict::of(x == y),
@@ -256,10 +250,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
                 value: other,
                 strict: also,
             },
-        ) => match strict == also {
-            true => scalars(value, other, budget),
-            false => Verdict::Different,
-        },
+        ) if strict == also => scalars(value, other, budget),
         _ => Verdict::Different,
     }
 }

@@ -67,19 +67,13 @@ impl Tally {
             Measure::Brier => mean(self.squares, self.steps),
             Measure::EceWidth => self.width.error(),
             Measure::EceMass => self.mass.error(),
-            Measure::ScoreRight => self.mean_score(true),
-            Measure::ScoreWrong => self.mean_score(false),
+            Measure::ScoreRight => mean(self.scores[1].1, self.scores[1].0),
+            Measure::ScoreWrong => mean(self.scores[0].1, self.scores[0].0),
             Measure::Certainty => mean(self.certain, self.steps),
             Measure::Entropy => mean(self.entropy, self.steps),
             Measure::OutcomeDrift => mean(self.drifted, self.could_drift),
             Measure::LengthRight => self.lengths[1].correlation(),
             Measure::LengthWrong => self.lengths[0].correlation(),
         }
-    }
-
-    /// The mean score of right steps, or of wrong ones.
-    fn mean_score(&self, is_right: bool) -> Option<f64> {
-        let (steps, sum) = self.scores[usize::from(is_right)];
-        (steps > 0.0).then(|| sum / steps)
     }
 }

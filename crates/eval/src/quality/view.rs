@@ -53,8 +53,6 @@ struct Step {
     label: f64,
     class: Option<bool>,
     is_flagged: bool,
-    /// Entropy of the score in bits.
-    entropy: f64,
     /// Characters, less their mean over all steps.
     length: f64,
     width_bin: u8,
@@ -118,7 +116,6 @@ impl View {
                     label,
                     class: class(label),
                     is_flagged: score < threshold,
-                    entropy: entropy(f64::from(score)),
                     length: f64::from(length),
                     width_bin: 0,
                     mass_bin: 0,
@@ -170,7 +167,7 @@ impl View {
             tally.steps += 1.0;
             tally.squares += (score - step.label).powi(2);
             tally.certain += (score - 0.5).abs();
-            tally.entropy += step.entropy;
+            tally.entropy += entropy(score);
         }
     }
 
