@@ -82,7 +82,7 @@ impl Features {
 }
 
 /// An expression that was read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Expression {
     /// Its value, if that is known.
     pub value: Option<Value>,
@@ -130,50 +130,34 @@ pub fn read(
     let mut parser = Parser {
         tokens,
         at: 0,
-        core: 0,
         depth: 0,
         known,
         reading,
         fuel,
-        operators: 0,
-        first: None,
-        has_money: false,
-        has_variables: false,
-        doubtful: false,
-        features: Features::default(),
+        read: Expression::default(),
     };
     let whole = parser.sum()?;
     Ok(Expression {
         value: whole.value,
-        first: parser.first,
         literal: whole.literal,
         variable: whole.variable,
         is_share: whole.is_share,
         length: parser.at,
-        core: parser.core,
-        operators: parser.operators,
-        measured: parser.has_money || parser.features.percent || !whole.units.is_empty(),
+        measured: parser.read.measured || !whole.units.is_empty(),
         units: whole.units,
-        has_variables: parser.has_variables,
-        doubtful: parser.doubtful,
-        features: parser.features,
+        ..parser.read
     })
 }
 
 struct Parser<'a> {
     tokens: &'a [Token],
     at: usize,
-    core: usize,
     depth: usize,
     known: &'a Known,
     reading: Reading,
     fuel: &'a mut Fuel,
-    operators: usize,
-    first: Option<Value>,
-    has_money: bool,
-    has_variables: bool,
-    doubtful: bool,
-    features: Features,
+    /// What all parts read so far add to the expression.
+    read: Expression,
 }
 
 /// A part of an expression.
@@ -216,8 +200,8 @@ impl<'a> Parser<'a> {
 
     fn sum(&mut self) -> Parsed {
         let mut total = self.term()?;
-        if self.depth == 0 && self.operators == 0 {
-            self.first.clone_from(&total.value);
+        if self.depth == 0 && self.read.operators == 0 {
+            self.read.first.clone_from(&total.value);
         }
         loop {
             let plus = match self.kind(0) {
@@ -230,17 +214,14 @@ impl<'a> Parser<'a> {
                 return Ok(total);
             }
             self.at += 1;
-            if self.depth == 0 && self.operators == 0 {
-                self.first.clone_from(&total.value);
-            }
             let Ok(other) = self.deeper(Self::term) else {
                 // "7 apples - Tom ...": a dash.
                 self.at = start;
-                self.doubtful = true;
+                self.read.doubtful = true;
                 return Ok(total);
             };
-            self.operators += 1;
-            self.doubtful |= are_mixed(&total.units, &other.units);
+            self.read.operators += 1;
+            self.read.doubtful |= are_mixed(&total.units, &other.units);
             total = Operand {
                 value: both(
                     total.value,
@@ -263,7 +244,7 @@ impl<'a> Parser<'a> {
             .tokens
             .get(self.at + 1)
             .is_some_and(|next| !next.spaced);
-        behind_word && self.core < self.at && self.tokens[self.at].spaced && tight
+        behind_word && self.read.core < self.at && self.tokens[self.at].spaced && tight
     }
 
     fn term(&mut self) -> Parsed {
@@ -275,20 +256,20 @@ impl<'a> Parser<'a> {
                 Some(Kind::Slash) => true,
                 Some(Kind::Word(word)) if self.is_times(word) => {
                     // A variable as often as a sign.
-                    self.doubtful |= self.tokens[self.at].math;
+                    self.read.doubtful |= self.tokens[self.at].math;
                     false
                 }
                 Some(Kind::Word(word)) if word == "of" && product.is_share && self.opens(1) => {
                     false
                 }
                 Some(Kind::Open | Kind::Fraction) if self.follows_directly() => {
-                    self.features.implicit = true;
+                    self.read.features.implicit = true;
                     // "4 (15 minutes)" is a remark as often as a product.
-                    self.doubtful |= self.tokens[self.at].spaced;
+                    self.read.doubtful |= self.tokens[self.at].spaced;
                     // "2\frac{3}{4}" is 2 3/4.
-                    self.doubtful |= self.tokens[self.at].is(&Kind::Fraction);
+                    self.read.doubtful |= self.tokens[self.at].is(&Kind::Fraction);
                     // "A(3)" is a function's value as often as a product.
-                    self.doubtful |= self.at > 0 && self.tokens[self.at - 1].word().is_some();
+                    self.read.doubtful |= self.at > 0 && self.tokens[self.at - 1].word().is_some();
                     let other = self.deeper(Self::power)?;
                     product = self.times(product, other, Value::times);
                     continue;
@@ -296,12 +277,12 @@ impl<'a> Parser<'a> {
                 _ => return Ok(product),
             };
             self.at += 1;
-            if self.depth == 0 && self.operators == 0 {
-                self.first.clone_from(&product.value);
+            if self.depth == 0 && self.read.operators == 0 {
+                self.read.first.clone_from(&product.value);
             }
             let Ok(other) = self.deeper(|this| this.factor(divides)) else {
                 self.at = start;
-                self.doubtful = true;
+                self.read.doubtful = true;
                 return Ok(product);
             };
             let share = divides && product.literal.is_some() && other.literal.is_some();
@@ -317,7 +298,7 @@ impl<'a> Parser<'a> {
         other: Operand,
         work: fn(&Value, &Value) -> Result<Value, super::value::NoValue>,
     ) -> Operand {
-        self.operators += 1;
+        self.read.operators += 1;
         Operand {
             value: both(one.value, other.value, work),
             units: one.units.into_iter().chain(other.units).collect(),
@@ -330,7 +311,7 @@ impl<'a> Parser<'a> {
     fn factor(&mut self, divides: bool) -> Parsed {
         let mut factor = self.signed()?;
         if divides && self.kind(0) == Some(&Kind::Slash) {
-            self.features.fraction = true;
+            self.read.features.fraction = true;
             if self.reading.fractions_first {
                 self.at += 1;
                 let under = self.deeper(Self::signed)?;
@@ -341,7 +322,7 @@ impl<'a> Parser<'a> {
             && matches!(self.kind(0), Some(Kind::Open | Kind::Fraction))
             && self.follows_directly()
         {
-            self.features.implicit = true;
+            self.read.features.implicit = true;
             let other = self.deeper(Self::power)?;
             factor = self.times(factor, other, Value::times);
         }
@@ -356,7 +337,7 @@ impl<'a> Parser<'a> {
             Kind::Word(word) => self.known.variables.contains_key(word),
             _ => false,
         };
-        self.core == self.at && before.is_some_and(is_factor)
+        self.read.core == self.at && before.is_some_and(is_factor)
     }
 
     /// Whether a word is a sign of multiplication.
@@ -387,7 +368,7 @@ impl<'a> Parser<'a> {
                 let power = self.tokens[start..self.at]
                     .iter()
                     .any(|t| t.is(&Kind::Power));
-                self.features.signed_power |= power;
+                self.read.features.signed_power |= power;
                 if power && self.reading.signs_first {
                     self.at = start;
                     return self.power_of(true);
@@ -413,7 +394,7 @@ impl<'a> Parser<'a> {
         }
         if self.kind(0) == Some(&Kind::Power) {
             self.at += 1;
-            self.doubtful |= self.is_vague_exponent();
+            self.read.doubtful |= self.is_vague_exponent();
             let exponent = self.deeper(Self::signed)?;
             base = self.times(base, exponent, Value::power);
         }
@@ -433,7 +414,7 @@ impl<'a> Parser<'a> {
 
     fn atom(&mut self) -> Parsed {
         while self.kind(0) == Some(&Kind::Money) {
-            self.has_money |= !self.tokens[self.at].is_border();
+            self.read.measured |= !self.tokens[self.at].is_border();
             self.at += 1;
         }
         let Some(token) = self.tokens.get(self.at) else {
@@ -445,7 +426,7 @@ impl<'a> Parser<'a> {
                 let based = self.reading.base.filter(|_| places == Some(0));
                 let value = based.map_or_else(|| value.clone(), |base| in_base(value, base));
                 self.at += 1;
-                self.core = self.at;
+                self.read.core = self.at;
                 let mut operand = Operand {
                     value: Some(self.printed(&value, places)),
                     literal: Some((value.clone(), places)),
@@ -473,8 +454,8 @@ impl<'a> Parser<'a> {
             Kind::Word(word) if words::is_variable(word) => {
                 let word = word.clone();
                 self.at += 1;
-                self.core = self.at;
-                self.has_variables = true;
+                self.read.core = self.at;
+                self.read.has_variables = true;
                 Ok(Operand {
                     value: self.known.variables.get(&word).cloned(),
                     variable: Some(word),
@@ -491,7 +472,7 @@ impl<'a> Parser<'a> {
                 if matches!(self.kind(0), Some(Kind::Number(..))) {
                     self.at += 1;
                 }
-                self.core = self.at;
+                self.read.core = self.at;
                 Ok(Operand::default())
             }
             _ => Err(Nothing),
@@ -508,7 +489,7 @@ impl<'a> Parser<'a> {
             return Err(Nothing);
         }
         self.at += 1;
-        self.core = self.at;
+        self.read.core = self.at;
         Ok(inside)
     }
 
@@ -525,7 +506,7 @@ impl<'a> Parser<'a> {
         let tight = over.spaced && !slash.spaced && !under.spaced;
         let part = (tight && top < bottom && bottom.is_positive()).then(|| top / bottom)?;
         self.at += 3;
-        self.core = self.at;
+        self.read.core = self.at;
         Some(part)
     }
 
@@ -552,8 +533,9 @@ impl<'a> Parser<'a> {
             || matches!(self.word(0), Some("percent" | "percentage"));
         if is_percent {
             self.at += 1;
-            self.core = self.at;
-            self.features.percent = true;
+            self.read.core = self.at;
+            self.read.features.percent = true;
+            self.read.measured = true;
             operand.is_share = true;
             if !self.reading.percent_is_plain {
                 operand.value = operand.value.take().map(|value| value.hundredth());
@@ -579,11 +561,11 @@ impl<'a> Parser<'a> {
                     let is_product = words::is_product(word);
                     // "3rst" is a product as often as "3km" is a length, "3 h" as often as a time;
                     // "1/4 of the tank" is not 1/4.
-                    self.doubtful |= tight || token.math || is_product || word == "of";
+                    self.read.doubtful |= tight || token.math || is_product || word == "of";
                     let is_unit = words::is_unit_letter(word) && !tight && !token.math;
                     if is_product && !is_unit || words::is_multiplier(word) {
                         // A product with a variable, a dozen, or nobody knows.
-                        self.doubtful = true;
+                        self.read.doubtful = true;
                         operand.value = None;
                         operand.literal = None;
                     }
