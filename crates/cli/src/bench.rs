@@ -82,7 +82,11 @@ impl Host for Shown {
 
     fn load(&mut self, config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Failure> {
         let show = ShowPlan::unless(self.is_quiet);
-        settings::solver(config, sets, show, Some("shorten it"))
+        let solver = settings::solver(config, sets, show, Some("shorten it"))?;
+        for (problems, count) in sets {
+            settings::note_foreign(&solver, problems, *count);
+        }
+        Ok(solver)
     }
 
     fn unload(&mut self, solver: &Solver) {

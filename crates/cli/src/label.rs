@@ -58,6 +58,7 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
     let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
     let interrupt = Interrupt::watch();
     let mut writer = Writer::open(args, options, &solver, &problems, count)?;
+    settings::note_foreign(&solver, &problems, count);
     let summary = writer.run(&mut solver, &interrupt);
     lost::tell_of(&solver);
     writer.finish(&summary?, &interrupt)

@@ -180,12 +180,14 @@ pub fn solver(
             check_lengths(&prepared, problems, *count, advice)?;
         }
     }
-    let solver = load(prepared, show)?;
-    for (problems, count) in sets {
-        let texts = problems.problems[..*count].iter().map(|p| p.text.as_str());
-        foreign::note(solver.has_bundled(), "problems", texts);
-    }
-    Ok(solver)
+    load(prepared, show)
+}
+
+/// Says how many of the first `count` problems of a set are foreign to the bundled models, once
+/// nothing refuses the call any more.
+pub fn note_foreign(solver: &Solver, problems: &Problems, count: usize) {
+    let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
+    foreign::note(solver.has_bundled(), "problems", texts);
 }
 
 /// Loads the models of the configuration for whatever is asked of them later: a scorer, too, if the

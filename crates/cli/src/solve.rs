@@ -35,6 +35,7 @@ pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
     let interrupt = Interrupt::watch();
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
+    settings::note_foreign(&solver, &problems, count);
     let todo: Vec<usize> = (0..count)
         .filter(|&index| !finished.contains_key(&problems.problems[index].id))
         .collect();

@@ -88,31 +88,8 @@ impl DeviceLinear {
     /// Copies a row of weights to the host.
     pub(crate) fn weight_row(&self, row: usize, out: &mut [f32]) -> Result<(), Error> {
         let at = row * self.shape.inputs * self.number().bytes();
-        read(&self.weight, at, self.number(), out)
+        Ok(self.weight.read_f32(at, self.number(), out)?)
     }
-}
-
-/// Copies what is at byte `at` of a buffer of `number`s to the host.
-pub(crate) fn read(
-    buffer: &Buffer,
-    at: usize,
-    number: Number,
-    out: &mut [f32],
-) -> Result<(), Error> {
-    match number {
-        Number::F32 => buffer.read(at, out)?,
-        Number::Bf16 => {
-            let mut narrow = vec![bf16::ZERO; out.len()];
-            buffer.read(at, &mut narrow)?;
-            narrow.convert_to_f32_slice(out);
-        }
-        Number::F16 => {
-            let mut narrow = vec![f16::ZERO; out.len()];
-            buffer.read(at, &mut narrow)?;
-            narrow.convert_to_f32_slice(out);
-        }
-    }
-    Ok(())
 }
 
 /// How a device keeps what a checkpoint has in `format`: blocks are unpacked.

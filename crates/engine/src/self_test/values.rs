@@ -6,7 +6,6 @@ use beamgen_kernels::cuda::{Buffer, Device, Number};
 use half::{bf16, f16};
 
 use crate::Error;
-use crate::model::device::read;
 
 pub(super) const NUMBERS: [Number; 3] = [Number::F32, Number::Bf16, Number::F16];
 
@@ -109,6 +108,6 @@ pub(super) fn upload(device: &Device, number: Number, values: &[f32]) -> Result<
 
 pub(super) fn download(buffer: &Buffer, number: Number, count: usize) -> Result<Vec<f32>, Error> {
     let mut values = vec![0.0; count];
-    read(buffer, 0, number, &mut values)?;
+    buffer.read_f32(0, number, &mut values)?;
     Ok(values)
 }

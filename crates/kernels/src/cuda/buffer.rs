@@ -1,8 +1,10 @@
 use std::sync::Arc;
 
 use cudarc::driver::{result, sys};
+use half::slice::HalfFloatSliceExt;
+use half::{bf16, f16};
 
-use super::{CudaError, Device};
+use super::{CudaError, Device, Number};
 
 /// A number that may lie in device memory.
 ///
@@ -17,7 +19,7 @@ macro_rules! elements {
         unsafe impl Element for $number {}
     )*};
 }
-elements!(u8, u16, u32, i32, f32, f64, half::bf16, half::f16);
+elements!(u8, u16, u32, i32, f32, f64, bf16, f16);
 
 /// Device memory, or a part of another buffer's. Its content is arbitrary until it is written. Work
 /// on it runs in the order in which it was queued, so buffers may overlap.
@@ -159,6 +161,35 @@ impl Buffer {
         unsafe { result::memcpy_dtoh_async(values, from, device.stream()) }
             .map_err(CudaError::failed(WHAT))?;
         device.wait(&turn)
+    }
+
+    /// Like [`read`](Self::read), of numbers of a kind that are widened to `f32`.
+    ///
+    /// # Errors
+    /// What the driver says, also of work queued before.
+    ///
+    /// # Panics
+    /// If so much is not there.
+    pub fn read_f32(
+        &self,
+        offset: usize,
+        number: Number,
+        values: &mut [f32],
+    ) -> Result<(), CudaError> {
+        match number {
+            Number::F32 => self.read(offset, values)?,
+            Number::Bf16 => {
+                let mut narrow = vec![bf16::ZERO; values.len()];
+                self.read(offset, &mut narrow)?;
+                narrow.convert_to_f32_slice(values);
+            }
+            Number::F16 => {
+                let mut narrow = vec![f16::ZERO; values.len()];
+                self.read(offset, &mut narrow)?;
+                narrow.convert_to_f32_slice(values);
+            }
+        }
+        Ok(())
     }
 
     /// Copies `bytes` bytes within the buffer; the two places must not overlap.
