@@ -1,7 +1,8 @@
 //! From settings to models: everything that can be wrong is found, and what is needed is known,
 //! before any weight is read.
 //!
-//! [`Prepared::new`] has four parts, a file each: the generator, the scorer, the judges, the memory.
+//! [`Prepared::new`] has four parts, a file each: the generator, the scorer, the judges, and the
+//! memory (`plan.rs`). `load.rs` reads the weights afterwards.
 
 pub(crate) mod calibration;
 mod generator;

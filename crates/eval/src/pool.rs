@@ -54,7 +54,7 @@ fn ranking(pool: &[Sample], scored: bool) -> Vec<usize> {
     order.sort_by(|&a, &b| {
         let (a, b) = (&pool[a], &pool[b]);
         let answered = b.class.is_some().cmp(&a.class.is_some());
-        answered.then(standing(a).best_first(standing(b)))
+        answered.then(standing(a).order(standing(b)))
     });
     order
 }

@@ -159,7 +159,7 @@ pub(crate) fn ranked(chains: &[FinishedChain]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..chains.len())
         .filter(|&i| chains[i].answer.is_some() && chains[i].finish.is_complete())
         .collect();
-    order.sort_by(|&a, &b| standing(a).best_first(standing(b)));
+    order.sort_by(|&a, &b| standing(a).order(standing(b)));
     order
 }
 
@@ -175,7 +175,7 @@ pub struct Standing {
 impl Standing {
     /// Chains that state their answer come before those whose answer is a guess, for a chain that
     /// ended early is right in each of its steps; then the best score comes first.
-    pub fn best_first(self, other: Self) -> Ordering {
+    pub fn order(self, other: Self) -> Ordering {
         let score = |standing: Self| standing.score.unwrap_or(f32::NEG_INFINITY);
         let stated_first = self.is_guess.cmp(&other.is_guess);
         stated_first.then(score(other).total_cmp(&score(self)))

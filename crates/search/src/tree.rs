@@ -314,7 +314,8 @@ impl ChainTree {
         tokens
     }
 
-    /// Best first: by chain score, chains without one last, then older nodes first.
+    /// Best first: by chain score, chains without one last, then by number: the child of the better
+    /// parent comes first, then the earlier sibling.
     pub fn sort_by_score(&self, nodes: &mut [NodeId], aggregation: Aggregation) {
         let score = |id| self.chain_score(id, aggregation);
         let scored = nodes.iter().map(|&id| (score(id), id)).collect();
@@ -350,7 +351,8 @@ impl ChainTree {
     }
 }
 
-/// Nodes by their scores, the best first; those without one last, then older nodes first.
+/// Nodes by their scores, the best first; those without one last. Nodes of one score keep the order
+/// of their numbers, which is that of the strategy's `Expand` actions.
 pub(crate) fn best_first(mut scored: Vec<(Option<f32>, NodeId)>) -> Vec<NodeId> {
     let value = |score: Option<f32>| score.unwrap_or(f32::NEG_INFINITY);
     scored.sort_by(|a, b| value(b.0).total_cmp(&value(a.0)).then(a.1.cmp(&b.1)));

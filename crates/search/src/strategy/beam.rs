@@ -159,6 +159,12 @@ mod tests {
     }
 
     #[test]
+    fn of_equal_scores_the_earlier_nodes_are_kept() {
+        let children = [(0.5, false); 4];
+        assert_eq!(expansions(&round(4, 2, &children)), [(1, 2), (2, 2)]);
+    }
+
+    #[test]
     fn n_not_divisible_by_m_loses_no_budget() {
         let children: Vec<_> = (0..11).map(|i| (1.0 - i as f32 / 20.0, false)).collect();
         // 11 / 4 = 2 slots of 6 and 5; 11 / 3 = 3 slots of 4, 4 and 3.
