@@ -116,43 +116,27 @@ impl Decoder {
 
     fn read(&mut self, weights: &Weights, whole: bool, generator: bool) -> Result<()> {
         let c = self.config.clone();
-        let head = generator && !c.tie_word_embeddings;
-        if whole || (generator && c.tie_word_embeddings) {
-            let embedding = stacked(
-                weights,
-                &[EMBEDDING.into()],
-                &[c.vocab_size],
-                Some(c.hidden_size),
-            )?;
-            match whole {
-                true => self.put(EMBEDDING.into(), &embedding)?,
-                false => drop(self.fixed.insert(EMBEDDING.into(), embedding)),
-            }
+        let tokens =
+            |name: &str| stacked(weights, &[(name.into(), c.vocab_size)], Some(c.hidden_size));
+        if whole {
+            self.put(EMBEDDING.into(), &tokens(EMBEDDING)?)?;
+        } else if generator && c.tie_word_embeddings {
+            self.fixed.insert(EMBEDDING.into(), tokens(EMBEDDING)?);
         }
-        if head {
-            let head = stacked(
-                weights,
-                &[HEAD.into()],
-                &[c.vocab_size],
-                Some(c.hidden_size),
-            )?;
-            self.put(HEAD.into(), &head)?;
+        if generator && !c.tie_word_embeddings {
+            self.put(HEAD.into(), &tokens(HEAD)?)?;
         }
-        self.put(
-            NORM.into(),
-            &stacked(weights, &[NORM.into()], &[c.hidden_size], None)?,
-        )?;
+        let mut vectors = vec![(NORM.into(), c.hidden_size)];
         for i in self.frozen..c.num_hidden_layers {
-            for (fused, parts, sizes, inputs, bias) in matrices(&c) {
+            for (fused, parts, inputs, bias) in matrices(&c) {
                 for (suffix, inputs) in [("weight", Some(inputs)), ("bias", None)] {
                     if suffix == "bias" && !bias {
                         continue;
                     }
-                    let names: Vec<String> = parts
+                    let named = parts
                         .iter()
-                        .map(|part| layer(i, &format!("{part}.{suffix}")))
-                        .collect();
-                    let tensor = stacked(weights, &names, &sizes, inputs)?;
+                        .map(|(part, size)| (layer(i, &format!("{part}.{suffix}")), *size));
+                    let tensor = stacked(weights, &named.collect::<Vec<_>>(), inputs)?;
                     self.put(layer(i, &format!("{fused}.{suffix}")), &tensor)?;
                 }
             }
@@ -162,13 +146,12 @@ impl Decoder {
                 (c.qk_norm, "self_attn.q_norm", c.head_dim),
                 (c.qk_norm, "self_attn.k_norm", c.head_dim),
             ];
-            for (is_there, name, len) in norms {
-                if is_there {
-                    let name = layer(i, &format!("{name}.weight"));
-                    let tensor = stacked(weights, std::slice::from_ref(&name), &[len], None)?;
-                    self.put(name, &tensor)?;
-                }
-            }
+            let norms = norms.iter().filter(|(is_there, ..)| *is_there);
+            vectors.extend(norms.map(|(_, name, len)| (layer(i, &format!("{name}.weight")), *len)));
+        }
+        for vector in vectors {
+            let tensor = stacked(weights, std::slice::from_ref(&vector), None)?;
+            self.put(vector.0, &tensor)?;
         }
         Ok(())
     }
@@ -335,16 +318,16 @@ impl Decoder {
         }
         let mut out = BTreeMap::new();
         for (name, tensor) in &all {
-            let fused = split.iter().find_map(|(fused, parts, sizes, ..)| {
+            let fused = split.iter().find_map(|(fused, parts, ..)| {
                 let (before, suffix) = name.split_once(&format!("{fused}."))?;
-                Some((before, suffix, parts, sizes))
+                Some((before, suffix, parts))
             });
-            let Some((before, suffix, parts, sizes)) = fused else {
+            let Some((before, suffix, parts)) = fused else {
                 out.insert(name.clone(), tensor.clone());
                 continue;
             };
             let mut from = 0;
-            for (part, size) in parts.iter().zip(sizes) {
+            for (part, size) in parts {
                 let rows = tensor.narrow(0, from, *size)?.contiguous()?;
                 out.insert(format!("{before}{part}.{suffix}"), rows);
                 from += size;
@@ -354,9 +337,9 @@ impl Decoder {
     }
 }
 
-/// The matrices of a layer: the name here, the tensors that it is made of with their outputs, its
+/// A matrix of a layer: the name here, the tensors that it is made of with their outputs, its
 /// inputs, whether it has a bias.
-type Stack = (&'static str, Vec<&'static str>, Vec<usize>, usize, bool);
+type Stack = (&'static str, Vec<(&'static str, usize)>, usize, bool);
 
 fn matrices(c: &ModelConfig) -> [Stack; 4] {
     let q = c.num_attention_heads * c.head_dim;
@@ -364,55 +347,42 @@ fn matrices(c: &ModelConfig) -> [Stack; 4] {
     let (hidden, wide) = (c.hidden_size, c.intermediate_size);
     let (qkv, gate_up) = match c.fused_projections {
         true => (
-            (vec!["self_attn.qkv_proj"], vec![q + 2 * kv]),
-            (vec!["mlp.gate_up_proj"], vec![2 * wide]),
+            vec![("self_attn.qkv_proj", q + 2 * kv)],
+            vec![("mlp.gate_up_proj", 2 * wide)],
         ),
         false => (
-            (
-                vec!["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
-                vec![q, kv, kv],
-            ),
-            (vec!["mlp.gate_proj", "mlp.up_proj"], vec![wide, wide]),
+            vec![
+                ("self_attn.q_proj", q),
+                ("self_attn.k_proj", kv),
+                ("self_attn.v_proj", kv),
+            ],
+            vec![("mlp.gate_proj", wide), ("mlp.up_proj", wide)],
         ),
     };
+    let o = vec![("self_attn.o_proj", hidden)];
+    let down = vec![("mlp.down_proj", hidden)];
     [
-        ("self_attn.qkv_proj", qkv.0, qkv.1, hidden, c.qkv_bias),
-        (
-            "self_attn.o_proj",
-            vec!["self_attn.o_proj"],
-            vec![hidden],
-            q,
-            c.o_bias,
-        ),
-        ("mlp.gate_up_proj", gate_up.0, gate_up.1, hidden, c.mlp_bias),
-        (
-            "mlp.down_proj",
-            vec!["mlp.down_proj"],
-            vec![hidden],
-            wide,
-            c.mlp_bias,
-        ),
+        ("self_attn.qkv_proj", qkv, hidden, c.qkv_bias),
+        ("self_attn.o_proj", o, q, c.o_bias),
+        ("mlp.gate_up_proj", gate_up, hidden, c.mlp_bias),
+        ("mlp.down_proj", down, wide, c.mlp_bias),
     ]
 }
 
-/// Tensors one below the other, in float32: matrices of so many `inputs`, or vectors.
-fn stacked(
-    weights: &Weights,
-    names: &[String],
-    sizes: &[usize],
-    inputs: Option<usize>,
-) -> Result<Tensor> {
+/// Tensors one below the other, in float32: matrices of so many `inputs`, or vectors. Each has its
+/// name and its outputs.
+fn stacked(weights: &Weights, parts: &[(String, usize)], inputs: Option<usize>) -> Result<Tensor> {
     let mut data = Vec::new();
-    for (name, &size) in names.iter().zip(sizes) {
+    for (name, size) in parts {
         // A checkpoint of the bare decoder has no `model.` before its names.
         let own = match name.strip_prefix("model.") {
             Some(bare) if !weights.contains(EMBEDDING) => bare,
             _ => name,
         };
-        let shape: Vec<usize> = std::iter::once(size).chain(inputs).collect();
+        let shape: Vec<usize> = std::iter::once(*size).chain(inputs).collect();
         data.extend(weights.values(own, &shape)?);
     }
-    let rows: usize = sizes.iter().sum();
+    let rows: usize = parts.iter().map(|(_, size)| size).sum();
     let shape: Vec<usize> = std::iter::once(rows).chain(inputs).collect();
     Ok(Tensor::from_vec(data, shape, &Device::Cpu)?.to_dtype(DType::F32)?)
 }

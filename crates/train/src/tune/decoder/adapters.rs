@@ -40,8 +40,8 @@ impl Decoder {
         let matrices = super::matrices(&self.config);
         let widths = matrices
             .iter()
-            .flat_map(|(_, _, outputs, inputs, _)| outputs.iter().chain([inputs]));
-        if let Some(least) = widths.min().filter(|&&least| lora.rank > least) {
+            .flat_map(|(_, parts, inputs, _)| parts.iter().map(|part| part.1).chain([*inputs]));
+        if let Some(least) = widths.min().filter(|&least| lora.rank > least) {
             return Err(Error::Config(format!(
                 "lora={}: the smallest matrix has {least} rows or columns; give no more",
                 lora.rank
@@ -52,18 +52,18 @@ impl Decoder {
         let fixed = weights.map(|(name, var)| (name, var.as_tensor().detach()));
         self.fixed.extend(fixed);
         for i in self.frozen..self.config.num_hidden_layers {
-            for (fused, parts, sizes, inputs, _) in super::matrices(&self.config) {
-                let bound = 1.0 / (inputs as f32).sqrt();
+            for (fused, parts, inputs, _) in &matrices {
+                let bound = 1.0 / (*inputs as f32).sqrt();
                 let mut adapters = Vec::new();
-                for (part, outputs) in parts.into_iter().zip(sizes) {
+                for (part, outputs) in parts {
                     let adapter = Adapter {
                         name: layer(i, part),
                         scale: lora.alpha / lora.rank as f64,
                     };
                     let draw = |_| rng.random_range(-bound..bound);
                     let a: Vec<f32> = (0..lora.rank * inputs).map(draw).collect();
-                    let a = Tensor::from_vec(a, (lora.rank, inputs), &Device::Cpu)?;
-                    let b = Tensor::zeros((outputs, lora.rank), DType::F32, &Device::Cpu)?;
+                    let a = Tensor::from_vec(a, (lora.rank, *inputs), &Device::Cpu)?;
+                    let b = Tensor::zeros((*outputs, lora.rank), DType::F32, &Device::Cpu)?;
                     self.put(adapter.a(), &a)?;
                     self.put(adapter.b(), &b)?;
                     adapters.push(adapter);

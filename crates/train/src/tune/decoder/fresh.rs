@@ -64,13 +64,14 @@ impl Decoder {
     }
 
     fn put_layer(&mut self, i: usize, output_deviation: f32, rng: &mut impl Rng) -> Result<()> {
-        for (name, _, sizes, inputs, _) in matrices(&self.config) {
+        for (name, parts, inputs, _) in matrices(&self.config) {
             let deviation = match name {
                 "self_attn.o_proj" | "mlp.down_proj" => output_deviation,
                 _ => DEVIATION,
             };
             let name = layer(i, &format!("{name}.weight"));
-            self.put_normal(name, (sizes.iter().sum(), inputs), deviation, rng)?;
+            let outputs = parts.iter().map(|(_, outputs)| outputs).sum();
+            self.put_normal(name, (outputs, inputs), deviation, rng)?;
         }
         self.put_ones(layer(i, "input_layernorm.weight"))?;
         self.put_ones(layer(i, "post_attention_layernorm.weight"))
