@@ -84,10 +84,8 @@ impl<F> Stage<'_, F> {
             let at = rows.labels.iter().map(|label| label.row).collect();
             let z = self.head.log_odds(decoder, &read(at)?)?;
             let column = |of: fn(&Label) -> f32| {
-                Tensor::new(
-                    rows.labels.iter().map(of).collect::<Vec<_>>(),
-                    &decoder.device,
-                )
+                let values: Vec<f32> = rows.labels.iter().map(of).collect();
+                Tensor::new(values, &decoder.device)
             };
             let (right, weight) = (column(|label| label.right)?, column(|label| label.weight)?);
             // softplus(z) - y z, in the form that cannot overflow

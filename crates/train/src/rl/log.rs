@@ -26,9 +26,8 @@ impl Log {
         let path = work.join("log.jsonl");
         let io = |error| Error::Io(path.clone(), error);
         let before = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(io(error)),
+            read => read.map_err(io)?,
         };
         let is_done = |line: &&str| {
             let line: Option<Value> = serde_json::from_str(line).ok();
@@ -36,12 +35,9 @@ impl Log {
             done.zip(update)
                 .is_some_and(|(done, update)| update as usize <= done)
         };
-        let kept: Vec<&str> = before.lines().filter(is_done).collect();
-        let mut text = kept.join("\n");
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        beamgen_files::write(&path, text).map_err(io)?;
+        let kept = before.lines().filter(is_done);
+        let kept: String = kept.map(|line| format!("{line}\n")).collect();
+        beamgen_files::write(&path, kept).map_err(io)?;
         let file = beamgen_files::append(&path).map_err(io)?;
         Ok(Self { path, file })
     }

@@ -123,10 +123,8 @@ pub fn save(
     if let Some((file, text)) = kind.format {
         write(&dir.join(file), text)?;
     }
-    write_json(
-        &dir.join("config.json"),
-        &config(checkpoint, decoder, kind)?,
-    )
+    let config = config(checkpoint, decoder, kind)?;
+    write_json(&dir.join("config.json"), &config)
 }
 
 /// The decoder's tensors among a checkpoint's: their names in the family, and their own. The

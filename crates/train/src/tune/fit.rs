@@ -155,9 +155,7 @@ pub fn train(
     updates: &mut dyn Updates,
     report: &mut dyn FnMut(Report) -> Result<()>,
 ) -> Result<bool> {
-    let &Plan {
-        steps, head_steps, ..
-    } = plan;
+    let (steps, head_steps) = (plan.steps, plan.head_steps);
     let mut optimizer = plan.optimizer.clone();
     let mut first = 0;
     if let Some(path) = plan.state.filter(|path| path.exists()) {
