@@ -161,10 +161,7 @@ impl LmGenerator {
         let branch = self.branches.get(branch);
         let unread = branch.unread.len();
         let shared = self.engine.pages_needed(branch.seq, unread);
-        let reading = match branch.reserved {
-            true => 0,
-            false => shared,
-        };
+        let reading = if branch.reserved { 0 } else { shared };
         let all = unread + Self::longest_read(chain);
         let all = self.engine.pages_needed(branch.seq, all);
         // New pages, and the chain's copy of the last page that it shares.

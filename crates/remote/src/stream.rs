@@ -174,10 +174,7 @@ impl<'a> Completion<'a> {
             }
             at += token.len();
         }
-        match at >= end {
-            true => at,
-            false => end,
-        }
+        at.max(end)
     }
 
     /// The answer, when the stream is over or nothing more is wanted.

@@ -278,11 +278,10 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
             Some(kind) if kind.is_operator() => Before::Part,
             _ => Before::Clear,
         },
-        Kind::Number(..) | Kind::Close | Kind::Percent | Kind::Fraction => match dash {
-            true => Before::Part,
-            false => Before::Doubtful,
-        },
-        Kind::Word(_) if dash => Before::Part,
+        Kind::Word(_) | Kind::Number(..) | Kind::Close | Kind::Percent | Kind::Fraction if dash => {
+            Before::Part
+        }
+        Kind::Number(..) | Kind::Close | Kind::Percent | Kind::Fraction => Before::Doubtful,
         // A function of what is in the brackets, or a product.
         Kind::Word(_) if side[start].is(&Kind::Open) && !side[start].spaced => Before::Part,
         Kind::Word(word)

@@ -226,10 +226,7 @@ impl<'a> Parser<'a> {
                 value: both(
                     total.value,
                     other.value,
-                    match plus {
-                        true => Value::plus,
-                        false => Value::minus,
-                    },
+                    if plus { Value::plus } else { Value::minus },
                 ),
                 units: total.units.into_iter().chain(other.units).collect(),
                 ..Operand::default()

@@ -152,10 +152,7 @@ fn check_depth(value: &Value, left: usize) -> Result<(), Error> {
         if items > ITEMS {
             spend_items(items)?;
         }
-        let item = match is_map {
-            true => value.get_item(&item)?,
-            false => item,
-        };
+        let item = if is_map { value.get_item(&item)? } else { item };
         check_depth(&item, left)?;
     }
     spend(ITEM)

@@ -226,10 +226,7 @@ impl Distribution {
             }
             Shape::Sure(_) => unreachable!("has returned"),
         };
-        let wide = |w: &f32| match *w >= least {
-            true => f64::from(*w),
-            false => 0.0,
-        };
+        let wide = |w: &f32| if *w >= least { f64::from(*w) } else { 0.0 };
         let groups = weights
             .chunks(GROUP)
             .map(|group| group.iter().map(wide).sum());

@@ -261,10 +261,7 @@ fn cosine_distance(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> f64 {
     let dot: f64 = a.iter().filter_map(|(t, x)| Some(x * b.get(t)?)).sum();
     let norm = |v: &BTreeMap<u32, f64>| v.values().map(|x| x * x).sum::<f64>().sqrt();
     let norms = norm(a) * norm(b);
-    match norms > 0.0 {
-        true => 1.0 - dot / norms,
-        false => 0.0,
-    }
+    if norms > 0.0 { 1.0 - dot / norms } else { 0.0 }
 }
 
 /// The cluster of each item: the two clusters with the least mean distance become one as long as
