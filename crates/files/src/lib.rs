@@ -14,7 +14,6 @@ pub use output::{
     replace, write,
 };
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, ErrorKind, Read};
 use std::path::Path;
@@ -109,7 +108,7 @@ pub fn json_reason(error: &serde_json::Error) -> String {
 /// that is not UTF-8.
 pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     if let Some(packed) = packed(&bytes) {
-        return Err(io::Error::new(ErrorKind::InvalidData, packed.to_string()));
+        return Err(io::Error::new(ErrorKind::InvalidData, packed));
     }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -120,62 +119,32 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     })
 }
 
-/// A format of files that hold text and are none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packed {
-    name: &'static str,
-    /// The bytes that every such file begins with.
-    begins: &'static [u8],
-    advice: &'static str,
-}
-
-impl fmt::Display for Packed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.advice)
-    }
-}
-
-const PACKED: [Packed; 6] = [
-    Packed {
-        name: "compressed by gzip",
-        begins: b"\x1f\x8b",
-        advice: "unpack it (`gunzip FILE`)",
-    },
-    Packed {
-        name: "compressed by xz",
-        begins: b"\xfd7zXZ\0",
-        advice: "unpack it (`unxz FILE`)",
-    },
-    Packed {
-        name: "compressed by zstd",
-        begins: b"\x28\xb5\x2f\xfd",
-        advice: "unpack it (`unzstd FILE`)",
-    },
-    Packed {
-        name: "a ZIP archive",
-        begins: b"PK\x03\x04",
-        advice: "unpack it (`unzip FILE`)",
-    },
-    Packed {
-        name: "a Parquet table",
-        begins: b"PAR1",
-        advice: "write JSON lines (`python3 -c \"import pandas; pandas.read_parquet('FILE').to_json('FILE.jsonl', \
-                 orient='records', lines=True)\"` does it)",
-    },
-    Packed {
-        name: "an Arrow table",
-        begins: b"ARROW1\0\0",
-        advice: "write JSON lines (`python3 -c \"import pandas; pandas.read_feather('FILE').to_json('FILE.jsonl', \
-                 orient='records', lines=True)\"` does it)",
-    },
+/// The bytes that begin files of formats that hold text and are none, and what to do with them.
+const PACKED: [(&[u8], &str); 6] = [
+    (b"\x1f\x8b", "compressed by gzip: unpack it (`gunzip FILE`)"),
+    (b"\xfd7zXZ\0", "compressed by xz: unpack it (`unxz FILE`)"),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "compressed by zstd: unpack it (`unzstd FILE`)",
+    ),
+    (b"PK\x03\x04", "a ZIP archive: unpack it (`unzip FILE`)"),
+    (
+        b"PAR1",
+        "a Parquet table: write JSON lines (`python3 -c \"import pandas; \
+         pandas.read_parquet('FILE').to_json('FILE.jsonl', orient='records', lines=True)\"` does it)",
+    ),
+    (
+        b"ARROW1\0\0",
+        "an Arrow table: write JSON lines (`python3 -c \"import pandas; \
+         pandas.read_feather('FILE').to_json('FILE.jsonl', orient='records', lines=True)\"` does it)",
+    ),
 ];
 
 /// The format that a file's first bytes are of, if it has to be unpacked or converted before it is
-/// text.
-pub fn packed(head: &[u8]) -> Option<Packed> {
-    PACKED
-        .into_iter()
-        .find(|packed| head.starts_with(packed.begins))
+/// text, and how.
+pub fn packed(head: &[u8]) -> Option<&'static str> {
+    let found = PACKED.iter().find(|(begin, _)| head.starts_with(begin));
+    found.map(|(_, advice)| *advice)
 }
 
 fn check(found: &std::fs::Metadata) -> io::Result<()> {

@@ -62,7 +62,7 @@ pub fn records(
         if number == 1
             && let Some(packed) = beamgen_files::packed(&line)
         {
-            let error = io::Error::new(io::ErrorKind::InvalidData, packed.to_string());
+            let error = io::Error::new(io::ErrorKind::InvalidData, packed);
             return Err(unreadable(source)(error));
         }
         let mut bytes = line.as_slice();

@@ -101,7 +101,7 @@ pub enum LineFault {
     Table(&'static Table),
     /// The file's first bytes are those of a format that is not text.
     #[error("{0}")]
-    Packed(beamgen_files::Packed),
+    Packed(&'static str),
     /// None of the keys for the problem's text is there.
     #[error(
         "field \"problem\": missing (\"question\", \"prompt\" and \"input\" do as well), there is {found}: add the problem's text"
