@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use crate::field::Record;
 use crate::targets::{Kind, Targets};
 use crate::{Format, LabelRule, LabelledChain, Reason};
 
@@ -31,8 +30,7 @@ impl Format {
             if targets.labels.is_empty() && !std::ptr::eq(self, Self::own()) {
                 return Err(Reason::new("no step has a label"));
             }
-            let record: Result<Record, Reason> = export(chain, &targets);
-            record.map(Value::Object)
+            export(chain, &targets)
         }))
     }
 }

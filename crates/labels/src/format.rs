@@ -35,7 +35,7 @@ pub struct Format {
     pub(crate) export: Option<Export>,
 }
 
-type Export = fn(&LabelledChain, &Targets) -> Result<Record, Reason>;
+type Export = fn(&LabelledChain, &Targets) -> Result<Value, Reason>;
 
 /// All formats. A record that fits several is of the first.
 pub static FORMATS: [&Format; 11] = [

@@ -97,7 +97,7 @@ pub fn problem_and_steps(text: &str) -> Result<(&str, &str), Reason> {
     }
 }
 
-fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
+fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
     let (mut input, mut label) = (format!("{} ", chain.problem), format!("{} ", chain.problem));
     let mut steps = chain.steps[..targets.labels.len()].iter().zip(1..);
     let numbered = steps.all(|(step, number)| step.text.starts_with(&prefix(number)));
@@ -114,12 +114,9 @@ fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
         return Err(Reason::new(format!("a text has the tag {TAG} in it")));
     }
     problem_and_steps(&input)?;
-    let mut record = Record::new();
-    record.insert("input".to_owned(), json!(input));
-    record.insert("label".to_owned(), json!(label));
-    record.insert(NUMBERED.to_owned(), json!(numbered));
+    let mut record = json!({"input": input, "label": label, NUMBERED: numbered});
     if let Some(source) = &chain.source {
-        record.insert("task".to_owned(), json!(source));
+        record["task"] = json!(source);
     }
     Ok(record)
 }

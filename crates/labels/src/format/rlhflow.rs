@@ -59,7 +59,7 @@ fn said<'a>(turn: &'a Value, role: &str) -> Option<&'a str> {
         .filter(|_| turn.get("role").is_some_and(|own| own == role))
 }
 
-fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
+fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
     let mut turns = Vec::new();
     for (i, (step, right)) in chain.steps.iter().zip(targets.hard()?).enumerate() {
         let content = match i {
@@ -69,8 +69,5 @@ fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
         turns.push(json!({"role": "user", "content": content}));
         turns.push(json!({"role": "assistant", "content": if right { "+" } else { "-" }}));
     }
-    let mut record = Record::new();
-    record.insert("conversations".to_owned(), Value::Array(turns));
-    record.insert("problem".to_owned(), json!(chain.problem));
-    Ok(record)
+    Ok(json!({"conversations": turns, "problem": chain.problem}))
 }

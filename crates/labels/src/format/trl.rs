@@ -46,7 +46,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     Ok(vec![field::chain(record, problem, steps)])
 }
 
-fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
+fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
     let label = |label: &Option<f64>| match (targets.kind, label) {
         (Kind::Soft, label) => json!(label.unwrap_or(IGNORED as f64)),
         (Kind::Gaps, None) => json!(IGNORED),
@@ -55,12 +55,6 @@ fn export(chain: &LabelledChain, targets: &Targets) -> Result<Record, Reason> {
     };
     let labels: Vec<Value> = targets.labels.iter().map(label).collect();
     let texts: Vec<&str> = chain.steps.iter().map(|step| step.text.as_str()).collect();
-    let mut record = Record::new();
-    record.insert("prompt".to_owned(), json!(chain.problem));
-    record.insert(
-        "completions".to_owned(),
-        json!(texts[..targets.labels.len()]),
-    );
-    record.insert("labels".to_owned(), Value::Array(labels));
-    Ok(record)
+    let texts = &texts[..labels.len()];
+    Ok(json!({"prompt": chain.problem, "completions": texts, "labels": labels}))
 }
