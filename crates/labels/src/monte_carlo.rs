@@ -131,16 +131,9 @@ impl MonteCarlo {
     /// # Errors
     /// No chains, or no rollouts, or mining for no chains.
     pub fn validate(&self) -> Result<(), ConfigError> {
-        if self.chains == 0 {
-            return Err(ConfigError::Zero { field: "chains" });
-        }
-        if self.mine.is_some_and(|mine| mine.wrong == 0) {
-            return Err(ConfigError::Zero { field: "mine" });
-        }
-        match self.rollouts {
-            0 => Err(ConfigError::Zero { field: "rollouts" }),
-            _ => Ok(()),
-        }
+        ConfigError::check_count("chains", self.chains)?;
+        ConfigError::check_count("mine", self.mine.map_or(1, |mine| mine.wrong))?;
+        ConfigError::check_count("rollouts", self.rollouts as usize)
     }
 
     /// The labelling of one problem.

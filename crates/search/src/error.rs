@@ -291,7 +291,7 @@ impl ConfigError {
     }
 
     /// Refuses 0.
-    pub(crate) fn check_count(field: &'static str, value: usize) -> Result<(), Self> {
+    pub fn check_count(field: &'static str, value: usize) -> Result<(), Self> {
         if value == 0 {
             return Err(Self::Zero { field });
         }

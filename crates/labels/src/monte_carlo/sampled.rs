@@ -110,7 +110,7 @@ pub(super) struct Sampled {
     /// The chain that goes on from a node.
     chain_of: HashMap<NodeId, usize>,
     /// The prefix of the rollout that goes on from a node.
-    rollout_of: HashMap<NodeId, usize>,
+    pub rollout_of: HashMap<NodeId, usize>,
     /// Wrong rollouts that may be searched.
     pub pool: Vec<Candidate>,
     /// Nodes whose caches are wanted.
@@ -200,11 +200,6 @@ impl Sampled {
             Some(End::Truncated) => of.truncated += 1,
             Some(End::Lost) => {}
         }
-    }
-
-    /// Forgets a rollout that is dropped.
-    pub fn drop_rollout(&mut self, node: NodeId) {
-        self.rollout_of.remove(&node);
     }
 
     /// The share of right chains among those that came to their own end.

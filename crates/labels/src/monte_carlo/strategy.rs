@@ -248,7 +248,7 @@ impl Strategy for Labeller {
                 None => actions.push(Action::expand(node, 1)),
                 Some(prefix) => {
                     sampled.prefixes[prefix].alive -= 1;
-                    sampled.drop_rollout(node);
+                    sampled.rollout_of.remove(&node);
                     actions.push(Action::Prune(node));
                     let node = sampled.prefixes[prefix].node;
                     if sampled.kept.remove(&node) {
