@@ -107,7 +107,7 @@ mod on_device {
                 head.values = [device.alloc(bytes)?, device.alloc(bytes)?];
                 head.room = room;
             }
-            let hidden = self.device_rows();
+            let hidden = self.device().rows();
             let [out, x] = &mut head.values;
             let mut outputs = 0;
             for (i, layer) in head.layers.iter().enumerate() {

@@ -396,7 +396,7 @@ impl Engine {
     /// Gives every sequence the pages for its new tokens, or changes nothing.
     fn take_pages(&mut self, items: &[Append<'_>]) -> Result<(), Error> {
         let mut needed = 0;
-        self.pages.set_total(self.most_pages());
+        self.pages.total = self.most_pages();
         self.copies.clear();
         for (i, item) in items.iter().enumerate() {
             if item.tokens.is_empty() {

@@ -1,29 +1,22 @@
 //! What a checkpoint's authors say about sampling: `generation_config.json`.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::json_file::JsonFile;
 use crate::{Error, SamplingParams};
 
 /// [`SamplingParams`] of which some are left to others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SamplingSettings {
     /// See [`SamplingParams::temperature`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
     /// See [`SamplingParams::top_k`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<usize>,
     /// See [`SamplingParams::top_p`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f32>,
     /// See [`SamplingParams::min_p`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub min_p: Option<f32>,
     /// See [`SamplingParams::repetition_penalty`].
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub repetition_penalty: Option<f32>,
 }
 

@@ -179,12 +179,7 @@ impl Engine {
     }
 
     #[cfg(feature = "cuda")]
-    pub(crate) fn device_rows(&mut self) -> &beamgen_kernels::cuda::Buffer {
-        self.device().rows()
-    }
-
-    #[cfg(feature = "cuda")]
-    fn device(&mut self) -> &mut crate::runner::CudaRunner {
+    pub(crate) fn device(&mut self) -> &mut crate::runner::CudaRunner {
         match &mut self.runner {
             Runner::Cuda(runner) => runner,
             Runner::Cpu(_) => unreachable!("its logits are on the host"),

@@ -110,7 +110,7 @@ impl ModelConfig {
         if !self.tie_word_embeddings || !weights.contains(parts::HEAD) {
             return Ok(());
         }
-        let embedding = Parts::new(self, weights).embedding_name();
+        let embedding = Parts::new(self, weights).vector("embed_tokens");
         if !weights.contains(&embedding) {
             weights.rename(parts::HEAD, &embedding);
         } else if weights.same_values(&embedding, parts::HEAD)? {

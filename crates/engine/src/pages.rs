@@ -12,7 +12,8 @@ pub(crate) struct PagePool {
     /// Free pages whose memory went back to the system.
     cold: Vec<u32>,
     most_warm: usize,
-    total: usize,
+    /// How many pages there may be. If more are used, none is free.
+    pub(crate) total: usize,
     peak: usize,
 }
 
@@ -27,11 +28,6 @@ impl PagePool {
             total,
             peak: 0,
         }
-    }
-
-    /// Changes how many pages there may be. If more are used, none is free.
-    pub(crate) fn set_total(&mut self, total: usize) {
-        self.total = total;
     }
 
     pub(crate) fn used(&self) -> usize {
@@ -112,7 +108,7 @@ mod tests {
         assert_eq!(pool.take(), a, "the page freed last is warm");
         pool.take();
         assert_eq!((pool.free(), pool.peak()), (0, 3));
-        pool.set_total(2);
+        pool.total = 2;
         assert_eq!((pool.free(), pool.used()), (0, 3));
     }
 

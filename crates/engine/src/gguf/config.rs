@@ -74,7 +74,8 @@ impl Architecture {
 
 /// A size of the architecture, at `suffix`.
 fn size(file: &Gguf, suffix: &str) -> Result<u64, Error> {
-    file.required_integer(&key(file, suffix)?)
+    let key = key(file, suffix)?;
+    file.integer(&key)?.ok_or_else(|| file.missing(&key))
 }
 
 fn key(file: &Gguf, suffix: &str) -> Result<String, Error> {

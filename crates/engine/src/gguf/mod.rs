@@ -122,10 +122,6 @@ impl Gguf {
         })
     }
 
-    fn required_integer(&self, key: &str) -> Result<u64, Error> {
-        self.integer(key)?.ok_or_else(|| self.missing(key))
-    }
-
     fn number(&self, key: &str) -> Result<Option<f64>, Error> {
         self.scalar(key, "a number", |value| match value {
             Value::Integer(n) => Some(*n as f64),

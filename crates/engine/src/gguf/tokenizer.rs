@@ -141,7 +141,10 @@ fn adds_bos(file: &Gguf) -> Result<bool, Error> {
     let said = file.flag("tokenizer.ggml.add_bos_token")?;
     let usual = || -> Result<bool, Error> {
         let sentencepiece = file.required_string(MODEL)? == "llama";
-        Ok(sentencepiece || file.string(PRE)?.is_some_and(byte_level::is_llama3))
+        Ok(sentencepiece
+            || file
+                .string(PRE)?
+                .is_some_and(|pre| byte_level::LLAMA3.contains(&pre)))
     };
     said.map_or_else(usual, Ok)
 }

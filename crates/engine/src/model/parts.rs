@@ -219,11 +219,6 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The name of the embedding's tensor.
-    pub(crate) fn embedding_name(&self) -> String {
-        self.vector("embed_tokens")
-    }
-
     pub(crate) fn embedding(&self) -> Matrix {
         let c = self.config;
         let tensors = [("embed_tokens", c.vocab_size)];

@@ -30,7 +30,7 @@ struct PreTokenizer {
     ignore_merges: bool,
 }
 
-const LLAMA3: &[&str] = &["llama-bpe", "llama3", "llama-v3"];
+pub(super) const LLAMA3: &[&str] = &["llama-bpe", "llama3", "llama-v3"];
 
 /// GPT-2's.
 const GPT2: PreTokenizer = PreTokenizer {
@@ -78,11 +78,6 @@ const PRE_TOKENIZERS: [PreTokenizer; 6] = [
 ];
 
 const THREE_DIGITS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-
-/// Whether a pre-tokenizer is that of Llama 3.
-pub(super) fn is_llama3(name: &str) -> bool {
-    LLAMA3.contains(&name)
-}
 
 fn byte_level(use_regex: bool) -> Value {
     json!({
