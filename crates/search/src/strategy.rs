@@ -100,11 +100,7 @@ pub enum Action {
 impl Action {
     /// [`Action::Expand`] into whole sampled steps.
     pub fn expand(node: NodeId, count: usize) -> Self {
-        Self::Expand {
-            node,
-            count,
-            mode: DecodeMode::Sample,
-        }
+        DecodeMode::Sample.expand(node, count)
     }
 }
 
@@ -128,6 +124,12 @@ impl DecodeMode {
             0 => Self::Sample,
             tokens => Self::PauseAfter(tokens),
         }
+    }
+
+    /// [`Action::Expand`] into steps that grow so.
+    pub(crate) fn expand(self, node: NodeId, count: usize) -> Action {
+        let mode = self;
+        Action::Expand { node, count, mode }
     }
 }
 

@@ -22,16 +22,17 @@ impl ContentId {
     }
 }
 
+/// A text.
 #[derive(Debug)]
-struct Content {
+pub(super) struct Content {
     parent: Option<ContentId>,
     /// A node that says it.
     node: NodeId,
     /// Whether its last step is said in full.
     whole: bool,
     /// The scorer's cache up to here.
-    handle: Option<ScoreId>,
-    scored: Option<StepScore>,
+    pub handle: Option<ScoreId>,
+    pub scored: Option<StepScore>,
 }
 
 /// What was said of a step.
@@ -101,20 +102,12 @@ impl Contents {
         self.contents[id.index()].scored.as_ref()
     }
 
-    pub fn set_scored(&mut self, id: ContentId, scored: StepScore) {
-        self.contents[id.index()].scored = Some(scored);
+    pub fn at(&mut self, id: ContentId) -> &mut Content {
+        &mut self.contents[id.index()]
     }
 
     pub fn handle(&self, id: ContentId) -> Option<ScoreId> {
         self.contents[id.index()].handle
-    }
-
-    pub fn set_handle(&mut self, id: ContentId, handle: ScoreId) {
-        self.contents[id.index()].handle = Some(handle);
-    }
-
-    pub fn take_handle(&mut self, id: ContentId) -> Option<ScoreId> {
-        self.contents[id.index()].handle.take()
     }
 
     pub fn node(&self, id: ContentId) -> NodeId {

@@ -142,7 +142,7 @@ impl Scheduler<'_, '_> {
                 if let (Some(source), Some(scorer)) = (source, self.cx.models.scorer.as_mut()) {
                     let id = scorer.fork(source);
                     if let Some(&end) = steps.last() {
-                        live.contents.set_handle(end, id);
+                        live.contents.at(end).handle = Some(id);
                     }
                     requests.push(ScoreRequest {
                         index,
@@ -350,7 +350,7 @@ impl Scheduler<'_, '_> {
                 }
                 live.outcome.lost_verdicts += scored.lost_verdicts;
                 for (at, &step) in request.steps.iter().enumerate() {
-                    live.contents.set_scored(step, step_score(&scored, at));
+                    live.contents.at(step).scored = Some(step_score(&scored, at));
                 }
                 return Ok(());
             }
@@ -364,7 +364,7 @@ impl Scheduler<'_, '_> {
             }
         };
         let handle = request.steps.last();
-        let handle = handle.and_then(|&end| live.contents.take_handle(end));
+        let handle = handle.and_then(|&end| live.contents.at(end).handle.take());
         let ready = live.take_ready_after(&request.steps);
         if let (Some(handle), Some(scorer)) = (handle, self.cx.models.scorer.as_mut()) {
             scorer.release(handle);

@@ -37,16 +37,11 @@ impl Beam {
             complete: Vec::new(),
         }
     }
-
-    fn expand(&self, node: NodeId, count: usize) -> Action {
-        let mode = self.mode;
-        Action::Expand { node, count, mode }
-    }
 }
 
 impl Strategy for Beam {
     fn begin(&mut self, _: Start) -> Vec<Action> {
-        vec![self.expand(ChainTree::ROOT, self.n)]
+        vec![self.mode.expand(ChainTree::ROOT, self.n)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
@@ -78,7 +73,7 @@ impl Strategy for Beam {
         let steps = budget(self.n, self.slots, kept.completed);
         let expanded = divide(&kept.survivors, steps).map(|(node, count)| match count {
             0 => Action::Prune(node),
-            count => self.expand(node, count),
+            count => self.mode.expand(node, count),
         });
         actions.extend(expanded);
         actions

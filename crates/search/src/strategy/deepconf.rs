@@ -162,14 +162,11 @@ impl Strategy for DeepConf {
 
     fn begin(&mut self, _: Start) -> Vec<Action> {
         // A node is expanded once: chains that come later wait behind their first token.
-        vec![Action::Expand {
-            node: ChainTree::ROOT,
-            count: self.n,
-            mode: match self.warmup < self.n {
-                true => DecodeMode::PauseAfter(1),
-                false => DecodeMode::Sample,
-            },
-        }]
+        let mode = match self.warmup < self.n {
+            true => DecodeMode::PauseAfter(1),
+            false => DecodeMode::Sample,
+        };
+        vec![mode.expand(ChainTree::ROOT, self.n)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {

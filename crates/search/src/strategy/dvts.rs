@@ -64,11 +64,6 @@ impl Dvts {
             subtrees: subtrees.collect(),
         }
     }
-
-    fn expand(&self, node: NodeId, count: usize) -> Action {
-        let mode = self.mode;
-        Action::Expand { node, count, mode }
-    }
 }
 
 impl Subtree {
@@ -108,7 +103,7 @@ fn representative(tree: &ChainTree, id: NodeId) -> NodeId {
 
 impl Strategy for Dvts {
     fn begin(&mut self, _: Start) -> Vec<Action> {
-        vec![self.expand(ChainTree::ROOT, self.n)]
+        vec![self.mode.expand(ChainTree::ROOT, self.n)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
@@ -150,7 +145,7 @@ impl Strategy for Dvts {
                     count += subtree.width;
                 }
             }
-            actions.push(self.expand(node, count));
+            actions.push(self.mode.expand(node, count));
         }
         actions
     }

@@ -88,12 +88,8 @@ impl Lookahead {
         self.ahead += 1;
         let ends = self.candidates.iter().filter_map(|rollout| rollout.last());
         let open = ends.filter(|&&id| tree.node(id).state == State::Open);
-        open.map(|&node| Action::Expand {
-            node,
-            count: 1,
-            mode: DecodeMode::Greedy,
-        })
-        .collect()
+        open.map(|&node| DecodeMode::Greedy.expand(node, 1))
+            .collect()
     }
 
     /// Candidates and complete chains, best first.
