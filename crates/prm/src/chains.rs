@@ -1,9 +1,8 @@
 //! Caches of prompts and chains, the tokens to make them again, and which to forget first.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use beamgen_search::ScoreId;
+use beamgen_search::{Prefix, ScoreId};
 
 use crate::engines::{Engines, Seq};
 
@@ -19,61 +18,18 @@ pub(crate) struct Prompt {
     used: u64,
 }
 
-/// Tokens of a chain after the prompt, shared with the chains that go on from it.
-#[derive(Debug)]
-pub(crate) struct Segment {
-    before: Option<Arc<Segment>>,
-    tokens: Vec<u32>,
-    /// Tokens up to the end of this segment.
-    len: usize,
-    /// Steps up to there.
-    steps: usize,
-}
-
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub prompt: u64,
-    segments: Option<Arc<Segment>>,
+    /// After the prompt.
+    pub tokens: Prefix,
+    /// Steps scored so far.
+    pub steps: usize,
     /// The lowest score of the steps so far.
     pub lowest: f32,
-    /// Prompt and all segments; `None` if nothing is scored yet or the cache was forgotten.
+    /// Prompt and tokens; `None` if nothing is scored yet or the cache was forgotten.
     pub seq: Option<Seq>,
     used: u64,
-}
-
-impl Chain {
-    /// Tokens after the prompt.
-    pub fn len(&self) -> usize {
-        self.segments.as_ref().map_or(0, |segment| segment.len)
-    }
-
-    /// Steps scored so far.
-    pub fn steps(&self) -> usize {
-        self.segments.as_ref().map_or(0, |segment| segment.steps)
-    }
-
-    /// All tokens after the prompt.
-    pub fn tokens(&self) -> Vec<u32> {
-        let mut parts = Vec::new();
-        let mut at = self.segments.as_ref();
-        while let Some(segment) = at {
-            parts.push(segment.tokens.as_slice());
-            at = segment.before.as_ref();
-        }
-        parts.iter().rev().copied().flatten().copied().collect()
-    }
-
-    pub fn push(&mut self, tokens: Vec<u32>, steps: usize) {
-        let len = self.len() + tokens.len();
-        let steps = self.steps() + steps;
-        let before = self.segments.take();
-        self.segments = Some(Arc::new(Segment {
-            before,
-            tokens,
-            len,
-            steps,
-        }));
-    }
 }
 
 #[derive(Debug, Default)]
@@ -103,7 +59,8 @@ impl Chains {
         self.prompts.insert(id, prompt);
         self.insert(Chain {
             prompt: id,
-            segments: None,
+            tokens: Prefix::default(),
+            steps: 0,
             lowest: f32::INFINITY,
             seq: None,
             used: self.clock,
@@ -120,7 +77,8 @@ impl Chains {
         let chain = self.chain(id);
         let copy = Chain {
             prompt: chain.prompt,
-            segments: chain.segments.clone(),
+            tokens: chain.tokens.clone(),
+            steps: chain.steps,
             lowest: chain.lowest,
             seq: chain.seq.map(|seq| engines.fork(seq)),
             used: chain.used,
@@ -178,10 +136,8 @@ impl Chains {
             .iter_mut()
             .filter(|(id, chain)| chain.seq.is_some() && !pinned.contains(id))
             .min_by_key(|(_, chain)| chain.used);
-        if let Some((_, chain)) = oldest {
-            if let Some(seq) = chain.seq.take() {
-                engines.free(seq);
-            }
+        if let Some(seq) = oldest.and_then(|(_, chain)| chain.seq.take()) {
+            engines.free(seq);
             return true;
         }
         let needed: BTreeSet<u64> = pinned.iter().map(|id| self.chains[id].prompt).collect();
@@ -190,13 +146,11 @@ impl Chains {
             .iter_mut()
             .filter(|(id, prompt)| prompt.read && !needed.contains(id))
             .min_by_key(|(_, prompt)| prompt.used);
-        match oldest {
-            Some((_, prompt)) => {
-                engines.truncate(prompt.seq, 0);
-                prompt.read = false;
-                true
-            }
-            None => false,
-        }
+        let Some((_, prompt)) = oldest else {
+            return false;
+        };
+        engines.truncate(prompt.seq, 0);
+        prompt.read = false;
+        true
     }
 }

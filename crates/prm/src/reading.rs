@@ -55,7 +55,8 @@ impl RewardModel {
             }
             let steps = planned.marks.len();
             let chain = self.chains.chain_mut(planned.id);
-            chain.push(planned.tokens, steps);
+            chain.tokens.push(planned.tokens);
+            chain.steps += steps;
             chain.lowest = lowest;
             self.chains.touch(planned.id);
         }
@@ -72,8 +73,8 @@ impl RewardModel {
         let mut scored = Scored::default();
         let (seq, cached) = match chain.seq {
             Some(seq) => {
-                scored.reused_tokens = in_prompt + chain.len();
-                (seq, chain.len())
+                scored.reused_tokens = in_prompt + chain.tokens.len();
+                (seq, chain.tokens.len())
             }
             None => {
                 match unbilled.iter().position(|&p| p == chain.prompt) {
@@ -88,7 +89,7 @@ impl RewardModel {
         };
         // Everything but what is cached, and the token that is held back for the next step.
         let mut tokens = prompt.tokens[in_prompt..].to_vec();
-        tokens.extend(chain.tokens());
+        tokens.extend(chain.tokens.tokens(0));
         tokens.extend_from_slice(&planned.tokens);
         tokens.drain(..cached);
         tokens.truncate(tokens.len() - held);

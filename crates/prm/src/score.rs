@@ -69,7 +69,7 @@ impl Scorer for RewardModel {
             } else {
                 let chain = self.chains.chain(item.id);
                 let prompt = self.chains.prompt(chain.prompt).tokens.len();
-                let tokens = prompt + chain.len() + planned.tokens.len();
+                let tokens = prompt + chain.tokens.len() + planned.tokens.len();
                 results[index] = Err(ScoreError::NoMemory { tokens });
             }
         }
@@ -105,13 +105,13 @@ impl RewardModel {
             ends: Vec::with_capacity(item.steps.len()),
         };
         for (i, step) in item.steps.iter().enumerate() {
-            let number = chain.steps() + i + 1;
+            let number = chain.steps + i + 1;
             let (text, tokens) = (&prompt.text, &mut planned.tokens);
             let mark = self.writer.append(text, step, number, tokens)?;
             planned.marks.push(mark);
             planned.ends.push(planned.tokens.len());
         }
-        self.check_length(prompt.tokens.len() + chain.len() + planned.tokens.len())?;
+        self.check_length(prompt.tokens.len() + chain.tokens.len() + planned.tokens.len())?;
         Ok(planned)
     }
 
@@ -120,7 +120,7 @@ impl RewardModel {
     fn fits_alone(&self, planned: &Planned) -> bool {
         let chain = self.chains.chain(planned.id);
         let prompt = self.chains.prompt(chain.prompt).tokens.len() - self.held();
-        let tokens = prompt + chain.len() + planned.tokens.len();
+        let tokens = prompt + chain.tokens.len() + planned.tokens.len();
         // The prompt is kept apart, with a last page of its own.
         self.engines.pages(tokens) < self.engines.pages_own()
     }
@@ -137,7 +137,7 @@ impl RewardModel {
         } else {
             prompt.tokens.len() - self.held()
         };
-        let whole = unread + chain.len() + planned.tokens.len();
+        let whole = unread + chain.tokens.len() + planned.tokens.len();
         let reading = self.engines.pages_needed(prompt.seq, unread);
         let all = self.engines.pages_needed(prompt.seq, whole);
         let promised = batch.prompts.contains(&chain.prompt);

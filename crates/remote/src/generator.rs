@@ -12,13 +12,12 @@ use beamgen_engine::{Sampled, Tokenizer};
 use beamgen_generator::{ChainBook, Plans};
 use beamgen_search::{
     Cause, ChainId, DecodeMode, Finish, GenError, Generator, GeneratorConfig, Memory,
-    OpenedProblem, PassOutput, Problem, Source, StepOutput, StepPlan,
+    OpenedProblem, PassOutput, Prefix, Problem, Source, StepOutput, StepPlan,
 };
 use tokio::task::AbortHandle;
 
 use crate::dialect::{Ask, End, Generated};
 use crate::inbox::Inbox;
-use crate::prefix::Prefix;
 use crate::replicas::CallError;
 use crate::requests::Requests;
 use crate::servers::{Connection, ServerFacts};

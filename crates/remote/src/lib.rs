@@ -31,7 +31,6 @@ mod error;
 mod generator;
 mod inbox;
 mod limit;
-mod prefix;
 mod probe;
 mod replicas;
 mod reply;

@@ -7,12 +7,11 @@ use std::time::Duration;
 use beamgen_engine::Tokenizer;
 use beamgen_prm::{ChainWriter, Normaliser, PrmSpec};
 use beamgen_search::{
-    BatchId, Cause, Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
-    Submitted,
+    BatchId, Cause, Memory, Prefix, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored,
+    Scorer, Submitted,
 };
 
 use crate::inbox::Inbox;
-use crate::prefix::Prefix;
 use crate::replicas::CallError;
 use crate::requests::Requests;
 use crate::route::Route;

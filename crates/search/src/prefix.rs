@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 /// A list of tokens that only grows at its end; a copy shares what there is.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Prefix(Option<Arc<Segment>>);
+pub struct Prefix(Option<Arc<Segment>>);
 
 #[derive(Debug)]
 struct Segment {
@@ -14,10 +14,13 @@ struct Segment {
 }
 
 impl Prefix {
+    /// The number of tokens.
+    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |segment| segment.len)
     }
 
+    /// Adds tokens at the end.
     pub fn push(&mut self, tokens: Vec<u32>) {
         let len = self.len() + tokens.len();
         let before = std::mem::take(self);
