@@ -1,10 +1,6 @@
 //! The reward model's engine, and the reference model's in step with it.
 
-use std::sync::Arc;
-
-use beamgen_engine::{
-    Append, DeviceHead, Engine, Error, IdleKv, KvStats, Output, Rows, SeqId, Want,
-};
+use beamgen_engine::{Append, DeviceHead, Engine, Error, KvStats, Output, Rows, SeqId, Want};
 use beamgen_search::Memory;
 
 /// Most bytes of logits that are held at once.
@@ -90,20 +86,6 @@ impl Engines {
     pub fn is_over(&self) -> bool {
         let over = |engine: &Engine| engine.kv().pages_over > 0;
         over(&self.body) || self.reference.as_ref().is_some_and(over)
-    }
-
-    /// Borrows cache memory: as many pages for each engine, of pages of `whole` bytes together.
-    pub fn borrow(&mut self, idle: &Arc<IdleKv>, whole: usize) {
-        for engine in std::iter::once(&mut self.body).chain(&mut self.reference) {
-            let share = (engine.kv().page_bytes, whole);
-            engine.borrow(Arc::clone(idle), share);
-        }
-    }
-
-    /// Bytes of a page in both engines together.
-    pub fn page_bytes(&self) -> usize {
-        let bytes = |engine: &Engine| engine.kv().page_bytes;
-        bytes(&self.body) + self.reference.as_ref().map_or(0, bytes)
     }
 
     fn least(&self, pages: impl Fn(KvStats) -> usize) -> usize {

@@ -129,12 +129,17 @@ impl RewardModel {
     /// Several models that borrow get as many pages each, if `page_bytes` is the sum of
     /// [`page_bytes`](Self::page_bytes) over all of them.
     pub fn borrow_beside(&mut self, idle: &Arc<IdleKv>, page_bytes: usize) {
-        self.engines.borrow(idle, page_bytes);
+        let Engines { body, reference } = &mut self.engines;
+        for engine in std::iter::once(body).chain(reference) {
+            let share = (engine.kv().page_bytes, page_bytes);
+            engine.borrow(Arc::clone(idle), share);
+        }
     }
 
     /// Bytes of a page of the cache, a reference model's included.
     pub fn page_bytes(&self) -> usize {
-        self.engines.page_bytes()
+        let bytes = |engine: &Engine| engine.kv().page_bytes;
+        bytes(&self.engines.body) + self.engines.reference.as_ref().map_or(0, bytes)
     }
 
     /// Has `reader` called with the reading of each step; what it gives is in

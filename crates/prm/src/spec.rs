@@ -18,8 +18,7 @@ pub struct PrmSpec {
     #[serde(skip)]
     pub name: String,
     /// The checkpoints that are read like this when nobody says how.
-    #[serde(default)]
-    #[serde(skip_serializing)]
+    #[serde(default, skip_serializing)]
     pub recognise: Recognise,
     /// What stands before the first step.
     #[serde(default)]
