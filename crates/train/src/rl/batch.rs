@@ -34,16 +34,14 @@ impl Batch {
     pub fn sample(
         recipe: &Recipe,
         policy: &mut Policy,
-        mut scorer: Option<&mut dyn Scorer>,
+        mut scorer: Option<&mut (dyn Scorer + '_)>,
         stream: &mut Stream<'_>,
     ) -> Result<Self> {
         let plan = recipe.plan(recipe.group);
         let mut batch = Self::default();
         for _ in 0..MOST {
             let problems = stream.next(recipe.problems - batch.groups.len());
-            let scorer = scorer
-                .as_mut()
-                .map(|scorer| &mut **scorer as &mut dyn Scorer);
+            let scorer = scorer.as_deref_mut();
             let rollouts = plan.roll_out(policy.generator(), scorer, problems)?;
             batch.rollouts.tokens += rollouts.tokens;
             batch.rollouts.seconds += rollouts.seconds;

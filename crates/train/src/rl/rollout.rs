@@ -127,7 +127,7 @@ impl Plan {
     pub fn roll_out(
         &self,
         generator: &mut LmGenerator,
-        scorer: Option<&mut dyn Scorer>,
+        scorer: Option<&mut (dyn Scorer + '_)>,
         problems: Vec<Problem>,
     ) -> Result<Rollouts> {
         let prompts = problems

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use beamgen_engine::{Checkpoint, Engine, ModelConfig, Tokenizer, Weights};
 use beamgen_search::{Problem, Scorer};
@@ -21,12 +21,10 @@ use super::state::{Files, State};
 use super::tally::tally;
 use super::watch::Found;
 use super::{Recipe, held_out, reference};
+use crate::tune::state::SAVE;
 use crate::tune::{Decoder, export, work};
 use crate::write::create_folder;
 use crate::{Error, Result};
-
-/// Time between two saved states.
-const SAVE: Duration = Duration::from_secs(300);
 
 /// What is trained, on what.
 #[derive(Clone, Debug)]
@@ -84,15 +82,11 @@ impl Identity {
             }
         }
         digest.update((job.held_out.len() as u64).to_le_bytes());
-        for name in weights.names() {
-            digest.update(name);
-            digest.update([0]);
-        }
         Self {
             kind: "rl".into(),
             from: job.from.path().to_owned(),
             recipe: job.recipe.clone(),
-            problems: work::written(digest),
+            problems: work::with_names(digest, weights),
         }
     }
 }
@@ -299,8 +293,7 @@ impl Run<'_> {
             seed,
             drawn: &mut self.state.drawn,
         };
-        let scorer = self.scorer.as_mut();
-        let scorer = scorer.map(|scorer| &mut **scorer as &mut dyn Scorer);
+        let scorer = self.scorer.as_deref_mut();
         let batch = Batch::sample(self.recipe, &mut self.policy, scorer, &mut stream)?;
         let number = self.state.updates + 1;
         let (references, reference_seconds) = timed(|| self.references(&batch))?;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use candle_core::{DType, Device, Tensor};
 
@@ -13,9 +13,6 @@ use super::judged::Judged;
 use super::{Decoder, Example, Features, Input, Recipe, batches, state};
 use crate::optim::AdamW;
 use crate::{Error, Result, ops};
-
-/// Time between two saved states.
-const SAVE: Duration = Duration::from_secs(300);
 
 /// The examples, and which of them are for what.
 #[derive(Clone, Debug)]
@@ -200,7 +197,7 @@ pub fn train(
         })?;
         let is_due = match plan.save {
             Save::Every(count) => done.is_multiple_of(count),
-            Save::Sometimes => saved.elapsed() > SAVE,
+            Save::Sometimes => saved.elapsed() > state::SAVE,
         };
         if let Some(path) = plan.state
             && (is_due || done == last)

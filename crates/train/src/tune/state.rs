@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 use candle_core::{Device, Tensor};
 
@@ -11,6 +12,8 @@ use crate::write::{first_line, write_tensors};
 use crate::{Error, Result};
 
 const STEP: &str = "step";
+/// Time between two saved states.
+pub const SAVE: Duration = Duration::from_secs(300);
 
 pub fn load(path: &Path, device: &Device) -> Result<HashMap<String, Tensor>> {
     candle_core::safetensors::load(path, device)

@@ -95,15 +95,15 @@ pub fn fingerprint(examples: &[Example], weights: &Weights) -> String {
             digest.update(word.to_le_bytes());
         }
     }
+    with_names(digest, weights)
+}
+
+/// The first 16 bytes of a digest and of the weights' names.
+pub fn with_names(mut digest: Sha256, weights: &Weights) -> String {
     for name in weights.names() {
         digest.update(name);
         digest.update([0]);
     }
-    written(digest)
-}
-
-/// The first 16 bytes of a digest.
-pub fn written(digest: Sha256) -> String {
     let bytes = digest.finalize();
     bytes[..16]
         .iter()
