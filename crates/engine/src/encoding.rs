@@ -49,52 +49,6 @@ type Row = (
     Option<WeightFormat>,
 );
 
-const TABLE: [Row; 13] = [
-    (Encoding::F32, "f32", 0, (1, 4), None),
-    (Encoding::F16, "f16", 1, (1, 2), None),
-    (Encoding::Bf16, "bf16", 30, (1, 2), None),
-    (
-        Encoding::Q4_0,
-        "q4_0",
-        2,
-        (32, 18),
-        Some(WeightFormat::Q4_0),
-    ),
-    (
-        Encoding::Q4_1,
-        "q4_1",
-        3,
-        (32, 20),
-        Some(WeightFormat::Q4_1),
-    ),
-    (Encoding::Q5_0, "q5_0", 6, (32, 22), None),
-    (Encoding::Q5_1, "q5_1", 7, (32, 24), None),
-    (
-        Encoding::Q8_0,
-        "q8_0",
-        8,
-        (32, 34),
-        Some(WeightFormat::Int8),
-    ),
-    (Encoding::Q2K, "q2_k", 10, (256, 84), None),
-    (Encoding::Q3K, "q3_k", 11, (256, 110), None),
-    (
-        Encoding::Q4K,
-        "q4_k",
-        12,
-        (256, 144),
-        Some(WeightFormat::Q4K),
-    ),
-    (Encoding::Q5K, "q5_k", 13, (256, 176), None),
-    (
-        Encoding::Q6K,
-        "q6_k",
-        14,
-        (256, 210),
-        Some(WeightFormat::Q6K),
-    ),
-];
-
 impl fmt::Display for Encoding {
     /// The name in GGUF files, in lower case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,6 +58,22 @@ impl fmt::Display for Encoding {
 }
 
 impl Encoding {
+    const TABLE: [Row; 13] = [
+        (Self::F32, "f32", 0, (1, 4), None),
+        (Self::F16, "f16", 1, (1, 2), None),
+        (Self::Bf16, "bf16", 30, (1, 2), None),
+        (Self::Q4_0, "q4_0", 2, (32, 18), Some(WeightFormat::Q4_0)),
+        (Self::Q4_1, "q4_1", 3, (32, 20), Some(WeightFormat::Q4_1)),
+        (Self::Q5_0, "q5_0", 6, (32, 22), None),
+        (Self::Q5_1, "q5_1", 7, (32, 24), None),
+        (Self::Q8_0, "q8_0", 8, (32, 34), Some(WeightFormat::Int8)),
+        (Self::Q2K, "q2_k", 10, (256, 84), None),
+        (Self::Q3K, "q3_k", 11, (256, 110), None),
+        (Self::Q4K, "q4_k", 12, (256, 144), Some(WeightFormat::Q4K)),
+        (Self::Q5K, "q5_k", 13, (256, 176), None),
+        (Self::Q6K, "q6_k", 14, (256, 210), Some(WeightFormat::Q6K)),
+    ];
+
     /// Whether values are quantised in blocks that share their scales.
     #[must_use]
     pub fn is_block(self) -> bool {
@@ -117,13 +87,13 @@ impl Encoding {
     }
 
     fn row(self) -> &'static Row {
-        let row = TABLE.iter().find(|(encoding, ..)| *encoding == self);
+        let row = Self::TABLE.iter().find(|(encoding, ..)| *encoding == self);
         row.expect("each encoding has a row")
     }
 
     /// The encoding of a number in GGUF files.
     pub(crate) fn of_gguf(number: u32) -> Option<Self> {
-        let row = TABLE.iter().find(|(_, _, of, ..)| *of == number);
+        let row = Self::TABLE.iter().find(|(_, _, of, ..)| *of == number);
         row.map(|(encoding, ..)| *encoding)
     }
 

@@ -70,10 +70,10 @@ impl Gguf {
 
     /// The text of a file that it stands for; `None` for other names.
     pub(crate) fn text(&self, file: &str) -> Result<Option<String>, Error> {
-        match FILES.iter().find(|(name, _)| *name == file) {
-            Some((_, make)) => Ok(Some(make(self)?.to_string())),
-            None => Ok(None),
-        }
+        let found = FILES.iter().find(|(name, _)| *name == file);
+        found
+            .map(|(_, make)| Ok(make(self)?.to_string()))
+            .transpose()
     }
 
     fn missing(&self, key: &str) -> Error {
@@ -187,9 +187,7 @@ impl Gguf {
         };
         let items = header::items(&self.bytes, *kind, *len, *start);
         let read: Option<Vec<T>> = items.map(read).collect();
-        match read {
-            Some(all) => Ok(Some(all)),
-            None => Err(self.bad(key, &value.describe(&self.bytes), expected)),
-        }
+        let bad = || self.bad(key, &value.describe(&self.bytes), expected);
+        read.map(Some).ok_or_else(bad)
     }
 }

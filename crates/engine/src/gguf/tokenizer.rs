@@ -114,7 +114,7 @@ fn around(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
     if tokens.is_empty() {
         return Ok(Value::Null);
     }
-    let around = |name: &str| -> Value {
+    let around = |name: &str| -> Vec<Value> {
         let text = json!({ "Sequence": { "id": name, "type_id": 0 } });
         bos.iter()
             .cloned()
@@ -122,16 +122,11 @@ fn around(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
             .chain(eos.iter().cloned())
             .collect()
     };
-    let pair = [around("A"), around("B")]
-        .into_iter()
-        .flat_map(|v| match v {
-            Value::Array(parts) => parts,
-            _ => Vec::new(),
-        });
+    let pair = [around("A"), around("B")].concat();
     Ok(json!({
         "type": "TemplateProcessing",
         "single": around("A"),
-        "pair": pair.collect::<Value>(),
+        "pair": pair,
         "special_tokens": tokens,
     }))
 }

@@ -249,13 +249,9 @@ impl Weights {
     /// # Errors
     /// [`Error::MissingTensor`] or [`Error::Dtype`].
     pub fn tensor(&self, name: &str) -> Result<Tensor, Error> {
-        let view = self.view(name)?;
-        let mut data = vec![0.0; view.shape.iter().product()];
-        view.widen(0, &mut data);
-        Ok(Tensor {
-            shape: view.shape.to_vec(),
-            data,
-        })
+        let shape = self.shape(name)?.to_vec();
+        let data = self.values(name, &shape)?;
+        Ok(Tensor { shape, data })
     }
 
     /// The values of a tensor of that shape.
