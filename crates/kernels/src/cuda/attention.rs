@@ -207,7 +207,7 @@ pub fn attention(
     let staged = lists.staged(staging);
     let list = [tables, item_list, item_count, members, lens].map(|at| Arg::Byte(staged, at));
     let [tables, item_list, count, members, lens] = list;
-    let [q_stride, heads, kv_heads_arg] = [stride, heads, kv_heads].map(Arg::Int);
+    let [q_stride, heads, kv_count] = [stride, heads, kv_heads].map(Arg::Int);
     let [page, layers, layer, window] =
         [page_size, layers, layer, window.unwrap_or(0)].map(Arg::Int);
     let device = kv.device();
@@ -219,7 +219,7 @@ pub fn attention(
         "attention_any_f16",
     ];
     let kernel = on_tensor_cores.unwrap_or(number.pick(any));
-    let (shared, head_dim_arg) = match on_tensor_cores {
+    let (shared, head_size) = match on_tensor_cores {
         Some(_) => (0, Arg::Absent),
         None => (4 * 2 * 4 * head_dim, Arg::Int(head_dim)),
     };
@@ -228,23 +228,8 @@ pub fn attention(
         ..Launch::new([items, kv_heads, 1], 128)
     };
     let args = [
-        parts,
-        q,
-        q_stride,
-        kv,
-        tables,
-        item_list,
-        count,
-        members,
-        lens,
-        heads,
-        kv_heads_arg,
-        head_dim_arg,
-        page,
-        layers,
-        layer,
-        window,
-        scale,
+        parts, q, q_stride, kv, tables, item_list, count, members, lens, heads, kv_count,
+        head_size, page, layers, layer, window, scale,
     ];
     // SAFETY: the plan's rows, pages and partials are there, checked when it was staged and above,
     // and the dynamic shared memory holds a query and its sums for each of four warps.
@@ -298,14 +283,10 @@ pub fn attention_merge(
         "attention_merge_f16",
     ]);
     let staged = lists.staged(staging);
-    let args = [
-        Arg::At(out),
-        Arg::At(parts),
-        Arg::Byte(staged, lists.places.row_first),
-        Arg::Byte(staged, lists.places.row_parts),
-        Arg::Int(heads),
-        Arg::Int(head_dim),
-    ];
+    let [first, counts] =
+        [lists.places.row_first, lists.places.row_parts].map(|at| Arg::Byte(staged, at));
+    let [heads, head_dim] = [heads, head_dim].map(Arg::Int);
+    let args = [Arg::At(out), Arg::At(parts), first, counts, heads, head_dim];
     // SAFETY: rows, and partials of a plan, are there, checked.
     unsafe { out.device().launch(kernel, launch, &args) }
 }

@@ -1,4 +1,5 @@
-use super::{Arg, Buffer, CudaError, Launch, Number};
+use super::Arg::{At, Int};
+use super::{Buffer, CudaError, Launch, Number};
 
 /// Rows of the embedding table as float32: `out[row] = table[tokens[row]]`, with `out: [rows,
 /// hidden]` and a table of as many rows of `hidden` `number`s as it holds. A token outside of it
@@ -22,13 +23,7 @@ pub fn embed(
     tokens.assert_holds(rows, 4);
     let vocab = table.bytes() / (hidden * number.bytes());
     let launch = Launch::new([rows, 1, 1], 256);
-    let args = [
-        Arg::At(out),
-        Arg::At(table),
-        Arg::At(tokens),
-        Arg::Int(hidden),
-        Arg::Int(vocab),
-    ];
+    let args = [At(out), At(table), At(tokens), Int(hidden), Int(vocab)];
     let kernel = number.pick(["embed_f32", "embed_bf16", "embed_f16"]);
     // SAFETY: `rows` rows of tokens and of the output, checked; the kernel checks the tokens.
     unsafe { out.device().launch(kernel, launch, &args) }

@@ -1,4 +1,5 @@
-use super::{Arg, Buffer, CudaError, Launch};
+use super::Arg::{At, Int};
+use super::{Buffer, CudaError, Launch};
 
 /// Columns of [`gather_rows`], in floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,16 +37,8 @@ pub fn gather_rows(
     rows.assert_holds(count, 4);
     let x_rows = (x.bytes() / 4 + x_stride - width) / x_stride;
     let launch = Launch::new([count, 1, 1], 256);
-    let ints = [width, x_stride, out_stride, x_rows].map(Arg::Int);
-    let args = [
-        Arg::At(out),
-        Arg::At(x),
-        Arg::At(rows),
-        ints[0],
-        ints[1],
-        ints[2],
-        ints[3],
-    ];
+    let ints = [width, x_stride, out_stride, x_rows].map(Int);
+    let args = [At(out), At(x), At(rows), ints[0], ints[1], ints[2], ints[3]];
     // SAFETY: so many rows are there, checked; the kernel checks the numbers of the rows.
     unsafe { out.device().launch("gather_rows", launch, &args) }
 }

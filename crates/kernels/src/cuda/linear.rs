@@ -1,3 +1,4 @@
+use super::Arg::{Absent, At, Int, Null};
 use super::{Arg, Buffer, CudaError, Device, Launch, Number};
 use crate::Epilogue;
 
@@ -158,8 +159,8 @@ pub fn linear(
     if let Some(bias) = bias {
         bias.assert_holds(outputs, 4);
     }
-    let bias = bias.map_or(Arg::Null, Arg::At);
-    let add = Arg::Int(usize::from(epilogue == Epilogue::Add));
+    let bias = bias.map_or(Null, At);
+    let add = Int(usize::from(epilogue == Epilogue::Add));
     if let Some(tensor) = layer.tensor() {
         let kernels = PLAIN.map(|kernels| kernels[tensor]);
         // SAFETY: the outputs and the bias are there, checked.
@@ -181,17 +182,8 @@ pub fn linear(
     let grid = [rows.div_ceil(ANY_ROWS), outputs.div_ceil(ANY_OUTPUTS), 1];
     let launch = Launch::new(grid, 32 * ANY_OUTPUTS);
     let kernel = number.pick(["linear_any_f32", "linear_any_bf16", "linear_any_f16"]);
-    let [rows, inputs, outputs] = [rows, inputs, outputs].map(Arg::Int);
-    let args = [
-        Arg::At(out),
-        Arg::At(x),
-        Arg::At(weight),
-        bias,
-        rows,
-        inputs,
-        outputs,
-        add,
-    ];
+    let [rows, inputs, outputs] = [rows, inputs, outputs].map(Int);
+    let args = [At(out), At(x), At(weight), bias, rows, inputs, outputs, add];
     // SAFETY: rows, weights, outputs and the bias are there, checked.
     unsafe { weight.device().launch(kernel, launch, &args) }
 }
@@ -254,18 +246,18 @@ unsafe fn on_tensor_cores(
         17..=32 => (2, 32),
         _ => (3, 64),
     };
-    let [bias, add] = bias_and_add.unwrap_or([Arg::Absent; 2]);
-    let [m, k, n] = [rows, inputs, outputs].map(Arg::Int);
-    let [out, x, w] = [&*out, x, weight].map(Arg::At);
+    let [bias, add] = bias_and_add.unwrap_or([Absent; 2]);
+    let [m, k, n] = [rows, inputs, outputs].map(Int);
+    let [out, x, w] = [&*out, x, weight].map(At);
     let (grid, block, args) = if is_many {
-        let groups = Arg::Int(groups);
-        let args = [out, x, w, bias, m, k, n, groups, add, Arg::Absent];
+        let groups = Int(groups);
+        let args = [out, x, w, bias, m, k, n, groups, add, Absent];
         (many, 256, args)
     } else {
         let [partials, arrived] = layer.workspace(rows);
         workspace.partials.assert_holds(partials, 4);
         workspace.arrived.assert_holds(arrived, 4);
-        let [partials, arrived] = [&workspace.partials, &workspace.arrived].map(Arg::At);
+        let [partials, arrived] = [&workspace.partials, &workspace.arrived].map(At);
         let grid = [rows.div_ceil(tile), outputs.div_ceil(FEW_OUTPUTS), groups];
         let args = [out, partials, arrived, x, w, bias, m, k, n, add];
         (grid, 128, args)

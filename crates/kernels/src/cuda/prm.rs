@@ -1,3 +1,4 @@
+use super::Arg::{At, Int, Null};
 use super::{Arg, Buffer, CudaError, Launch};
 
 /// Outputs and rows of a block, as `kernels/prm.cu` has it.
@@ -26,7 +27,7 @@ impl PrmLayer<'_> {
     }
 
     fn bias(&self) -> Arg<'_> {
-        self.bias.map_or(Arg::Null, Arg::At)
+        self.bias.map_or(Null, At)
     }
 
     fn launch(&self, count: usize) -> Launch {
@@ -57,15 +58,15 @@ pub fn prm_head(
     out.assert_holds(count * layer.outputs, 8);
     rows.assert_holds(count, 4);
     let args = [
-        Arg::At(out),
-        Arg::At(hidden),
-        Arg::At(rows),
-        Arg::Int(hidden.bytes() / (4 * layer.inputs)),
-        Arg::At(layer.weight),
+        At(out),
+        At(hidden),
+        At(rows),
+        Int(hidden.bytes() / (4 * layer.inputs)),
+        At(layer.weight),
         layer.bias(),
-        Arg::Int(count),
-        Arg::Int(layer.inputs),
-        Arg::Int(layer.outputs),
+        Int(count),
+        Int(layer.inputs),
+        Int(layer.outputs),
     ];
     // SAFETY: layer and room are there, checked; the kernel reads no row that is not there.
     unsafe { out.device().launch("prm_head", layer.launch(count), &args) }
@@ -89,13 +90,13 @@ pub fn prm_layer(
     out.assert_holds(count * layer.outputs, 8);
     x.assert_holds(count * layer.inputs, 8);
     let args = [
-        Arg::At(out),
-        Arg::At(x),
-        Arg::At(layer.weight),
+        At(out),
+        At(x),
+        At(layer.weight),
         layer.bias(),
-        Arg::Int(count),
-        Arg::Int(layer.inputs),
-        Arg::Int(layer.outputs),
+        Int(count),
+        Int(layer.inputs),
+        Int(layer.outputs),
     ];
     // SAFETY: layer, inputs and room are there, checked.
     unsafe { out.device().launch("prm_layer", layer.launch(count), &args) }

@@ -1,4 +1,5 @@
-use super::{Arg, Buffer, CudaError, Launch, Number};
+use super::Arg::{At, Float, Int};
+use super::{Buffer, CudaError, Launch, Number};
 
 /// Normalises `rows` rows of `n` floats of `x` into rows of `n` `number`s: `x / sqrt(mean(x²) +
 /// eps) * weight`.
@@ -24,13 +25,7 @@ pub fn rmsnorm(
     // By the width alone: the order of a row's sum must not depend on the other rows.
     let block = n.div_ceil(4).next_power_of_two().clamp(32, 1024);
     let launch = Launch::new([rows, 1, 1], block);
-    let args = [
-        Arg::At(out),
-        Arg::At(x),
-        Arg::At(weight),
-        Arg::Int(n),
-        Arg::Float(eps),
-    ];
+    let args = [At(out), At(x), At(weight), Int(n), Float(eps)];
     let kernel = number.pick(["rmsnorm_f32", "rmsnorm_bf16", "rmsnorm_f16"]);
     // SAFETY: so many rows and weights are there, checked.
     unsafe { out.device().launch(kernel, launch, &args) }
@@ -73,16 +68,8 @@ pub fn rmsnorm_heads(
     x.assert_holds(rows * stride, 4);
     weight.assert_holds(head_dim, 4);
     let launch = Launch::new([rows, 1, 1], 32 * heads.clamp(1, 16));
-    let [stride, offset, heads, head_dim] = [stride, offset, heads, head_dim].map(Arg::Int);
-    let args = [
-        Arg::At(x),
-        stride,
-        offset,
-        heads,
-        head_dim,
-        Arg::At(weight),
-        Arg::Float(eps),
-    ];
+    let [stride, offset, heads, dim] = [stride, offset, heads, head_dim].map(Int);
+    let args = [At(x), stride, offset, heads, dim, At(weight), Float(eps)];
     // SAFETY: so many rows are there and the heads lie in them, checked.
     unsafe { x.device().launch("rmsnorm_heads", launch, &args) }
 }

@@ -1,4 +1,5 @@
-use super::{Arg, Buffer, CudaError, KvLayout, Launch};
+use super::Arg::{At, Float, Int, Null};
+use super::{Buffer, CudaError, KvLayout, Launch};
 
 /// Cosines and sines for [`rope_kv`], `out: [rows][cos: half | sin: half]` float32: those of
 /// [`crate::RopeTable`] with the same frequencies (float32, `half` of them) and `scale`, at each
@@ -22,11 +23,11 @@ pub fn rope_angles(
     frequencies.assert_holds(half, 4);
     let launch = Launch::new([rows, 1, 1], 64);
     let args = [
-        Arg::At(out),
-        Arg::At(positions),
-        Arg::At(frequencies),
-        Arg::Float(scale),
-        Arg::Int(half),
+        At(out),
+        At(positions),
+        At(frequencies),
+        Float(scale),
+        Int(half),
     ];
     // SAFETY: so many rows and frequencies are there, checked.
     unsafe { out.device().launch("rope_angles", launch, &args) }
@@ -86,9 +87,9 @@ pub fn rope_kv(
     let ints = [
         stride, heads, kv_heads, head_dim, half, page_size, layers, layer, pages,
     ]
-    .map(Arg::Int);
-    let buffers = [Arg::At(qkv), Arg::At(kv), Arg::At(angles), Arg::At(slots)];
-    let mut args = [Arg::Null; 13];
+    .map(Int);
+    let buffers = [At(qkv), At(kv), At(angles), At(slots)];
+    let mut args = [Null; 13];
     args[..4].copy_from_slice(&buffers);
     args[4..].copy_from_slice(&ints);
     let kernel = number.pick(["rope_kv_f32", "rope_kv_bf16", "rope_kv_f16"]);

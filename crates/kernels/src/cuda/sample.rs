@@ -1,4 +1,5 @@
-use super::{Arg, Buffer, CudaError, Device, Element, Launch};
+use super::Arg::{At, Byte, Int};
+use super::{Buffer, CudaError, Device, Element, Launch};
 
 /// Threads of a block, as `kernels/sample.cu` has it.
 const BLOCK: usize = 512;
@@ -117,14 +118,14 @@ impl Samples {
             ..Launch::new([self.count, 1, 1], BLOCK)
         };
         let args = [
-            Arg::At(&self.drawn),
-            Arg::Byte(&self.drawn, 4 * self.count),
-            Arg::At(logits),
-            Arg::At(&self.requests),
-            Arg::At(&self.said),
-            Arg::Int(rows),
-            Arg::Int(vocab),
-            Arg::Int(stride),
+            At(&self.drawn),
+            Byte(&self.drawn, 4 * self.count),
+            At(logits),
+            At(&self.requests),
+            At(&self.said),
+            Int(rows),
+            Int(vocab),
+            Int(stride),
         ];
         // SAFETY: `request` has written so many, whose said tokens are there, and there is room for
         // what they get; the kernel passes over rows that are not there.
@@ -168,13 +169,7 @@ pub fn log_probs(
     logits.assert_holds(rows * stride, 4);
     tokens.assert_holds(rows, 4);
     let launch = Launch::new([rows, 1, 1], BLOCK);
-    let args = [
-        Arg::At(out),
-        Arg::At(logits),
-        Arg::At(tokens),
-        Arg::Int(vocab),
-        Arg::Int(stride),
-    ];
+    let args = [At(out), At(logits), At(tokens), Int(vocab), Int(stride)];
     // SAFETY: so many rows and tokens are there, checked.
     unsafe { out.device().launch("log_prob", launch, &args) }
 }

@@ -1,4 +1,5 @@
-use super::{Arg, Buffer, CudaError, Launch, Number};
+use super::Arg::{At, Int};
+use super::{Buffer, CudaError, Launch, Number};
 
 /// The gate of a SwiGLU block, from `rows` rows `[gate | up]` of `2 * width` floats to rows of
 /// `width` `number`s: `gate / (1 + e^-gate) * up`.
@@ -20,7 +21,7 @@ pub fn silu_mul(
     let block = 256;
     let launch = Launch::new([rows, width.div_ceil(4 * block), 1], block);
     let kernel = number.pick(["silu_mul_f32", "silu_mul_bf16", "silu_mul_f16"]);
-    let args = [Arg::At(out), Arg::At(gate_up), Arg::Int(width)];
+    let args = [At(out), At(gate_up), Int(width)];
     // SAFETY: so many rows are there, checked.
     unsafe { out.device().launch(kernel, launch, &args) }
 }
