@@ -46,7 +46,9 @@ pub use ceiling::{CeilingMemory, Ceilings, MachineRates};
 pub use cpu::Cpu;
 pub use isa::{Isa, IsaLevel};
 pub use kv::{KvFormat, KvPages, KvShape, KvSlot, kv_store};
-pub use linear::{Epilogue, LinearScratch, PackedLinear, Q8Block, WeightFormat, linear_reference};
+pub use linear::{
+    Epilogue, LinearScratch, PackedLinear, Q8Block, WeightFormat, linear_reference, scale_min,
+};
 pub use mapped::MappedFile;
 pub use nucleus::{Nucleus, indices_at_least, nucleus, sums_at_least};
 pub use parallel::{Parallel, ThreadPool};

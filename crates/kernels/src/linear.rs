@@ -12,6 +12,7 @@ mod tile;
 use crate::Cpu;
 use crate::buffer::AlignedBuf;
 use crate::parallel::{Parallel, SharedOut};
+pub use blocks::scale_min;
 pub use format::WeightFormat;
 use format::{Bf16, F16, F32, Panels, Stored, unpack, with_blocks};
 pub use int8::{LinearScratch, Q8Block};

@@ -3,6 +3,8 @@
 //! Every value is computed by the same operations in the same order as there and in Python's
 //! `gguf.quants`, so the results are the same bits.
 
+use beamgen_kernels::scale_min;
+
 /// A half-precision number at `at`.
 fn half(block: &[u8], at: usize) -> f32 {
     half::f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
@@ -83,19 +85,6 @@ pub(super) fn q3_k(b: &[u8; 110], out: &mut [f32; 256]) {
     }
 }
 
-/// Scale and minimum `g` of eight, six bits each in twelve bytes.
-fn scale_min(s: &[u8], g: usize) -> (f32, f32) {
-    let (scale, min) = if g < 4 {
-        (s[g] & 63, s[g + 4] & 63)
-    } else {
-        (
-            s[g + 4] & 15 | s[g - 4] >> 2 & 48,
-            s[g + 4] >> 4 | s[g] >> 2 & 48,
-        )
-    };
-    (f32::from(scale), f32::from(min))
-}
-
 /// The 4 bits of value `i` of 256: 32 bytes hold 64 values, low halves first.
 fn wide_nibble(bytes: &[u8], i: usize) -> u8 {
     bytes[i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15
@@ -106,7 +95,8 @@ pub(super) fn q4_k(b: &[u8; 144], out: &mut [f32; 256]) {
     let (scales, quants) = (&b[4..16], &b[16..]);
     for (i, out) in out.iter_mut().enumerate() {
         let (scale, min) = scale_min(scales, i / 32);
-        *out = d * scale * f32::from(wide_nibble(quants, i)) - dmin * min;
+        let q = wide_nibble(quants, i);
+        *out = d * f32::from(scale) * f32::from(q) - dmin * f32::from(min);
     }
 }
 
@@ -116,7 +106,7 @@ pub(super) fn q5_k(b: &[u8; 176], out: &mut [f32; 256]) {
     for (i, out) in out.iter_mut().enumerate() {
         let (scale, min) = scale_min(scales, i / 32);
         let q = wide_nibble(quants, i) | (high[i % 32] >> (i / 32) & 1) << 4;
-        *out = d * scale * f32::from(q) - dmin * min;
+        *out = d * f32::from(scale) * f32::from(q) - dmin * f32::from(min);
     }
 }
 

@@ -213,6 +213,18 @@ impl Blocks for Q4_1 {
     }
 }
 
+/// Scale and minimum `g` of eight, six bits each in twelve bytes.
+#[inline]
+pub fn scale_min(s: &[u8], g: usize) -> (u8, u8) {
+    match g {
+        0..4 => (s[g] & 63, s[g + 4] & 63),
+        _ => (
+            s[g + 4] & 15 | s[g - 4] >> 2 & 48,
+            s[g + 4] >> 4 | s[g] >> 2 & 48,
+        ),
+    }
+}
+
 /// 256 values of 4 bits; 8 scales and minima of 6 bits, which have a byte each here.
 pub(super) struct Q4K;
 
@@ -228,15 +240,7 @@ impl Blocks for Q4K {
         put_half(&mut to[2 * PANEL..], n, &block[2..]);
         let (s, values) = (&block[4..16], &block[16..]);
         for (g, to) in to[Self::HEADER..].chunks_exact_mut(Self::GROUP).enumerate() {
-            let (scale, min) = if g < 4 {
-                (s[g] & 63, s[g + 4] & 63)
-            } else {
-                (
-                    s[g + 4] & 15 | s[g - 4] >> 2 & 48,
-                    s[g + 4] >> 4 | s[g] >> 2 & 48,
-                )
-            };
-            (to[n], to[PANEL + n]) = (scale, min);
+            (to[n], to[PANEL + n]) = scale_min(s, g);
             // The low halves of 32 bytes are one group's, the high halves the next one's.
             let value = |k: usize| values[g / 2 * 32 + k] >> (g % 2 * 4) & 15;
             for k in 0..16 {
