@@ -374,33 +374,30 @@ impl<'a> RawTensor<'a> {
 
 /// The encoding with a number of `enum ggml_type`, or the name of another type.
 fn encoding(id: u32) -> Result<Encoding, String> {
-    const OTHERS: [(u32, &str); 20] = [
-        (9, "Q8_1"),
-        (15, "Q8_K"),
-        (16, "IQ2_XXS"),
-        (17, "IQ2_XS"),
-        (18, "IQ3_XXS"),
-        (19, "IQ1_S"),
-        (20, "IQ4_NL"),
-        (21, "IQ3_S"),
-        (22, "IQ2_S"),
-        (23, "IQ4_XS"),
-        (24, "I8"),
-        (25, "I16"),
-        (26, "I32"),
-        (27, "I64"),
-        (28, "F64"),
-        (29, "IQ1_M"),
-        (34, "TQ1_0"),
-        (35, "TQ2_0"),
-        (39, "MXFP4"),
-        (40, "NVFP4"),
-    ];
     Encoding::of_gguf(id).ok_or_else(|| {
-        let named = OTHERS.iter().find(|(other, _)| *other == id);
-        named.map_or_else(
-            || format!("number {id} of GGUF"),
-            |(_, name)| (*name).to_owned(),
-        )
+        let name = match id {
+            9 => "Q8_1",
+            15 => "Q8_K",
+            16 => "IQ2_XXS",
+            17 => "IQ2_XS",
+            18 => "IQ3_XXS",
+            19 => "IQ1_S",
+            20 => "IQ4_NL",
+            21 => "IQ3_S",
+            22 => "IQ2_S",
+            23 => "IQ4_XS",
+            24 => "I8",
+            25 => "I16",
+            26 => "I32",
+            27 => "I64",
+            28 => "F64",
+            29 => "IQ1_M",
+            34 => "TQ1_0",
+            35 => "TQ2_0",
+            39 => "MXFP4",
+            40 => "NVFP4",
+            _ => return format!("number {id} of GGUF"),
+        };
+        name.to_owned()
     })
 }

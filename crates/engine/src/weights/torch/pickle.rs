@@ -43,49 +43,32 @@ enum Global {
     Storage(Result<Encoding, &'static str>),
 }
 
-const GLOBALS: [(&str, &str, Global); 14] = [
-    ("collections", "OrderedDict", Global::OrderedDict),
-    ("torch._utils", "_rebuild_tensor_v2", Global::RebuildTensor),
-    (
-        "torch._utils",
-        "_rebuild_parameter",
-        Global::RebuildParameter,
-    ),
-    ("torch", "FloatStorage", Global::Storage(Ok(Encoding::F32))),
-    ("torch", "HalfStorage", Global::Storage(Ok(Encoding::F16))),
-    (
-        "torch",
-        "BFloat16Storage",
-        Global::Storage(Ok(Encoding::Bf16)),
-    ),
-    ("torch", "DoubleStorage", Global::Storage(Err("F64"))),
-    ("torch", "LongStorage", Global::Storage(Err("I64"))),
-    ("torch", "IntStorage", Global::Storage(Err("I32"))),
-    ("torch", "ShortStorage", Global::Storage(Err("I16"))),
-    ("torch", "CharStorage", Global::Storage(Err("I8"))),
-    ("torch", "ByteStorage", Global::Storage(Err("U8"))),
-    ("torch", "BoolStorage", Global::Storage(Err("BOOL"))),
-    (
-        "torch",
-        "Float8_e4m3fnStorage",
-        Global::Storage(Err("F8_E4M3")),
-    ),
-];
-
 impl Global {
     fn named(module: &str, name: &str) -> Result<Self, Malformed> {
-        GLOBALS
-            .iter()
-            .find(|(m, n, _)| *m == module && *n == name)
-            .map(|(_, _, global)| *global)
-            .ok_or_else(|| {
+        Ok(match (module, name) {
+            ("collections", "OrderedDict") => Self::OrderedDict,
+            ("torch._utils", "_rebuild_tensor_v2") => Self::RebuildTensor,
+            ("torch._utils", "_rebuild_parameter") => Self::RebuildParameter,
+            ("torch", "FloatStorage") => Self::Storage(Ok(Encoding::F32)),
+            ("torch", "HalfStorage") => Self::Storage(Ok(Encoding::F16)),
+            ("torch", "BFloat16Storage") => Self::Storage(Ok(Encoding::Bf16)),
+            ("torch", "DoubleStorage") => Self::Storage(Err("F64")),
+            ("torch", "LongStorage") => Self::Storage(Err("I64")),
+            ("torch", "IntStorage") => Self::Storage(Err("I32")),
+            ("torch", "ShortStorage") => Self::Storage(Err("I16")),
+            ("torch", "CharStorage") => Self::Storage(Err("I8")),
+            ("torch", "ByteStorage") => Self::Storage(Err("U8")),
+            ("torch", "BoolStorage") => Self::Storage(Err("BOOL")),
+            ("torch", "Float8_e4m3fnStorage") => Self::Storage(Err("F8_E4M3")),
+            _ => {
                 let shown: String = format!("{module}.{name}").chars().take(80).collect();
-                Malformed(format!(
+                return Err(Malformed(format!(
                     "its pickle asks for `{}`, which no state dict needs; refused \
                      (save the weights as safetensors)",
                     shown.escape_debug()
-                ))
-            })
+                )));
+            }
+        })
     }
 }
 
