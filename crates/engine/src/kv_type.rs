@@ -7,25 +7,11 @@ use strum::{Display, EnumString, VariantNames};
 use crate::UnknownName;
 
 /// How keys and values are kept.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumString,
-    VariantNames,
-)]
+#[derive(Serialize, Deserialize, Display, EnumString, VariantNames)]
 #[serde(rename_all = "kebab-case")]
-#[strum(
-    serialize_all = "kebab-case",
-    parse_err_ty = UnknownName,
-    parse_err_fn = UnknownName::of::<KvType>
-)]
+#[strum(serialize_all = "kebab-case")]
+#[strum(parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<KvType>)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KvType {
     /// float32 on the processor, on a CUDA device what the weights are.
     #[default]

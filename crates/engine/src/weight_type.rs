@@ -7,25 +7,11 @@ use crate::UnknownName;
 
 /// How a model's weights are kept in memory. The arithmetic is float32, but for `Int8`. Norms and
 /// biases are float32 in any case.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumString,
-    VariantNames,
-)]
+#[derive(Serialize, Deserialize, Display, EnumString, VariantNames)]
 #[serde(rename_all = "kebab-case")]
-#[strum(
-    serialize_all = "kebab-case",
-    parse_err_ty = UnknownName,
-    parse_err_fn = UnknownName::of::<WeightType>
-)]
+#[strum(serialize_all = "kebab-case")]
+#[strum(parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<WeightType>)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightType {
     /// The narrowest that holds the checkpoint's own values exactly, for each matrix: the same
     /// results as with `F32`, bit for bit, in less memory. GGUF's blocks are unpacked to float32,

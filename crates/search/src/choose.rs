@@ -12,27 +12,11 @@ use crate::thoughts;
 use crate::tree::NodeId;
 
 /// How the answer is chosen among the finished chains.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    Default,
-    Serialize,
-    Deserialize,
-    Display,
-    EnumString,
-    VariantArray,
-    VariantNames,
-)]
+#[derive(Serialize, Deserialize, Display, EnumString, VariantArray, VariantNames)]
 #[serde(rename_all = "kebab-case")]
-#[strum(
-    serialize_all = "kebab-case",
-    parse_err_ty = ConfigError,
-    parse_err_fn = Choose::unknown
-)]
+#[strum(serialize_all = "kebab-case")]
+#[strum(parse_err_ty = ConfigError, parse_err_fn = Choose::unknown)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Choose {
     /// The answer of the chain with the highest score, among those that state one if any does.
     #[default]
