@@ -154,21 +154,17 @@ fn of_page(path: &str) -> Result<ModelId, NameError> {
     let path = path.trim_end_matches('/');
     let parts: Vec<&str> = path.splitn(5, '/').collect();
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
-    let (organisation, name, revision, file) = match parts[..] {
-        [organisation, name, "tree" | "commit", revision] => (organisation, name, revision, None),
-        [
-            organisation,
-            name,
-            "blob" | "resolve" | "raw",
-            revision,
-            file,
-        ] => (organisation, name, revision, Some(decoded(file))),
+    let (owner, name, revision, file) = match parts[..] {
+        [owner, name, "tree" | "commit", revision] => (owner, name, revision, None),
+        [owner, name, "blob" | "resolve" | "raw", revision, file] => {
+            (owner, name, revision, Some(decoded(file)))
+        }
         [_, _] => return parse(path),
         _ => return Err(NameError::Page),
     };
     // Any other file of a model stands for the model.
     let file = file.filter(|file| is_gguf(file)).map(Gguf::File);
-    model(&format!("{organisation}/{name}"), &decoded(revision), file)
+    model(&format!("{owner}/{name}"), &decoded(revision), file)
 }
 
 fn parse(id: &str) -> Result<ModelId, NameError> {

@@ -164,7 +164,8 @@ impl RemoteGenerator {
                 break;
             }
         }
-        self.connection.note_discarded(tokens.len() - used);
+        let discarded = (tokens.len() - used) as u64;
+        self.connection.replicas.traffic().discarded_tokens += discarded;
         if output.is_none() && end == End::Limit && used < asked {
             // The server's context is full.
             output = Some(self.book.cut(id, Finish::ChainCap));

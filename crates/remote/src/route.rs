@@ -102,17 +102,12 @@ impl Route {
 
     /// Asks for the scores of a chain: of its last step, or of all with [`Route::Steps`].
     pub fn call(&self, dialect: &dyn Dialect, model: &str, ids: &[u32]) -> Call {
+        let post = |path, most| Call::post(path, json!({"model": model, "input": ids}), most);
         match self {
             Self::Labels(labels) => dialect.label_logits(model, ids, labels),
-            Self::Classify => {
-                let body = json!({"model": model, "input": ids});
-                Call::post("/classify", body, BYTES_OF_ROW)
-            }
+            Self::Classify => post("/classify", BYTES_OF_ROW),
             // A server with the wrong tag has a row for each token, which is to be said.
-            Self::Steps => {
-                let body = json!({"model": model, "input": ids});
-                Call::post("/pooling", body, BYTES_OF_ROW + ids.len() * BYTES_OF_PAIR)
-            }
+            Self::Steps => post("/pooling", BYTES_OF_ROW + ids.len() * BYTES_OF_PAIR),
         }
     }
 

@@ -91,7 +91,7 @@ pub struct ServerFacts {
 /// Servers that answered.
 #[derive(Debug)]
 pub struct Connection {
-    replicas: Arc<Replicas>,
+    pub(crate) replicas: Arc<Replicas>,
     pub(crate) dialect: &'static dyn Dialect,
     about: About,
     model: String,
@@ -223,10 +223,6 @@ impl Connection {
     /// What the servers were asked so far.
     pub fn traffic(&self) -> Traffic {
         self.replicas.traffic().clone()
-    }
-
-    pub(crate) fn note_discarded(&self, tokens: usize) {
-        self.replicas.traffic().discarded_tokens += tokens as u64;
     }
 
     fn note(&self, tokens: usize, usage: Usage) {

@@ -62,7 +62,8 @@ impl Page<'_> {
                 html,
                 "<script type=\"application/json\" id=\"{}\">{}</script>",
                 escaped(id),
-                without_markup(json)
+                // No tag and no comment can begin in it; the value is equal.
+                json.replace('<', "\\u003c")
             );
         }
         if !script.is_empty() {
@@ -99,11 +100,6 @@ impl Page<'_> {
 
 fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
-}
-
-/// JSON in which no tag and no comment can begin, equal in value.
-fn without_markup(json: &str) -> String {
-    json.replace('<', "\\u003c")
 }
 
 /// The JSON of a value whose keys are strings.

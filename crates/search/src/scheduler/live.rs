@@ -34,7 +34,7 @@ pub(super) struct Live {
     /// Those that somebody or the time may end.
     limits: Vec<(usize, Option<CancelToken>, Option<Duration>)>,
     /// How many write steps ahead.
-    speculating: usize,
+    pub speculating: usize,
 }
 
 impl Live {
@@ -107,11 +107,6 @@ impl Live {
             note(changed, problem);
             (index, problem)
         })
-    }
-
-    /// Whether there is one that writes steps ahead.
-    pub fn speculates(&self) -> bool {
-        self.speculating > 0
     }
 
     /// Those that changed since the last such look, in order.

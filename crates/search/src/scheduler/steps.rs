@@ -26,7 +26,7 @@ impl Scheduler<'_, '_> {
         if self.room.blocked && self.drop_all_speculative() {
             started |= self.start_queued();
         }
-        if !self.room.blocked && self.live.speculates() {
+        if !self.room.blocked && self.live.speculating > 0 {
             for (index, live) in self.live.iter_mut() {
                 if !live.config().speculate {
                     continue;
