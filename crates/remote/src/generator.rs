@@ -140,12 +140,8 @@ impl RemoteGenerator {
         let Some((asked, _)) = request else {
             return Ok(None);
         };
-        let Generated {
-            mut tokens,
-            mut logprobs,
-            end,
-            ..
-        } = generated;
+        let (mut tokens, mut logprobs) = (generated.tokens, generated.logprobs);
+        let end = generated.end;
         let ended = end == End::Eos && tokens.last().is_none_or(|&id| !tokenizer.is_eos(id));
         if ended && let Some(&eos) = tokenizer.eos_ids().first() {
             // An engine that keeps the end-of-text token to itself. Its probability is not known.

@@ -286,14 +286,10 @@ impl Connection {
         read: impl Fn(Reply<'_>) -> Result<T, String>,
     ) -> Result<Vec<T>, Error> {
         let mut all = Vec::new();
-        let Replicas {
-            client,
-            key,
-            servers,
-            ..
-        } = &*self.replicas;
-        for server in servers {
-            let answer = client.ask(&server.address, key.as_ref(), "", call, &read);
+        let replicas = &self.replicas;
+        let key = replicas.key.as_ref();
+        for server in &replicas.servers {
+            let answer = replicas.client.ask(&server.address, key, "", call, &read);
             let answer = answer.await;
             all.push(answer.map_err(|failure| Error::server(&server.address, failure))?);
         }

@@ -112,14 +112,11 @@ impl<'a> Completion<'a> {
         if self.done {
             return Ok(());
         }
-        let Choice {
-            text,
-            logprobs,
-            finish_reason,
-        } = &mut self.choice;
-        let seen = text.len();
-        *text += &reply.maybe::<String>("choices.0.text").unwrap_or_default();
+        let choice = &mut self.choice;
+        let seen = choice.text.len();
+        choice.text += &reply.maybe::<String>("choices.0.text").unwrap_or_default();
         let most = self.until.pieces;
+        let logprobs = &mut choice.logprobs;
         let tokens = reply.maybe_list::<Option<String>>("choices.0.logprobs.tokens", most)?;
         logprobs.tokens.extend(tokens.unwrap_or_default());
         let values = reply.maybe_list::<Option<f64>>("choices.0.logprobs.token_logprobs", most)?;
@@ -136,7 +133,7 @@ impl<'a> Completion<'a> {
             ));
         }
         if let Some(finish) = reply.maybe("choices.0.finish_reason") {
-            *finish_reason = Some(finish);
+            choice.finish_reason = Some(finish);
         }
         self.look_for_end(seen);
         Ok(())

@@ -232,12 +232,7 @@ impl Place {
 
     /// Reads the distribution of a request; `next` is the row to come, if any.
     fn read(&mut self, request: &SampleRequest<'_>, next: &[f32]) {
-        let SampleRequest {
-            logits,
-            history,
-            params,
-            ..
-        } = request;
+        let (logits, history, params) = (request.logits, request.history, &request.params);
         assert!(!logits.is_empty(), "a row of logits");
         self.penalised.clear();
         let penalty = params.repetition_penalty;
@@ -245,7 +240,7 @@ impl Place {
             return self.distribution.read(logits, params, next);
         }
         self.penalised.extend_from_slice(logits);
-        for &token in *history {
+        for &token in history {
             let logit = logits[token as usize];
             self.penalised[token as usize] = match logit < 0.0 {
                 true => logit * penalty,

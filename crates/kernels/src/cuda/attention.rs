@@ -159,19 +159,9 @@ pub fn attention(
     lists: &AttentionLists,
     items: usize,
 ) -> Result<(), CudaError> {
-    let AttentionShape {
-        heads,
-        stride,
-        scale,
-        window,
-    } = *shape;
-    let KvLayout {
-        number,
-        page_size,
-        layers,
-        kv_heads,
-        head_dim,
-    } = *layout;
+    let (heads, stride, window) = (shape.heads, shape.stride, shape.window);
+    let (layers, kv_heads, head_dim) = (layout.layers, layout.kv_heads, layout.head_dim);
+    let page_size = layout.page_size;
     assert!(kv_heads > 0 && heads > 0 && heads.is_multiple_of(kv_heads));
     assert!(head_dim > 0 && heads * head_dim <= stride && layer < layers);
     if lists.count > 0 {
@@ -196,29 +186,22 @@ pub fn attention(
     q.assert_holds(lists.capacity.rows * stride, 4);
     parts.assert_holds(lists.capacity.partial_bytes(heads, head_dim), 1);
 
-    let Places {
-        tables,
-        items: item_list,
-        item_count,
-        members,
-        lens,
-        ..
-    } = lists.places;
-    let staged = lists.staged(staging);
-    let list = [tables, item_list, item_count, members, lens].map(|at| Arg::Byte(staged, at));
-    let [tables, item_list, count, members, lens] = list;
+    let (at, staged) = (lists.places, lists.staged(staging));
+    let list = [at.tables, at.items, at.item_count, at.members, at.lens];
+    let [tables, item_list, count, members, lens] = list.map(|at| Arg::Byte(staged, at));
     let [q_stride, heads, kv_count] = [stride, heads, kv_heads].map(Arg::Int);
     let [page, layers, layer, window] =
         [page_size, layers, layer, window.unwrap_or(0)].map(Arg::Int);
     let device = kv.device();
-    let (parts, q, kv, scale) = (Arg::At(parts), Arg::At(q), Arg::At(kv), Arg::Float(scale));
+    let (parts, q, kv) = (Arg::At(parts), Arg::At(q), Arg::At(kv));
+    let scale = Arg::Float(shape.scale);
     let on_tensor_cores = tensor_kernel(shape, layout);
     let any = [
         "attention_any_f32",
         "attention_any_bf16",
         "attention_any_f16",
     ];
-    let kernel = on_tensor_cores.unwrap_or(number.pick(any));
+    let kernel = on_tensor_cores.unwrap_or(layout.number.pick(any));
     let (shared, head_size) = match on_tensor_cores {
         Some(_) => (0, Arg::Absent),
         None => (4 * 2 * 4 * head_dim, Arg::Int(head_dim)),

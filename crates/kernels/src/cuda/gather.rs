@@ -27,11 +27,7 @@ pub fn gather_rows(
     count: usize,
     shape: Gather,
 ) -> Result<(), CudaError> {
-    let Gather {
-        width,
-        x_stride,
-        out_stride,
-    } = shape;
+    let (width, x_stride, out_stride) = (shape.width, shape.x_stride, shape.out_stride);
     assert!(0 < width && width <= x_stride.min(out_stride));
     out.assert_holds((count * out_stride).saturating_sub(out_stride - width), 4);
     rows.assert_holds(count, 4);

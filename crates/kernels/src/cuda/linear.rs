@@ -150,11 +150,7 @@ pub fn linear(
     epilogue: Epilogue,
     workspace: &mut LinearWorkspace,
 ) -> Result<(), CudaError> {
-    let LinearShape {
-        inputs,
-        outputs,
-        number,
-    } = *layer;
+    let (inputs, outputs, number) = (layer.inputs, layer.outputs, layer.number);
     out.assert_holds(rows * outputs, 4);
     if let Some(bias) = bias {
         bias.assert_holds(outputs, 4);
@@ -228,11 +224,7 @@ unsafe fn on_tensor_cores(
     rows: usize,
     workspace: &mut LinearWorkspace,
 ) -> Result<(), CudaError> {
-    let LinearShape {
-        inputs,
-        outputs,
-        number,
-    } = *layer;
+    let (inputs, outputs, number) = (layer.inputs, layer.outputs, layer.number);
     x.assert_holds(rows * inputs, number.bytes());
     weight.assert_holds(outputs * inputs, number.bytes());
     let groups = layer.groups();

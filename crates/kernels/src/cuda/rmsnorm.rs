@@ -58,12 +58,8 @@ pub fn rmsnorm_heads(
     weight: &Buffer,
     eps: f32,
 ) -> Result<(), CudaError> {
-    let HeadColumns {
-        stride,
-        offset,
-        heads,
-        head_dim,
-    } = columns;
+    let (stride, offset) = (columns.stride, columns.offset);
+    let (heads, head_dim) = (columns.heads, columns.head_dim);
     assert!(head_dim > 0 && offset + heads * head_dim <= stride);
     x.assert_holds(rows * stride, 4);
     weight.assert_holds(head_dim, 4);

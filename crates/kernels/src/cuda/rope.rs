@@ -65,18 +65,9 @@ pub fn rope_kv(
     half: usize,
     slots: &Buffer,
 ) -> Result<(), CudaError> {
-    let QkvRows {
-        rows,
-        stride,
-        heads,
-    } = shape;
-    let KvLayout {
-        number,
-        page_size,
-        layers,
-        kv_heads,
-        head_dim,
-    } = *layout;
+    let (rows, stride, heads) = (shape.rows, shape.stride, shape.heads);
+    let (number, page_size, layers) = (layout.number, layout.page_size, layout.layers);
+    let (kv_heads, head_dim) = (layout.kv_heads, layout.head_dim);
     assert!(kv_heads > 0 && (heads + 2 * kv_heads) * head_dim <= stride);
     assert!(2 * half <= head_dim && layer < layers);
     qkv.assert_holds(rows * stride, 4);

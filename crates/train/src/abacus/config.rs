@@ -94,27 +94,18 @@ impl TrainConfig {
     /// The field, and what it has to be.
     pub fn check(&self) -> Result<()> {
         let refuse = |field: &str, must: &str| Err(Error::Config(format!("{field} {must}")));
-        let Shape {
-            hidden,
-            heads,
-            layers,
-            feed_forward,
-        } = self.shape;
+        let (hidden, heads) = (self.shape.hidden, self.shape.heads);
         if heads == 0 || hidden % heads != 0 || ![16, 32, 64].contains(&(hidden / heads)) {
             return refuse("shape.hidden", "must be 16, 32 or 64 times shape.heads");
         }
-        if layers == 0 || feed_forward == 0 {
+        if self.shape.layers == 0 || self.shape.feed_forward == 0 {
             return refuse("shape.layers and shape.feed_forward", "must be at least 1");
         }
-        let Difficulty {
-            min_people,
-            max_people,
-            dependency_distance,
-        } = self.difficulty;
-        if dependency_distance == 0
-            || min_people < 2
-            || max_people < min_people
-            || max_people > NAMES.len()
+        let d = self.difficulty;
+        if d.dependency_distance == 0
+            || d.min_people < 2
+            || d.max_people < d.min_people
+            || d.max_people > NAMES.len()
         {
             return refuse(
                 "difficulty",

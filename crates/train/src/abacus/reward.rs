@@ -57,14 +57,7 @@ impl Batches<'_> {
     /// One batch: half chains of the sample pool, half made here from the world's own mistakes; or,
     /// of each, a quarter, and half hard negatives.
     pub fn batch(&self, step: usize) -> Result<Vec<Example>> {
-        let Self {
-            tok,
-            pool,
-            mined,
-            target,
-            schedule,
-            config,
-        } = *self;
+        let (config, target) = (self.config, self.target);
         let stage = match target {
             Target::Process => 3,
             Target::Outcome => 4,
@@ -73,10 +66,10 @@ impl Batches<'_> {
         let n = people(&mut rng, config.difficulty, 1, 1);
         let d = of_size(config.difficulty, n);
         let mut examples = Vec::new();
-        for i in 0..(schedule.batch_tokens / length(n)).max(1) {
-            let from = match (mined, i % 4) {
+        for i in 0..(self.schedule.batch_tokens / length(n)).max(1) {
+            let from = match (self.mined, i % 4) {
                 (Some(mined), 0 | 1) => Some(mined),
-                (_, 0 | 2) => Some(pool),
+                (_, 0 | 2) => Some(self.pool),
                 _ => None,
             };
             let drawn = from.and_then(|pool| pool.draw(&mut rng, n)).cloned();
@@ -100,7 +93,7 @@ impl Batches<'_> {
             if lines.is_empty() {
                 continue;
             }
-            let chain = encode_chain(tok, &problem, &lines, false)?;
+            let chain = encode_chain(self.tok, &problem, &lines, false)?;
             let mut example = Example::of(chain.ids);
             match target {
                 Target::Process => {
@@ -108,7 +101,7 @@ impl Batches<'_> {
                         let end = range.end - 1;
                         let first_wrong = match verdict {
                             Verdict::Right => range.end,
-                            Verdict::Wrong { from } => token_at(tok, range, line, from)?,
+                            Verdict::Wrong { from } => token_at(self.tok, range, line, from)?,
                         };
                         for t in range.start..range.end {
                             if t == end {

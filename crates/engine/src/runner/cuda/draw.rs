@@ -48,18 +48,13 @@ impl CudaRunner {
         requests.clear();
         all.clear();
         for i in 0..count {
-            let SampleRow {
-                row,
-                history,
-                params,
-                draw,
-            } = choice(i);
-            let history = match params.repetition_penalty == 1.0 {
+            let next = choice(i);
+            let history = match next.params.repetition_penalty == 1.0 {
                 true => &[],
-                false => history,
+                false => next.history,
             };
             let said = all.len()..all.len() + history.len();
-            requests.push(params.on_device(row, said, &draw));
+            requests.push(next.params.on_device(next.row, said, &next.draw));
             all.extend_from_slice(history);
         }
         if !all.is_empty() && tokens > Samples::MOST_PENALISED {

@@ -68,12 +68,8 @@ impl AttentionPlan {
     /// # Panics
     /// If a row's pages are not all in `tables`, a size is 0, or positions do not fit an `int`.
     pub fn build(&mut self, tables: &[u32], rows: &[AttentionRow], reach: AttentionReach) {
-        let AttentionReach {
-            page_size,
-            window,
-            group,
-        } = reach;
-        assert!(page_size > 0 && group > 0 && window != Some(0));
+        let page_size = reach.page_size;
+        assert!(page_size > 0 && reach.group > 0 && reach.window != Some(0));
         assert!(i32::try_from(tables.len()).is_ok());
         self.reach = reach;
         self.growing.clear();
@@ -94,16 +90,13 @@ impl AttentionPlan {
             for segment in reach.segments(len) {
                 let from = reach.first(len).max(segment * Self::SEGMENT);
                 let to = len.min((segment + 1) * Self::SEGMENT);
-                let item = self.place(
-                    tables,
-                    segment,
-                    Item {
-                        table,
-                        from,
-                        to,
-                        count: 1,
-                    },
-                );
+                let row = Item {
+                    table,
+                    from,
+                    to,
+                    count: 1,
+                };
+                let item = self.place(tables, segment, row);
                 self.row_parts.push(item as u32);
             }
         }
@@ -116,9 +109,7 @@ impl AttentionPlan {
         if self.open.len() <= segment {
             self.open.resize(segment + 1, None);
         }
-        let AttentionReach {
-            page_size, group, ..
-        } = self.reach;
+        let (page_size, group) = (self.reach.page_size, self.reach.group);
         if let Some(index) = self.open[segment] {
             let item = &mut self.growing[index];
             let pages = |item: &Item| (item.from / page_size, item.to.div_ceil(page_size));
@@ -151,14 +142,9 @@ impl AttentionPlan {
         let page_size = self.reach.page_size;
         let mut first = 0;
         for item in &self.growing {
-            let Item {
-                table,
-                from,
-                to,
-                count,
-            } = *item;
+            let (from, to) = (item.from, item.to);
             let skipped = from / page_size;
-            let pages = &tables[table + skipped..table + to.div_ceil(page_size)];
+            let pages = &tables[item.table + skipped..item.table + to.div_ceil(page_size)];
             let highest = pages.iter().max().expect("an item has a page");
             self.pages = self.pages.max(*highest as usize + 1);
             // May be less than 0, in two's complement.
@@ -167,7 +153,7 @@ impl AttentionPlan {
             // The count grows again below.
             self.items
                 .push([page_0, from as u32, to as u32, first, 0, first]);
-            first += count as u32;
+            first += item.count as u32;
         }
         self.members.clear();
         self.members.resize(first as usize, 0);
