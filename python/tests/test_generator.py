@@ -33,7 +33,7 @@ def test_a_generator_writes_the_chain_from_seeds_that_repeat() -> None:
 
 
 def test_an_empty_step_ends_a_chain() -> None:
-    with beamgen.Solver(step_generator=lambda problem, steps, seed: "" if steps else "so", scorer=even, n=2) as solver:
+    with beamgen.Solver(step_generator=lambda problem, steps, seed: "" if steps else "so", scorer=even, n=4) as solver:
         result = solver.solve(PENS)
     assert [step.text for step in result.steps if step.text] == ["so"] and result.answer is None
 

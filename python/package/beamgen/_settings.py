@@ -45,7 +45,7 @@ def _wanted(keywords: Mapping[str, Any], known: frozenset[str]) -> str:
 def _unexpected(name: str, known: Iterable[str]) -> str:
     if name in _SOLVER:
         return f"{name!r} belongs to the solver: give it to beamgen.Solver"
-    near = difflib.get_close_matches(name, sorted(known), 1)
+    near = difflib.get_close_matches(name, sorted(known), 1, 0.7)
     advice = f"did you mean {near[0]!r}?" if near else "any key of the configuration goes into settings={...}"
     return f"there is no keyword {name!r}: {advice}"
 
