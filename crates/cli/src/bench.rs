@@ -11,11 +11,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use beamgen::eval::Problems;
-use beamgen::scorer::ScorerKind;
 use beamgen::{Config, Solver};
-use beamgen_measure::bench::{
-    self, COLUMNS, Cells, Host, Measurement, Outline, Plan, Progressed, Store, Summary,
-};
+use beamgen_measure::bench::{self, COLUMNS, Host, Measurement, Outcome, Outline, Plan, Summary};
 use file::BenchFile;
 
 use crate::about;
@@ -45,32 +42,17 @@ pub fn main(args: &BenchArgs) -> Result<(), Failure> {
         return Ok(print_plan(&measurement)?);
     }
     let interrupt = Interrupt::watch();
-    let mut store = match &args.out {
-        Some(path) => Store::in_folder(path, args.resume)?,
-        None => Store::in_memory(),
-    };
-    measurement.check(&store)?;
-    let about = about::this();
-    if let Some(path) = &args.out {
-        bench::begin(path, &about, &plan.outline)?;
-    }
-    let came = measurement.run(&mut store, &mut shown, &interrupt.token())?;
+    let (out, cancel) = (args.out.as_deref(), interrupt.token());
+    let came = measurement.measure(out, args.resume, &about::this(), &mut shown, &cancel)?;
     drop(shown);
-    let rows = store.finish()?;
-    let is_done = came.done == came.total;
-    let summaries = match &args.out {
-        _ if !is_done => bench::summaries_so_far(&plan.outline, &rows),
-        Some(path) => bench::write(path, &about, &plan.outline, &rows)?,
-        None => bench::summaries(&plan.outline, &rows)?,
-    };
     if args.json {
-        for summary in &summaries {
+        for summary in &came.summaries {
             output::json_line(&mut io::stdout(), summary)?;
         }
     } else {
-        print(&plan.outline, &summaries)?;
+        print(&plan.outline, &came.summaries)?;
     }
-    if is_done {
+    if came.done == came.total {
         Ok(())
     } else {
         Err(interrupt.failure(interrupted(&came, args.out.is_some())))
@@ -95,12 +77,12 @@ impl Host for Shown {
 }
 
 /// Says how much was not done, and how to resume.
-fn interrupted(came: &Progressed, is_kept: bool) -> String {
+fn interrupted(came: &Outcome, is_kept: bool) -> String {
     let how = match is_kept {
         true => "the same command with --resume goes on",
         false => "with --out DIR and --resume a bench goes on where it stopped",
     };
-    let Progressed { done, total } = came;
+    let Outcome { done, total, .. } = came;
     format!("interrupted, {done} of {total} searches are done: {how}")
 }
 
@@ -120,12 +102,7 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
         None => from_flags::from_flags(args)?,
     };
     // Told now, not when the results are written down.
-    serde_json::to_value(&plan.outline).map_err(|error| {
-        Failure::Input(format!("{error}: give models and files names of UTF-8"))
-    })?;
-    for (problems, set) in plan.problems.iter().zip(&plan.outline.sets) {
-        problems.require_answers(set.ids.len())?;
-    }
+    plan.check()?;
     Ok(plan)
 }
 
@@ -191,21 +168,4 @@ pub fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
 /// The problem file of the command line, if there is one.
 fn given_file(args: &BenchArgs) -> Option<&Path> {
     args.file.as_deref().or(args.problems.as_deref())
-}
-
-/// Adds a cell; a fault names its run.
-fn add(cells: &mut Cells, run: &str, config: Config) -> Result<(), Failure> {
-    let n = config.search.n;
-    cells.add(run.to_owned(), config).map_err(|error| {
-        let failure = Failure::from(error);
-        Failure::Input(format!("run \"{run}\" at n = {n}: {failure}"))
-    })
-}
-
-/// Takes the scorer away where only samples or votes count, so that nothing is charged for scores
-/// that nobody asks for.
-fn unscored_unless_needed(config: &mut Config) {
-    if config.search.needs_scorer().is_none() {
-        config.models.scorer = ScorerKind::None;
-    }
 }

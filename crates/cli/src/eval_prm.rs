@@ -5,17 +5,14 @@ mod terminal;
 
 use std::io::{self, Write};
 
-use beamgen::Config;
 use beamgen_labels::Neutral;
-use beamgen_measure::calibrate;
-use beamgen_measure::eval_prm::{self, Calibrated, Outline, Report, Summary};
+use beamgen_measure::eval_prm::{self, Outline, Report, Summary};
 
 use crate::about;
 use crate::args::EvalPrmArgs;
 use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::printable;
-use crate::score;
 use crate::settings;
 use crate::table::{Table, grouped, percent};
 use crate::watch::Shown;
@@ -81,19 +78,14 @@ fn reported(args: &EvalPrmArgs) -> Result<Report, Failure> {
     for left_out in sets.iter().filter_map(|set| set.left_out.as_ref()) {
         output::note(format_args!("note: {left_out}"));
     }
-    let calibration = calibration(args, &config)?;
+    let (calibration, threshold) = (args.calibration.as_deref(), args.threshold);
+    let aggregation = args.aggregation.unwrap_or(config.search.aggregation);
+    let probes = args.probes.then_some(aggregation);
+    let outlines = sets.iter().map(|set| set.outline.clone()).collect();
+    let outline = Outline::new(&config, calibration, threshold, rule, probes, outlines)?;
     if let Some(folder) = &args.report {
         eval_prm::create(folder)?;
     }
-    let aggregation = args.aggregation.unwrap_or(config.search.aggregation);
-    let outline = Outline {
-        model: score::scorer(&config),
-        threshold: args.threshold,
-        rule,
-        probes: args.probes.then_some(aggregation),
-        sets: sets.iter().map(|set| set.outline.clone()).collect(),
-        calibration,
-    };
     let problems = sets.iter().flat_map(|set| &set.chains);
     let problems = problems.map(|chain| chain.problem.as_str());
     let mut model = settings::reward_model(config, problems)?;
@@ -102,22 +94,6 @@ fn reported(args: &EvalPrmArgs) -> Result<Report, Failure> {
         Some(folder) => eval_prm::write(folder, &about::this(), &outline, rows)?,
         None => eval_prm::report(outline, rows),
     })
-}
-
-/// The calibration that was named, or lies beside the reward model.
-fn calibration(args: &EvalPrmArgs, config: &Config) -> Result<Option<Calibrated>, Failure> {
-    let models = &config.models;
-    let named = args.calibration.as_ref().or(models.calibration.as_ref());
-    let beside = models.prm.as_ref().map(|prm| prm.join("calibration.json"));
-    let path = named.cloned().or(beside.filter(|path| path.is_file()));
-    let Some(path) = path else { return Ok(None) };
-    let read = calibrate::read(&path)?;
-    Ok(Some(Calibrated {
-        name: path.display().to_string(),
-        policy: read.policy,
-        aggregation: read.aggregation,
-        map: read.map,
-    }))
 }
 
 fn table(rows: &[Summary<'_>], threshold: f32) -> Table {

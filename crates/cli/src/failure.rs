@@ -129,6 +129,10 @@ impl From<beamgen_measure::Error> for Failure {
         let advice = match error {
             Measure::Search(error) => return error.into(),
             Measure::RunFile(error) => return error.into(),
+            Measure::Cell { run, n, error } => {
+                let failure = Self::from(*error);
+                return Self::Input(format!("run \"{run}\" at n = {n}: {failure}"));
+            }
             Measure::NoRow { .. } => ": finish the bench with --resume",
             Measure::OtherSettings { .. } => ": use the rows' value, or choose another --out",
             Measure::Exists { .. } => ": choose another --report, or draw it again with --redraw",

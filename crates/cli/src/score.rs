@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
+use beamgen::Aggregation;
 use beamgen::eval::GivenChain;
 use beamgen::scorer::ScoreError;
-use beamgen::{Aggregation, Config};
 use beamgen_measure::scores;
 use serde::Serialize;
 
@@ -74,15 +74,5 @@ fn line<'a>(
         scores: known.map(Vec::as_slice),
         score: known.and_then(|scores| aggregation.fold(scores.iter().copied())),
         error: scores.as_ref().err().map(ToString::to_string),
-    }
-}
-
-/// The reward model as it was named.
-pub fn scorer(config: &Config) -> String {
-    let models = &config.models;
-    match (&models.prm, &models.prm_server) {
-        (Some(name), _) => name.display().to_string(),
-        (None, Some(server)) => server.urls.join(","),
-        (None, None) => "bundled".to_owned(),
     }
 }

@@ -1,5 +1,7 @@
 //! Labels out of raw facts.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{LabelledChain, LabelledStep};
@@ -34,6 +36,30 @@ pub enum RolloutLabel {
     /// progress, 2504.00891, which takes 0.8). The first step, and a step behind a share of 0, is
     /// as for `Hard`.
     Ratio(f64),
+}
+
+impl FromStr for RolloutLabel {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let advice = || "write hard, soft, threshold=X or ratio=X".to_owned();
+        let (name, value) = match text.split_once('=') {
+            None => (text, None),
+            Some((name, value)) => {
+                let value: f64 = value.parse().map_err(|_| advice())?;
+                (name, Some(value))
+            }
+        };
+        match (name, value) {
+            ("hard", None) => Ok(Self::Hard),
+            ("soft", None) => Ok(Self::Soft),
+            ("threshold", Some(x)) if (0.0..1.0).contains(&x) => Ok(Self::Threshold(x)),
+            ("threshold", Some(_)) => Err("a threshold is at least 0 and below 1".to_owned()),
+            ("ratio", Some(x)) if x.is_finite() && x > 0.0 => Ok(Self::Ratio(x)),
+            ("ratio", Some(_)) => Err("a ratio is above 0".to_owned()),
+            _ => Err(advice()),
+        }
+    }
 }
 
 /// Where a label and the second opinion have to agree: both above one half, or both not. Of a

@@ -23,12 +23,11 @@ mod share;
 mod store;
 mod summary;
 
-pub use folder::{begin, redraw, write};
-pub use measure::{Host, Measurement, Progressed};
+pub use folder::redraw;
+pub use measure::{Host, Measurement, Outcome};
 pub use outline::{Cell, Outline, PlotOutline, SetOutline, UNFIT_NAME, is_fit_name};
-pub use plan::{Cells, Plan};
+pub use plan::{Cells, Plan, unscored_unless_needed};
 pub use row::{Chains, Depths, Row};
-pub use store::Store;
 pub use summary::{COLUMNS, Summary};
 
 use measured::{Measured, measured, measured_so_far};
@@ -36,10 +35,7 @@ use measured::{Measured, measured, measured_so_far};
 use crate::Error;
 
 /// Puts the rows of a bench together, by set and then by cell.
-///
-/// # Errors
-/// A row is missing.
-pub fn summaries(outline: &Outline, rows: &[Row]) -> Result<Vec<Summary>, Error> {
+fn summaries(outline: &Outline, rows: &[Row]) -> Result<Vec<Summary>, Error> {
     Ok(summed(
         outline,
         &measured(outline, rows, "the rows".as_ref())?,
@@ -47,8 +43,7 @@ pub fn summaries(outline: &Outline, rows: &[Row]) -> Result<Vec<Summary>, Error>
 }
 
 /// Puts the rows of a bench that was not finished together: the cells that have any.
-#[must_use]
-pub fn summaries_so_far(outline: &Outline, rows: &[Row]) -> Vec<Summary> {
+fn summaries_so_far(outline: &Outline, rows: &[Row]) -> Vec<Summary> {
     summed(outline, &measured_so_far(outline, rows))
 }
 

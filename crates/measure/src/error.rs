@@ -75,6 +75,16 @@ pub enum Error {
         /// The first field that differs, with its value in the file and here.
         difference: String,
     },
+    /// The settings of a cell do not go together.
+    #[error("run \"{run}\" at n = {n}: {error}")]
+    Cell {
+        /// The run.
+        run: String,
+        /// N, the number of chains.
+        n: usize,
+        /// What is wrong with them.
+        error: Box<beamgen::Error>,
+    },
     /// A problem of a bench failed.
     #[error("set {set}, problem {id}: {reason}")]
     Problem {
@@ -95,6 +105,9 @@ pub enum Error {
         /// What the drawing library said.
         reason: String,
     },
+    /// Whoever follows the measurement cancelled it.
+    #[error("cancelled")]
+    Cancelled,
     /// The labelled chains are of several policies.
     #[error("the data have chains of several policies: {0}")]
     Policies(String),
@@ -111,13 +124,14 @@ impl Error {
             Self::Search(error) => error.is_input(),
             Self::RunFile(error) => !error.is_failure(),
             Self::Write { error, .. } => beamgen_files::is_about_the_name(error),
-            Self::Model(_) | Self::Problem { .. } | Self::Figure { .. } => false,
+            Self::Model(_) | Self::Problem { .. } | Self::Figure { .. } | Self::Cancelled => false,
             Self::Labels(_)
             | Self::Read { .. }
             | Self::NoResults { .. }
             | Self::Exists { .. }
             | Self::NoRow { .. }
             | Self::OtherSettings { .. }
+            | Self::Cell { .. }
             | Self::Policies(_)
             | Self::Data(_) => true,
         }

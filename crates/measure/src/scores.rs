@@ -1,5 +1,6 @@
 //! The scores of given chains.
 
+use beamgen::Config;
 use beamgen::eval::GivenChain;
 use beamgen::scorer::{ScoreError, Scorer, score_chains};
 use beamgen_labels::LabelledChain;
@@ -21,10 +22,21 @@ pub fn given(chains: &[LabelledChain]) -> Vec<GivenChain> {
     (1..).zip(chains).map(given).collect()
 }
 
+/// Returns the name of the reward model of these settings, as a report has it.
+#[must_use]
+pub fn scorer(config: &Config) -> String {
+    let models = &config.models;
+    match (&models.prm, &models.prm_server) {
+        (Some(name), _) => name.display().to_string(),
+        (None, Some(server)) => server.urls.join(","),
+        (None, None) => "bundled".to_owned(),
+    }
+}
+
 /// Scores the chains and returns their scores in order, or `None` for one that the model refused.
 ///
 /// # Errors
-/// The model is lost.
+/// The model is lost, or the watcher cancelled.
 pub fn judge(
     model: &mut dyn Scorer,
     chains: &[GivenChain],
@@ -37,7 +49,11 @@ pub fn judge(
         }
         watch.done(None);
         all.push(scores.ok());
-        Ok::<(), Error>(())
+        if watch.is_cancelled() {
+            Err(Error::Cancelled)
+        } else {
+            Ok(())
+        }
     })?;
     Ok(all)
 }

@@ -20,6 +20,11 @@ pub trait Watch {
 
     /// The reward model refused a chain.
     fn refused(&mut self, _chain: &str, _reason: &ScoreError) {}
+
+    /// Whether scoring has to stop after the chains that are being scored.
+    fn is_cancelled(&self) -> bool {
+        false
+    }
 }
 
 impl Watch for () {}

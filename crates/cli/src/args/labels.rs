@@ -72,7 +72,7 @@ pub struct RuleFlags {
     ///
     /// hard: 1 if any is right. soft: the share of right ones. threshold: 1 if that share is above
     /// X. ratio: 1 if it is at least X times the share one step before [default: hard]
-    #[arg(long = "rollout-label", value_name = "RULE", value_parser = rollouts)]
+    #[arg(long = "rollout-label", value_name = "RULE")]
     pub rollouts: Option<RolloutLabel>,
     /// Drop the labels behind a chain's first wrong step
     #[arg(long)]
@@ -229,26 +229,6 @@ const AGREE: [(&str, Agree); 3] = [
     ("chains", Agree::Chains),
     ("known", Agree::Known),
 ];
-
-fn rollouts(text: &str) -> Result<RolloutLabel, String> {
-    let advice = || "write hard, soft, threshold=X or ratio=X".to_owned();
-    let (name, value) = match text.split_once('=') {
-        None => (text, None),
-        Some((name, value)) => {
-            let value: f64 = value.parse().map_err(|_| advice())?;
-            (name, Some(value))
-        }
-    };
-    match (name, value) {
-        ("hard", None) => Ok(RolloutLabel::Hard),
-        ("soft", None) => Ok(RolloutLabel::Soft),
-        ("threshold", Some(x)) if (0.0..1.0).contains(&x) => Ok(RolloutLabel::Threshold(x)),
-        ("threshold", Some(_)) => Err("a threshold is at least 0 and below 1".to_owned()),
-        ("ratio", Some(x)) if x.is_finite() && x > 0.0 => Ok(RolloutLabel::Ratio(x)),
-        ("ratio", Some(_)) => Err("a ratio is above 0".to_owned()),
-        _ => Err(advice()),
-    }
-}
 
 fn share(text: &str) -> Result<f64, String> {
     text.parse()

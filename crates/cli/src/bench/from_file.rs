@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use beamgen::{Config, Pair};
-use beamgen_measure::bench::{Cells, Outline, Plan, PlotOutline, UNFIT_NAME, is_fit_name};
+use beamgen_measure::bench::{
+    Cells, Outline, Plan, PlotOutline, UNFIT_NAME, is_fit_name, unscored_unless_needed,
+};
 use toml::{Spanned, Table};
 
 use super::file::{BenchFile, RunEntry};
-use super::{add, given_file, sets, unscored_unless_needed};
+use super::{given_file, sets};
 use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::settings;
@@ -52,7 +54,8 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
             return Err(file.fault(&run.name, format!("run \"{name}\": {UNFIT_NAME}")));
         }
         for config in configs(file, run, &base)? {
-            add(&mut cells, name, config).map_err(|failure| file.fault(&run.name, failure))?;
+            let added = cells.add(name.clone(), config).map_err(Failure::from);
+            added.map_err(|failure| file.fault(&run.name, failure))?;
         }
     }
     let (sets, problems) = sets::load(file, given_file(args), args.limit)?;

@@ -26,7 +26,7 @@ pub fn load(
     let (mut outlines, mut all) = (Vec::new(), Vec::new());
     if file.written.sets.is_empty() {
         let (problems, count) = settings::problems(given, limit)?;
-        outlines.push(outline("sample", &problems.source, &problems, count));
+        outlines.push(SetOutline::of_file(None, &problems, count));
         all.push(problems);
     }
     for set in &file.written.sets {
@@ -51,7 +51,7 @@ pub fn load(
             }
         };
         let count = limit.unwrap_or(usize::MAX).min(problems.problems.len());
-        outlines.push(outline(name, &source, &problems, count));
+        outlines.push(SetOutline::new(name, &source, &problems, count));
         all.push(problems);
     }
     Ok((outlines, all))
@@ -66,19 +66,6 @@ pub fn check_name<'a>(
         return Err("give it a name of its own");
     }
     is_fit_name(name).then_some(()).ok_or(UNFIT_NAME)
-}
-
-/// What a report says about a set of which the first `count` problems are solved.
-pub fn outline(name: &str, source: &str, problems: &Problems, count: usize) -> SetOutline {
-    SetOutline {
-        name: name.to_owned(),
-        source: source.to_owned(),
-        fingerprint: problems.fingerprint(),
-        ids: problems.problems[..count]
-            .iter()
-            .map(|problem| problem.id.clone())
-            .collect(),
-    }
 }
 
 fn names_the_world(set: &SetEntry) -> bool {

@@ -10,7 +10,6 @@ use crate::failure::Failure;
 use crate::lost;
 use crate::output;
 use crate::progress::Progress;
-use crate::score;
 use crate::settings;
 use crate::table::grouped;
 use crate::verdicts::{self, AT_ONCE};
@@ -49,7 +48,7 @@ fn ask_model(
     config: beamgen::Config,
     chains: &mut [LabelledChain],
 ) -> Result<Option<usize>, Failure> {
-    let scorer = score::scorer(&config);
+    let scorer = scores::scorer(&config);
     let problems = chains.iter().map(|chain| chain.problem.as_str());
     let mut model = settings::reward_model(config, problems)?;
     let given = scores::given(chains);

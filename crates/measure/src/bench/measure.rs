@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::time::Instant;
 
 use beamgen::eval::{Problems, RunHeader};
@@ -16,7 +17,8 @@ use super::plan::Plan;
 use super::row::{Chains, Row, microseconds};
 use super::share::{self, Execution};
 use super::store::Store;
-use crate::{Error, Watch};
+use super::{Summary, folder};
+use crate::{About, Error, Watch};
 
 /// The program that a bench runs in: it loads models, and hears how far the bench is.
 pub trait Host: Watch {
@@ -105,24 +107,52 @@ impl<'a> Measurement<'a> {
         self.executions.iter().map(labels).collect()
     }
 
-    /// Refuses a store whose rows were made under other settings.
+    /// Measures everything, unless it is cancelled before: in memory, or into a results folder. The
+    /// folder gets its report when all is done. One that has rows is continued if `resume` is set, and
+    /// refused otherwise.
     ///
     /// # Errors
-    /// The first field that differs.
-    pub fn check(&self, store: &Store) -> Result<(), Error> {
-        self.each_cell(&mut |set, cell, identity| store.check(set, cell, identity))
+    /// The rows of the folder were made under other settings, the models cannot be loaded again, a
+    /// search failed, or a file cannot be written.
+    pub fn measure<H: Host>(
+        &self,
+        folder: Option<&Path>,
+        resume: bool,
+        about: &About,
+        host: &mut H,
+        cancel: &CancelToken,
+    ) -> Result<Outcome, H::Error> {
+        let mut store = match folder {
+            Some(path) => Store::in_folder(path, resume)?,
+            None => Store::in_memory(),
+        };
+        self.each_cell(&mut |set, cell, identity| store.check(set, cell, identity))?;
+        let outline = self.outline();
+        if let Some(path) = folder {
+            folder::begin(path, about, outline)?;
+        }
+        let (done, total) = self.run(&mut store, host, cancel)?;
+        let rows = store.finish()?;
+        let summaries = match folder {
+            _ if done < total => super::summaries_so_far(outline, &rows),
+            Some(path) => folder::write(path, about, outline, &rows)?,
+            None => super::summaries(outline, &rows)?,
+        };
+        Ok(Outcome {
+            done,
+            total,
+            rows,
+            summaries,
+        })
     }
 
-    /// Measures everything that the store has no row of, unless it is cancelled before.
-    ///
-    /// # Errors
-    /// The models cannot be loaded again, a search failed, or a row cannot be written.
-    pub fn run<H: Host>(
+    /// Measures what the store has no row of; returns how many searches were done and to do.
+    fn run<H: Host>(
         &self,
         store: &mut Store,
         host: &mut H,
         cancel: &CancelToken,
-    ) -> Result<Progressed, H::Error> {
+    ) -> Result<(usize, usize), H::Error> {
         self.each_cell(&mut |set, cell, identity| store.begin(set, cell, identity))?;
         let all = self.series(store);
         let total = all.iter().map(|(_, series)| series.todo.len()).sum();
@@ -151,7 +181,7 @@ impl<'a> Measurement<'a> {
         if let Some((_, solver)) = loaded {
             host.unload(&solver);
         }
-        Ok(Progressed { done, total })
+        Ok((done, total))
     }
 
     /// What is to be run, each with its pair: pair by pair, the loaded one first.
@@ -194,13 +224,17 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// How far a bench came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progressed {
+/// What became of a bench.
+#[derive(Debug)]
+pub struct Outcome {
     /// The number of searches that are done.
     pub done: usize,
     /// The number of searches that were to do.
     pub total: usize,
+    /// The raw rows.
+    pub rows: Vec<Row>,
+    /// The table; of a bench that was cancelled, the cells that have any rows.
+    pub summaries: Vec<Summary>,
 }
 
 /// One search over one set with one seed.

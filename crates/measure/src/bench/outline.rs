@@ -1,5 +1,8 @@
 //! What a bench is: problem sets, and cells (a run at one number of chains).
 
+use std::path::Path;
+
+use beamgen::eval::Problems;
 use beamgen::strategy::SearchConfig;
 use beamgen::{Choose, Config, StrategyKind};
 use serde::{Deserialize, Serialize};
@@ -43,6 +46,30 @@ pub struct SetOutline {
     pub fingerprint: String,
     /// The ids of the problems to solve, in order.
     pub ids: Vec<String>,
+}
+
+impl SetOutline {
+    /// Returns the set of the first `count` problems.
+    #[must_use]
+    pub fn new(name: &str, source: &str, problems: &Problems, count: usize) -> Self {
+        let ids = problems.problems[..count].iter();
+        Self {
+            name: name.to_owned(),
+            source: source.to_owned(),
+            fingerprint: problems.fingerprint(),
+            ids: ids.map(|problem| problem.id.clone()).collect(),
+        }
+    }
+
+    /// Returns the set of the first `count` problems of a file, or of the bundled sample.
+    #[must_use]
+    pub fn of_file(path: Option<&Path>, problems: &Problems, count: usize) -> Self {
+        let stem = path.map_or("sample".into(), |path| {
+            path.file_stem().unwrap_or_default().to_string_lossy()
+        });
+        let name = stem.replace(|c: char| !is_fit_name(c.encode_utf8(&mut [0; 4])), "_");
+        Self::new(&name, &problems.source, problems, count)
+    }
 }
 
 /// A run at one number of chains.

@@ -2,8 +2,14 @@
 
 use beamgen::Config;
 use beamgen::eval::Problems;
+use beamgen::scorer::ScorerKind;
+use beamgen::strategy::StrategyName;
 
-use super::outline::{Cell, Outline};
+use super::outline::{Cell, Outline, SetOutline};
+use crate::Error;
+
+/// The compared strategies if none is named.
+const STRATEGIES: [&str; 4] = ["single", "majority", "best-of-n", "beam"];
 
 /// A bench, ready to be run.
 #[derive(Clone, Debug)]
@@ -12,6 +18,94 @@ pub struct Plan {
     pub outline: Outline,
     /// The problems of each set of the outline.
     pub problems: Vec<Problems>,
+}
+
+impl Plan {
+    /// Compares every strategy with every scorer at every number of chains on a set of problems. An
+    /// empty list stands for what is usual.
+    ///
+    /// # Errors
+    /// The settings of a cell do not go together.
+    pub fn of(
+        base: &Config,
+        strategies: &[StrategyName],
+        scorers: &[ScorerKind],
+        chains: &[usize],
+        seeds: u64,
+        set: SetOutline,
+        problems: Problems,
+    ) -> Result<Self, Error> {
+        let strategies = match strategies {
+            [] => {
+                let usual = STRATEGIES.iter().map(|name| name.parse());
+                let usual = usual.collect::<Result<Vec<StrategyName>, _>>();
+                usual.map_err(beamgen::Error::from)?
+            }
+            given => given.to_vec(),
+        };
+        let chains = match chains {
+            [] => &[16],
+            given => given,
+        };
+        let scorers = match scorers {
+            [] => &[ScorerKind::Prm],
+            given => given,
+        };
+        let mut cells = Cells::default();
+        for strategy in strategies {
+            for &scorer in scorers {
+                for &n in chains {
+                    let mut config = base.clone();
+                    config.search.n = n;
+                    strategy.apply(&mut config.search);
+                    config.models.scorer = scorer;
+                    unscored_unless_needed(&mut config);
+                    let scored = config.models.scorer != ScorerKind::None;
+                    let run = match scorers.len() > 1 && scored {
+                        true => format!("{scorer} {}", strategy.name()),
+                        false => strategy.name().to_owned(),
+                    };
+                    cells.add(run, config)?;
+                }
+            }
+        }
+        let mut outline = Outline {
+            seeds,
+            sets: vec![set],
+            cells: cells.0,
+            baseline: None,
+            compare: Vec::new(),
+            plots: Vec::new(),
+        };
+        outline.baseline = outline.first_best_of_n();
+        Ok(Self {
+            outline,
+            problems: vec![problems],
+        })
+    }
+
+    /// Refuses a plan that nothing could be said of in the end.
+    ///
+    /// # Errors
+    /// A problem has no answer, or a name cannot be written down.
+    pub fn check(&self) -> Result<(), Error> {
+        serde_json::to_value(&self.outline).map_err(|error| {
+            Error::Data(format!("{error}: give models and files names of UTF-8"))
+        })?;
+        for (problems, set) in self.problems.iter().zip(&self.outline.sets) {
+            let checked = problems.require_answers(set.ids.len());
+            checked.map_err(beamgen::Error::from)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the scorer away where only samples or votes count, so that nothing is charged for scores
+/// that nobody asks for.
+pub fn unscored_unless_needed(config: &mut Config) {
+    if config.search.needs_scorer().is_none() {
+        config.models.scorer = ScorerKind::None;
+    }
 }
 
 /// Cells, each once.
@@ -23,10 +117,14 @@ impl Cells {
     ///
     /// # Errors
     /// The settings do not go together.
-    pub fn add(&mut self, run: String, mut config: Config) -> Result<(), beamgen::Error> {
+    pub fn add(&mut self, run: String, mut config: Config) -> Result<(), Error> {
         // A beam narrower than M expands by what it has.
-        config.search.m = config.search.m.min(config.search.n);
-        config.check()?;
+        let n = config.search.n;
+        config.search.m = config.search.m.min(n);
+        if let Err(error) = config.check() {
+            let error = Box::new(error);
+            return Err(Error::Cell { run, n, error });
+        }
         let cell = Cell { run, config };
         if !self.0.iter().any(|there| there.label() == cell.label()) {
             self.0.push(cell);

@@ -9,7 +9,7 @@ use crate::report::slug;
 use crate::scores;
 use beamgen::eval::GivenChain;
 use beamgen::eval::quality::ScoredChain;
-use beamgen_labels::{LabelRule, LabelledChain};
+use beamgen_labels::{LabelRule, Labelled, LabelledChain};
 
 /// A file of labelled chains, to be scored.
 pub struct Set {
@@ -35,7 +35,24 @@ pub fn open(
     let mut sets: Vec<Set> = Vec::new();
     for path in paths {
         let path = path.as_ref();
-        let mut labelled = beamgen_labels::open(path, None)?;
+        let labelled = beamgen_labels::open(path, None)?;
+        let taken = |name: &str| sets.iter().any(|set| slug(&set.outline.name) == slug(name));
+        sets.push(Set::new(name(path, taken), labelled, limit, rule)?);
+    }
+    Ok(sets)
+}
+
+impl Set {
+    /// Takes the first `limit` chains with their labels.
+    ///
+    /// # Errors
+    /// No step has a label.
+    pub fn new(
+        name: String,
+        mut labelled: Labelled,
+        limit: Option<usize>,
+        rule: LabelRule,
+    ) -> Result<Self, Error> {
         labelled.chains.truncate(limit.unwrap_or(usize::MAX));
         let rows = rows(&labelled.chains, rule);
         if rows
@@ -47,21 +64,18 @@ pub fn open(
                 labelled.source
             )));
         }
-        let left_out = labelled.left_out();
-        let taken = |name: &str| sets.iter().any(|set| slug(&set.outline.name) == slug(name));
-        sets.push(Set {
+        Ok(Self {
+            left_out: labelled.left_out(),
+            chains: scores::given(&labelled.chains),
             outline: SetOutline {
-                name: name(path, taken),
+                name,
                 source: labelled.source,
                 format: labelled.format.name.to_owned(),
                 rejected: labelled.rejected.len(),
             },
-            chains: scores::given(&labelled.chains),
             rows,
-            left_out,
-        });
+        })
     }
-    Ok(sets)
 }
 
 /// The file's stem, or with a number if it is taken.

@@ -55,6 +55,12 @@ impl Report {
             .collect()
     }
 
+    /// Returns the figures of each file as `results.json` has them.
+    #[must_use]
+    pub fn details(&self) -> impl IntoIterator<Item = impl Serialize> {
+        &self.sets
+    }
+
     /// Whether the reward model could read any chain.
     #[must_use]
     pub fn has_scores(&self) -> bool {
