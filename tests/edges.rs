@@ -79,7 +79,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("beamgen-train", TRAIN),
     ("beamgen-cli", CLI),
     ("beamgen-program", &["beamgen-cli"]),
-    ("beamgen-python", &["beamgen"]),
+    (
+        "beamgen-python",
+        &["beamgen", "beamgen-labels", "beamgen-measure"],
+    ),
 ];
 const CLI: &[&str] = &[
     "beamgen",

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use beamgen::Config;
-use beamgen::settings::{Kind, SETTINGS, Scope, Setting, put, put_all};
+use beamgen::settings::{Kind, Part, SETTINGS, Scope, Setting, put, put_all};
 
 use crate::run::{Place, root};
 
@@ -152,32 +152,46 @@ from typing import Any, TypedDict
 _Path = str | os.PathLike[str]
 
 
-class SearchSettings(TypedDict, total=False):
-    \"\"\"Settings of a search, which each request may have of its own. ``None`` leaves a setting as it is.\"\"\"
-
+class _Width(TypedDict, total=False):
 "
     .to_owned();
-    keywords(&mut text, Scope::Request);
+    keywords(&mut text, |row| row.part == Part::Width);
+    text += "
+
+class _Search(TypedDict, total=False):
+";
+    keywords(&mut text, |row| {
+        row.scope == Scope::Request && row.part != Part::Width
+    });
     text += "    settings: Mapping[str, Any] | None
     \"\"\"Any other key by its name in the TOML file: ``{\"search.mcts.exploration\": 2}``, or tables within tables.\"\"\"
 
 
-class Settings(SearchSettings, total=False):
-    \"\"\"Settings of a solver: those of its searches, and its models.\"\"\"
+class SearchSettings(_Width, _Search, total=False):
+    \"\"\"Settings of a search, which each request may have of its own. ``None`` leaves a setting as it is.\"\"\"
+
+
+class BenchSettings(_Search, total=False):
+    \"\"\"Settings of all searches of a bench, which has strategies and numbers of chains of its own, and its models.\"\"\"
 
     config: _Path | None
     \"\"\"A TOML file of settings; other keywords win over it.\"\"\"
 ";
-    keywords(&mut text, Scope::Solver);
+    // The scorer is an argument of its own, since it may be a function.
+    keywords(&mut text, |row| {
+        row.scope == Scope::Solver && row.name != "scorer"
+    });
+    text += "
+
+class Settings(_Width, BenchSettings, total=False):
+    \"\"\"Settings of a solver: those of its searches, and its models.\"\"\"
+";
     text
 }
 
-/// The keywords of a scope. The scorer is an argument of its own, since it may be a function.
-fn keywords(text: &mut String, scope: Scope) {
-    let rows = SETTINGS
-        .iter()
-        .filter(|row| row.scope == scope && row.name != "scorer");
-    for row in rows {
+/// The keywords that are wanted.
+fn keywords(text: &mut String, are_wanted: impl Fn(&Setting) -> bool) {
+    for row in SETTINGS.iter().filter(|row| are_wanted(row)) {
         let kind = match row.kind {
             Kind::Switch => "bool",
             Kind::Count => "int",

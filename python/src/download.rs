@@ -17,7 +17,9 @@ use crate::wait::Told;
 pub enum News {
     /// How far a file is: model, file, bytes so far, bytes of all if the hub says.
     Bytes(String, String, u64, Option<u64>),
-    /// A long wait, in one line.
+    /// How far a measurement is: how much is done, and of how much.
+    Progress(usize, usize),
+    /// A long wait, or what is left out, in one line.
     Warning(String),
 }
 
@@ -59,13 +61,16 @@ pub fn attach<T: 'static>(
     }))
 }
 
-/// Calls the function that hears of downloads, or warns.
+/// Calls the function that hears of downloads or of progress, or warns.
 pub fn hear(py: Python<'_>, function: Option<&Py<PyAny>>, news: News) -> PyResult<()> {
     match (news, function) {
         (News::Bytes(model, file, done, total), Some(function)) => {
             function.call1(py, (model, file, done, total)).map(drop)
         }
-        (News::Bytes(..), None) => Ok(()),
+        (News::Progress(done, total), Some(function)) => {
+            function.call1(py, (done, total)).map(drop)
+        }
+        (News::Bytes(..) | News::Progress(..), None) => Ok(()),
         (News::Warning(line), _) => {
             let line = CString::new(line)?;
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), &line, 1)

@@ -16,6 +16,14 @@ use crate::running::Running;
 use crate::wait;
 use crate::wanted::{Settled, Wanted};
 
+/// The launcher of checkers' programs: a command line, or `beamgen-launcher` where it is empty.
+pub fn launcher(command: &[OsString]) -> Launcher {
+    match command.split_first() {
+        Some((program, arguments)) => Launcher::new(program).arguments(arguments),
+        None => Launcher::installed(),
+    }
+}
+
 /// See the file.
 #[pyclass(frozen, module = "beamgen._beamgen")]
 pub struct Engine {
@@ -39,10 +47,7 @@ impl Engine {
         launcher: Vec<OsString>,
     ) -> PyResult<Self> {
         let wanted = Wanted::read(wanted)?;
-        let launcher = match launcher.split_first() {
-            Some((program, arguments)) => Launcher::new(program).arguments(arguments),
-            None => Launcher::installed(),
-        };
+        let launcher = self::launcher(&launcher);
         let causes = Arc::default();
         let closing = Arc::default();
         let [generator, scorer] = [generator, scorer].map(|part| {

@@ -20,6 +20,22 @@ pub fn from_library(error: &beamgen::Error) -> PyErr {
     }
 }
 
+/// A measurement failed.
+pub fn from_measurement(error: beamgen_measure::Error) -> PyErr {
+    use beamgen::eval::RunFileError;
+    use beamgen_measure::Error::{Exists, RunFile, Search};
+    let advice = match &error {
+        Search(error) => return from_library(error),
+        Exists { .. } => ": choose another folder",
+        RunFile(RunFileError::Exists { .. }) => ": give resume=True or choose another folder",
+        _ => "",
+    };
+    match error.is_input() {
+        true => InputError::new_err(format!("{error}{advice}")),
+        false => RunError::new_err(error.to_string()),
+    }
+}
+
 /// A request was not taken, or has no result.
 pub fn from_service(error: &beamgen::service::ServiceError) -> PyErr {
     match error {

@@ -13,6 +13,7 @@ mod errors;
 mod launch;
 mod load;
 mod lock;
+mod measure;
 mod module;
 mod news;
 mod problem;

@@ -3,7 +3,6 @@
 use std::sync::mpsc::Sender;
 
 use beamgen::launcher::Launcher;
-use beamgen::scorer::{ExactScorer, Scorer, ScorerKind};
 use beamgen::{Config, Error, Solver, SolverBuilder};
 
 use crate::callable::Callable;
@@ -22,10 +21,8 @@ pub fn solver<T: 'static>(
     let base = Base::of(wanted)?;
     let config = base.config.clone();
     let foreign = config.is_bundled_scorer_foreign() && scorer.is_none();
-    if foreign && config.uses_scorer() {
-        let line = "the bundled reward model knows the bundled problems only, so it cannot score a generator with \
-                    another tokenizer: name a prm that can, or give scorer=\"none\" with a strategy that needs no scores";
-        return Err(Error::Refused(line.into()));
+    if foreign {
+        refuse_foreign(&config)?;
     }
     // A bundled scorer or a callable costs nothing, and requests may want it.
     let costs_nothing = scorer.is_some()
@@ -46,26 +43,18 @@ pub fn solver<T: 'static>(
     Ok((download::attach(builder, tell)?.build()?, base))
 }
 
-/// Loads the reward model alone. The second value says whether it is bundled.
-pub fn reward_model<T: 'static>(
-    wanted: &Wanted,
-    tell: Sender<Told<News, T>>,
-) -> Result<(Box<dyn Scorer + Send>, bool), Error> {
-    let mut config = Base::of(wanted)?.config;
-    match config.models.scorer {
-        ScorerKind::Exact => return Ok((Box::new(ExactScorer::default()), true)),
-        // The settings may be those of a search without scores; here there is always a model.
-        ScorerKind::None => config.models.scorer = ScorerKind::Prm,
-        ScorerKind::Prm | ScorerKind::Orm => {}
+/// Refuses to have the bundled reward model score a generator with another tokenizer.
+pub fn refuse_foreign(config: &Config) -> Result<(), Error> {
+    let line = "the bundled reward model knows the bundled problems only, so it cannot score a generator with \
+                another tokenizer: name a prm that can, or give scorer=\"none\" with a strategy that needs no scores";
+    match config.is_bundled_scorer_foreign() && config.uses_scorer() {
+        true => Err(Error::Refused(line.into())),
+        false => Ok(()),
     }
-    let builder = builder(config)?;
-    let mut prepared = download::attach(builder, tell)?.prepare_reward_model()?;
-    let is_bundled = prepared.has_bundled();
-    Ok((prepared.reward_model()?, is_bundled))
 }
 
 /// A builder with these settings and what the environment says, as in the program.
-fn builder(config: Config) -> Result<SolverBuilder, Error> {
+pub fn builder(config: Config) -> Result<SolverBuilder, Error> {
     let builder = Solver::builder().config(config);
     builder.settings_from(|name| std::env::var(name).ok())
 }

@@ -11,6 +11,8 @@ mod _beamgen {
     #[pymodule_export]
     use crate::launch::launch;
     #[pymodule_export]
+    use crate::measure::{bench, evaluate_prm};
+    #[pymodule_export]
     use crate::news::Outcome;
     #[pymodule_export]
     use crate::problem::{read_problems, sample_problems};

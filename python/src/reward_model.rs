@@ -1,22 +1,55 @@
 //! A reward model without a generator, for given steps.
 
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
-use beamgen::scorer::{Scorer, score_chains};
+use beamgen::scorer::{ExactScorer, Scorer, ScorerKind, score_chains};
+use beamgen::{Config, Error};
 use pyo3::prelude::*;
 
-use crate::download;
+use crate::download::{self, News};
 use crate::errors;
 use crate::load;
 use crate::lock::lock;
-use crate::wait;
-use crate::wanted::Wanted;
+use crate::wait::{self, Told};
+use crate::wanted::{Base, Wanted};
 
 /// See the file.
 #[pyclass(frozen, module = "beamgen._beamgen")]
+#[derive(Clone)]
 pub struct RewardModel {
-    model: Arc<Mutex<Box<dyn Scorer + Send>>>,
+    pub model: Arc<Mutex<Box<dyn Scorer + Send>>>,
+    pub config: Config,
     is_bundled: bool,
+}
+
+impl RewardModel {
+    /// The settings of a reward model alone.
+    pub fn config(wanted: &Wanted) -> Result<Config, Error> {
+        let mut config = Base::of(wanted)?.config;
+        // The settings may be those of a search without scores; here there is always a model.
+        if config.models.scorer == ScorerKind::None {
+            config.models.scorer = ScorerKind::Prm;
+        }
+        Ok(config)
+    }
+
+    pub fn load<T: 'static>(config: Config, tell: Sender<Told<News, T>>) -> Result<Self, Error> {
+        let (model, is_bundled): (Box<dyn Scorer + Send>, _) = match config.models.scorer {
+            ScorerKind::Exact => (Box::new(ExactScorer::default()), true),
+            _ => {
+                let builder = download::attach(load::builder(config.clone())?, tell)?;
+                let mut prepared = builder.prepare_reward_model()?;
+                let is_bundled = prepared.has_bundled();
+                (prepared.reward_model()?, is_bundled)
+            }
+        };
+        Ok(Self {
+            model: Arc::new(Mutex::new(model)),
+            config,
+            is_bundled,
+        })
+    }
 }
 
 #[pymethods]
@@ -25,14 +58,10 @@ impl RewardModel {
     #[new]
     fn new(py: Python<'_>, wanted: &str, download: Option<Py<PyAny>>) -> PyResult<Self> {
         let wanted = Wanted::read(wanted)?;
-        let load = move |tell| load::reward_model(&wanted, tell);
+        let load = move |tell| Self::load(Self::config(&wanted)?, tell);
         let hear = |news| download::hear(py, download.as_ref(), news);
         let loaded = wait::run(py, load, hear)?;
-        let (model, is_bundled) = loaded.map_err(|error| errors::from_library(&error))?;
-        Ok(Self {
-            model: Arc::new(Mutex::new(model)),
-            is_bundled,
-        })
+        loaded.map_err(|error| errors::from_library(&error))
     }
 
     /// The probabilities that the steps are right, one a step.
@@ -48,7 +77,7 @@ impl RewardModel {
     }
 
     /// Whether a problem is foreign to the bundled model, if it is that: its scores mean nothing.
-    fn is_foreign(&self, problem: &str) -> bool {
+    pub fn is_foreign(&self, problem: &str) -> bool {
         self.is_bundled && !beamgen::bundled::knows(problem)
     }
 }

@@ -49,6 +49,8 @@ print(again.steps == alone.steps, flush=True)
         f"solver.solve({PENS!r}, n=8192, m=2, timeout=100)",
         f"list(solver.solve_all([{PENS!r}] * 100000, n=64))",
         f"list(solver.stream({PENS!r}, n=8192, m=2, timeout=100))",
+        f"beamgen.bench([{{'problem': {PENS!r}, 'answer': '21'}}], seeds=100000, strategies=['beam'])",
+        f"beamgen.evaluate_prm([{{'problem': {PENS!r}, 'steps': ['Mia has 34 pens: 34.'] * 20, 'label': -1}}] * 10000)",
     ],
 )
 def test_an_interrupt_ends_the_search_and_the_solver_goes_on(call: str) -> None:
@@ -224,8 +226,10 @@ print(threads() - before)
     assert python(code).stdout == "0\n"
 
 
-@pytest.mark.parametrize("name", ["notebook.py", "own_scorer.py"])
+@pytest.mark.parametrize("name", ["notebook.py", "own_scorer.py", "evaluation.py", "bench.py"])
 def test_an_example_runs(name: str) -> None:
+    if name == "bench.py" and importlib.util.find_spec("pandas") is None:
+        pytest.skip("pandas is not installed")
     done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "" and "right" in done.stdout

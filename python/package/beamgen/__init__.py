@@ -12,7 +12,9 @@ Hugging Face layout, GGUF files, or names on a hub: ``Solver(generator=..., prm=
 """
 
 from beamgen._beamgen import __version__
+from beamgen._bench import Bench, BenchCell, BenchRow, bench
 from beamgen._errors import Error, ForeignProblemWarning, InputError, RunError
+from beamgen._evaluation import Evaluation, Figure, evaluate_prm
 from beamgen._events import (
     ChainExpanded,
     ChainFinished,
@@ -29,16 +31,22 @@ from beamgen._events import (
 from beamgen._problem import Problem, read_problems, sample_problems
 from beamgen._result import Answer, Ledger, Node, Pruned, Result, Step
 from beamgen._reward_model import RewardModel, score
-from beamgen._settings_table import SearchSettings, Settings
+from beamgen._settings_table import BenchSettings, SearchSettings, Settings
 from beamgen._solver import Results, Solver
 
 __all__ = [
     "Answer",
+    "Bench",
+    "BenchCell",
+    "BenchRow",
+    "BenchSettings",
     "ChainExpanded",
     "ChainFinished",
     "ChainPruned",
     "Error",
+    "Evaluation",
     "Event",
+    "Figure",
     "ForeignProblemWarning",
     "InputError",
     "Ledger",
@@ -61,6 +69,8 @@ __all__ = [
     "StepPaused",
     "StepScored",
     "__version__",
+    "bench",
+    "evaluate_prm",
     "read_problems",
     "sample_problems",
     "score",

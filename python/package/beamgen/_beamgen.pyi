@@ -4,7 +4,18 @@ import os
 from collections.abc import Callable
 from typing import final
 
-__all__ = ["Engine", "Outcome", "Requests", "RewardModel", "__version__", "launch", "read_problems", "sample_problems"]
+__all__ = [
+    "Engine",
+    "Outcome",
+    "Requests",
+    "RewardModel",
+    "__version__",
+    "bench",
+    "evaluate_prm",
+    "launch",
+    "read_problems",
+    "sample_problems",
+]
 
 __version__: str
 
@@ -53,6 +64,22 @@ class RewardModel:
     def score(self, /, problem: str, steps: list[str]) -> list[float]: ...
     def is_foreign(self, /, problem: str) -> bool: ...
 
+def bench(
+    keywords: str,
+    lines: str | None,
+    wanted: str,
+    launcher: list[str],
+    download: Callable[[str, str, int, int | None], object] | None,
+    progress: Callable[[int, int], object] | None,
+) -> tuple[str, str, bool]: ...
+def evaluate_prm(
+    keywords: str,
+    chains: str | None,
+    model: RewardModel | None,
+    wanted: str,
+    download: Callable[[str, str, int, int | None], object] | None,
+    progress: Callable[[int, int], object] | None,
+) -> tuple[str, str, bool]: ...
 def launch(arguments: list[str], at: int) -> int: ...
 def read_problems(path: str | os.PathLike[str]) -> list[tuple[str, str, str | None]]: ...
 def sample_problems() -> list[tuple[str, str, str | None]]: ...

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from beamgen._errors import InputError
-from beamgen._settings_table import SearchSettings, Settings
+from beamgen._settings_table import BenchSettings, SearchSettings, Settings
 
 _SEARCH = frozenset(SearchSettings.__annotations__)
 _SOLVER = frozenset(Settings.__annotations__) | {"scorer"}
+_BENCH = frozenset(BenchSettings.__annotations__) | {"strategies", "scorers", "seeds", "limit"}
 # Keywords that are more than one setting, or none.
 _WORDS = ("strategy", "choose", "pair", "config")
 
@@ -27,6 +28,11 @@ def for_solver(keywords: Mapping[str, Any]) -> str:
     return _wanted(keywords, _SOLVER)
 
 
+def for_bench(keywords: Mapping[str, Any]) -> str:
+    """The settings of all runs of a bench, as the engine reads them."""
+    return _wanted(keywords, _BENCH)
+
+
 def _wanted(keywords: Mapping[str, Any], known: frozenset[str]) -> str:
     given = {name: value for name, value in keywords.items() if value is not None}
     for name in given:
@@ -36,14 +42,26 @@ def _wanted(keywords: Mapping[str, Any], known: frozenset[str]) -> str:
     # Keywords win over the keys in `settings`, as flags do over --set.
     wanted["settings"] = list(_flat(given.pop("settings", {}), ""))
     wanted["named"] = list(given.items())
+    return as_json(wanted, "settings")
+
+
+def as_json(value: object, name: str) -> str:
+    """A value as the engine reads it; ``name`` stands for it in messages."""
     try:
-        return json.dumps(wanted, default=_plain, allow_nan=False)
+        return json.dumps(value, default=_plain, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InputError(f"settings: {error}") from error
+        raise InputError(f"{name}: {error}") from error
+
+
+def called(name: str, keywords: Mapping[str, Any]) -> str:
+    """A call as a report has it, with the keywords that say something."""
+    given = {key: os.fspath(value) if isinstance(value, os.PathLike) else value for key, value in keywords.items()}
+    shown = (f"{key}={value!r}" for key, value in given.items() if not (value in (None, []) or value is False))
+    return f"beamgen.{name}({', '.join(shown)})"
 
 
 def _unexpected(name: str, known: Iterable[str]) -> str:
-    if name in _SOLVER:
+    if name in _SOLVER and known == _SEARCH:
         return f"{name!r} belongs to the solver: give it to beamgen.Solver"
     near = difflib.get_close_matches(name, sorted(known), 1, 0.7)
     advice = f"did you mean {near[0]!r}?" if near else "any key of the configuration goes into settings={...}"

@@ -9,13 +9,14 @@ from typing import Any, TypedDict
 _Path = str | os.PathLike[str]
 
 
-class SearchSettings(TypedDict, total=False):
-    """Settings of a search, which each request may have of its own. ``None`` leaves a setting as it is."""
-
+class _Width(TypedDict, total=False):
     n: int | None
     """N, chains per problem."""
     strategy: str | None
     """beam, dvts, majority, ..."""
+
+
+class _Search(TypedDict, total=False):
     m: int | None
     """M, the expansion factor."""
     aggregation: str | None
@@ -50,8 +51,12 @@ class SearchSettings(TypedDict, total=False):
     """Any other key by its name in the TOML file: ``{"search.mcts.exploration": 2}``, or tables within tables."""
 
 
-class Settings(SearchSettings, total=False):
-    """Settings of a solver: those of its searches, and its models."""
+class SearchSettings(_Width, _Search, total=False):
+    """Settings of a search, which each request may have of its own. ``None`` leaves a setting as it is."""
+
+
+class BenchSettings(_Search, total=False):
+    """Settings of all searches of a bench, which has strategies and numbers of chains of its own, and its models."""
 
     config: _Path | None
     """A TOML file of settings; other keywords win over it."""
@@ -99,3 +104,7 @@ class Settings(SearchSettings, total=False):
     """Never ask the hub; take models from its cache."""
     threads: int | None
     """Threads to compute with."""
+
+
+class Settings(_Width, BenchSettings, total=False):
+    """Settings of a solver: those of its searches, and its models."""

@@ -1,0 +1,158 @@
+"""The same problems under several strategies: what ``beamgen bench`` measures."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from beamgen import _beamgen, _launch
+from beamgen._errors import InputError
+from beamgen._foreign import warn_foreign
+from beamgen._problem import Problem, as_line, refuse_table
+from beamgen._record import of_line, to_line
+from beamgen._settings import as_json, called, for_bench
+from beamgen._settings_table import BenchSettings
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        from typing_extensions import Unpack
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchCell:
+    """A strategy at one number of chains on one set of problems: a row of the table."""
+
+    set: str
+    name: str
+    """As ``beam@16``."""
+    run: str
+    strategy: str
+    scorer: str
+    n: int
+    m: int
+    seeds: int
+    problems: int
+    searches: int
+    """Problems times seeds."""
+    accuracy: float
+    accuracy_low: float
+    """The ends of the 95 % interval of the accuracy over problems."""
+    accuracy_high: float
+    ledger: dict[str, Any]
+    """What all searches cost together."""
+    peak_kv_is_bound: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchRow:
+    """One problem in one cell with one seed: the columns of ``results.csv``."""
+
+    set: str
+    run: str
+    n: int
+    m: int
+    scorer: str
+    seed: int
+    id: str
+    correct: bool
+    answer: str | None
+    score: float | None
+    finish: str
+    prompt_tokens: int
+    generated_tokens: int
+    scored_tokens: int
+    reused_tokens: int
+    forward_passes: int
+    score_passes: int
+    peak_kv_bytes: int
+    peak_kv_is_bound: bool
+    generate_seconds: float
+    score_seconds: float
+    search_seconds: float
+    sampled_by_depth: list[int]
+    kept_by_depth: list[int]
+    scored_by_depth: list[int]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What a bench measured. ``pandas.DataFrame(bench.rows)`` is the table of all rows."""
+
+    cells: list[BenchCell]
+    rows: list[BenchRow]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The lines of ``beamgen bench --json`` under ``cells``, and the rows."""
+        line: dict[str, Any] = to_line(self)
+        return line
+
+
+def bench(
+    problems: str | os.PathLike[str] | Iterable[str | Problem | Mapping[str, Any]] | None = None,
+    *,
+    strategies: Sequence[str] = (),
+    scorers: Sequence[str] = (),
+    n: int | Sequence[int] = (),
+    seeds: int = 1,
+    limit: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    on_progress: Callable[[int, int], object] | None = None,
+    on_download: Callable[[str, str, int, int | None], object] | None = None,
+    **settings: Unpack[BenchSettings],
+) -> Bench:
+    """Solves problems under every strategy with every scorer at every number of chains ``n``, with equal settings.
+
+    ``problems`` have answers: a file, or anything that gives problems; the bundled sample without it. ``strategies`` are
+    single, majority, best-of-n and beam without it, ``scorers`` is prm, ``n`` is 16. Each cell is solved with ``seeds``
+    seeds: ``seed=`` and those after it. ``limit`` takes the first problems only.
+
+    ``out`` is a results folder, as ``beamgen bench --out`` writes it: rows as soon as they are there, tables and plots at
+    the end. With ``resume=True`` the folder is continued; otherwise one that has rows is refused.
+    ``on_progress`` hears how many problems are solved, and of how many. Ctrl-C ends it.
+    """
+    if resume and out is None:
+        raise InputError("resume needs a results folder: give out")
+    for name, names in (("strategies", strategies), ("scorers", scorers)):
+        if isinstance(names, str):
+            raise TypeError(f"{name}: give a list of names, not a string")
+    lines = None
+    if problems is not None and not isinstance(problems, str | os.PathLike):
+        refuse_table(problems, "problems", 'a list of mappings, such as df.to_dict("records")')
+        given = enumerate(problems, 1)
+        lines = "\n".join(as_line(problem, str(number), f"problem {number}") for number, problem in given)
+    keywords: dict[str, Any] = {
+        "problems": problems if lines is None else None,
+        "strategies": list(strategies),
+        "scorers": list(scorers),
+        "n": list(n) if isinstance(n, Iterable) else [n],
+        "seeds": seeds,
+        "limit": limit,
+        "out": out,
+        "resume": resume,
+    }
+    keywords["call"] = called("bench", {**keywords, **settings})
+    cells, rows, is_foreign = _beamgen.bench(
+        as_json(keywords, "bench"),
+        lines,
+        for_bench(settings),
+        _launch.command(_beamgen.__file__),
+        on_download,
+        on_progress,
+    )
+    if is_foreign:
+        warn_foreign(2)
+    return Bench([of_line(BenchCell, cell) for cell in json.loads(cells)], [_row(row) for row in json.loads(rows)])
+
+
+def _row(line: dict[str, Any]) -> BenchRow:
+    ledger = line["ledger"]
+    seconds = {f"{part}_seconds": value for part, value in ledger["seconds"].items()}
+    depths = {f"{part}_by_depth": value for part, value in line["depths"].items()}
+    return of_line(BenchRow, ledger | seconds | depths | line, peak_kv_is_bound=line.get("without_scores", False))

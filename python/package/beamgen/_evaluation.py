@@ -1,0 +1,166 @@
+"""How well a reward model finds wrong steps: what ``beamgen eval-prm`` measures."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from beamgen import _beamgen
+from beamgen._foreign import warn_foreign
+from beamgen._problem import refuse_table
+from beamgen._record import beside, of_line, optional, to_line
+from beamgen._reward_model import RewardModel
+from beamgen._settings import as_json, called, for_solver
+from beamgen._settings_table import Settings
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from typing import Unpack
+    else:
+        from typing_extensions import Unpack
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure with the ends of its 95 % interval over problems, if there is one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """How well a reward model finds the first wrong step of chains. ``None`` has no meaning on these chains."""
+
+    data: str
+    """The file as it was named."""
+    chains: int
+    """How many chains there are whose first wrong step is known."""
+    refused: int
+    """How many of them the model refused; each counts as a miss."""
+    threshold: float
+    """A score below it flags a step."""
+    accuracy_on_wrong: float | None
+    """The share of wrong chains whose first wrong step is the first flagged one."""
+    accuracy_on_right: float | None
+    """The share of right chains without a flag."""
+    f1: float | None
+    """The harmonic mean of both, as ProcessBench has it."""
+    f1_low: float | None
+    f1_high: float | None
+    best_threshold: float | None
+    """The threshold with the highest F1 on these very chains."""
+    best_f1: float | None
+    """The F1 there, an upper bound and no result."""
+    largest: int
+    """How many chains are of the problem that has most."""
+    over_problems: dict[str, float | None]
+    """Means over problems of ``on_wrong``, ``on_right`` and ``f1``."""
+    probes: list[dict[str, Any]] | None = optional(None)
+    """What became of chains that were changed on purpose, if that was asked for."""
+    shifts: list[dict[str, Any]] | None = optional(None)
+    """How the scores hold on other kinds of chains, with the probes."""
+
+    details_json: str = beside("{}")
+    """The text of ``details``."""
+
+    @cached_property
+    def details(self) -> dict[str, Any]:
+        """What ``results.json`` of a report has for the file: counts, figures, baselines, calibration, groups."""
+        details: dict[str, Any] = json.loads(self.details_json)
+        return details
+
+    @cached_property
+    def figures(self) -> dict[str, Figure]:
+        """All figures that have a meaning here by their names in ``results.json``: ``brier``, ``prm_score``, ..."""
+        figures = self.details["model"]["figures"].items()
+        ends = (None, None)
+        return {name: Figure(of["value"], *(of["interval"] or ends)) for name, of in figures if of is not None}
+
+    @property
+    def auc(self) -> float | None:
+        """The area under the ROC curve of the scores of right and wrong steps."""
+        return self._value("auc")
+
+    @property
+    def brier(self) -> float | None:
+        """The mean squared distance of score and label."""
+        return self._value("brier")
+
+    @property
+    def ece(self) -> float | None:
+        """The expected calibration error over bins with equally many steps."""
+        return self._value("ece_equal_mass")
+
+    def _value(self, name: str) -> float | None:
+        figure = self.figures.get(name)
+        return None if figure is None else figure.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """The object that ``beamgen eval-prm --json`` prints for the file."""
+        line: dict[str, Any] = to_line(self)
+        return line
+
+
+def evaluate_prm(
+    data: str | os.PathLike[str] | Iterable[Mapping[str, Any]],
+    *,
+    model: RewardModel | None = None,
+    wrong_below: float = 0.5,
+    limit: int | None = None,
+    report: str | os.PathLike[str] | None = None,
+    probes: bool = False,
+    neutral: str | None = None,
+    rollout_label: str | None = None,
+    first_error_only: bool = False,
+    agree: str | None = None,
+    scorer: str | None = None,
+    on_progress: Callable[[int, int], object] | None = None,
+    on_download: Callable[[str, str, int, int | None], object] | None = None,
+    **settings: Unpack[Settings],
+) -> Evaluation:
+    """Scores labelled chains with a reward model and compares the scores with the labels.
+
+    ``data`` is a file of labelled chains, or a list of its records, in any format of ``beamgen labels``. The reward
+    model is ``model``, or the one that the settings name as for :class:`RewardModel`: ``prm=``, ``pair=``.
+    ``report`` is a folder for the report that ``beamgen eval-prm --report`` writes; one that has a report is refused.
+    ``on_progress`` hears how many chains are scored, and of how many. Ctrl-C ends it.
+
+    The other keywords are flags of ``beamgen eval-prm``: a score below ``wrong_below`` flags a step; ``limit`` takes
+    the first chains only; ``probes`` changes chains on purpose and scores them again; ``neutral``, ``rollout_label``,
+    ``first_error_only`` and ``agree`` say how labels are derived.
+    """
+    own = {"scorer": scorer, **settings}
+    if model is not None and any(value is not None for value in own.values()):
+        raise TypeError("model and settings exclude each other: give the settings to beamgen.RewardModel")
+    refuse_table(data, "data", "a file, or a list of labelled chains")
+    chains = None if isinstance(data, str | os.PathLike) else as_json(list(data), "data")
+    keywords: dict[str, Any] = {
+        "data": data if chains is None else None,
+        "wrong_below": wrong_below,
+        "limit": limit,
+        "report": report,
+        "probes": probes,
+        "neutral": neutral,
+        "rollout_label": rollout_label,
+        "first_error_only": first_error_only,
+        "agree": agree,
+    }
+    keywords["call"] = called("evaluate_prm", keywords | own)
+    line, details, is_foreign = _beamgen.evaluate_prm(
+        as_json(keywords, "evaluate_prm"),
+        chains,
+        None if model is None else model._model,
+        for_solver(own),
+        on_download,
+        on_progress,
+    )
+    if is_foreign:
+        warn_foreign(2)
+    return of_line(Evaluation, json.loads(line), details_json=details)

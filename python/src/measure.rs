@@ -1,0 +1,274 @@
+//! Measurements, followed from Python: how well a reward model finds wrong steps, and what
+//! strategies are worth.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Sender;
+
+use beamgen::eval::Problems;
+use beamgen::launcher::Launcher;
+use beamgen::scorer::ScoreError;
+use beamgen::service::CancelToken;
+use beamgen::strategy::StrategyName;
+use beamgen::{Config, Solver};
+use beamgen_labels::LabelRule;
+use beamgen_measure::bench::{Host, Measurement, Outcome, Plan, SetOutline};
+use beamgen_measure::eval_prm::{self, Outline, Report, Set};
+use beamgen_measure::{About, Error, Watch};
+use pyo3::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::download::{self, News};
+use crate::engine;
+use crate::errors::{self, InputError, RunError};
+use crate::load;
+use crate::lock::lock;
+use crate::reward_model::RewardModel;
+use crate::wait::{self, Told};
+use crate::wanted::{Base, Wanted};
+
+/// A follower of a measurement, which tells Python of it. `T` is what the measurement gives.
+struct Follower<T> {
+    tell: Sender<Told<News, T>>,
+    cancel: CancelToken,
+    done: usize,
+    total: usize,
+    launcher: Launcher,
+    is_foreign: bool,
+}
+
+impl<T> Follower<T> {
+    fn news(&self, news: News) {
+        // Nobody listens any more after an interrupt.
+        let _ = self.tell.send(Told::Note(news));
+    }
+}
+
+impl<T> Watch for Follower<T> {
+    fn begin(&mut self, total: usize, _unit: &'static str, _work: f64) {
+        (self.done, self.total) = (0, total);
+    }
+
+    fn done(&mut self, _correct: Option<bool>) {
+        self.done += 1;
+        self.news(News::Progress(self.done, self.total));
+    }
+
+    fn refused(&mut self, chain: &str, reason: &ScoreError) {
+        self.news(News::Warning(format!("chain {chain}: {reason}")));
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+}
+
+impl<T: 'static> Host for Follower<T> {
+    type Error = Error;
+
+    fn load(&mut self, config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Error> {
+        load::refuse_foreign(&config)?;
+        let builder = load::builder(config)?.launcher(self.launcher.clone());
+        let prepared = download::attach(builder, self.tell.clone())?.prepare()?;
+        for &(problems, count) in sets {
+            for (index, problem) in problems.problems[..count].iter().enumerate() {
+                let fits = prepared.validate(problem);
+                let fits = fits.map_err(|reason| problems.refused(index, reason.to_string()));
+                fits.map_err(beamgen::Error::from)?;
+                self.is_foreign |=
+                    prepared.has_bundled() && !beamgen::bundled::knows(&problem.text);
+            }
+        }
+        Ok(prepared.solver()?)
+    }
+}
+
+/// Calls `work` with a follower, through which it is cancelled when waiting for it ends. The
+/// callbacks hear of downloads and of progress.
+fn follow<T: Send + 'static>(
+    py: Python<'_>,
+    launcher: Launcher,
+    [download, progress]: [Option<Py<PyAny>>; 2],
+    work: impl FnOnce(&mut Follower<Result<T, Error>>) -> Result<T, Error> + Send + 'static,
+) -> PyResult<T> {
+    let token = CancelToken::new();
+    let cancel = token.clone();
+    let work = move |tell| {
+        work(&mut Follower {
+            tell,
+            cancel,
+            done: 0,
+            total: 0,
+            launcher,
+            is_foreign: false,
+        })
+    };
+    let hear = |news| {
+        let is_progress = matches!(news, News::Progress(..));
+        let function = if is_progress { &progress } else { &download };
+        download::hear(py, function.as_ref(), news)
+    };
+    let done = wait::run(py, work, hear).inspect_err(|_| token.cancel())?;
+    done.map_err(errors::from_measurement)
+}
+
+/// The value of a keyword; one that is missing is `null`.
+fn take<T: DeserializeOwned>(keywords: &Value, name: &str) -> PyResult<T> {
+    let value = serde_json::from_value(keywords[name].clone());
+    value.map_err(|error| InputError::new_err(format!("{name}: {error}")))
+}
+
+fn read(keywords: &str) -> PyResult<Value> {
+    serde_json::from_str(keywords).map_err(|error| InputError::new_err(error.to_string()))
+}
+
+fn json(value: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|error| RunError::new_err(error.to_string()))
+}
+
+/// A report, and whether a problem is foreign to the bundled model.
+type Evaluated = Result<(Report, bool), Error>;
+
+/// Measures the reward model, or the one of the settings `wanted`, on the chains or on those of a
+/// file. Returns the line of `beamgen eval-prm --json`, the figures of `results.json`, and whether a
+/// problem is foreign to the bundled model.
+#[pyfunction]
+pub fn evaluate_prm(
+    py: Python<'_>,
+    keywords: &str,
+    chains: Option<String>,
+    model: Option<&RewardModel>,
+    wanted: &str,
+    download: Option<Py<PyAny>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, String, bool)> {
+    let (keywords, wanted) = (read(keywords)?, Wanted::read(wanted)?);
+    let rollouts: Option<String> = take(&keywords, "rollout_label")?;
+    let rollouts = rollouts.map(|text| text.parse()).transpose();
+    let rule = LabelRule {
+        neutral: take::<Option<_>>(&keywords, "neutral")?.unwrap_or_default(),
+        rollouts: rollouts
+            .map_err(|advice: String| InputError::new_err(format!("rollout_label: {advice}")))?
+            .unwrap_or_default(),
+        first_error_only: take(&keywords, "first_error_only")?,
+        agree: take(&keywords, "agree")?,
+    };
+    let threshold: f32 = take(&keywords, "wrong_below")?;
+    if !(0.0..=1.0).contains(&threshold) {
+        return Err(InputError::new_err(format!(
+            "wrong_below = {threshold}: scores are 0 to 1, give a number between"
+        )));
+    }
+    let (file, limit): (Option<PathBuf>, _) = (take(&keywords, "data")?, take(&keywords, "limit")?);
+    let folder: Option<PathBuf> = take(&keywords, "report")?;
+    let (probes, call): (bool, String) = (take(&keywords, "probes")?, take(&keywords, "call")?);
+    let model = model.cloned();
+    let work = move |follower: &mut Follower<Evaluated>| -> Evaluated {
+        let sets = match chains {
+            None => eval_prm::open(file.as_slice(), limit, rule)?,
+            Some(chains) => {
+                let labelled = beamgen_labels::parse(chains.as_bytes(), "data", None)?;
+                vec![Set::new("data".to_owned(), labelled, limit, rule)?]
+            }
+        };
+        for left_out in sets.iter().filter_map(|set| set.left_out.clone()) {
+            follower.news(News::Warning(left_out));
+        }
+        let config = match &model {
+            Some(model) => model.config.clone(),
+            None => RewardModel::config(&wanted)?,
+        };
+        let aggregation = probes.then_some(config.search.aggregation);
+        let outlines = sets.iter().map(|set| set.outline.clone()).collect();
+        let outline = Outline::new(&config, None, threshold, rule, aggregation, outlines)?;
+        if let Some(folder) = &folder {
+            eval_prm::create(folder)?;
+        }
+        let model = match model {
+            Some(model) => model,
+            None => RewardModel::load(config, follower.tell.clone())?,
+        };
+        let mut problems = sets.iter().flat_map(|set| &set.chains);
+        follower.is_foreign = problems.any(|chain| model.is_foreign(&chain.problem));
+        let rows = eval_prm::score(&mut **lock(&model.model), sets, probes, follower)?;
+        let about = About::now(env!("CARGO_PKG_VERSION"), "unknown", call);
+        let report = match &folder {
+            Some(folder) => eval_prm::write(folder, &about, &outline, rows)?,
+            None => eval_prm::report(outline, rows),
+        };
+        Ok((report, follower.is_foreign))
+    };
+    let (report, is_foreign) = follow(py, Launcher::installed(), [download, progress], work)?;
+    if !report.has_scores() {
+        let line = "the reward model could not read any of the chains";
+        return Err(RunError::new_err(line));
+    }
+    let details = report.details().into_iter().next();
+    Ok((
+        json(&report.summaries().first())?,
+        json(&details)?,
+        is_foreign,
+    ))
+}
+
+/// The outcome of a bench, and whether a problem is foreign to a bundled model.
+type Benched = Result<(Outcome, bool), Error>;
+
+/// Solves the problems, those of a file or the bundled sample under every strategy. Returns the
+/// lines of `beamgen bench --json`, the raw rows, and whether a problem is foreign to a bundled model.
+#[pyfunction]
+pub fn bench(
+    py: Python<'_>,
+    keywords: &str,
+    lines: Option<String>,
+    wanted: &str,
+    launcher: Vec<OsString>,
+    download: Option<Py<PyAny>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, String, bool)> {
+    let (keywords, wanted) = (read(keywords)?, Wanted::read(wanted)?);
+    let strategies: Vec<String> = take(&keywords, "strategies")?;
+    let strategies = strategies.iter().map(|name| name.parse());
+    let strategies: Vec<StrategyName> = strategies
+        .collect::<Result<_, _>>()
+        .map_err(|error| errors::from_library(&beamgen::Error::from(error)))?;
+    let (scorers, chains): (Vec<_>, Vec<usize>) =
+        (take(&keywords, "scorers")?, take(&keywords, "n")?);
+    let (seeds, limit): (u64, Option<usize>) =
+        (take(&keywords, "seeds")?, take(&keywords, "limit")?);
+    if seeds == 0 || limit == Some(0) {
+        let name = if seeds == 0 { "seeds" } else { "limit" };
+        let line = format!("{name} = 0 leaves nothing to measure: give at least 1");
+        return Err(InputError::new_err(line));
+    }
+    let (file, folder): (Option<PathBuf>, Option<PathBuf>) =
+        (take(&keywords, "problems")?, take(&keywords, "out")?);
+    let (resume, call): (bool, String) = (take(&keywords, "resume")?, take(&keywords, "call")?);
+    let work = move |follower: &mut Follower<Benched>| -> Benched {
+        let base = Base::of(&wanted)?.config;
+        // Problems that are no file's are a set of their own name.
+        let name = lines.as_ref().map(|_| Path::new("problems"));
+        let problems = match (&file, lines) {
+            (Some(path), _) => Problems::open(path),
+            (None, Some(lines)) => Problems::read(lines.as_bytes(), "problems"),
+            (None, None) => beamgen::bundled::sample(),
+        };
+        let problems = problems.map_err(beamgen::Error::from)?;
+        let count = problems.problems.len();
+        let count = limit.unwrap_or(count).min(count);
+        let set = SetOutline::of_file(file.as_deref().or(name), &problems, count);
+        let plan = Plan::of(&base, &strategies, &scorers, &chains, seeds, set, problems)?;
+        plan.check()?;
+        let about = About::now(env!("CARGO_PKG_VERSION"), "unknown", call);
+        let cancel = follower.cancel.clone();
+        let measurement = Measurement::new(&plan, follower)?;
+        let folder = folder.as_deref();
+        let outcome = measurement.measure(folder, resume, &about, follower, &cancel)?;
+        Ok((outcome, follower.is_foreign))
+    };
+    let launcher = engine::launcher(&launcher);
+    let (outcome, is_foreign) = follow(py, launcher, [download, progress], work)?;
+    Ok((json(&outcome.summaries)?, json(&outcome.rows)?, is_foreign))
+}
