@@ -195,6 +195,20 @@ fn another_run_is_not_continued() {
     }
 }
 
+/// The settings that a build of November 2026 wrote into the header of a run with the defaults. A key
+/// that is younger may stand in a header only if it was set.
+const EARLIER: &str = r#####"{
+    "search": {"strategy": "beam", "choose": "weighted", "n": 16, "m": 4, "aggregation": "min", "max_steps": 40,
+        "budget_tokens": 0, "threshold": 0.0, "consensus": false, "early_rejection": 0, "speculate": false,
+        "refine": {"rounds": 2}, "lookahead": {"steps": 1}, "variable_granularity": {"granularity": 2},
+        "rebase": {"temperature": 0.20000000298023224, "balance": "fair"}, "particle": {"temperature": 1.0},
+        "mcts": {"simulations": 0, "exploration": 1.25, "virtual_loss": 1.0},
+        "speculative_rejection": {"memory_tokens": 0, "fraction": 0.5}},
+    "generator": {"sampling": {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0},
+        "seed": 0, "max_step_tokens": 256, "max_chain_tokens": 2048, "step_tokens": 0, "boundaries": ["\n"], "starts": [],
+        "answer_markers": ["The answer is", "\\boxed{", "####"], "system_prompt": null, "date": null}
+}"#####;
+
 /// Builds before there were problem texts and answers in run files wrote these fields only.
 #[test]
 fn a_run_file_of_an_older_build_resumes() {
@@ -206,6 +220,11 @@ fn a_run_file_of_an_older_build_resumes() {
     solve("3", &[]);
     let text = place.read("run.jsonl");
     let (header, records) = text.split_once('\n').expect("a header");
+    let mut header: Value = serde_json::from_str(header).expect("JSON");
+    let earlier: Value = serde_json::from_str(EARLIER).expect("JSON");
+    for (part, settings) in earlier.as_object().expect("an object") {
+        header["settings"][part] = settings.clone();
+    }
     let mut old = format!("{header}\n");
     for line in records.lines() {
         let mut record: Value = serde_json::from_str(line).expect("JSON");

@@ -17,6 +17,15 @@ fn names(are_wanted: impl Fn(&Setting) -> bool) -> BTreeSet<String> {
     rows.map(|row| row.name.to_owned()).collect()
 }
 
+fn assert_same(found: &BTreeSet<String>, wanted: &BTreeSet<String>, place: &str) {
+    let lacks: Vec<_> = wanted.difference(found).collect();
+    let more: Vec<_> = found.difference(wanted).collect();
+    assert!(
+        found == wanted,
+        "{place} lacks {lacks:?} of the table's settings, and has {more:?} besides"
+    );
+}
+
 #[test]
 fn the_flags_of_a_search_are_the_rows_of_the_table() {
     let help = Place::new().run(&["solve", "--help"]).ok().stdout;
@@ -36,7 +45,7 @@ fn the_flags_of_a_search_are_the_rows_of_the_table() {
     for other in ["config", "set"] {
         assert!(flags.remove(other), "{other}");
     }
-    assert_eq!(flags, names(|_| true));
+    assert_same(&flags, &names(|_| true), "`beamgen solve --help`");
     for row in SETTINGS {
         let start: String = row
             .help()
@@ -56,7 +65,8 @@ fn defaults_and_ranges_are_those_of_the_library() {
     for row in SETTINGS.iter().filter(|row| !row.default.is_empty()) {
         let value = row.read(row.default).expect(row.name);
         let config = put_all(&own, &[(row.name, value)]).expect(row.name);
-        assert_eq!(config, own, "{} = {}", row.name, row.default);
+        let is_default = config == own;
+        assert!(is_default, "{} has no default {}", row.name, row.default);
     }
     for row in SETTINGS.iter().filter(|row| !row.range.is_empty()) {
         let (least, most) = row.range.split_once("..").expect(row.name);
@@ -92,7 +102,10 @@ fn the_file_of_defaults_has_every_key() {
             name == Some(key)
         });
         let is_likewise = section.contains(&format!("{key} likewise"));
-        assert!(shown || is_likewise, "{}: {key} in [{table}]", row.name);
+        assert!(
+            shown || is_likewise,
+            "configs/search/default.toml lacks {key} in [{table}]"
+        );
     }
 }
 
@@ -121,7 +134,7 @@ fn the_document_of_the_server_has_what_a_request_may_set() {
         "tree",
     ];
     wanted.extend(others.map(str::to_owned));
-    assert_eq!(listed, wanted);
+    assert_same(&listed, &wanted, "the table of docs/serve.md");
 }
 
 /// `BEAMGEN_WRITE=1` writes the file.
@@ -133,9 +146,11 @@ fn the_keywords_of_python_are_the_rows_of_the_table() {
         std::fs::write(root().join(path), &text).expect("written");
     }
     let advice = "BEAMGEN_WRITE=1 cargo test --release --test integration settings_agree";
+    let there = read(path);
+    let differs = there.lines().zip(text.lines()).find(|(a, b)| a != b);
     assert!(
-        read(path) == text,
-        "{path} is not what the table says: {advice} writes it"
+        there == text,
+        "{path} is not what the table says, first at {differs:?}. If the change is meant, renew it: {advice}"
     );
 }
 

@@ -83,7 +83,7 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
         keys.any(|(set, _)| set.trim() == key)
     };
     for (name, why) in OWN {
-        let key = Setting::named(name).map_or("", |setting| setting.key);
+        let key = Setting::named(name).expect("a row of the table").key;
         let typed = match flags.given.has(name) {
             true => format!("--{}", name.replace('_', "-")),
             false if set(key) => format!("--set {key}"),
