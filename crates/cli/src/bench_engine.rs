@@ -16,7 +16,7 @@ use crate::peak_memory;
 use crate::plan::size;
 use crate::printable;
 use crate::settings;
-use crate::table::Table;
+use crate::table::{Table, counted};
 
 /// Bytes read and copied to see what the memory can do: more than caches hold.
 const CEILING_MEMORY: usize = 256 << 20;
@@ -133,13 +133,13 @@ fn head(
     };
     writeln!(
         out,
-        "{} on {}, weights {dtype}, {}; {} threads; {drawn};\n{} new tokens a sequence, median of {} runs",
+        "{} on {}, weights {dtype}, {}; {}; {drawn};\n{} a sequence, median of {}",
         printable::line(&bench.name),
         bench.device(),
         size(bench.weight_bytes() as u64),
-        bench.threads(),
-        args.new,
-        args.repeat,
+        counted(bench.threads(), "thread", "threads"),
+        counted(args.new, "new token", "new tokens"),
+        counted(args.repeat, "run", "runs"),
     )?;
     writeln!(
         out,

@@ -16,7 +16,7 @@ use crate::output;
 use crate::printable;
 use crate::printed;
 use crate::settings;
-use crate::table::{Table, grouped};
+use crate::table::{Table, counted};
 use crate::watch::Shown;
 use crate::write::{Output, create_folder};
 
@@ -110,12 +110,12 @@ fn show(args: &CalibrateArgs, path: &Path, fitted: &Fitted) -> Result<(), Failur
     let held = &calibration.held_out;
     writeln!(
         out,
-        "policy {}: fitted to {} steps of {} problems, held out {} steps of {} problems\n",
+        "policy {}: fitted to {} of {}, held out {} of {}\n",
         printable::line(&calibration.policy.to_string()),
-        grouped(calibration.data.steps as u64),
-        grouped(calibration.data.problems as u64),
-        grouped(held.steps as u64),
-        grouped(held.problems as u64),
+        counted(calibration.data.steps, "step", "steps"),
+        counted(calibration.data.problems, "problem", "problems"),
+        counted(held.steps, "step", "steps"),
+        counted(held.problems, "problem", "problems"),
     )?;
     let mut table = Table::new(&[
         "held out",
@@ -173,16 +173,16 @@ fn add_runs(
         let wrong = all.map_or(0.0, |all| 100.0 * all.risk());
         writeln!(
             out,
-            "{} problems: {wrong:.1} % of all answers are wrong",
-            curve.problems
+            "{}: {wrong:.1} % of all answers are wrong",
+            counted(curve.problems, "problem", "problems")
         )?;
         match point {
             Some(point) => writeln!(
                 out,
-                "at most {:.1} % wrong: a threshold of {:.4} gives {} answers, {} of them wrong",
+                "at most {:.1} % wrong: a threshold of {:.4} gives {}, {} of them wrong",
                 100.0 * args.max_error,
                 point.threshold,
-                point.given,
+                counted(point.given, "answer", "answers"),
                 point.wrong
             )?,
             None => writeln!(out, "no threshold keeps {:.1} %", 100.0 * args.max_error)?,
@@ -233,9 +233,9 @@ fn show_checked(out: &mut dyn Write, of: &Observed) -> io::Result<()> {
     });
     writeln!(
         out,
-        "checked on {} problems: {} answers given ({:.1} %), {} of them wrong = {:.1} %{interval}",
-        of.problems,
-        of.given,
+        "checked on {}: {} given ({:.1} %), {} of them wrong = {:.1} %{interval}",
+        counted(of.problems, "problem", "problems"),
+        counted(of.given, "answer", "answers"),
         share(of.given, of.problems),
         of.wrong,
         share(of.wrong, of.given)

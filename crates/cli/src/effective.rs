@@ -7,6 +7,7 @@ use beamgen::Config;
 use beamgen::models::{KvType, MemoryPlan};
 
 use crate::plan;
+use crate::table::counted;
 
 /// Writes the block. `config` is the loaded solver's, `chat` whether the generator has a chat
 /// template.
@@ -34,13 +35,13 @@ fn search(config: &Config) -> String {
         false => "none".to_owned(),
     };
     text += &format!(
-        "; choose {}, aggregation {}, scorer {scorer}; at most {} steps",
+        "; choose {}, aggregation {}, scorer {scorer}; at most {}",
         search.choosing(),
         search.aggregation,
-        search.max_steps
+        counted(search.max_steps, "step", "steps")
     );
     if search.budget_tokens > 0 {
-        text += &format!(", {} tokens", search.budget_tokens);
+        text += &format!(", {}", counted(search.budget_tokens, "token", "tokens"));
     }
     text
 }

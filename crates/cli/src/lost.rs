@@ -5,6 +5,7 @@ use beamgen::checkers::Lost;
 
 use crate::output;
 use crate::printable;
+use crate::table::counted;
 
 /// Prints what a solver's checkers lost and what became of its device.
 pub fn tell_of(solver: &Solver) {
@@ -18,8 +19,11 @@ pub fn tell<'a>(checkers: impl IntoIterator<Item = (&'a str, Lost)>) {
         let name = printable::line(name);
         if lost.verdicts > 0 || lost.noise > 0 {
             output::note(format_args!(
-                "beamgen: the checker {name:?}: {} verdicts lost ({} ends of its process, {} timeouts), {} lines that were no answers",
-                lost.verdicts, lost.crashes, lost.timeouts, lost.noise
+                "beamgen: the checker {name:?}: {} lost ({}, {}); lines that were no answers: {}",
+                counted(lost.verdicts, "verdict", "verdicts"),
+                counted(lost.crashes, "end of its process", "ends of its process"),
+                counted(lost.timeouts, "timeout", "timeouts"),
+                lost.noise
             ));
         }
         if let Some(reason) = lost.given_up {

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::palette::{DOUBTFUL, Ink, Palette, SURE};
 use crate::printable::{line, lines};
-use crate::table::{grouped, megabytes, percent};
+use crate::table::{counted, grouped, megabytes, percent};
 
 /// The problem, the chosen chain step by step with each step's score, and the answer.
 pub fn problem(
@@ -69,10 +69,10 @@ pub fn problem(
         }
         _ => {}
     }
-    let tokens = grouped(record.ledger.generated_tokens);
+    let tokens = counted(record.ledger.generated_tokens, "token", "tokens");
     let cost = match record.score {
-        Some(score) => format!("(score {score:.3}, {tokens} tokens generated)"),
-        None => format!("({tokens} tokens generated)"),
+        Some(score) => format!("(score {score:.3}, {tokens} generated)"),
+        None => format!("({tokens} generated)"),
     };
     writeln!(out, "  {}\n", palette.paint(Ink::Dim, cost))
 }
@@ -222,7 +222,7 @@ pub fn summary(
         )?;
         match run.problems {
             0 => return writeln!(out, "nothing was left to do"),
-            more => writeln!(out, "this call, {} problems:", grouped(more as u64))?,
+            more => writeln!(out, "this call, {}:", counted(more, "problem", "problems"))?,
         }
     }
     costs(out, palette, run)
@@ -241,15 +241,15 @@ fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Resul
         )?,
         None => writeln!(
             out,
-            "{} problem{}, none with a reference answer",
-            graded.problems,
-            if graded.problems == 1 { "" } else { "s" },
+            "{}, none with a reference answer",
+            counted(graded.problems, "problem", "problems"),
         )?,
     }
     if graded.withheld > 0 {
         let given = graded.problems - graded.withheld;
         write!(out, "{}", palette.paint(Ink::Bold, "withheld"))?;
-        write!(out, "  {} answers below the threshold", graded.withheld)?;
+        let answers = counted(graded.withheld, "answer", "answers");
+        write!(out, "  {answers} below the threshold")?;
         match graded.interval() {
             Some(_) if given > 0 => {
                 let share = graded.correct as f64 / given as f64;
@@ -259,17 +259,17 @@ fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Resul
         }
     }
     if graded.cannot_tell > 0 {
-        let count = graded.cannot_tell;
+        let answers = counted(graded.cannot_tell, "answer", "answers");
         writeln!(
             out,
-            "{count} answers could not be compared with the reference and count as wrong"
+            "{answers} could not be compared with the reference: counted as wrong"
         )?;
     }
     if graded.too_long > 0 {
+        let problems = counted(graded.too_long, "problem", "problems");
         writeln!(
             out,
-            "{} problems do not fit into a model's context and were skipped; they count as wrong",
-            graded.too_long
+            "{problems} skipped, too long for a model's context: counted as wrong"
         )?;
     }
     Ok(())
@@ -306,11 +306,11 @@ fn costs(out: &mut dyn Write, palette: Palette, run: &RunSummary) -> io::Result<
         let abstained = some("abstained on", spent.abstained);
         let failed = some("failed", spent.failed);
         let line = format!(
-            "judge {}: {} steps{abstained}{failed}, {} tokens read, {} calls",
+            "judge {}: {}{abstained}{failed}, {} read, {}",
             line(name),
-            grouped(spent.steps),
-            grouped(spent.scored_tokens),
-            grouped(spent.calls)
+            counted(spent.steps, "step", "steps"),
+            counted(spent.scored_tokens, "token", "tokens"),
+            counted(spent.calls, "call", "calls")
         );
         writeln!(out, "  {}", palette.paint(Ink::Dim, line))?;
     }

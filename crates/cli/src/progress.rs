@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::output;
 use crate::printable;
-use crate::table::grouped;
+use crate::table::{counted, grouped};
 
 /// How often the bar on a terminal is updated.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -126,7 +126,8 @@ impl Progress {
         if self.is_due() {
             let tokens = ledger.generated_tokens + ledger.scored_tokens;
             let rate = rate(tokens, self.part_started.elapsed());
-            let alive = self.bar.is_some().then(|| format!("{rows} chains alive"));
+            let alive = || counted(*rows, "chain alive", "chains alive");
+            let alive = self.bar.is_some().then(alive);
             self.pace = joined(rate.into_iter().chain(alive));
             self.show();
         }

@@ -13,7 +13,7 @@ use crate::args::ScoreArgs;
 use crate::failure::Failure;
 use crate::output;
 use crate::settings;
-use crate::table::grouped;
+use crate::table::counted;
 
 /// A line of output: the chain's id, and scores or what is wrong with it.
 #[derive(Serialize)]
@@ -50,15 +50,16 @@ pub fn main(args: &ScoreArgs) -> Result<(), Failure> {
         Ok::<(), Failure>(out.flush()?)
     })?;
     output::note(format_args!(
-        "{} steps of {} chains scored in {:.1} s",
-        grouped(steps as u64),
-        grouped((chains.len() - refused) as u64),
+        "{} of {} scored in {:.1} s",
+        counted(steps, "step", "steps"),
+        counted(chains.len() - refused, "chain", "chains"),
         started.elapsed().as_secs_f64()
     ));
     match refused {
         0 => Ok(()),
         refused => Err(Failure::Run(anyhow::anyhow!(
-            "{refused} chains could not be scored, see above"
+            "{} could not be scored, see above",
+            counted(refused, "chain", "chains")
         ))),
     }
 }

@@ -16,7 +16,7 @@ use crate::interrupt;
 use crate::lost;
 use crate::output;
 use crate::settings::{self, ShowPlan};
-use crate::table::grouped;
+use crate::table::counted;
 use crate::write::read_text;
 
 /// The environment variable that may have a key.
@@ -39,9 +39,9 @@ pub fn main(args: &ServeArgs) -> Result<(), Failure> {
     let (solver, summary) = server.run(solver, presets, &stop)?;
     lost::tell_of(&solver);
     output::note(format_args!(
-        "beamgen has stopped: {} problems, {} tokens sampled",
-        grouped(summary.problems as u64),
-        grouped(summary.ledger.generated_tokens)
+        "beamgen has stopped: {}, {} sampled",
+        counted(summary.problems, "problem", "problems"),
+        counted(summary.ledger.generated_tokens, "token", "tokens")
     ));
     Ok(())
 }

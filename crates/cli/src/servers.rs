@@ -7,7 +7,7 @@ use beamgen::remote::{ApiKey, Remote, Servers};
 
 use crate::failure::Failure;
 #[cfg(feature = "remote")]
-use crate::{output, printable, table::grouped};
+use crate::{output, printable, table::counted};
 
 /// The key of a role's servers, if the environment has one.
 #[cfg(feature = "remote")]
@@ -42,11 +42,13 @@ const ENOUGH: u64 = 50;
 
 #[cfg(feature = "remote")]
 fn line(role: &str, traffic: &beamgen::remote::Traffic) -> String {
-    let mut line = format!("{role} server: {} requests", traffic.requests);
+    let requests = counted(traffic.requests, "request", "requests");
+    let mut line = format!("{role} server: {requests}");
     if traffic.retries > 0 {
         line += &format!(", {} made again", traffic.retries);
     }
-    line += &format!(", {} prompt tokens", traffic.prompt_tokens);
+    let tokens = counted(traffic.prompt_tokens, "prompt token", "prompt tokens");
+    line += &format!(", {tokens}");
     if let Some(cached) = traffic.cached_tokens {
         let share = 100.0 * cached as f64 / traffic.told_tokens.max(1) as f64;
         line += &format!(", {share:.0} % of them from its cache");
@@ -59,10 +61,8 @@ fn line(role: &str, traffic: &beamgen::remote::Traffic) -> String {
         line += &format!(", {each:.0} ms in its queue each");
     }
     if traffic.discarded_tokens > 0 {
-        line += &format!(
-            ", {} tokens behind the end of a step dropped",
-            traffic.discarded_tokens
-        );
+        let tokens = counted(traffic.discarded_tokens, "token", "tokens");
+        line += &format!(", {tokens} behind the end of a step dropped");
     }
     line
 }
@@ -98,10 +98,7 @@ pub fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Result<(), 
             ("engine", format!("{} {version}", facts.engine)),
             ("model", facts.model),
             ("from", source.unwrap_or("not said").to_owned()),
-            (
-                "context",
-                format!("{} tokens", grouped(facts.context as u64)),
-            ),
+            ("context", counted(facts.context, "token", "tokens")),
             ("promises", facts.promise),
         ] {
             writeln!(out, "  {name:<9}{}", printable::line(value.trim_end()))?;

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::palette::{Ink, Palette};
 use crate::printable::{line, lines};
 use crate::printed;
-use crate::table::{Table, grouped, thousandths};
+use crate::table::{Table, counted, grouped, thousandths};
 use crate::write::write_file;
 
 pub fn main(args: &ShowArgs) -> Result<(), Failure> {
@@ -194,11 +194,11 @@ impl Drawing<'_> {
         };
         writeln!(
             out,
-            "tree: {} steps sampled, {} of them duplicates; {} pruned, {} chains ended. * is the chosen chain",
-            self.tree.len() - 1,
+            "tree: {} sampled, {} of them duplicates; {} pruned, {} ended. * is the chosen chain",
+            counted(self.tree.len() - 1, "step", "steps"),
             count(|node| node.state == State::Duplicate),
             count(|node| node.state == State::Pruned),
-            count(|node| node.finish().is_some()),
+            counted(count(|node| node.finish().is_some()), "chain", "chains"),
         )?;
         // The nodes to draw, each with the prefix of its own line and that of the lines below it.
         let mut todo = self.below(ChainTree::ROOT, "");

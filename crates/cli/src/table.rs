@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::printable;
-pub use beamgen_measure::{grouped, megabytes, percent};
+pub use beamgen_measure::{counted, grouped, megabytes, percent};
 
 /// A number with three digits, or a dash.
 pub fn thousandths(number: Option<impl Into<f64>>) -> String {

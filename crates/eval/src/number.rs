@@ -9,6 +9,28 @@ pub use num_rational::BigRational as Rational;
 /// More digits than this are no answer that anybody could check.
 const MAX_DIGITS: usize = 1500;
 
+/// Writes `1234567` as `1 234 567`. A comma would be a decimal point in some countries.
+#[must_use]
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Writes a number and the words that follow it: `one` after 1, `many` after any other.
+#[must_use]
+pub fn counted(number: impl TryInto<u64>, one: &str, many: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    let words = if number == 1 { one } else { many };
+    format!("{} {words}", grouped(number))
+}
+
 /// A number at the beginning of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Literal {
@@ -30,7 +52,7 @@ pub fn literal(text: &str, commas: bool) -> Option<Literal> {
     let (digits, mut at) = if whole.is_empty() {
         (String::new(), 0)
     } else {
-        grouped(text, whole, commas)
+        in_groups(text, whole, commas)
     };
     let plain_length = at;
     let mut digits = digits;
@@ -98,7 +120,7 @@ fn leading_digits(text: &str) -> &str {
 }
 
 /// The digits of an integer with its thousands separators taken out, and the bytes read.
-fn grouped(text: &str, first: &str, commas: bool) -> (String, usize) {
+fn in_groups(text: &str, first: &str, commas: bool) -> (String, usize) {
     let mut digits = first.to_owned();
     let mut at = first.len();
     if first.len() > 3 {
@@ -158,6 +180,28 @@ mod tests {
         literal(text, commas)
             .filter(|found| found.length == text.len())
             .map(|found| found.value.to_string())
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(
+            [0, 12, 123, 1234, 1_000_000].map(grouped),
+            ["0", "12", "123", "1 234", "1 000 000"]
+        );
+    }
+
+    #[test]
+    fn one_has_a_singular() {
+        let problems = |count: u64| counted(count, "problem has", "problems have");
+        assert_eq!(
+            [0, 1, 2, 1000].map(problems),
+            [
+                "0 problems have",
+                "1 problem has",
+                "2 problems have",
+                "1 000 problems have"
+            ]
+        );
     }
 
     #[test]

@@ -10,6 +10,7 @@ use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
 use crate::answer::Marker;
+use crate::number::counted;
 use crate::{Fingerprint, answer};
 use error::TABLES;
 pub use error::{LineFault, ProblemsError, Table};
@@ -156,8 +157,9 @@ impl Problems {
         let (count, keys) = &self.unread;
         (*count > 0).then(|| {
             format!(
-                "{}: {count} problems have no reference answer; not read: {}; write it under \"answer\"",
+                "{}: {} no reference answer; not read: {}; write it under \"answer\"",
                 self.source,
+                counted(*count, "problem has", "problems have"),
                 quoted(keys)
             )
         })

@@ -86,6 +86,7 @@ pub enum LabelsError {
 fn further(count: usize) -> String {
     match count {
         0 => String::new(),
+        1 => "; the record behind it is of no use either".to_owned(),
         count => format!("; the {count} records behind it are of no use either"),
     }
 }

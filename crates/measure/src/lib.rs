@@ -18,8 +18,9 @@ mod report;
 pub mod scores;
 mod watch;
 
+pub use beamgen::eval::number::{counted, grouped};
 pub use error::Error;
 pub use report::about::{About, Machine};
-pub use report::numbers::{grouped, megabytes, percent};
+pub use report::numbers::{megabytes, percent};
 pub use report::slug;
 pub use watch::Watch;

@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::http::StatusCode;
+use beamgen::eval::number::counted;
 use beamgen::result::Stopped;
 use beamgen::service::ServiceError;
 use beamgen::{ProblemResult, Progress, Request, Ticket};
@@ -164,7 +165,7 @@ pub fn reason(stopped: Stopped) -> &'static str {
 pub fn not_taken(app: &App, error: &ServiceError) -> Refusal {
     match error {
         ServiceError::Full { waiting } => {
-            let message = format!("{waiting} requests wait already");
+            let message = counted(*waiting, "request waits already", "requests wait already");
             let seconds = app.metrics.seconds_to_wait(&app.service);
             Refusal::new(StatusCode::TOO_MANY_REQUESTS, "queue_full", message).retry_after(seconds)
         }

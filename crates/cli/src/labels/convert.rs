@@ -9,7 +9,7 @@ use super::write::Lines;
 use crate::args::ConvertArgs;
 use crate::failure::{Failure, refuse};
 use crate::output;
-use crate::table::grouped;
+use crate::table::{counted, grouped};
 
 pub fn main(args: &ConvertArgs) -> Result<(), Failure> {
     let own = std::ptr::eq(args.to, Format::own());
@@ -43,14 +43,12 @@ pub fn main(args: &ConvertArgs) -> Result<(), Failure> {
         false => drop(records),
     }
     for (count, first) in left_out.values() {
-        output::note(format_args!(
-            "left out {count} chains, the first is {first}"
-        ));
+        let chains = counted(*count, "chain", "chains");
+        output::note(format_args!("left out {chains}, the first is {first}"));
     }
     if written == 0 {
         return refuse(format!(
-            "not one of the {} chains can be written as {}",
-            chains.len(),
+            "none of the chains can be written as {}",
             args.to.name
         ));
     }

@@ -9,7 +9,7 @@ use super::write::Lines;
 use crate::args::SplitArgs;
 use crate::failure::{Failure, refuse};
 use crate::output;
-use crate::table::grouped;
+use crate::table::{counted, grouped};
 
 pub fn main(args: &SplitArgs) -> Result<(), Failure> {
     let (train, test) = (Lines::open(&args.train)?, Lines::open(&args.test)?);
@@ -19,9 +19,9 @@ pub fn main(args: &SplitArgs) -> Result<(), Failure> {
     for path in &args.exclude {
         let found = problems_of(path)?;
         output::note(format_args!(
-            "{}: {} problems, {} of them are here",
+            "{}: {}, {} of them here",
             path.display(),
-            grouped(found.len() as u64),
+            counted(found.len(), "problem", "problems"),
             grouped(found.intersection(&here).count() as u64)
         ));
         exclude.extend(found);
@@ -29,7 +29,7 @@ pub fn main(args: &SplitArgs) -> Result<(), Failure> {
     let parts = split(&chains, args.share, args.seed, &exclude);
     if parts.train.is_empty() {
         return refuse(format!(
-            "no chain is left for training: {} problems go to the test, {} are excluded",
+            "no chain is left for training; problems for the test: {}, excluded: {}",
             parts.problems[1], parts.problems[2]
         ));
     }
@@ -46,9 +46,9 @@ pub fn main(args: &SplitArgs) -> Result<(), Failure> {
             out.write(some)?;
         }
         output::note(format_args!(
-            "{name}: {} chains of {} problems",
-            grouped(part.len() as u64),
-            grouped(problems as u64)
+            "{name}: {} of {}",
+            counted(part.len(), "chain", "chains"),
+            counted(problems, "problem", "problems")
         ));
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::output;
 use crate::peak_memory;
 use crate::printable;
 use crate::settings;
-use crate::table::grouped;
+use crate::table::{counted, grouped};
 
 /// How often a line of an update appears.
 const LINE: Duration = Duration::from_secs(5);
@@ -209,11 +209,11 @@ impl Display {
                     (false, n) => format!(", fallen while the reward rose ({n} in a row)"),
                 };
                 output::note(format_args!(
-                    "  after update {}: {} of samples and {} of greedy chains right on {} held-out problems{what}",
+                    "  after update {}: {} of samples and {} of greedy chains right on {}{what}",
                     held_out.update,
                     over_problems(held_out.sampled, held_out.problems),
                     over_problems(held_out.greedy, held_out.problems),
-                    grouped(held_out.problems as u64),
+                    counted(held_out.problems, "held-out problem", "held-out problems"),
                 ));
             }
         }

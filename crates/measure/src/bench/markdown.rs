@@ -17,7 +17,7 @@ use crate::bench::summary::COLUMNS;
 use crate::report::about::About;
 use crate::report::chart::Plot;
 use crate::report::markdown::{Column, between, code, columns, points, share, table};
-use crate::{grouped, percent};
+use crate::{counted, grouped, percent};
 
 /// The whole text.
 pub fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -> String {
@@ -75,11 +75,7 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
     } else {
         format!("{least} to {most}")
     };
-    let seeds = if outline.seeds == 1 {
-        "1 seed".to_owned()
-    } else {
-        format!("{} seeds", outline.seeds)
-    };
+    let seeds = counted(outline.seeds, "seed", "seeds");
     out.push_str(&about.heading(&format!("Bench of {}", about.date())));
     columns(out, &SETS, outline.sets.iter());
     let _ = write!(
@@ -170,7 +166,7 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
     let buckets: Vec<String> = BUCKETS
         .iter()
         .zip(&allocation.problems)
-        .map(|(name, count)| format!("{name} % ({count} problems)"))
+        .map(|(name, count)| format!("{name} % ({})", counted(*count, "problem", "problems")))
         .collect();
     let mut head = vec!["budget"];
     head.extend(buckets.iter().map(String::as_str));

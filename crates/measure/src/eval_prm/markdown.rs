@@ -13,7 +13,7 @@ use super::results::{Breakdown, Group, Scorer, SetReport};
 use crate::report::about::About;
 use crate::report::chart::Plot;
 use crate::report::markdown::{Column, between, code, columns, decimal, plain, share, table};
-use crate::{grouped, percent};
+use crate::{counted, grouped, percent};
 
 /// The whole text.
 pub fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: &[Plot]) -> String {
@@ -86,17 +86,17 @@ fn one_set(out: &mut String, of: &SetOutline, set: &SetReport, threshold: f32) {
     let counts = &set.counts;
     let _ = write!(
         out,
-        "\n## {}\n\n{}, read as {}; records left out: {}. {} chains of {} problems, {} refused by the model. First errors are \
-         known of {} chains. {} scored steps have a label: {} right, {} wrong{}; mean label {}.\n\n",
+        "\n## {}\n\n{}, read as {}; records left out: {}. {} of {}, {} refused by the model. First errors are \
+         known of {}. {} a label: {} right, {} wrong{}; mean label {}.\n\n",
         plain(&set.name),
         code(&of.source),
         plain(&of.format),
         of.rejected,
-        count(counts.chains),
-        count(counts.problems),
+        counted(counts.chains, "chain", "chains"),
+        counted(counts.problems, "problem", "problems"),
         count(counts.refused),
-        count(counts.first_errors),
-        count(counts.steps),
+        counted(counts.first_errors, "chain", "chains"),
+        counted(counts.steps, "scored step has", "scored steps have"),
         count(counts.right),
         count(counts.wrong),
         match counts.steps - counts.right - counts.wrong {

@@ -3,6 +3,7 @@
 use beamgen::eval::metrics::Interval;
 
 use crate::bench::over_n::{OverN, Point};
+use crate::counted;
 use crate::report::chart::{self, Chart, HPos, Item, Panel, Sizes, VPos, at, axis, guide, series};
 use crate::report::style::{INK, Look, named, note};
 
@@ -38,7 +39,8 @@ pub fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Chart> {
         "no turning point"
     }));
     if left_out > 0 {
-        legend.push(note(format!("{left_out} more runs left out")));
+        let runs = counted(left_out, "more run", "more runs");
+        legend.push(note(format!("{runs} left out")));
     }
     // All panels have the same axis, from the least that any line or bar shows.
     let points = curves.iter().flat_map(|curve| &curve.points);

@@ -8,6 +8,7 @@ use beamgen::eval::probes::{
 };
 
 use super::{count, signed, written};
+use crate::counted;
 use crate::eval_prm::probes::SetProbes;
 use crate::report::markdown::{Column, columns, decimal, plain, share};
 
@@ -63,8 +64,8 @@ pub fn one_set(out: &mut String, of: &SetProbes) {
     for probe in of.probes.iter().filter(|probe| probe.refused > 0) {
         let _ = writeln!(
             out,
-            "\nThe model refused {} changed chains of \"{}\"; they are in no figure.",
-            count(probe.refused),
+            "\nThe model refused {} of \"{}\"; they are in no figure.",
+            counted(probe.refused, "changed chain", "changed chains"),
             plain(probe.name)
         );
     }
