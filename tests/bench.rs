@@ -392,7 +392,7 @@ fn what_shares_samples_equals_what_is_run_by_itself() {
         "8",
     ]);
     assert!(
-        once.ok().stdout.contains("1 searches"),
+        once.ok().stdout.contains("1 search on"),
         "they share one search"
     );
 }
@@ -590,6 +590,25 @@ fn interrupted_it_shows_what_there_is_and_says_how_to_go_on() {
     assert_eq!(whole.len(), all);
     for (key, row) in kept {
         assert_eq!(whole[&key], row, "{key} was kept as it was");
+    }
+}
+
+/// Rows of searches that ask no checker have nothing to lose.
+#[test]
+fn rows_say_how_many_verdicts_were_lost() {
+    let place = Place::new();
+    let what = ["--limit", "2", "--n", "4", "--strategies", "beam,majority"];
+    let checked = ["--checker-command", "exit 3", "--out", "out"];
+    place.run(&[&["bench"], &what[..], &checked].concat()).ok();
+    let rows = rows(&place.read("out/rows.jsonl"));
+    assert_eq!(rows.len(), 4);
+    for (key, row) in rows {
+        let lost = row.get("lost_verdicts").and_then(Value::as_u64);
+        assert_eq!(
+            lost.is_some_and(|lost| lost > 0),
+            row["run"] == "beam",
+            "{key}"
+        );
     }
 }
 

@@ -226,6 +226,36 @@ fn what_cannot_be_labelled_is_refused() {
         .assert_refused("another mode", &["settings.labels.mode", "all", "early"]);
 }
 
+/// A checker that fails costs verdicts; a later call with one that works makes the labels good.
+#[test]
+fn what_a_checker_cost_is_kept_and_tried_again() {
+    let place = Place::new();
+    let checker = r#"test -e mended || exit 3; exec sed -u 's/^{"id":\([0-9]*\).*/{"id":\1,"verdict":"fail"}/'"#;
+    let checked = ["--mine", "1", "--checker-command", checker];
+    let run = |out: &str, more: &[&str]| place.run(&label(out, &[&checked, more].concat())).ok();
+    let lost = || -> BTreeMap<String, u64> {
+        let lines = chains(&place, "l.jsonl.run").into_iter().skip(1);
+        let lost = |line: &Value| line["lost_verdicts"].as_u64().unwrap_or_default();
+        lines
+            .map(|line| (line["id"].to_string(), lost(&line)))
+            .collect()
+    };
+    let ran = run("l.jsonl", &[]);
+    let before = lost();
+    assert!(
+        before.len() == 4 && before.values().all(|&lost| lost > 0),
+        "{before:?}"
+    );
+    let told = "4 problems lost verdicts of checkers";
+    assert!(ran.stderr.contains(told), "{}", ran.stderr);
+    place.write("mended", "");
+    let again = run("l.jsonl", &["--resume"]);
+    assert!(!again.stderr.contains("lost verdicts"), "{}", again.stderr);
+    assert!(lost().values().all(|&lost| lost == 0));
+    run("fresh.jsonl", &[]);
+    assert_eq!(place.read("l.jsonl"), place.read("fresh.jsonl"));
+}
+
 #[test]
 fn chains_that_the_prm_is_mistaken_about_are_mined() {
     let place = Place::new();

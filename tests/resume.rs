@@ -267,7 +267,7 @@ fn what_memory_cost_is_said_marked_and_tried_again() {
     let again = place
         .run(&[&solve[..], &["--out", "r.jsonl", "--resume"]].concat())
         .ok();
-    assert!(again.stderr.contains("are tried again"), "{}", again.stderr);
+    assert!(again.stderr.contains("trying again"), "{}", again.stderr);
     let fresh = place
         .run(&[&solve[..], &["--out", "fresh.jsonl"]].concat())
         .ok();

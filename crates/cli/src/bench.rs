@@ -12,7 +12,7 @@ use std::path::Path;
 
 use beamgen::eval::Problems;
 use beamgen::{Config, Solver};
-use beamgen_measure::bench::{self, COLUMNS, Host, Measurement, Outcome, Outline, Plan, Summary};
+use beamgen_measure::bench::{self, COLUMNS, Host, Measurement, Outline, Plan, Summary};
 use file::BenchFile;
 
 use crate::about;
@@ -22,8 +22,9 @@ use crate::interrupt::Interrupt;
 use crate::lost;
 use crate::output;
 use crate::printable;
+use crate::run_report;
 use crate::settings::{self, ShowPlan};
-use crate::table::Table;
+use crate::table::{Table, counted};
 use crate::watch::Shown;
 
 pub fn main(args: &BenchArgs) -> Result<(), Failure> {
@@ -52,11 +53,8 @@ pub fn main(args: &BenchArgs) -> Result<(), Failure> {
     } else {
         print(&plan.outline, &came.summaries)?;
     }
-    if came.done == came.total {
-        Ok(())
-    } else {
-        Err(interrupt.failure(interrupted(&came, args.out.is_some())))
-    }
+    let missing = args.out.is_none().then_some("DIR");
+    run_report::ended(&interrupt, [came.done, came.total], "searches", missing)
 }
 
 impl Host for Shown {
@@ -74,16 +72,6 @@ impl Host for Shown {
     fn unload(&mut self, solver: &Solver) {
         lost::tell_of(solver);
     }
-}
-
-/// Says how much was not done, and how to resume.
-fn interrupted(came: &Outcome, is_kept: bool) -> String {
-    let how = match is_kept {
-        true => "the same command with --resume goes on",
-        false => "with --out DIR and --resume a bench goes on where it stopped",
-    };
-    let Outcome { done, total, .. } = came;
-    format!("interrupted, {done} of {total} searches are done: {how}")
 }
 
 /// The plan that was asked for: by a bench file, or by flags.
@@ -113,18 +101,18 @@ fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
     for set in &outline.sets {
         writeln!(
             out,
-            "{}: {} problems from {}",
+            "{}: {} from {}",
             printable::line(&set.name),
-            set.ids.len(),
+            counted(set.ids.len(), "problem", "problems"),
             printable::line(&set.source)
         )?;
     }
     let searches = measurement.searches();
     writeln!(
         out,
-        "seeds: {}; {} searches on every set with every seed:",
+        "seeds: {}; {} on every set with every seed:",
         outline.seeds,
-        searches.len()
+        counted(searches.len(), "search", "searches")
     )?;
     for labels in searches {
         writeln!(out, "  {}", printable::line(&labels.join(", ")))?;
@@ -135,14 +123,13 @@ fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
 /// Writes a table for each set.
 pub fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    let plural = if outline.seeds == 1 { "" } else { "s" };
     for set in &outline.sets {
         writeln!(
             out,
-            "{}: {} problems, {} seed{plural}; tokens, passes and seconds per problem",
+            "{}: {}, {}; tokens, passes and seconds per problem",
             printable::line(&set.name),
-            set.ids.len(),
-            outline.seeds
+            counted(set.ids.len(), "problem", "problems"),
+            counted(outline.seeds, "seed", "seeds")
         )?;
         let all = set.ids.len() * outline.seeds as usize;
         let of_set = || summaries.iter().filter(|row| row.set == set.name);

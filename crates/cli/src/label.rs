@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use beamgen::eval::{Problems, RunFile, RunHeader, Spent};
@@ -22,7 +23,7 @@ use crate::lost;
 use crate::output;
 use crate::run_report::RunReport;
 use crate::settings::{self, SHORTEN_OR_SKIP, ShowPlan};
-use crate::table::grouped;
+use crate::table::{counted, grouped};
 use crate::write::failed;
 
 pub fn main(args: &LabelArgs) -> Result<(), Failure> {
@@ -147,6 +148,20 @@ struct Done {
     /// Whether that was its length, so that another try is no use.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     too_long: bool,
+    /// Chains that were lost to memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost_to_memory: Option<NonZeroUsize>,
+    /// Verdicts that checkers lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lost_verdicts: Option<NonZeroUsize>,
+}
+
+impl Done {
+    /// Whether another try may come to other labels.
+    fn is_worth_retrying(&self) -> bool {
+        let lost = self.lost_to_memory.or(self.lost_verdicts);
+        lost.is_some() || (self.error.is_some() && !self.too_long)
+    }
 }
 
 /// Writes what is done: into the run file as soon as it comes, into the file of labels in the order
@@ -221,7 +236,7 @@ impl<'a> Writer<'a> {
         // Of several lines of a problem the last one counts.
         let mut known: BTreeMap<String, Done> = lines
             .into_iter()
-            .filter(|done| done.error.is_none() || done.too_long)
+            .filter(|done| !done.is_worth_retrying())
             .map(|done| (done.id.clone(), done))
             .collect();
         let done: BTreeMap<usize, Done> = (0..count)
@@ -270,13 +285,16 @@ impl<'a> Writer<'a> {
                 let mut this = this.borrow_mut();
                 let labels =
                     labellings.borrow()[result.index].labels(&result.problem, seed, &this.policy);
+                this.run.done(&result, None);
                 let done = Done {
-                    id: result.problem.id.clone(),
+                    id: result.problem.id,
                     chains: labels.chains,
                     counts: labels.counts,
                     ledger: Spent::new(&result.ledger, result.ledger.seconds.total()),
                     error: result.error,
                     too_long: result.too_long,
+                    lost_to_memory: NonZeroUsize::new(result.lost_to_memory),
+                    lost_verdicts: NonZeroUsize::new(result.lost_verdicts),
                 };
                 this.deliver(todo[result.index], done)
             },
@@ -284,8 +302,6 @@ impl<'a> Writer<'a> {
     }
 
     fn deliver(&mut self, at: usize, done: Done) -> Result<(), Failure> {
-        self.run
-            .done(&done.id, done.error.as_deref(), done.too_long, None);
         self.run_file.append(&done)?;
         self.done.insert(at, done);
         self.write()
@@ -330,13 +346,12 @@ impl<'a> Writer<'a> {
         if self.resumed > 0 && !self.args.json {
             writeln!(
                 out,
-                "{} problems were finished before and are counted in; the seconds are those of the other {here}",
-                self.resumed
+                "{} finished before and counted in; the seconds are those of the other {here}",
+                counted(self.resumed, "problem was", "problems were")
             )?;
         }
         out.flush()?;
-        let how = "the same command with --resume goes on";
-        self.run.end(interrupt, self.done.len(), self.count, how)
+        self.run.end(interrupt, [self.done.len(), self.count], true)
     }
 }
 
@@ -378,37 +393,37 @@ impl Summary {
         let spent = &self.ledger;
         writeln!(
             out,
-            "{} problems, {} of them with right and wrong chains",
-            grouped(self.problems as u64),
+            "{}, {} of them with right and wrong chains",
+            counted(self.problems, "problem", "problems"),
             grouped(mixed)
         )?;
         writeln!(
             out,
-            "{} chains: {} right, {} cut by a limit, {} distinct{}",
-            grouped(chains),
+            "{}: {} right, {} cut by a limit, {} distinct{}",
+            counted(chains, "chain", "chains"),
             grouped(right),
             grouped(cut),
             grouped(distinct),
             match spent.scored_tokens {
                 0 => String::new(),
                 scored => format!(
-                    " and mined, for which {} tokens were scored",
-                    grouped(scored)
+                    " and mined, for which {} scored",
+                    counted(scored, "token was", "tokens were")
                 ),
             }
         )?;
         writeln!(
             out,
-            "{} steps labelled by {} rollouts; {} more were cut by a limit and count neither way",
-            grouped(labels),
-            grouped(rollouts),
+            "{} labelled by {}; cut by a limit, and counted neither way: {}",
+            counted(labels, "step", "steps"),
+            counted(rollouts, "rollout", "rollouts"),
             grouped(truncated)
         )?;
         let each = spent.generated_tokens as f64 / labels.max(1) as f64;
         writeln!(
             out,
-            "{} tokens generated, {} of them in chains: {each:.1} for each labelled step",
-            grouped(spent.generated_tokens),
+            "{} generated, {} of them in chains: {each:.1} for each labelled step",
+            counted(spent.generated_tokens, "token", "tokens"),
             grouped(chain_tokens)
         )?;
         writeln!(

@@ -1,10 +1,13 @@
 //! The report of a run over many problems, as every command gives it: the progress, the problems
-//! that could not be tried, and the end.
+//! that could not be tried or lost something, and the end.
+
+use beamgen::ProblemResult;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::progress::Progress;
+use crate::table::counted;
 
 /// The report of a run.
 pub struct RunReport {
@@ -12,6 +15,8 @@ pub struct RunReport {
     skip_too_long: bool,
     /// The number of problems that could not be tried and were not to be skipped.
     refused: usize,
+    /// The numbers of problems that lost chains to memory, and verdicts of checkers.
+    lost: [usize; 2],
 }
 
 impl RunReport {
@@ -21,39 +26,73 @@ impl RunReport {
             progress: Progress::unless(quiet, total, "problems"),
             skip_too_long,
             refused: 0,
+            lost: [0; 2],
         }
     }
 
     /// Counts a problem that is done, and reports the reason if it could not be tried.
-    pub fn done(&mut self, id: &str, error: Option<&str>, too_long: bool, correct: Option<bool>) {
-        if let Some(error) = error {
-            let skipped = too_long && self.skip_too_long;
+    pub fn done(&mut self, result: &ProblemResult, correct: Option<bool>) {
+        if let Some(error) = &result.error {
+            let skipped = result.too_long && self.skip_too_long;
             self.refused += usize::from(!skipped);
             let what = if skipped { "skipped: " } else { "" };
+            let id = &result.problem.id;
             self.progress
                 .aside(|| output::note(format_args!("beamgen: problem {id}: {what}{error}")));
         }
+        self.lost[0] += usize::from(result.lost_to_memory > 0);
+        self.lost[1] += usize::from(result.lost_verdicts > 0);
         self.progress.done(correct);
     }
 
-    /// Returns the failure of a run that was interrupted, which `how` says to continue, or that
-    /// could not try some problems.
+    /// Notes what was lost. Returns the failure of a run that was interrupted, or that could not try
+    /// some problems. `is_kept` says whether the results are in a file.
     pub fn end(
         self,
         interrupt: &Interrupt,
-        done: usize,
-        all: usize,
-        how: &str,
+        [done, all]: [usize; 2],
+        is_kept: bool,
     ) -> Result<(), Failure> {
-        if done < all {
-            let line = format!("interrupted, {done} of {all} problems are done: {how}");
-            return Err(interrupt.failure(line));
+        let [memory, verdicts] = self.lost;
+        let missing = (!is_kept).then_some("FILE");
+        let again = missing.map_or(", and --resume to try again", |_| "");
+        for (lost, what, advice) in [
+            (memory, "chains for want of memory", "raise --kv-memory"),
+            (verdicts, "verdicts of checkers", "mend the command"),
+        ] {
+            if lost > 0 {
+                let problems = counted(lost, "problem", "problems");
+                output::note(format_args!(
+                    "note: {problems} lost {what}, and results are worse for it: {advice}{again}"
+                ));
+            }
         }
+        ended(interrupt, [done, all], "problems", missing)?;
         match self.refused {
             0 => Ok(()),
             refused => Err(Failure::Run(anyhow::anyhow!(
-                "{refused} problems could not be tried, see above"
+                "{} could not be tried, see above",
+                counted(refused, "problem", "problems")
             ))),
         }
     }
+}
+
+/// Fails if not `all` of what `unit` names were done, since the run was interrupted. `missing` is
+/// what `--out` takes, if it was not given.
+pub fn ended(
+    interrupt: &Interrupt,
+    [done, all]: [usize; 2],
+    unit: &str,
+    missing: Option<&str>,
+) -> Result<(), Failure> {
+    if done == all {
+        return Ok(());
+    }
+    let how = match missing {
+        None => "the same command with --resume goes on".to_owned(),
+        Some(out) => format!("with --out {out} and --resume a run goes on where it stopped"),
+    };
+    let line = format!("interrupted, {done} of {all} {unit} are done: {how}");
+    Err(interrupt.failure(line))
 }

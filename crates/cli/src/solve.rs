@@ -16,6 +16,7 @@ use crate::printed::{self, Before, Graded, Marks};
 use crate::run_report::RunReport;
 use crate::servers;
 use crate::settings::{self, SHORTEN_OR_SKIP, ShowPlan};
+use crate::table::counted;
 
 pub fn main(args: &SolveArgs) -> Result<(), Failure> {
     if args.out.is_none() && (args.resume || args.tree) {
@@ -82,8 +83,9 @@ fn open_run_file(
     finished.retain(|_, record| !record.is_worth_retrying());
     let again = known - finished.len();
     if again > 0 {
+        let problems = counted(again, "problem", "problems");
         output::note(format_args!(
-            "note: {again} problems that could not be tried, or lost chains for want of memory or verdicts of checkers, are tried again"
+            "note: trying again {problems} that could not be tried, or lost chains for want of memory or verdicts of checkers"
         ));
     }
     Ok((Some(file), finished))
@@ -150,8 +152,7 @@ impl<'a> Report<'a> {
 
     fn deliver(&mut self, result: beamgen::ProblemResult) -> Result<(), Failure> {
         let mut record = Record::new(&result, self.args.tree);
-        let (id, error) = (&result.problem.id, result.error.as_deref());
-        self.run.done(id, error, result.too_long, record.correct);
+        self.run.done(&result, record.correct);
         if let Some(run_file) = &mut self.run_file {
             run_file.append(&record)?;
         }
@@ -227,32 +228,8 @@ impl<'a> Report<'a> {
             printed::summary(&mut out, self.palette, &graded, &before, run)?;
         }
         out.flush()?;
-        let lost = [
-            (
-                graded.memory_limited,
-                "chains for want of memory",
-                "raise --kv-memory",
-            ),
-            (
-                graded.checker_limited,
-                "verdicts of checkers",
-                "mend the command",
-            ),
-        ];
-        for (problems, what, advice) in lost.into_iter().filter(|(problems, ..)| *problems > 0) {
-            let again = match self.args.out {
-                Some(_) => ", and --resume to try them again",
-                None => "",
-            };
-            output::note(format_args!(
-                "note: {problems} problems lost {what}, their results are worse for it: {advice}{again}"
-            ));
-        }
         let all = graded.problems + self.todo.len() - done;
-        let how = match self.args.out {
-            Some(_) => "the same command with --resume goes on",
-            None => "with --out FILE and --resume a run goes on where it stopped",
-        };
-        self.run.end(interrupt, graded.problems, all, how)
+        let is_kept = self.args.out.is_some();
+        self.run.end(interrupt, [graded.problems, all], is_kept)
     }
 }

@@ -150,6 +150,7 @@ mod tests {
             wall: ledger.seconds.generate,
             ledger,
             without_scores: false,
+            lost_verdicts: None,
             part: 0,
             depths: Depths::default(),
             chains: (cell == 1).then_some(chains),

@@ -1,5 +1,7 @@
 //! One problem under one cell and seed, as the results folder keeps it.
 
+use std::num::NonZeroUsize;
+
 use beamgen::ProblemResult;
 use beamgen::eval::is_correct;
 use beamgen::eval::pool::Sample;
@@ -42,6 +44,9 @@ pub struct Row {
     /// upper bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_scores: bool,
+    /// Verdicts that checkers lost: with them the result may be another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost_verdicts: Option<NonZeroUsize>,
     /// Which uninterrupted stretch of its cell and seed solved it, from 0.
     pub part: u32,
     /// Wall-clock seconds from the start of that stretch to this result.
@@ -88,6 +93,7 @@ impl Row {
             finish: chosen.map_or("stopped", |it| it.finish.name()).to_owned(),
             ledger,
             without_scores,
+            lost_verdicts: NonZeroUsize::new(result.lost_verdicts),
             part: 0,
             wall: 0.0,
             depths,

@@ -109,7 +109,7 @@ pub fn read<'r>(
         for chain in &mut result.finished {
             chain.score = None;
         }
-        result.score = None;
+        (result.score, result.lost_verdicts) = (None, 0);
         ledger.scored_tokens = 0;
         ledger.score_passes = 0;
         ledger.seconds.score = 0.0;
