@@ -83,6 +83,56 @@ fn defaults_and_ranges_are_those_of_the_library() {
     }
 }
 
+/// A flag without what it needs is refused with one line, by itself and in a bench of a file.
+#[test]
+fn flags_that_change_nothing_are_refused() {
+    let place = Place::new();
+    place.write("bench.toml", "[[run]]\nname = \"a\"\nscorer = \"exact\"\n");
+    let needy: Vec<&Setting> = SETTINGS
+        .iter()
+        .filter(|row| !row.needs.is_empty())
+        .collect();
+    let named: Vec<&str> = needy.iter().map(|row| row.name).collect();
+    let models = ["calibration", "score_as", "max_error", "prm", "prm_url"];
+    let others = ["prm_format", "prm_reference"];
+    let all = [
+        &["combine"],
+        &models[..3],
+        &["checker_timeout"],
+        &models[3..],
+        &others,
+    ]
+    .concat();
+    assert_eq!(named, all);
+    for row in needy {
+        let own = Config::default();
+        let bare = put_all(&own, &[("scorer", "exact".into())]).expect("a scorer");
+        for (need, is_there) in row.needs {
+            assert!(!is_there(&bare), "{}: {need}", row.name);
+        }
+        let value = match row.name {
+            "combine" => "min",
+            "checker_timeout" => "9",
+            "score_as" => "median",
+            "max_error" => "0.1",
+            "prm_url" => "http://127.0.0.1:9",
+            _ => "x",
+        };
+        let flag = format!("--{}", row.name.replace('_', "-"));
+        let given = [flag.as_str(), value];
+        for command in [
+            &["solve", "--scorer", "exact"][..],
+            &["bench", "--scorers", "exact"],
+            &["bench", "--config", "bench.toml"],
+        ] {
+            let args = [command, &given].concat();
+            place
+                .run(&args)
+                .assert_refused(&args.join(" "), &[&flag, "changes nothing here"]);
+        }
+    }
+}
+
 #[test]
 fn the_file_of_defaults_has_every_key() {
     let text = read("configs/search/default.toml");

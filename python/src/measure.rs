@@ -12,7 +12,7 @@ use beamgen::service::CancelToken;
 use beamgen::strategy::StrategyName;
 use beamgen::{Config, Solver};
 use beamgen_labels::LabelRule;
-use beamgen_measure::bench::{Host, Measurement, Outcome, Plan, SetOutline};
+use beamgen_measure::bench::{Host, Measurement, Outcome, Plan, SetOutline, crossed};
 use beamgen_measure::eval_prm::{self, Outline, Report, Set};
 use beamgen_measure::{About, Error, Watch};
 use pyo3::prelude::*;
@@ -259,7 +259,8 @@ pub fn bench(
         let count = problems.problems.len();
         let count = limit.unwrap_or(count).min(count);
         let set = SetOutline::of_file(file.as_deref().or(name), &problems, count);
-        let plan = Plan::of(&base, &strategies, &scorers, &chains, seeds, set, problems)?;
+        let searches = crossed(&base, &strategies, &scorers, &chains)?;
+        let plan = Plan::of(searches, seeds, set, problems)?;
         plan.check()?;
         let about = About::now(env!("CARGO_PKG_VERSION"), "unknown", call);
         let cancel = follower.cancel.clone();

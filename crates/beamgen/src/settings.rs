@@ -37,6 +37,8 @@ pub struct Setting {
     pub part: Part,
     /// Whether the short help shows it.
     pub shown: Shown,
+    /// The settings without which it changes nothing.
+    pub needs: &'static [Needs],
     doc: &'static str,
 }
 
@@ -130,10 +132,23 @@ pub enum Shown {
     Long,
 }
 
+/// A setting that another one needs to change anything: in words, and whether it is there.
+pub type Needs = (&'static str, fn(&Config) -> bool);
+
+const JUDGE: Needs = ("`judge` or `checker`", |config| {
+    !config.models.judges.is_empty() || !config.checkers.is_empty()
+});
+const COMMAND: Needs = ("`checker_command`", |config| {
+    !config.checkers.commands.is_empty()
+});
+const MODEL: Needs = ("`scorer` prm or orm", |config| {
+    matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm)
+});
+
 /// Rows of the table. The first paragraph of a description is its one line of help.
 macro_rules! table {
     ($($(#[doc = $doc:literal])* $name:literal $short:literal $value:literal $kind:ident $default:literal $range:literal
-       $key:literal $scope:ident $part:ident $shown:ident;)*) => {
+       $key:literal $scope:ident $part:ident $shown:ident $($needs:ident)*;)*) => {
         &[$(Setting {
             name: $name,
             short: $short,
@@ -145,6 +160,7 @@ macro_rules! table {
             scope: Scope::$scope,
             part: Part::$part,
             shown: Shown::$shown,
+            needs: &[$($needs),*],
             doc: concat!($($doc, "\n"),*),
         }),*]
     };
@@ -155,7 +171,7 @@ macro_rules! table {
 /// Other settings in a description stand between backticks, and its braces are filled by
 /// [`Setting::more`].
 pub static SETTINGS: &[Setting] = table! {
-    // name, short, value, kind, default, range, key, scope, part, shown
+    // name, short, value, kind, default, range, key, scope, part, shown, needs
 
     /// N, chains per problem
     ///
@@ -249,23 +265,23 @@ pub static SETTINGS: &[Setting] = table! {
     /// min, product, mean-logits, veto[:T] (the scorer's, or 0 where a judge scores below T) or
     /// cascade[:LOW..HIGH] (the scorer's, and where that lies between the bounds the next judge's,
     /// which is asked there only).
-    "combine" "" "RULE" Text "min" "" "models.combine" Solver Models Long;
+    "combine" "" "RULE" Text "min" "" "models.combine" Solver Models Long JUDGE;
     /// The calibration of the reward model
     ///
     /// Made by `beamgen calibrate`. With it steps are told sure or unsure [default: the one next to
     /// the model]
-    "calibration" "" "FILE" Path "" "" "models.calibration" Solver Models Long;
+    "calibration" "" "FILE" Path "" "" "models.calibration" Solver Models Long MODEL;
     /// The score of a step: raw, calibrated, median or lower
     ///
     /// raw is the reward model's score, calibrated the probability of success that belongs to it
     /// (with the `aggregation` of `beamgen calibrate`), median and lower (10 %) are quantiles of that
     /// probability, read from the hidden state.
-    "score_as" "" "WHAT" Text "raw" "" "models.score_as" Solver Models Long;
+    "score_as" "" "WHAT" Text "raw" "" "models.score_as" Solver Models Long MODEL;
     /// Withhold answers so that at most this share of the given ones is wrong
     ///
     /// By the threshold that the calibration has for it (`beamgen calibrate` with run files). 0
     /// withholds none.
-    "max_error" "" "SHARE" Number "0" "0..1" "models.max_error" Solver Models Long;
+    "max_error" "" "SHARE" Number "0" "0..1" "models.max_error" Solver Models Long MODEL;
     /// Checkers that veto steps that they prove wrong: arithmetic, consistency
     ///
     /// arithmetic: equations in text and in <<3*4=12>>, exactly. consistency: a calculation that the
@@ -276,7 +292,7 @@ pub static SETTINGS: &[Setting] = table! {
     /// May be repeated. A step that it does not answer, or dies on, counts as abstained from.
     "checker_command" "" "CMD" Texts "" "" "checkers.commands" Solver Checkers Long;
     /// Seconds after which a command that answers nothing is ended
-    "checker_timeout" "" "SECONDS" Number "10" "0.001..86400" "checkers.timeout" Solver Checkers Long;
+    "checker_timeout" "" "SECONDS" Number "10" "0.001..86400" "checkers.timeout" Solver Checkers Long COMMAND;
     /// Published models by name, e.g. qwen2.5-math-1.5b
     ///
     /// A generator and a reward model with the settings that suit them: a pair of `beamgen models`,
@@ -286,17 +302,17 @@ pub static SETTINGS: &[Setting] = table! {
     ///
     /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] of the hub, bundled, or
     /// none, which is the same as `scorer` none.
-    "prm" "" "MODEL" Path "bundled" "" "models.prm" Solver Reward Always;
+    "prm" "" "MODEL" Path "bundled" "" "models.prm" Solver Reward Always MODEL;
     /// Servers that run the reward model, as `generator_url`
     ///
     /// A key comes from the environment variable BEAMGEN_PRM_KEY.
-    "prm_url" "" "URL" List "" "" "models.prm_server.urls" Solver Reward Long;
+    "prm_url" "" "URL" List "" "" "models.prm_server.urls" Solver Reward Long MODEL;
     /// How the reward model's input and scores are read
     ///
     /// auto, a family (`beamgen models` lists them) or a TOML file [default: auto]
-    "prm_format" "" "NAME|FILE" Text "" "" "models.prm_format" Solver Reward Long;
+    "prm_format" "" "NAME|FILE" Text "" "" "models.prm_format" Solver Reward Long MODEL;
     /// The reference model of an implicit reward model
-    "prm_reference" "" "MODEL" Path "" "" "models.prm_reference" Solver Reward Long;
+    "prm_reference" "" "MODEL" Path "" "" "models.prm_reference" Solver Reward Long MODEL;
     /// Weights: auto, f32, bf16, f16, int8
     ///
     /// auto keeps the checkpoint's type, exactly; int8 is fastest and not exact.

@@ -6,15 +6,17 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::slice::from_ref;
 
 use beamgen::eval::{Problems, RunFile, RunHeader, Spent};
 use beamgen::scorer::ScorerKind;
 use beamgen::settings::Setting;
+use beamgen::strategy::SearchConfig;
 use beamgen::{Aggregation, Choose, Config, Request, RunSummary, Solver, StrategyKind};
 use beamgen_labels::monte_carlo::{Counts, Labelling, Mine, Mode, MonteCarlo, graded_by_answer};
 use beamgen_labels::{LabelledChain, Policy};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::args::LabelArgs;
 use crate::failure::{Failure, refuse};
@@ -65,7 +67,8 @@ pub fn main(args: &LabelArgs) -> Result<(), Failure> {
     writer.finish(&summary?, &interrupt)
 }
 
-/// Settings that the command has its own values of, and why.
+/// Settings that the command has its own values of, and why. Files have the first two for other
+/// commands.
 const OWN: [(&str, &str); 7] = [
     ("n", "--chains says how many chains are sampled"),
     ("strategy", "--mode says how chains are searched"),
@@ -93,16 +96,9 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
         return refuse(format!("{typed} changes nothing here, {why}: leave it out"));
     }
     let mut config = settings::config(flags)?;
-    // A file may be shared with other commands.
-    let search = &config.search;
-    let idle = [
-        ("choose", search.choose.is_some()),
-        ("early_rejection", search.early_rejection > 0),
-        ("speculate", search.speculate),
-        ("consensus", search.consensus),
-        ("confidence", search.confidence > 0.0),
-    ];
-    for (name, _) in idle.into_iter().filter(|(_, written)| *written) {
+    let (search, usual) = (json!(config.search), json!(SearchConfig::default()));
+    let is_written = |name: &str| search[name] != usual[name];
+    for (name, _) in OWN[2..].iter().filter(|(name, _)| is_written(name)) {
         output::note_once(format_args!(
             "note: search.{name} of the file changes nothing here"
         ));
@@ -124,7 +120,7 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
             config.search.choose = Some(Choose::Majority);
         }
     }
-    settings::refuse_idle(&config, &flags.given, "--mine")?;
+    settings::refuse_idle(from_ref(&config), &flags.given, "--mine")?;
     config.search.n = args.chains;
     config.search.early_rejection = 0;
     config.search.speculate = false;

@@ -1,13 +1,14 @@
 //! Builds what a command needs from its arguments: the configuration, the problems, the solver.
 
 use std::path::Path;
+use std::slice::from_ref;
 
 use beamgen::eval::Problems;
 use beamgen::launcher::Launcher;
 use beamgen::models::Prepared;
 use beamgen::program::{QuantileReader, is_word};
 use beamgen::scorer::{Scorer, ScorerKind};
-use beamgen::settings::put_all;
+use beamgen::settings::{SETTINGS, Setting, put_all};
 use beamgen::{Config, Error, Solver, SolverBuilder};
 
 use crate::args::{Flags, Given, PrmFlags, SearchFlags, flagged};
@@ -29,36 +30,26 @@ pub fn config<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Config, Failure>
 /// [`config`] for one search.
 pub fn search_config(flags: &SearchFlags) -> Result<Config, Failure> {
     let config = config(flags)?;
-    refuse_idle(&config, &flags.given, "--scorer prm or orm")?;
+    refuse_idle(from_ref(&config), &flags.given, "--scorer prm or orm")?;
     Ok(config)
 }
 
-/// Refuses flags that change nothing with the other settings. `scores` is the flag that brings a
-/// reward model into a command that has none.
-pub fn refuse_idle(config: &Config, given: &Given, scores: &str) -> Result<(), Failure> {
-    let has_judge = !config.models.judges.is_empty() || !config.checkers.is_empty();
-    let has_command = !config.checkers.commands.is_empty();
-    let has_model = matches!(config.models.scorer, ScorerKind::Prm | ScorerKind::Orm);
-    let rows = [
-        ("combine", has_judge, "--judge or --checker"),
-        ("checker_timeout", has_command, "--checker-command"),
-        (
-            "prm",
-            has_model || given.text("prm") == Some("none"),
-            scores,
-        ),
-        ("prm_url", has_model, scores),
-        ("prm_format", has_model, scores),
-        ("calibration", has_model, scores),
-        ("score_as", has_model, scores),
-        ("max_error", has_model, scores),
-    ];
-    match rows.iter().find(|(name, acts, _)| !acts && given.has(name)) {
-        None => Ok(()),
-        Some((name, _, needs)) => refuse(flagged(&format!(
-            "`{name}` changes nothing here without {needs}: add that, or leave `{name}` out"
-        ))),
+/// Refuses flags that change nothing in any of the command's searches. `scores` is what brings a
+/// reward model into them.
+pub fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> Result<(), Failure> {
+    for Setting { name, needs, .. } in SETTINGS {
+        let mut missing = needs.iter().filter(|need| !searches.iter().any(need.1));
+        if given.has(name)
+            && (*name, given.text(name)) != ("prm", Some("none"))
+            && let Some((need, _)) = missing.next()
+        {
+            let need = need.replace("`scorer` prm or orm", scores);
+            return refuse(flagged(&format!(
+                "`{name}` changes nothing here without {need}: add that, or leave `{name}` out"
+            )));
+        }
     }
+    Ok(())
 }
 
 /// The configuration with the flags that were typed put over it.

@@ -26,7 +26,7 @@ mod summary;
 pub use folder::redraw;
 pub use measure::{Host, Measurement, Outcome};
 pub use outline::{Cell, Outline, PlotOutline, SetOutline, UNFIT_NAME, is_fit_name};
-pub use plan::{Cells, Plan, unscored_unless_needed};
+pub use plan::{Cells, Plan, Search, crossed, unscored_unless_needed};
 pub use row::{Chains, Depths, Row};
 pub use summary::{COLUMNS, Summary};
 

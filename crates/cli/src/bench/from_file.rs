@@ -42,7 +42,7 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
         Some(pair) => Pair::find(pair)?.under(file.written.settings.clone(), given.path("prm"))?,
     };
     let base = settings::with_flags(base, &args.settings)?;
-    let mut cells = Cells::default();
+    let (mut cells, mut searches) = (Cells::default(), Vec::new());
     let mut names = BTreeSet::new();
     for run in &file.written.runs {
         let name = run.name.get_ref();
@@ -53,11 +53,16 @@ pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
         if !is_fit_name(name) {
             return Err(file.fault(&run.name, format!("run \"{name}\": {UNFIT_NAME}")));
         }
-        for config in configs(file, run, &base)? {
+        for mut config in configs(file, run, &base)? {
+            searches.push(config.clone());
+            if run.scorer.is_none() {
+                unscored_unless_needed(&mut config);
+            }
             let added = cells.add(name.clone(), config).map_err(Failure::from);
             added.map_err(|failure| file.fault(&run.name, failure))?;
         }
     }
+    settings::refuse_idle(&searches, given, "a run with scorer prm or orm")?;
     let (sets, problems) = sets::load(file, given_file(args), args.limit)?;
     let mut outline = Outline {
         seeds: file.written.seeds,
@@ -142,10 +147,7 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
             .try_into()
             .map_err(|error: toml::de::Error| fault(error.message().to_owned()))?;
         config.resolve_words();
-        match run.scorer {
-            Some(scorer) => config.models.scorer = scorer,
-            None => unscored_unless_needed(&mut config),
-        }
+        config.models.scorer = run.scorer.unwrap_or(config.models.scorer);
         configs.push(config);
     }
     Ok(configs)

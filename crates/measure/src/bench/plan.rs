@@ -21,53 +21,27 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Compares every strategy with every scorer at every number of chains on a set of problems. An
-    /// empty list stands for what is usual.
+    /// Compares searches of one set of problems.
     ///
     /// # Errors
     /// The settings of a cell do not go together.
     pub fn of(
-        base: &Config,
-        strategies: &[StrategyName],
-        scorers: &[ScorerKind],
-        chains: &[usize],
+        searches: Vec<Search>,
         seeds: u64,
         set: SetOutline,
         problems: Problems,
     ) -> Result<Self, Error> {
-        let strategies = match strategies {
-            [] => {
-                let usual = STRATEGIES.iter().map(|name| name.parse());
-                let usual = usual.collect::<Result<Vec<StrategyName>, _>>();
-                usual.map_err(beamgen::Error::from)?
-            }
-            given => given.to_vec(),
-        };
-        let chains = match chains {
-            [] => &[16],
-            given => given,
-        };
-        let scorers = match scorers {
-            [] => &[ScorerKind::Prm],
-            given => given,
-        };
+        let scorers: Vec<ScorerKind> = searches.iter().map(|(_, own)| own.models.scorer).collect();
         let mut cells = Cells::default();
-        for strategy in strategies {
-            for &scorer in scorers {
-                for &n in chains {
-                    let mut config = base.clone();
-                    config.search.n = n;
-                    strategy.apply(&mut config.search);
-                    config.models.scorer = scorer;
-                    unscored_unless_needed(&mut config);
-                    let scored = config.models.scorer != ScorerKind::None;
-                    let run = match scorers.len() > 1 && scored {
-                        true => format!("{scorer} {}", strategy.name()),
-                        false => strategy.name().to_owned(),
-                    };
-                    cells.add(run, config)?;
-                }
-            }
+        for (strategy, mut config) in searches {
+            unscored_unless_needed(&mut config);
+            let scorer = config.models.scorer;
+            let is_one_of_several = scorers.iter().any(|&other| other != scorers[0]);
+            let run = match is_one_of_several && scorer != ScorerKind::None {
+                true => format!("{scorer} {}", strategy.name()),
+                false => strategy.name().to_owned(),
+            };
+            cells.add(run, config)?;
         }
         let mut outline = Outline {
             seeds,
@@ -98,6 +72,49 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// A strategy by its name, and the settings of its search.
+pub type Search = (StrategyName, Config);
+
+/// The searches of every strategy with every scorer at every number of chains. An empty list stands
+/// for what is usual.
+///
+/// # Errors
+/// Fails if a usual strategy has no such name.
+pub fn crossed(
+    base: &Config,
+    strategies: &[StrategyName],
+    scorers: &[ScorerKind],
+    chains: &[usize],
+) -> Result<Vec<Search>, Error> {
+    let strategies = match strategies {
+        [] => {
+            let usual = STRATEGIES.iter().map(|name| name.parse());
+            let usual = usual.collect::<Result<Vec<StrategyName>, _>>();
+            usual.map_err(beamgen::Error::from)?
+        }
+        given => given.to_vec(),
+    };
+    let chains = if chains.is_empty() { &[16] } else { chains };
+    let scorers = if scorers.is_empty() {
+        &[ScorerKind::Prm]
+    } else {
+        scorers
+    };
+    let mut searches = Vec::new();
+    for strategy in strategies {
+        for &scorer in scorers {
+            for &n in chains {
+                let mut config = base.clone();
+                config.search.n = n;
+                strategy.apply(&mut config.search);
+                config.models.scorer = scorer;
+                searches.push((strategy, config));
+            }
+        }
+    }
+    Ok(searches)
 }
 
 /// Takes the scorer away where only samples or votes count, so that nothing is charged for scores
