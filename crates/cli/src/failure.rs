@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use beamgen::eval::{ProblemsError, RunFileError};
+use beamgen::eval::{ProblemsError, RunFileError, RunFileFault};
 use beamgen::hub::{HubError, RequestError};
 use beamgen::program::{KNOWN_MODELS, nearest};
 use beamgen::scorer::ScoreError;
@@ -75,14 +75,14 @@ impl From<LabelsError> for Failure {
 
 impl From<RunFileError> for Failure {
     fn from(error: RunFileError) -> Self {
-        let advice = match &error {
-            RunFileError::Exists { .. } => ": continue it with --resume, or choose another --out",
-            RunFileError::Locked { .. } => ": wait for it, or choose another --out",
-            RunFileError::OtherRun { .. } => ": use the run's, or choose another --out",
-            RunFileError::Io { .. }
-            | RunFileError::Line { .. }
-            | RunFileError::OtherProblem { .. }
-            | RunFileError::Removed { .. } => "",
+        let advice = match &error.fault {
+            RunFileFault::Exists => ": continue it with --resume, or choose another --out",
+            RunFileFault::Locked => ": wait for it, or choose another --out",
+            RunFileFault::OtherRun { .. } => ": use the run's, or choose another --out",
+            RunFileFault::Io(_)
+            | RunFileFault::Line { .. }
+            | RunFileFault::OtherProblem { .. }
+            | RunFileFault::Removed => "",
         };
         match error.is_failure() {
             true => Self::Run(error.into()),

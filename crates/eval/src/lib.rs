@@ -30,4 +30,4 @@ pub use chains::GivenChain;
 pub use fingerprint::Fingerprint;
 pub use problems::{LineFault, MAX_LINE_BYTES, MAX_PROBLEM_BYTES, Problems, ProblemsError};
 pub use record::{Record, Spent, StepRecord, is_correct, verdict};
-pub use run_file::{RunFile, RunFileError, RunHeader};
+pub use run_file::{RunFile, RunFileError, RunFileFault, RunHeader};

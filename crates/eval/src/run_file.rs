@@ -106,53 +106,44 @@ fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, S
     })
 }
 
-/// A run file that could not be used. Messages are one line: file, line, field.
+/// A run file that could not be used. The message is one line: file, line, field.
 #[derive(Debug, thiserror::Error)]
-pub enum RunFileError {
-    /// Reading or writing failed.
-    #[error("{}: {error}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The error of the operating system.
-        error: io::Error,
-    },
+#[error("{}{fault}", path.display())]
+pub struct RunFileError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub fault: RunFileFault,
+}
+
+/// Why a run file could not be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RunFileFault {
+    /// Reading or writing failed, with the error of the operating system.
+    #[error(": {0}")]
+    Io(io::Error),
     /// A new run would overwrite a file.
-    #[error("{}: exists already", path.display())]
-    Exists {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error(": exists already")]
+    Exists,
     /// Another process writes to the file.
-    #[error("{}: another beamgen is writing to it", path.display())]
-    Locked {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error(": another beamgen is writing to it")]
+    Locked,
     /// The file was removed while the run was writing to it.
-    #[error("{}: was removed while the run was writing to it, and its results with it: run again", path.display())]
-    Removed {
-        /// The file.
-        path: PathBuf,
-    },
+    #[error(": was removed while the run was writing to it, and its results with it: run again")]
+    Removed,
     /// A line that is not one of a run file.
-    #[error("{}:{line}: not a line of a run file ({reason}): repair or remove the file", path.display())]
+    #[error(":{line}: not a line of a run file ({reason}): repair or remove the file")]
     Line {
-        /// The file.
-        path: PathBuf,
-        /// Its line, from 1.
+        /// The line, from 1.
         line: usize,
         /// What is wrong.
         reason: String,
     },
     /// A line that is not about a problem of the run.
     #[error(
-        "{}:{line}: field \"{field}\": not that of a problem of the run ({id}): the file was changed: repair or remove it",
-        path.display()
+        ":{line}: field \"{field}\": not that of a problem of the run ({id}): the file was changed: repair or remove it"
     )]
     OtherProblem {
-        /// The file.
-        path: PathBuf,
         /// The line of the record, from 1.
         line: usize,
         /// `id` if no problem has the line's, `problem` if the one that has it has another text.
@@ -161,13 +152,8 @@ pub enum RunFileError {
         id: String,
     },
     /// The run was made under other settings or on other problems.
-    #[error(
-        "{}:1: field \"{field}\": the run has {there}, this call {here}",
-        path.display()
-    )]
+    #[error(":1: field \"{field}\": the run has {there}, this call {here}")]
     OtherRun {
-        /// The file.
-        path: PathBuf,
         /// What differs.
         field: String,
         /// Its value in the file.
@@ -180,10 +166,9 @@ pub enum RunFileError {
 impl RunFileError {
     /// Whether the cause is the machine (a full disk), and not what the user gave.
     pub fn is_failure(&self) -> bool {
-        match self {
-            Self::Io { error, .. } => !beamgen_files::is_about_the_name(error),
-            Self::Removed { .. } => true,
-            _ => false,
+        match &self.fault {
+            RunFileFault::Io(error) => !beamgen_files::is_about_the_name(error),
+            fault => matches!(fault, RunFileFault::Removed),
         }
     }
 }
@@ -198,23 +183,27 @@ pub struct RunFile {
 }
 
 impl RunFile {
+    fn opened(path: &Path, opened: io::Result<(File, bool)>) -> Result<Self, RunFileError> {
+        let path = path.to_owned();
+        match opened {
+            Ok((file, is_stream)) => Ok(Self {
+                path,
+                file,
+                is_stream,
+            }),
+            Err(error) => {
+                let fault = match error.kind() {
+                    io::ErrorKind::AlreadyExists => RunFileFault::Exists,
+                    _ => RunFileFault::Io(error),
+                };
+                Err(RunFileError { path, fault })
+            }
+        }
+    }
+
     /// Starts a new run. A file that is there already is an error, for it may hold hours of work.
     pub fn create(path: &Path, header: &RunHeader) -> Result<Self, RunFileError> {
-        let opened = beamgen_files::create_new(path);
-        let (file, is_stream) = opened.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => RunFileError::Exists {
-                path: path.to_owned(),
-            },
-            _ => RunFileError::Io {
-                path: path.to_owned(),
-                error,
-            },
-        })?;
-        let mut run = Self {
-            path: path.to_owned(),
-            file,
-            is_stream,
-        };
+        let mut run = Self::opened(path, beamgen_files::create_new(path))?;
         run.lock()?;
         run.append(header).inspect_err(|_| run.forget())?;
         Ok(run)
@@ -228,27 +217,14 @@ impl RunFile {
         path: &Path,
         header: &RunHeader,
     ) -> Result<(Self, Vec<Line>), RunFileError> {
-        let opened = beamgen_files::append(path);
-        let file = opened.map_err(|error| RunFileError::Io {
-            path: path.to_owned(),
-            error,
-        })?;
-        let mut run = Self {
-            path: path.to_owned(),
-            file,
-            is_stream: false,
-        };
+        let file = beamgen_files::append(path);
+        let mut run = Self::opened(path, file.map(|file| (file, false)))?;
         run.lock()?;
         let (there, lines, whole) = run.read_whole_lines()?;
         if let Some(there) = &there
             && let Some((field, there, here)) = header.difference(there)
         {
-            return Err(RunFileError::OtherRun {
-                path: run.path,
-                field,
-                there,
-                here,
-            });
+            return Err(run.error(RunFileFault::OtherRun { field, there, here }));
         }
         run.file.set_len(whole).map_err(|error| run.io(error))?;
         if there.is_none() {
@@ -261,7 +237,7 @@ impl RunFile {
     /// line its problem's id, and the text if it has one.
     ///
     /// # Errors
-    /// [`RunFileError::OtherProblem`].
+    /// [`RunFileFault::OtherProblem`].
     pub fn check_problems<'l>(
         &self,
         problems: &Problems,
@@ -277,13 +253,9 @@ impl RunFile {
                 Some(&own) if text.is_some_and(|text| text != own) => "problem",
                 Some(_) => continue,
             };
-            return Err(RunFileError::OtherProblem {
-                path: self.path.clone(),
-                // After the header.
-                line: at + 2,
-                field,
-                id: id.to_owned(),
-            });
+            // After the header.
+            let (line, id) = (at + 2, id.to_owned());
+            return Err(self.error(RunFileFault::OtherProblem { line, field, id }));
         }
         Ok(())
     }
@@ -293,16 +265,8 @@ impl RunFile {
     pub fn read<Line: DeserializeOwned>(
         path: &Path,
     ) -> Result<(Option<RunHeader>, Vec<Line>), RunFileError> {
-        let opened = beamgen_files::open_regular_file(path);
-        let file = opened.map_err(|error| RunFileError::Io {
-            path: path.to_owned(),
-            error,
-        })?;
-        let mut run = Self {
-            path: path.to_owned(),
-            file,
-            is_stream: false,
-        };
+        let file = beamgen_files::open_regular_file(path);
+        let mut run = Self::opened(path, file.map(|file| (file, false)))?;
         let (header, lines, _) = run.read_whole_lines()?;
         Ok((header, lines))
     }
@@ -346,9 +310,7 @@ impl RunFile {
         use std::os::unix::fs::MetadataExt;
         let found = self.file.metadata().map_err(|error| self.io(error))?;
         match found.nlink() {
-            0 if !self.is_stream => Err(RunFileError::Removed {
-                path: self.path.clone(),
-            }),
+            0 if !self.is_stream => Err(self.error(RunFileFault::Removed)),
             _ => Ok(()),
         }
     }
@@ -364,9 +326,7 @@ impl RunFile {
             return Ok(());
         }
         match self.file.try_lock() {
-            Err(TryLockError::WouldBlock) => Err(RunFileError::Locked {
-                path: self.path.clone(),
-            }),
+            Err(TryLockError::WouldBlock) => Err(self.error(RunFileFault::Locked)),
             // Some file systems have no locks; the run goes on without one.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
         }
@@ -386,21 +346,13 @@ impl RunFile {
             let read = beamgen_files::read_line(&mut reader, &mut buffer, MAX_LINE_BYTES)
                 .map_err(|error| self.io(error))?;
             if read > MAX_LINE_BYTES {
-                return Err(RunFileError::Line {
-                    path: self.path.clone(),
-                    line: number + 1,
-                    reason: format!("longer than {} MiB", MAX_LINE_BYTES >> 20),
-                });
+                let reason = format!("longer than {} MiB", MAX_LINE_BYTES >> 20);
+                return Err(self.line(number + 1, reason));
             }
             if buffer.last() != Some(&b'\n') {
                 // An incomplete header is dropped. Any other text may be somebody's file.
                 if number == 0 && !is_torn_header(&buffer) {
-                    let (path, reason) = (self.path.clone(), "no header".to_owned());
-                    return Err(RunFileError::Line {
-                        path,
-                        line: 1,
-                        reason,
-                    });
+                    return Err(self.line(1, "no header".to_owned()));
                 }
                 break;
             }
@@ -418,20 +370,22 @@ impl RunFile {
     fn parse<T: DeserializeOwned>(&self, bytes: &[u8], line: usize) -> Result<T, RunFileError> {
         serde_json::from_slice(bytes).map_err(|error| {
             let text = error.to_string();
-            let reason = text.split(" at line ").next().unwrap_or(&text).to_owned();
-            RunFileError::Line {
-                path: self.path.clone(),
-                line,
-                reason,
-            }
+            let reason = text.split(" at line ").next().unwrap_or(&text);
+            self.line(line, reason.to_owned())
         })
     }
 
     fn io(&self, error: io::Error) -> RunFileError {
-        RunFileError::Io {
-            path: self.path.clone(),
-            error,
-        }
+        self.error(RunFileFault::Io(error))
+    }
+
+    fn line(&self, line: usize, reason: String) -> RunFileError {
+        self.error(RunFileFault::Line { line, reason })
+    }
+
+    fn error(&self, fault: RunFileFault) -> RunFileError {
+        let path = self.path.clone();
+        RunFileError { path, fault }
     }
 }
 
