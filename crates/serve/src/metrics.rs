@@ -93,13 +93,6 @@ impl Metrics {
                 "keys and values of chains at work",
                 stats.cache_bytes,
             ),
-        ] {
-            let _ = writeln!(
-                out,
-                "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}"
-            );
-        }
-        for (name, help, value) in [
             (
                 "beamgen_prompt_tokens_total",
                 "prompt tokens read",
@@ -136,23 +129,30 @@ impl Metrics {
                 self.missed_events.load(Ordering::Relaxed),
             ),
         ] {
-            let _ = writeln!(
-                out,
-                "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}"
-            );
+            head(&mut out, name, help);
+            let _ = writeln!(out, "{name} {value}");
         }
         self.lock().write(&mut out);
         out
     }
 }
 
+/// Writes what a metric is. Its name ends as the convention has it for its kind.
+fn head(out: &mut String, name: &str, help: &str) {
+    let kind = if name.ends_with("_total") {
+        "counter"
+    } else if name.ends_with("_seconds") {
+        "histogram"
+    } else {
+        "gauge"
+    };
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
 impl Counted {
     fn write(&self, out: &mut String) {
-        let head = |out: &mut String, name: &str, help: &str, kind: &str| {
-            let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-        };
         let name = "beamgen_requests_total";
-        head(out, name, "requests answered", "counter");
+        head(out, name, "requests answered");
         for ((route, status), count) in &self.requests {
             let _ = writeln!(
                 out,
@@ -173,18 +173,13 @@ impl Counted {
                 &self.stopped,
             ),
         ] {
-            head(out, name, help, "counter");
+            head(out, name, help);
             for (value, count) in counts {
                 let _ = writeln!(out, "{name}{{{label}=\"{value}\"}} {count}");
             }
         }
         let name = "beamgen_request_seconds";
-        head(
-            out,
-            name,
-            "from a request to the end of its answer",
-            "histogram",
-        );
+        head(out, name, "from a request to the end of its answer");
         for (route, histogram) in &self.seconds {
             histogram.write(name, &format!("route=\"{route}\","), out);
         }
@@ -200,7 +195,7 @@ impl Counted {
                 &self.queue,
             ),
         ] {
-            head(out, name, help, "histogram");
+            head(out, name, help);
             histogram.write(name, "", out);
         }
     }
