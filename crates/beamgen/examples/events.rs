@@ -4,7 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use beamgen::{Event, Solver};
+use beamgen::{ChainEvent, Event, Solver};
 
 fn main() -> Result<(), beamgen::Error> {
     let mut solver = Solver::builder().build()?;
@@ -12,15 +12,21 @@ fn main() -> Result<(), beamgen::Error> {
     let (mut closed, mut pruned) = (0, 0);
     let summary = solver.run(
         problems.into_iter().take(5),
-        &mut |event| match event {
-            Event::StepClosed { .. } => closed += 1,
-            Event::ChainPruned { .. } => pruned += 1,
-            Event::StepScored {
-                tree, node, score, ..
-            } if score > 0.9 => {
-                println!("  {score:.3}  {}", tree.node(node).text.trim_end());
+        &mut |event| {
+            let Event::Chain {
+                tree, node, what, ..
+            } = event
+            else {
+                return;
+            };
+            match what {
+                ChainEvent::Closed => closed += 1,
+                ChainEvent::Pruned => pruned += 1,
+                ChainEvent::Scored(score) if score > 0.9 => {
+                    println!("  {score:.3}  {}", tree.node(node).text.trim_end());
+                }
+                _ => {}
             }
-            _ => {}
         },
         &mut |result| {
             let answer = result.answer.as_deref().unwrap_or("none");

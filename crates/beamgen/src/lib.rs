@@ -99,8 +99,8 @@ pub use beamgen_launcher as launcher;
 #[cfg(feature = "remote")]
 pub use beamgen_remote as remote;
 pub use beamgen_search::{
-    Aggregation, Choose, Event, Problem, ProblemResult, RunSummary, Settings, StepGenerator,
-    StepScorer, StrategyKind,
+    Aggregation, ChainEvent, Choose, Event, Problem, ProblemResult, RunSummary, Settings,
+    StepGenerator, StepScorer, StrategyKind,
 };
 pub use builder::SolverBuilder;
 pub use config::Config;

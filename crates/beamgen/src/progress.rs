@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use beamgen_search::{Event, Finish, Node, NodeId, Pruned};
+use beamgen_search::{ChainEvent, ChainTree, Event, Finish, Node, NodeId, Pruned};
 
 /// What happens to a request's problem, told as it happens. Nodes are those of the tree at that
 /// moment; the result's tree is numbered anew.
@@ -86,74 +86,63 @@ impl Progress {
     pub(crate) fn index(event: &Event<'_>) -> Option<usize> {
         match *event {
             Event::ProblemStarted { index, .. }
-            | Event::ChainExpanded { index, .. }
-            | Event::StepPaused { index, .. }
-            | Event::StepPartlyScored { index, .. }
-            | Event::StepMerged { index, .. }
-            | Event::StepClosed { index, .. }
-            | Event::StepScored { index, .. }
-            | Event::ChainPruned { index, .. }
-            | Event::ChainFinished { index, .. }
+            | Event::Chain { index, .. }
             | Event::ProblemRestarted { index } => Some(index),
             Event::ProblemDone { .. } | Event::Pass { .. } => None,
         }
     }
 
     pub(crate) fn of(event: &Event<'_>) -> Option<Self> {
-        Some(match *event {
-            Event::ProblemStarted { .. } => Self::Started,
-            Event::ChainExpanded {
-                tree,
-                node,
-                children,
-                ..
-            } => Self::ChainExpanded {
+        match *event {
+            Event::ProblemStarted { .. } => Some(Self::Started),
+            Event::Chain {
+                tree, node, what, ..
+            } => Some(Self::of_chain(tree, node, what)),
+            Event::ProblemRestarted { .. } => Some(Self::Restarted),
+            Event::ProblemDone { .. } | Event::Pass { .. } => None,
+        }
+    }
+
+    fn of_chain(tree: &ChainTree, node: NodeId, what: ChainEvent<'_>) -> Self {
+        let at = tree.node(node);
+        match what {
+            ChainEvent::Expanded(children) => Self::ChainExpanded {
                 node,
                 children: children.to_vec(),
                 round: children.first().and_then(|&child| tree.node(child).round),
             },
-            Event::StepPaused { tree, node, .. } => Self::StepPaused {
+            ChainEvent::Paused => Self::StepPaused {
                 node,
-                step: Box::new(tree.node(node).clone()),
+                step: Box::new(at.clone()),
             },
-            Event::StepPartlyScored {
-                tree, node, score, ..
-            } => Self::StepPartlyScored {
+            ChainEvent::PartlyScored(score) => Self::StepPartlyScored {
                 node,
                 score,
-                judges: tree.node(node).judges.clone(),
+                judges: at.judges.clone(),
             },
-            Event::StepMerged {
-                tree, node, twin, ..
-            } => Self::StepMerged {
+            ChainEvent::Merged(twin) => Self::StepMerged {
                 node,
                 twin,
                 copies: tree.node(twin).copies,
             },
-            Event::StepClosed { tree, node, .. } => Self::StepClosed {
+            ChainEvent::Closed => Self::StepClosed {
                 node,
-                step: Box::new(tree.node(node).clone()),
+                step: Box::new(at.clone()),
             },
-            Event::StepScored {
-                tree, node, score, ..
-            } => Self::StepScored {
+            ChainEvent::Scored(score) => Self::StepScored {
                 node,
                 score,
-                judges: tree.node(node).judges.clone(),
+                judges: at.judges.clone(),
             },
-            Event::ChainPruned { tree, node, .. } => Self::ChainPruned {
+            ChainEvent::Pruned => Self::ChainPruned {
                 node,
-                pruned: tree.node(node).pruned,
+                pruned: at.pruned,
             },
-            Event::ChainFinished {
-                tree, node, finish, ..
-            } => Self::ChainFinished {
+            ChainEvent::Finished(finish) => Self::ChainFinished {
                 node,
                 finish,
                 text: tree.solution(node),
             },
-            Event::ProblemRestarted { .. } => Self::Restarted,
-            Event::ProblemDone { .. } | Event::Pass { .. } => return None,
-        })
+        }
     }
 }

@@ -7,7 +7,8 @@ use beamgen::generator::{GenError, Memory};
 use beamgen::models::{KvType, WeightType};
 use beamgen::scorer::{ScoreError, ScoreId, ScoreItem, Scored, Scorer, ScorerKind};
 use beamgen::{
-    Config, Error, Event, Problem, ProblemResult, Solver, StepGenerator, StrategyKind, bundled,
+    ChainEvent, Config, Error, Event, Problem, ProblemResult, Solver, StepGenerator, StrategyKind,
+    bundled,
 };
 
 fn sample(count: usize) -> Vec<Problem> {
@@ -142,15 +143,20 @@ fn events_tell_the_whole_search() {
             sample(3),
             &mut |event| match event {
                 Event::ProblemStarted { .. } => started += 1,
-                Event::StepClosed { tree, node, .. } => {
-                    assert!(!tree.node(node).tokens.is_empty());
-                    closed += 1;
-                }
-                Event::StepScored { score, .. } => {
-                    assert!((0.0..=1.0).contains(&score));
-                    scored += 1;
-                }
-                Event::ChainFinished { .. } => finished += 1,
+                Event::Chain {
+                    tree, node, what, ..
+                } => match what {
+                    ChainEvent::Closed => {
+                        assert!(!tree.node(node).tokens.is_empty());
+                        closed += 1;
+                    }
+                    ChainEvent::Scored(score) => {
+                        assert!((0.0..=1.0).contains(&score));
+                        scored += 1;
+                    }
+                    ChainEvent::Finished(_) => finished += 1,
+                    _ => {}
+                },
                 Event::ProblemDone { .. } => done += 1,
                 _ => {}
             },

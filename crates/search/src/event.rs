@@ -16,87 +16,16 @@ pub enum Event<'a> {
         /// As it was given.
         problem: &'a Problem,
     },
-    /// A chain goes on: steps were begun after it.
-    ChainExpanded {
-        /// The problem's position in the input.
-        index: usize,
-        /// The problem's chains so far.
-        tree: &'a ChainTree,
-        /// The step that they follow.
-        node: NodeId,
-        /// The steps begun now, without text yet.
-        children: &'a [NodeId],
-    },
-    /// A step is held up in its middle, to be scored as far as it goes.
-    StepPaused {
+    /// Something happened to a chain of a problem.
+    Chain {
         /// The problem's position in the input.
         index: usize,
         /// The problem's chains so far.
         tree: &'a ChainTree,
         /// The step, and the chain that ends with it.
         node: NodeId,
-    },
-    /// A step that is held up got the score that it has so far.
-    StepPartlyScored {
-        /// The problem's position in the input.
-        index: usize,
-        /// The problem's chains so far.
-        tree: &'a ChainTree,
-        /// The step, and the chain that ends with it.
-        node: NodeId,
-        /// In `[0, 1]`.
-        score: f32,
-    },
-    /// A step was found to be one with an earlier sibling.
-    StepMerged {
-        /// The problem's position in the input.
-        index: usize,
-        /// The problem's chains so far.
-        tree: &'a ChainTree,
-        /// The step.
-        node: NodeId,
-        /// The sibling that stands for both.
-        twin: NodeId,
-    },
-    /// A step closed.
-    StepClosed {
-        /// The problem's position in the input.
-        index: usize,
-        /// The problem's chains so far.
-        tree: &'a ChainTree,
-        /// The step, and the chain that ends with it.
-        node: NodeId,
-    },
-    /// A step got its score.
-    StepScored {
-        /// The problem's position in the input.
-        index: usize,
-        /// The problem's chains so far.
-        tree: &'a ChainTree,
-        /// The step, and the chain that ends with it.
-        node: NodeId,
-        /// In `[0, 1]`.
-        score: f32,
-    },
-    /// A chain was dropped: in favour of better ones, or because the search is over.
-    ChainPruned {
-        /// The problem's position in the input.
-        index: usize,
-        /// The problem's chains so far.
-        tree: &'a ChainTree,
-        /// The step, and the chain that ends with it.
-        node: NodeId,
-    },
-    /// A chain grows no further.
-    ChainFinished {
-        /// The problem's position in the input.
-        index: usize,
-        /// The problem's chains so far.
-        tree: &'a ChainTree,
-        /// The step, and the chain that ends with it.
-        node: NodeId,
-        /// Why.
-        finish: Finish,
+        /// What happened.
+        what: ChainEvent<'a>,
     },
     /// Memory ran out and the problem was set back; it will start again from nothing.
     ProblemRestarted {
@@ -121,4 +50,25 @@ pub enum Event<'a> {
         /// The run so far.
         ledger: &'a Ledger,
     },
+}
+
+/// What happens to a chain, which ends with a step.
+#[derive(Debug, Clone, Copy)]
+pub enum ChainEvent<'a> {
+    /// The chain goes on: these steps were begun after it, without text yet.
+    Expanded(&'a [NodeId]),
+    /// The step is held up in its middle, to be scored as far as it goes.
+    Paused,
+    /// The step, which is held up, got the score that it has so far, in `[0, 1]`.
+    PartlyScored(f32),
+    /// The step was found to be one with this earlier sibling, which stands for both.
+    Merged(NodeId),
+    /// The step closed.
+    Closed,
+    /// The step got its score, in `[0, 1]`.
+    Scored(f32),
+    /// The chain was dropped: in favour of better ones, or because the search is over.
+    Pruned,
+    /// The chain grows no further, for this reason.
+    Finished(Finish),
 }

@@ -46,7 +46,7 @@ pub use aggregation::Aggregation;
 pub use choose::{Answer, Answers, Choose, FinishedChain, Standing, choose};
 pub use config::SearchConfig;
 pub use error::{Cause, ConfigError, GenError, ScoreError, SearchError};
-pub use event::Event;
+pub use event::{ChainEvent, Event};
 pub use finish::{Border, Finish};
 pub use generation::{GeneratorConfig, SamplingSettings};
 pub use generator::{

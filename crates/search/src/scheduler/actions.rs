@@ -4,7 +4,7 @@ use super::Context;
 use super::active::{ActiveProblem, NodeResources, SpeculativeStep, Stage};
 use super::ending::Decision;
 use crate::error::SearchError;
-use crate::event::Event;
+use crate::event::ChainEvent;
 use crate::finish::Finish;
 use crate::strategy::{Action, DecodeMode, Scoring};
 use crate::tree::{NodeId, State};
@@ -148,12 +148,8 @@ impl ActiveProblem {
                 Some(step) => self.adopt(child, step),
             }
         }
-        cx.event(Event::ChainExpanded {
-            index: self.index,
-            tree: &self.tree,
-            node,
-            children: &self.tree.node(node).children[known..],
-        });
+        let begun = &self.tree.node(node).children[known..];
+        self.tell(node, ChainEvent::Expanded(begun), cx);
         self.let_go(node, cx);
         Ok(())
     }

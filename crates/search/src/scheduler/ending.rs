@@ -4,7 +4,7 @@
 use super::Context;
 use super::active::{ActiveProblem, Stage};
 use crate::aggregation::Aggregation;
-use crate::event::Event;
+use crate::event::{ChainEvent, Event};
 use crate::finish::Finish;
 use crate::result::Stopped;
 use crate::strategy::{Action, Scoring};
@@ -16,22 +16,23 @@ impl ActiveProblem {
         self.tree.node_mut(node).state = State::Finished(finish);
         self.outcome.lost_to_memory += usize::from(finish == Finish::NoMemory);
         self.release(node, cx);
-        cx.event(Event::ChainFinished {
-            index: self.index,
-            tree: &self.tree,
-            node,
-            finish,
-        });
+        self.tell(node, ChainEvent::Finished(finish), cx);
     }
 
     pub(super) fn prune(&mut self, node: NodeId, why: Pruned, cx: &mut Context<'_, '_>) {
         self.tree.node_mut(node).state = State::Pruned;
         self.tree.node_mut(node).pruned = Some(why);
         self.release(node, cx);
-        cx.event(Event::ChainPruned {
+        self.tell(node, ChainEvent::Pruned, cx);
+    }
+
+    /// Tells what happened to a chain.
+    pub(super) fn tell(&self, node: NodeId, what: ChainEvent<'_>, cx: &mut Context<'_, '_>) {
+        cx.event(Event::Chain {
             index: self.index,
             tree: &self.tree,
             node,
+            what,
         });
     }
 

@@ -9,7 +9,7 @@ use super::contents::{ContentId, StepScore};
 use super::live::Look;
 use super::{Context, Scheduler};
 use crate::error::{Cause, ScoreError, SearchError};
-use crate::event::Event;
+use crate::event::ChainEvent;
 use crate::finish::Finish;
 use crate::given::{GivenChain, GivenReply, problem_of, steps_of, tell};
 use crate::ledger::{JudgeSpent, Ledger};
@@ -428,21 +428,12 @@ impl ActiveProblem {
             let Some(score) = scored.score else {
                 continue;
             };
-            let (index, tree, node) = (self.index, &self.tree, id);
-            cx.event(match paused {
-                true => Event::StepPartlyScored {
-                    index,
-                    tree,
-                    node,
-                    score,
-                },
-                false => Event::StepScored {
-                    index,
-                    tree,
-                    node,
-                    score,
-                },
-            });
+            let what = if paused {
+                ChainEvent::PartlyScored(score)
+            } else {
+                ChainEvent::Scored(score)
+            };
+            self.tell(id, what, cx);
         }
     }
 

@@ -8,7 +8,7 @@ use super::contents::ContentId;
 use super::live::Look;
 use super::{Context, Owner, Scheduler};
 use crate::error::{GenError, SearchError};
-use crate::event::Event;
+use crate::event::{ChainEvent, Event};
 use crate::finish::{Border, Finish};
 use crate::generator::{ChainId, PassOutput, Source, StepOutput, StepPlan};
 use crate::ledger::Ledger;
@@ -275,11 +275,7 @@ impl ActiveProblem {
         node.logprob = step.logprob;
         if step.paused {
             node.state = State::Paused;
-            cx.event(Event::StepPaused {
-                index: self.index,
-                tree: &self.tree,
-                node: id,
-            });
+            self.tell(id, ChainEvent::Paused, cx);
         } else {
             node.judges.clear();
             node.quantiles = None;
@@ -292,11 +288,7 @@ impl ActiveProblem {
                 step.finish.or(out_of_steps.then_some(Finish::MaxSteps))
             };
             self.tree.node_mut(id).state = finish.map_or(State::Open, State::Finished);
-            cx.event(Event::StepClosed {
-                index: self.index,
-                tree: &self.tree,
-                node: id,
-            });
+            self.tell(id, ChainEvent::Closed, cx);
             if let Some(finish) = finish {
                 self.finish(id, finish, cx);
             }
@@ -341,12 +333,7 @@ impl ActiveProblem {
             self.tree.node_mut(stands).copies += 1;
             self.tree.node_mut(id).state = State::Duplicate;
             self.tree.node_mut(id).duplicate_of = Some(stands);
-            cx.event(Event::StepMerged {
-                index: self.index,
-                tree: &self.tree,
-                node: id,
-                twin: stands,
-            });
+            self.tell(id, ChainEvent::Merged(stands), cx);
             self.release(id, cx);
             match new[twin] {
                 true => self.steps.outstanding -= 1,

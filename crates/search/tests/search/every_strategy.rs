@@ -63,7 +63,12 @@ fn run_in(config: &SearchConfig, capacity: usize, count: usize) -> Run {
     let mut results = Vec::new();
     let mut live_chains = 0;
     let mut observe = |event: Event<'_>| {
-        if let Event::StepClosed { tree, .. } = event {
+        if let Event::Chain {
+            tree,
+            what: ChainEvent::Closed,
+            ..
+        } = event
+        {
             let live = tree.nodes().skip(1).filter(|(_, node)| {
                 matches!(node.state, State::Open | State::Paused | State::Growing)
             });

@@ -342,35 +342,27 @@ fn the_observer_sees_the_life_of_every_chain() {
     let mut results = Vec::new();
     let observe = &mut |event: Event<'_>| match event {
         Event::ProblemStarted { .. } => begun += 1,
-        Event::StepClosed { .. } => closed += 1,
-        Event::StepScored {
-            tree, node, score, ..
-        } => {
-            assert_eq!(tree.node(node).score, Some(score));
-            scored += 1;
-        }
-        Event::ChainFinished { .. } => ended += 1,
-        Event::ChainPruned { .. } => pruned += 1,
-        Event::ChainExpanded {
-            tree,
-            node,
-            children,
-            ..
-        } => {
-            assert!(
-                children
-                    .iter()
-                    .all(|&id| tree.node(id).parent == Some(node))
-            );
-            expanded += children.len();
-        }
-        Event::StepMerged {
-            tree, node, twin, ..
-        } => {
-            assert_eq!(tree.node(node).duplicate_of, Some(twin));
-            merged += 1;
-        }
-        Event::StepPaused { .. } | Event::StepPartlyScored { .. } => panic!("nothing is held up"),
+        Event::Chain {
+            tree, node, what, ..
+        } => match what {
+            ChainEvent::Closed => closed += 1,
+            ChainEvent::Scored(score) => {
+                assert_eq!(tree.node(node).score, Some(score));
+                scored += 1;
+            }
+            ChainEvent::Finished(_) => ended += 1,
+            ChainEvent::Pruned => pruned += 1,
+            ChainEvent::Expanded(children) => {
+                let follows = |&id: &NodeId| tree.node(id).parent == Some(node);
+                assert!(children.iter().all(follows));
+                expanded += children.len();
+            }
+            ChainEvent::Merged(twin) => {
+                assert_eq!(tree.node(node).duplicate_of, Some(twin));
+                merged += 1;
+            }
+            ChainEvent::Paused | ChainEvent::PartlyScored(_) => panic!("nothing is held up"),
+        },
         Event::ProblemDone { result, .. } => results.push(result.clone()),
         Event::Pass { in_flight, .. } => {
             assert!(in_flight <= 5);
