@@ -5,10 +5,8 @@ use std::sync::Arc;
 use beamgen::eval::Record;
 use beamgen::result::Stopped;
 use beamgen::service::ServiceError;
-use beamgen::strategy::{NodeId, Pruned};
 use beamgen::{ProblemResult, Progress};
 use pyo3::prelude::*;
-use serde::Serialize;
 
 use crate::errors::{self, InputError, RunError};
 use crate::running::Running;
@@ -22,82 +20,8 @@ pub enum News {
 }
 
 /// An event as the Python side reads it.
-#[derive(Serialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
-enum Line<'a> {
-    Started,
-    ChainExpanded {
-        node: NodeId,
-        children: &'a [NodeId],
-        round: Option<u32>,
-    },
-    StepPaused {
-        node: NodeId,
-        text: &'a str,
-    },
-    StepPartlyScored {
-        node: NodeId,
-        score: f32,
-    },
-    StepClosed {
-        node: NodeId,
-        parent: Option<NodeId>,
-        text: &'a str,
-    },
-    StepMerged {
-        node: NodeId,
-        twin: NodeId,
-        copies: usize,
-    },
-    StepScored {
-        node: NodeId,
-        score: f32,
-    },
-    ChainPruned {
-        node: NodeId,
-        pruned: Option<Pruned>,
-    },
-    ChainFinished {
-        node: NodeId,
-        finish: &'static str,
-    },
-    Restarted,
-}
-
-/// An event as JSON; `None` for one that Python is not told of.
 pub fn event(progress: &Progress) -> Option<String> {
-    let line = match *progress {
-        Progress::Started => Line::Started,
-        Progress::ChainExpanded {
-            node,
-            ref children,
-            round,
-        } => Line::ChainExpanded {
-            node,
-            children,
-            round,
-        },
-        Progress::StepPaused { node, ref step } => Line::StepPaused {
-            node,
-            text: &step.text,
-        },
-        Progress::StepPartlyScored { node, score, .. } => Line::StepPartlyScored { node, score },
-        Progress::StepClosed { node, ref step } => Line::StepClosed {
-            node,
-            parent: step.parent,
-            text: &step.text,
-        },
-        Progress::StepMerged { node, twin, copies } => Line::StepMerged { node, twin, copies },
-        Progress::StepScored { node, score, .. } => Line::StepScored { node, score },
-        Progress::ChainPruned { node, pruned } => Line::ChainPruned { node, pruned },
-        Progress::ChainFinished { node, finish, .. } => Line::ChainFinished {
-            node,
-            finish: finish.name(),
-        },
-        Progress::Restarted => Line::Restarted,
-        _ => return None,
-    };
-    serde_json::to_string(&line).ok()
+    serde_json::to_string(progress).ok()
 }
 
 /// A result.

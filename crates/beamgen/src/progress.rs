@@ -3,10 +3,16 @@
 use std::collections::BTreeMap;
 
 use beamgen_search::{ChainEvent, ChainTree, Event, Finish, Node, NodeId, Pruned};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 /// What happens to a request's problem, told as it happens. Nodes are those of the tree at that
 /// moment; the result's tree is numbered anew.
-#[derive(Debug, Clone, PartialEq)]
+///
+/// Serialized, an event is an object with its name as `event`. It has a step's text only, and the
+/// parent once the step closed. It has neither what judges said nor the text of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Progress {
     /// It left the queue.
@@ -25,6 +31,7 @@ pub enum Progress {
         /// The step.
         node: NodeId,
         /// The step so far.
+        #[serde(rename = "text", serialize_with = "text")]
         step: Box<Node>,
     },
     /// A step that is held up got the score that it has so far.
@@ -34,6 +41,7 @@ pub enum Progress {
         /// The probability that it is right.
         score: f32,
         /// What each judge said, if there are several, by name; `None` for one that abstained.
+        #[serde(skip)]
         judges: BTreeMap<String, Option<f32>>,
     },
     /// A step closed.
@@ -41,6 +49,7 @@ pub enum Progress {
         /// The step.
         node: NodeId,
         /// Its text, its tokens, the step before it.
+        #[serde(flatten, serialize_with = "text_and_parent")]
         step: Box<Node>,
     },
     /// A step has the text of an earlier sibling, which stands for both.
@@ -59,6 +68,7 @@ pub enum Progress {
         /// The probability that it is right.
         score: f32,
         /// What each judge said, if there are several, by name; `None` for one that abstained.
+        #[serde(skip)]
         judges: BTreeMap<String, Option<f32>>,
     },
     /// A chain was dropped: in favour of better ones, or because the search is over.
@@ -75,10 +85,22 @@ pub enum Progress {
         /// Why.
         finish: Finish,
         /// Text that its answer is found in ([`ChainTree::solution`](beamgen_search::ChainTree::solution)).
+        #[serde(skip)]
         text: String,
     },
     /// Memory ran out; the problem will start again from nothing.
     Restarted,
+}
+
+fn text<S: Serializer>(step: &Node, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(&step.text)
+}
+
+fn text_and_parent<S: Serializer>(step: &Node, to: S) -> Result<S::Ok, S::Error> {
+    let mut fields = to.serialize_map(Some(2))?;
+    fields.serialize_entry("parent", &step.parent)?;
+    fields.serialize_entry("text", &step.text)?;
+    fields.end()
 }
 
 impl Progress {
@@ -144,5 +166,90 @@ impl Progress {
                 text: tree.solution(node),
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_are_serialized_as_python_reads_them() {
+        let node = json!({
+            "parent": 0, "children": [], "depth": 1, "stream": 0, "tokens": [1], "text": "1 + 1 = 2.\n",
+            "logprob": -1.0, "score": null, "state": "open",
+        });
+        let step: Box<Node> = serde_json::from_value(node).unwrap();
+        let judges = BTreeMap::from([("judge".to_owned(), Some(0.5))]);
+        let node = NodeId(3);
+        for (event, want) in [
+            (Progress::Started, json!({"event": "started"})),
+            (
+                Progress::ChainExpanded {
+                    node,
+                    children: vec![NodeId(4)],
+                    round: None,
+                },
+                json!({"event": "chain-expanded", "node": 3, "children": [4], "round": null}),
+            ),
+            (
+                Progress::StepPaused {
+                    node,
+                    step: step.clone(),
+                },
+                json!({"event": "step-paused", "node": 3, "text": "1 + 1 = 2.\n"}),
+            ),
+            (
+                Progress::StepPartlyScored {
+                    node,
+                    score: 0.5,
+                    judges: judges.clone(),
+                },
+                json!({"event": "step-partly-scored", "node": 3, "score": 0.5}),
+            ),
+            (
+                Progress::StepClosed { node, step },
+                json!({"event": "step-closed", "node": 3, "parent": 0, "text": "1 + 1 = 2.\n"}),
+            ),
+            (
+                Progress::StepMerged {
+                    node,
+                    twin: NodeId(2),
+                    copies: 2,
+                },
+                json!({"event": "step-merged", "node": 3, "twin": 2, "copies": 2}),
+            ),
+            (
+                Progress::StepScored {
+                    node,
+                    score: 0.1,
+                    judges,
+                },
+                json!({"event": "step-scored", "node": 3, "score": 0.1_f32}),
+            ),
+            (
+                Progress::ChainPruned { node, pruned: None },
+                json!({"event": "chain-pruned", "node": 3, "pruned": null}),
+            ),
+            (
+                Progress::ChainFinished {
+                    node,
+                    finish: Finish::EndOfText,
+                    text: "2".to_owned(),
+                },
+                json!({"event": "chain-finished", "node": 3, "finish": "end-of-text"}),
+            ),
+            (Progress::Restarted, json!({"event": "restarted"})),
+        ] {
+            assert_eq!(serde_json::to_value(&event).unwrap(), want);
+        }
+        let scored = Progress::StepScored {
+            node,
+            score: 0.1,
+            judges: BTreeMap::new(),
+        };
+        assert!(serde_json::to_string(&scored).unwrap().contains("0.1}"));
     }
 }
