@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use crate::run::{Place, Ran, root};
 
-pub const PROBLEM: &str =
+pub(crate) const PROBLEM: &str =
     "{\"problem\": \"Mia has 34 pens. How many pens does Mia have?\", \"answer\": 34}\n";
-pub const CHAIN: &str = "{\"problem\": \"Mia has 34 pens.\", \"steps\": [\"34 it is.\"]}\n";
+pub(crate) const CHAIN: &str = "{\"problem\": \"Mia has 34 pens.\", \"steps\": [\"34 it is.\"]}\n";
 
 /// A folder with problems, chains, and a tiny checkpoint `m`.
-pub fn place(fixture: &str) -> Place {
+pub(crate) fn place(fixture: &str) -> Place {
     let place = Place::new();
     place.write("p.jsonl", PROBLEM);
     place.write("chains.jsonl", CHAIN);
@@ -34,7 +34,7 @@ fn solved_by(place: &Place) -> Ran {
     place.run(&args.split(' ').collect::<Vec<_>>())
 }
 
-pub fn refused_prm(place: &Place, name: &str, words: &[&str]) {
+pub(crate) fn refused_prm(place: &Place, name: &str, words: &[&str]) {
     for args in [
         ["solve", "p.jsonl"],
         ["score", "chains.jsonl"],
@@ -50,7 +50,7 @@ pub fn refused_prm(place: &Place, name: &str, words: &[&str]) {
 type Tensors = BTreeMap<String, (Dtype, Vec<usize>, Vec<u8>)>;
 
 /// Writes the weights of `m` anew.
-pub fn retensor(place: &Place, change: impl FnOnce(&mut Tensors)) {
+pub(crate) fn retensor(place: &Place, change: impl FnOnce(&mut Tensors)) {
     let path = place.path("m/model.safetensors");
     let bytes = std::fs::read(&path).expect("the weights");
     let read = SafeTensors::deserialize(&bytes).expect("safetensors");
@@ -129,8 +129,8 @@ fn folders_that_are_something_else_say_what() {
             "templates without a default",
             &|p| {
                 p.edit("m/tokenizer_config.json", |c| {
-                    c["chat_template"] = templates.clone()
-                })
+                    c["chat_template"] = templates.clone();
+                });
             },
             &[
                 "m/tokenizer_config.json",
@@ -179,8 +179,8 @@ fn weights_that_do_not_fit() {
             "no norm",
             |p| {
                 retensor(p, |t| {
-                    drop(t.remove("model.layers.1.input_layernorm.weight"))
-                })
+                    drop(t.remove("model.layers.1.input_layernorm.weight"));
+                });
             },
             &["beamgen: m", "model.layers.1.input_layernorm.weight"],
         ),
@@ -188,8 +188,8 @@ fn weights_that_do_not_fit() {
             "no bias",
             |p| {
                 retensor(p, |t| {
-                    drop(t.remove("model.layers.0.self_attn.k_proj.bias"))
-                })
+                    drop(t.remove("model.layers.0.self_attn.k_proj.bias"));
+                });
             },
             &["beamgen: m", "model.layers.0.self_attn.k_proj.bias"],
         ),
@@ -289,7 +289,7 @@ fn configurations_that_are_not_supported() {
                     p,
                     "rope_scaling",
                     json!({"rope_type": "longrope", "factor": 4.0}),
-                )
+                );
             },
             &["config.json", "rope_scaling", "longrope"],
         ),
@@ -300,7 +300,7 @@ fn configurations_that_are_not_supported() {
                     p,
                     "rope_scaling",
                     json!({"rope_type": "linear", "factor": "much"}),
-                )
+                );
             },
             &["config.json", "factor", "much"],
         ),
@@ -344,7 +344,7 @@ fn tokenizers_and_templates() {
     }
     fn template(place: &Place, text: &str) {
         place.edit("m/tokenizer_config.json", |config| {
-            config["chat_template"] = text.into()
+            config["chat_template"] = text.into();
         });
     }
     type Damage = fn(&Place);
@@ -373,8 +373,8 @@ fn tokenizers_and_templates() {
             "a merge longer than any token",
             |p| {
                 tokenizer(p, |t| {
-                    t["model"]["merges"][0] = json!(["a".repeat(300), "b"])
-                })
+                    t["model"]["merges"][0] = json!(["a".repeat(300), "b"]);
+                });
             },
             &["tokenizer.json", "merge 0", "makes no token"],
         ),
@@ -428,7 +428,7 @@ fn generators_that_are_none() {
     );
     let here = place("prm/reference");
     here.edit("m/tokenizer_config.json", |config| {
-        config["eos_token"] = Value::Null
+        config["eos_token"] = Value::Null;
     });
     refused_generator(
         &here,

@@ -23,7 +23,7 @@ fn hub() -> (Place, Server) {
 }
 
 /// A file of the generator.
-pub fn file(name: &str) -> Vec<u8> {
+pub(crate) fn file(name: &str) -> Vec<u8> {
     std::fs::read(root().join(MODEL).join(name)).expect("a fixture")
 }
 
@@ -32,7 +32,7 @@ fn solve(place: &Place, endpoint: &str, name: &str) -> Ran {
 }
 
 /// Solves `p.jsonl` with a generator of the hub.
-pub fn online_solve(place: &Place, variables: &[(&str, &str)], name: &str) -> Ran {
+pub(crate) fn online_solve(place: &Place, variables: &[(&str, &str)], name: &str) -> Ran {
     let online = [variables, &[("HF_HUB_OFFLINE", "0")]].concat();
     let args = [
         "solve",
@@ -53,9 +53,12 @@ pub fn online_solve(place: &Place, variables: &[(&str, &str)], name: &str) -> Ra
 /// The files below a folder of the cache.
 fn below(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let below = |path: PathBuf| match path.is_dir() {
-        true => below(&path),
-        false => vec![path],
+    let below = |path: PathBuf| {
+        if path.is_dir() {
+            below(&path)
+        } else {
+            vec![path]
+        }
     };
     entries.flat_map(|entry| below(entry.path())).collect()
 }
@@ -148,9 +151,10 @@ fn refusals() {
         trouble(&server);
         let repo = name.split(['@', ':']).next().expect("a name");
         // A full disk is not the hub's fault.
-        let endpoint = match words.contains(&"HF_HOME") {
-            true => "tiny",
-            false => &server.endpoint,
+        let endpoint = if words.contains(&"HF_HOME") {
+            "tiny"
+        } else {
+            &server.endpoint
         };
         let repo = repo.rsplit('/').next().expect("a name");
         let words = [&[repo, endpoint], words].concat();

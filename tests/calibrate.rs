@@ -6,7 +6,7 @@ use crate::run::{Place, Ran};
 
 /// A place with a calibration of the bundled reward model, `cal.json`, fitted to a few chains at
 /// temperature 1.
-pub fn calibrated() -> (Place, Ran) {
+pub(crate) fn calibrated() -> (Place, Ran) {
     let place = Place::new();
     let problems = place
         .run(&["problems", "--count", "24", "--seed", "11"])

@@ -199,7 +199,7 @@ mod with_candle {
         place.write("p.jsonl", PROBLEMS);
         model(&place, "olmo");
         place.edit("olmo/config.json", |config| {
-            config["hidden_size"] = 64.into()
+            config["hidden_size"] = 64.into();
         });
         let ran = place.run(&["solve", "p.jsonl", "--generator", "olmo", "--prm", "./none"]);
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);

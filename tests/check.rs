@@ -215,9 +215,10 @@ fn beside_the_reward_model_a_fail_is_a_veto_and_all_else_leaves_its_score() {
     for (node, after_fail) in &nodes {
         vetoes += u32::from(fails(node));
         later += u32::from(*after_fail);
-        match *after_fail || fails(node) {
-            true => assert_eq!(node["score"], json!(0.0), "{node}"),
-            false => assert_eq!(node["score"], node["judges"]["prm"], "{node}"),
+        if *after_fail || fails(node) {
+            assert_eq!(node["score"], json!(0.0), "{node}");
+        } else {
+            assert_eq!(node["score"], node["judges"]["prm"], "{node}");
         }
     }
     let all = nodes.len();

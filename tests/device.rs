@@ -44,9 +44,9 @@ fn without_a_driver() {
 
 #[test]
 fn devices_that_do_not_serve() {
+    type Environment = [(&'static str, &'static str)];
     let place = Place::new();
     place.write("p.jsonl", PROBLEM);
-    type Environment = [(&'static str, &'static str)];
     let cases: [(&str, &Environment, &[&str]); 6] = [
         (
             "cuda",

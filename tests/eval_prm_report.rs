@@ -54,14 +54,13 @@ fn reports_of_the_bundled_and_of_a_random_model() {
     assert_eq!(set["counts"]["chains"], 80);
     assert_eq!(set["counts"]["steps"], steps);
     let figure = |report: &Value, scorer: &str, name: &str| {
-        let figures = match scorer {
-            "model" => &report["sets"][0]["model"]["figures"],
-            _ => {
-                let of = report["sets"][0]["baselines"]
-                    .as_array()
-                    .expect("baselines");
-                &of.iter().find(|of| of["name"] == scorer).expect("it")["figures"]
-            }
+        let figures = if scorer == "model" {
+            &report["sets"][0]["model"]["figures"]
+        } else {
+            let of = report["sets"][0]["baselines"]
+                .as_array()
+                .expect("baselines");
+            &of.iter().find(|of| of["name"] == scorer).expect("it")["figures"]
         };
         figures[name]["value"].as_f64().expect("a figure")
     };

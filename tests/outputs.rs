@@ -430,6 +430,12 @@ fn a_limit_on_the_size_of_files_is_told_in_one_line_and_spares_the_old_file() {
 
 #[test]
 fn full_and_read_only_disks_are_told_in_one_line() {
+    struct Unmounted<'a>(&'a Path);
+    impl Drop for Unmounted<'_> {
+        fn drop(&mut self) {
+            let _ = Command::new("umount").arg(self.0).status();
+        }
+    }
     let place = place();
     let disk = place.path("folder");
     let mounted = Command::new("mount")
@@ -439,12 +445,6 @@ fn full_and_read_only_disks_are_told_in_one_line() {
     if !mounted.is_ok_and(|mounted| mounted.status.success()) {
         skip(Missing::Right, "this user may not mount a disk");
         return;
-    }
-    struct Unmounted<'a>(&'a Path);
-    impl Drop for Unmounted<'_> {
-        fn drop(&mut self) {
-            let _ = Command::new("umount").arg(self.0).status();
-        }
     }
     let _unmounted = Unmounted(&disk);
     place.write("folder/ballast", vec![b'x'; 12 << 10]);

@@ -10,18 +10,18 @@ use crate::run::Place;
 
 /// A checker that answers nothing, and heeds neither the end of its input nor signals that ask. It
 /// writes the numbers of its guard, of itself and of a child.
-pub const HANGS: &str =
+pub(crate) const HANGS: &str =
     "trap '' TERM HUP INT QUIT; sleep 1000 & echo $PPID $$ $! >> pids; sleep 1001; sleep 1002";
 
 const TWO_SECONDS: Duration = Duration::from_secs(2);
 
 /// The processes that [`HANGS`] names, once so many of them have begun.
-pub fn begun(place: &Place, processes: usize) -> Vec<i32> {
+pub(crate) fn begun(place: &Place, processes: usize) -> Vec<i32> {
     let started = Instant::now();
     loop {
         let text = std::fs::read_to_string(place.path("pids")).unwrap_or_default();
         if text.ends_with('\n') && text.lines().count() >= processes {
-            let pids = text.split_whitespace().map(|pid| pid.parse());
+            let pids = text.split_whitespace().map(str::parse);
             return pids.collect::<Result<_, _>>().expect("numbers");
         }
         assert!(started.elapsed() < Duration::from_secs(60), "no checker");
@@ -30,7 +30,7 @@ pub fn begun(place: &Place, processes: usize) -> Vec<i32> {
 }
 
 /// Asserts that none of these processes runs two seconds from now.
-pub fn assert_gone(pids: &[i32]) {
+pub(crate) fn assert_gone(pids: &[i32]) {
     let started = Instant::now();
     for pid in pids {
         while runs(*pid) {

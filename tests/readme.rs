@@ -59,9 +59,10 @@ fn every_command_and_flag_exists() {
         }
         let of_command = place.run(&[&args[0], "--help"]).ok().stdout;
         // A command with commands of its own has no flags: theirs count.
-        let help = match of_command.contains("<COMMAND>") {
-            true => place.run(&[&args[0], &args[1], "--help"]).ok().stdout,
-            false => of_command,
+        let help = if of_command.contains("<COMMAND>") {
+            place.run(&[&args[0], &args[1], "--help"]).ok().stdout
+        } else {
+            of_command
         };
         for flag in args
             .iter()

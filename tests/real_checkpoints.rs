@@ -21,20 +21,20 @@ const FAMILIES: [(&str, &str); 8] = [
     ("skywork-o1-open-prm", "skywork-o1-open-prm"),
     ("trl-token-classification", "trl-token-classification"),
 ];
-pub const SHEPHERD: &str = "math-shepherd-mistral-7b-prm";
+pub(crate) const SHEPHERD: &str = "math-shepherd-mistral-7b-prm";
 /// Limits for chains of random letters, which many letters end a step of.
-pub const BABBLE: [&str; 4] = [
+pub(crate) const BABBLE: [&str; 4] = [
     "--set",
     "generator.max_chain_tokens=24",
     "--set",
     "generator.boundaries=[\"a\",\"e\",\"i\",\"o\",\"n\",\"t\",\"s\",\" \",\"0\",\"4\"]",
 ];
-pub const SHORT: &str =
+pub(crate) const SHORT: &str =
     "{\"problem\": \"Mia has 34 pens. How many pens does Mia have?\", \"answer\": 34}\n";
 
 /// A copy of a tiny reward model with room for whole solutions. Of some families the folder's name
 /// is what they are recognised by.
-pub fn prm(place: &Place, name: &str) -> String {
+pub(crate) fn prm(place: &Place, name: &str) -> String {
     place.copy(&root().join("tests/fixtures/prm").join(name), name);
     place.edit(&format!("{name}/config.json"), |config| {
         config["max_position_embeddings"] = 8192.into();
@@ -42,13 +42,13 @@ pub fn prm(place: &Place, name: &str) -> String {
     name.to_owned()
 }
 
-pub fn fixture(name: &str) -> String {
+pub(crate) fn fixture(name: &str) -> String {
     let path = root().join("tests/fixtures").join(name);
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 
 /// What `solve --json` printed: the problems, without what measures the machine.
-pub fn problems(lines: &[Value]) -> Vec<Value> {
+pub(crate) fn problems(lines: &[Value]) -> Vec<Value> {
     let mut rows: Vec<Value> = lines
         .iter()
         .filter(|row| row.get("summary").is_none())
@@ -68,7 +68,7 @@ fn scores(row: &Value) -> Vec<&Value> {
 
 /// Every whole step of every chosen chain has a probability, and the scorer read tokens for it. A
 /// step that the chain's limit cut has none.
-pub fn assert_scored(rows: &[Value], name: &str) {
+pub(crate) fn assert_scored(rows: &[Value], name: &str) {
     for row in rows {
         assert!(row.get("error").is_none(), "{name}: {row}");
         let mut scores = scores(row);
@@ -199,7 +199,7 @@ fn assert_writes_chains(generator: &str) {
 
 /// A tensor's bytes as `torch.save` would write them: a pickle of calls that rebuild tensors over
 /// stored files.
-pub fn as_torch(safetensors: &[u8]) -> Vec<u8> {
+pub(crate) fn as_torch(safetensors: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let tensors = SafeTensors::deserialize(safetensors).expect("safetensors");
     let options =
@@ -216,7 +216,9 @@ pub fn as_torch(safetensors: &[u8]) -> Vec<u8> {
     };
     let tuple = |pickle: &mut Vec<u8>, numbers: &[usize]| {
         pickle.push(b'(');
-        numbers.iter().for_each(|n| number(pickle, *n));
+        for n in numbers.iter() {
+            number(pickle, *n);
+        }
         pickle.push(b't');
     };
     let mut pickle = b"\x80\x02}(".to_vec();

@@ -9,34 +9,34 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// The workspace's root.
-pub fn root() -> &'static Path {
+pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
 /// A temporary folder in which the binary runs.
-pub struct Place {
+pub(crate) struct Place {
     dir: TempDir,
 }
 
 /// What the binary did.
-pub struct Ran {
+pub(crate) struct Ran {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
 impl Place {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             dir: TempDir::new().expect("a temporary folder"),
         }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
         std::fs::write(&path, bytes).expect("a file");
@@ -44,7 +44,7 @@ impl Place {
     }
 
     /// A copy of a folder's files, which a test may damage.
-    pub fn copy(&self, from: &Path, name: &str) -> PathBuf {
+    pub(crate) fn copy(&self, from: &Path, name: &str) -> PathBuf {
         for entry in std::fs::read_dir(from).expect("a folder to copy") {
             let path = entry.expect("an entry").path();
             let file = path.file_name().and_then(|f| f.to_str()).expect("a name");
@@ -57,19 +57,19 @@ impl Place {
     }
 
     /// Changes a JSON file.
-    pub fn edit(&self, name: &str, edit: impl FnOnce(&mut Value)) {
+    pub(crate) fn edit(&self, name: &str, edit: impl FnOnce(&mut Value)) {
         let mut value: Value = serde_json::from_str(&self.read(name)).expect("JSON");
         edit(&mut value);
         self.write(name, value.to_string());
     }
 
-    pub fn read(&self, name: &str) -> String {
+    pub(crate) fn read(&self, name: &str) -> String {
         std::fs::read_to_string(self.path(name)).expect("a file")
     }
 
     /// The binary, with nothing of this process's environment that could change what it does: no
     /// hub, and an empty cache.
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_beamgen"));
         command
             .args(args)
@@ -94,12 +94,12 @@ impl Place {
         command
     }
 
-    pub fn run(&self, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
         Ran::of(self.command(args).output().expect("the binary starts"))
     }
 
     /// The binary, killed if it has not ended after a minute.
-    pub fn run_within_a_minute(&self, args: &[&str]) -> Ran {
+    pub(crate) fn run_within_a_minute(&self, args: &[&str]) -> Ran {
         let streams = [self.path(".stdout"), self.path(".stderr")];
         let [stdout, stderr] = streams
             .each_ref()
@@ -131,7 +131,7 @@ impl Place {
     }
 
     /// With environment variables.
-    pub fn run_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Ran {
+    pub(crate) fn run_with(&self, variables: &[(&str, &str)], args: &[&str]) -> Ran {
         let mut command = self.command(args);
         Ran::of(
             command
@@ -141,7 +141,7 @@ impl Place {
         )
     }
 
-    pub fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
+    pub(crate) fn run_with_input(&self, args: &[&str], input: &str) -> Ran {
         use std::io::Write;
         let mut child = self
             .command(args)
@@ -160,7 +160,7 @@ impl Place {
     }
 
     /// The binary with signals as at a terminal: what `nohup` started ignores some.
-    pub fn listening(&self, args: &[&str]) -> Command {
+    pub(crate) fn listening(&self, args: &[&str]) -> Command {
         let inner = self.command(args);
         let mut command = Command::new("env");
         command
@@ -179,7 +179,13 @@ impl Place {
     }
 
     /// Runs the binary and sends it a signal once `file` has so many lines.
-    pub fn interrupted(&self, signal: Signal, args: &[&str], file: &str, lines: usize) -> Ran {
+    pub(crate) fn interrupted(
+        &self,
+        signal: Signal,
+        args: &[&str],
+        file: &str,
+        lines: usize,
+    ) -> Ran {
         let mut child = self
             .listening(args)
             .stdout(Stdio::piped())
@@ -207,7 +213,7 @@ impl Ran {
     }
 
     /// The run went well.
-    pub fn ok(self) -> Self {
+    pub(crate) fn ok(self) -> Self {
         assert_eq!(
             self.code,
             Some(0),
@@ -219,13 +225,13 @@ impl Ran {
     }
 
     /// The JSON lines on stdout.
-    pub fn json(&self) -> Vec<Value> {
+    pub(crate) fn json(&self) -> Vec<Value> {
         let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
         self.stdout.lines().map(parse).collect()
     }
 
     /// One clear line on stderr, exit code 2, no panic.
-    pub fn assert_refused(&self, name: &str, words: &[&str]) {
+    pub(crate) fn assert_refused(&self, name: &str, words: &[&str]) {
         let text = &self.stderr;
         assert_eq!(self.code, Some(2), "{name}: exit code; stderr: {text}");
         assert_eq!(text.lines().count(), 1, "{name}: one line: {text}");

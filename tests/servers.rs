@@ -162,7 +162,7 @@ fn chains_and_scores_over_llama_cpp_are_those_of_the_local_engine() {
                         }
                         match (local["score"].as_f64(), remote["score"].as_f64()) {
                             (Some(a), Some(b)) => {
-                                assert!((a - b).abs() < 1e-4, "{strategy}: {a} and {b}")
+                                assert!((a - b).abs() < 1e-4, "{strategy}: {a} and {b}");
                             }
                             (a, b) => assert_eq!(a, b, "{strategy} {kind}"),
                         }
@@ -173,7 +173,7 @@ fn chains_and_scores_over_llama_cpp_are_those_of_the_local_engine() {
     }
 }
 
-/// llama.cpp by OpenAI's routes alone: text goes both ways, and where a chain's text is cut into the
+/// llama.cpp by `OpenAI`'s routes alone: text goes both ways, and where a chain's text is cut into the
 /// tokens that were sampled, which is not always, the chain is the same.
 #[test]
 fn chains_over_text_are_near_those_of_the_local_engine() {

@@ -24,7 +24,7 @@ fn hash(text: &str) -> String {
 
 /// One file: its policy allows its own style and script by their hashes, and nothing else.
 #[track_caller]
-pub fn assert_self_contained(page: &str) {
+pub(crate) fn assert_self_contained(page: &str) {
     let policy = between(page, "content-security-policy\" content=\"", "\"");
     let [policy] = policy[..] else {
         panic!("{} policies", policy.len());

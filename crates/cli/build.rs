@@ -35,7 +35,7 @@ fn main() {
 
 /// The first 12 digits of the commit of the repository that has its root at `root`, with `-dirty`
 /// if a tracked file is not as committed.
-pub fn commit(root: &Path) -> String {
+pub(crate) fn commit(root: &Path) -> String {
     if !is_root(root) {
         return UNKNOWN.to_owned();
     }

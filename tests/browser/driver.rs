@@ -27,7 +27,7 @@ const FLAGS: [&str; 10] = [
 ];
 
 /// A browser with one window. It ends when this is dropped.
-pub struct Browser {
+pub(super) struct Browser {
     driver: Child,
     agent: Agent,
     address: String,
@@ -38,7 +38,7 @@ pub struct Browser {
 impl Browser {
     /// Starts a browser; `None` after a skip, where there is none.
     #[track_caller]
-    pub fn start() -> Option<Self> {
+    pub(super) fn start() -> Option<Self> {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
         let port = port.expect("a free port").port();
         let spawned = Command::new("chromedriver")
@@ -110,18 +110,18 @@ impl Browser {
         reply["value"].clone()
     }
 
-    pub fn open(&self, address: &str) {
+    pub(super) fn open(&self, address: &str) {
         self.post("/url", &json!({"url": address}));
     }
 
     /// What a script returns.
-    pub fn script(&self, script: &str) -> Value {
+    pub(super) fn script(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
 
     /// Waits until a script returns something true, and returns it.
     #[track_caller]
-    pub fn wait(&self, script: &str) -> Value {
+    pub(super) fn wait(&self, script: &str) -> Value {
         let from = Instant::now();
         loop {
             let value = self.script(script);
@@ -138,7 +138,7 @@ impl Browser {
 
     /// Clicks the element of a selector, as a mouse does.
     #[track_caller]
-    pub fn click(&self, selector: &str) {
+    pub(super) fn click(&self, selector: &str) {
         let element = self.post(
             "/element",
             &json!({"using": "css selector", "value": selector}),
@@ -152,7 +152,7 @@ impl Browser {
     }
 
     /// Presses keys on what has the focus, one after the other.
-    pub fn press(&self, keys: &[&str]) {
+    pub(super) fn press(&self, keys: &[&str]) {
         let actions: Vec<Value> = keys
             .iter()
             .flat_map(|key| ["keyDown", "keyUp"].map(|kind| json!({"type": kind, "value": key})))
@@ -162,7 +162,7 @@ impl Browser {
     }
 
     /// Tells pages the colours that are liked, the width of the window, and whether motion is.
-    pub fn emulate(&self, colours: &str, width: u32, height: u32) {
+    pub(super) fn emulate(&self, colours: &str, width: u32, height: u32) {
         let run = |command: &str, params: Value| {
             self.post(
                 "/goog/cdp/execute",
@@ -178,7 +178,7 @@ impl Browser {
     }
 
     /// The window as a PNG.
-    pub fn screenshot(&self) -> Vec<u8> {
+    pub(super) fn screenshot(&self) -> Vec<u8> {
         let shot = self.post(
             "/goog/cdp/execute",
             &json!({"cmd": "Page.captureScreenshot", "params": {}}),
@@ -188,7 +188,7 @@ impl Browser {
     }
 
     /// The addresses that pages asked for since the last call.
-    pub fn requests(&self) -> Vec<String> {
+    pub(super) fn requests(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "performance"}));
         let messages = entries
             .as_array()
@@ -205,7 +205,7 @@ impl Browser {
     }
 
     /// What stands in the console since the last call: errors, and what a policy refused.
-    pub fn console(&self) -> Vec<String> {
+    pub(super) fn console(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "browser"}));
         let entries = entries.as_array().into_iter().flatten();
         entries.map(|entry| entry["message"].to_string()).collect()

@@ -226,12 +226,13 @@ impl Error {
 
     /// Names the model that an error is about, unless the message does so already.
     pub(crate) fn at(self, place: String) -> Self {
-        match names(&self.to_string(), &place) {
-            true => self,
-            false => Self::At {
+        if names(&self.to_string(), &place) {
+            self
+        } else {
+            Self::At {
                 place,
                 error: Box::new(self),
-            },
+            }
         }
     }
 }

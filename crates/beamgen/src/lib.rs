@@ -95,7 +95,7 @@ pub use beamgen_eval as eval;
 pub use beamgen_hub as hub;
 /// Starts other programs, and ends them with this one.
 pub use beamgen_launcher as launcher;
-/// Generators and reward models on vLLM, SGLang or llama.cpp.
+/// Generators and reward models on vLLM, `SGLang` or llama.cpp.
 #[cfg(feature = "remote")]
 pub use beamgen_remote as remote;
 pub use beamgen_search::{

@@ -118,7 +118,7 @@ impl MemoryPlan {
     /// Lowers what the KV caches may take until everything fits, and shares it out. The reward
     /// model's own part is what one chain of `longest` tokens (or its full context) takes, with
     /// `spare` tokens for pages that are not full: with that it can score any such chain. Most of
-    /// its speed it has with far less than a generator (FastTTS), and it borrows what the generator
+    /// its speed it has with far less than a generator (`FastTTS`), and it borrows what the generator
     /// leaves; so all the rest is the generator's. Where nothing is lent, the rest is shared out so
     /// that both have room for as many tokens more; where there is too little even for one chain in
     /// each, that is.

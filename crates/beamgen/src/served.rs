@@ -85,14 +85,13 @@ impl Served {
         let model = ServedModel::open(&connection, name, role, finder)?;
         let place = model.checkpoint.path().display().to_string();
         let format = config.models.prm_format.as_deref();
-        let spec = match format.filter(|name| *name != "auto") {
-            Some(format) => PrmSpec::choose(format),
-            None => {
-                // Where the weights lie on this machine, they show what the model is.
-                let weights = Weights::load(model.checkpoint.clone());
-                let weights = weights.or_else(|_| Weights::from_tensors([]))?;
-                PrmSpec::of(&model.checkpoint, &weights)
-            }
+        let spec = if let Some(format) = format.filter(|name| *name != "auto") {
+            PrmSpec::choose(format)
+        } else {
+            // Where the weights lie on this machine, they show what the model is.
+            let weights = Weights::load(model.checkpoint.clone());
+            let weights = weights.or_else(|_| Weights::from_tensors([]))?;
+            PrmSpec::of(&model.checkpoint, &weights)
         };
         let spec = spec.map_err(|error| Error::from(error).at(place.clone()))?;
         let (mut scorer, facts) = remote.scorer(connection, model.tokenizer, &spec)?;

@@ -62,9 +62,10 @@ impl Finder {
         if name.exists() {
             let extension = name.extension();
             let is_gguf = extension.is_some_and(|e| e.eq_ignore_ascii_case("gguf"));
-            return match is_gguf || name.is_dir() {
-                true => Ok(Source::Local(name.to_owned())),
-                false => Err(Error::NotAModel(name.to_owned())),
+            return if is_gguf || name.is_dir() {
+                Ok(Source::Local(name.to_owned()))
+            } else {
+                Err(Error::NotAModel(name.to_owned()))
             };
         }
         let hub = self.downloads.as_ref().map(|downloads| &downloads.hub);

@@ -26,7 +26,7 @@ pub(crate) struct ClassifierConfig {
 }
 
 impl ClassifierConfig {
-    pub fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
+    pub(crate) fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let (path, mut map) = read_map(checkpoint)?;
         let family = family(&path, &map, FAMILIES, |family| family.model_type)?;
         let architecture = map.get("architectures").map(|list| list[0].clone());
@@ -100,7 +100,7 @@ impl ClassifierConfig {
     }
 
     /// The model. `name` is for messages.
-    pub fn classifier(&self, name: &str, weights: LazyWeights) -> Result<Classifier, Error> {
+    pub(crate) fn classifier(&self, name: &str, weights: LazyWeights) -> Result<Classifier, Error> {
         let open = |builder| (self.family.open)(&self.json, self.labels.len(), builder);
         weights.build(name, self.family.model_type, open)
     }

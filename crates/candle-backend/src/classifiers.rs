@@ -47,7 +47,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    pub fn new(tokens: &[u32], types: &[u32]) -> Result<Self> {
+    pub(crate) fn new(tokens: &[u32], types: &[u32]) -> Result<Self> {
         let row = |values: &[u32]| Tensor::new(values, &Device::Cpu)?.unsqueeze(0);
         let tokens = row(tokens)?;
         Ok(Self {

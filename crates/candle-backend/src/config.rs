@@ -25,7 +25,7 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    pub fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
+    pub(crate) fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let (path, mut map) = read_map(checkpoint)?;
         let family = family(&path, &map, FAMILIES, |family| family.model_type)?;
         let rope_type = lift_rope(&mut map);
@@ -46,19 +46,18 @@ impl Config {
         let head_dim = fields.optional("head_dim", MOST)?.unwrap_or(hidden / heads);
         // Of a key and a value: DeepSeek-V2 says them apart.
         let part = |name| fields.optional(name, MOST);
-        let key = match (part("qk_nope_head_dim")?, part("qk_rope_head_dim")?) {
-            (Some(nope), Some(rope)) => {
-                fields.check_implied("head_dim", rope)?;
-                fields.check_implied("qk_head_dim", nope + rope)?;
-                fields.check_implied("num_key_value_heads", heads)?;
-                nope + rope
+        let key = if let (Some(nope), Some(rope)) =
+            (part("qk_nope_head_dim")?, part("qk_rope_head_dim")?)
+        {
+            fields.check_implied("head_dim", rope)?;
+            fields.check_implied("qk_head_dim", nope + rope)?;
+            fields.check_implied("num_key_value_heads", heads)?;
+            nope + rope
+        } else {
+            if !family.head_dim {
+                fields.check_implied("head_dim", hidden / heads)?;
             }
-            _ => {
-                if !family.head_dim {
-                    fields.check_implied("head_dim", hidden / heads)?;
-                }
-                head_dim
-            }
+            head_dim
         };
         let both = key + part("v_head_dim")?.unwrap_or(head_dim);
         if head_dim == 0 || heads % kv_heads != 0 {
@@ -137,7 +136,11 @@ impl Config {
     }
 
     /// The model, which has read nothing. `name` is for messages.
-    pub fn decoder(&self, name: &str, mut weights: LazyWeights) -> Result<Box<dyn Decoder>, Error> {
+    pub(crate) fn decoder(
+        &self,
+        name: &str,
+        mut weights: LazyWeights,
+    ) -> Result<Box<dyn Decoder>, Error> {
         let open = |builder| (self.family.open)(&self.json, builder);
         weights.reading = self.reading;
         weights.build(name, self.family.model_type, open)
@@ -227,12 +230,11 @@ pub(crate) fn lift_rope(map: &mut Map<String, Value>) -> String {
         }
     }
     let kind = kind_of(&scaling);
-    match kind.as_str() {
-        "default" => map.remove("rope_scaling"),
-        _ => {
-            scaling["type"] = kind.clone().into();
-            map.insert("rope_scaling".to_owned(), scaling)
-        }
+    if kind.as_str() == "default" {
+        map.remove("rope_scaling")
+    } else {
+        scaling["type"] = kind.clone().into();
+        map.insert("rope_scaling".to_owned(), scaling)
     };
     kind
 }

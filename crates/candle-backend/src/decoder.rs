@@ -51,7 +51,7 @@ pub(crate) struct Rereading<M> {
 }
 
 impl<M> Rereading<M> {
-    pub fn new(make: Arc<dyn Fn() -> Result<M> + Send + Sync>, forward: Forward<M>) -> Self {
+    pub(crate) fn new(make: Arc<dyn Fn() -> Result<M> + Send + Sync>, forward: Forward<M>) -> Self {
         Self {
             make,
             model: None,

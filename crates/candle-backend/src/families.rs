@@ -78,7 +78,7 @@ const NO_WINDOW: Filled = ("sliding_window", Value::from);
 const NO_LAYER: Filled = ("max_window_layers", |_| 0.into());
 const ONE_GROUP: &[Filled] = &[("n_group", |_| 1.into()), ("topk_group", |_| 1.into())];
 
-/// The YaRN keys that DeepSeek-V2 computes.
+/// The `YaRN` keys that DeepSeek-V2 computes.
 const YARN: (&str, &[&str]) = (
     "yarn",
     &[

@@ -64,7 +64,7 @@ pub(crate) struct Fields<'a> {
 
 impl Fields<'_> {
     /// Refuses numbers that nothing can be made of, wherever candle would use them.
-    pub fn check_numbers(&self) -> Result<(), Error> {
+    pub(crate) fn check_numbers(&self) -> Result<(), Error> {
         for (name, value) in self.map {
             let is_base = name.contains("theta") || name.contains("freq");
             if value.as_u64().is_some_and(|number| number > MOST) && !is_base {
@@ -84,7 +84,7 @@ impl Fields<'_> {
     }
 
     /// Refuses fields that would change results, and that candle does not read.
-    pub fn check_fixed(&self, fixed: &[Fixed]) -> Result<(), Error> {
+    pub(crate) fn check_fixed(&self, fixed: &[Fixed]) -> Result<(), Error> {
         for (name, computed) in fixed {
             let found = self.map.get(*name).filter(|value| !value.is_null());
             let Some(found) = found.map(Value::to_string) else {
@@ -104,7 +104,7 @@ impl Fields<'_> {
     }
 
     /// Refuses a number that says something else than the fields that candle makes it of.
-    pub fn check_implied(&self, name: &str, implied: u64) -> Result<(), Error> {
+    pub(crate) fn check_implied(&self, name: &str, implied: u64) -> Result<(), Error> {
         match self.optional(name, MOST)? {
             Some(found) if found != implied => Err(refuse(
                 self.path,
@@ -114,7 +114,7 @@ impl Fields<'_> {
         }
     }
 
-    pub fn optional(&self, name: &str, most: u64) -> Result<Option<u64>, Error> {
+    pub(crate) fn optional(&self, name: &str, most: u64) -> Result<Option<u64>, Error> {
         match self.map.get(name).filter(|value| !value.is_null()) {
             None => Ok(None),
             Some(value) => match value.as_u64() {
@@ -127,7 +127,7 @@ impl Fields<'_> {
         }
     }
 
-    pub fn size(&self, name: &str, most: u64) -> Result<u64, Error> {
+    pub(crate) fn size(&self, name: &str, most: u64) -> Result<u64, Error> {
         self.optional(name, most)?
             .ok_or_else(|| refuse(self.path, format!("without {name}")))
     }

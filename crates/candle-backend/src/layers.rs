@@ -33,12 +33,13 @@ pub(crate) fn check_full(
         }
     };
     let kinds = list(fields, "layer_types", layers)?;
-    match kinds.is_none_or(|kinds| (0..).zip(kinds).all(|(i, found)| *found == kind(i))) {
-        true => Ok(()),
-        false => Err(refuse(
-            fields.path,
-            "layer_types has to repeat a few layers, one of them with full_attention and the others with sliding_attention".into(),
-        )),
+    if kinds.is_none_or(|kinds| (0..).zip(kinds).all(|(i, found)| *found == kind(i))) {
+        Ok(())
+    } else {
+        Err(refuse(
+        fields.path,
+        "layer_types has to repeat a few layers, one of them with full_attention and the others with sliding_attention".into(),
+    ))
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct LazyWeights {
 }
 
 impl LazyWeights {
-    pub fn new(weights: Weights) -> Self {
+    pub(crate) fn new(weights: Weights) -> Self {
         Self {
             weights: Arc::new(weights),
             read: Arc::default(),
@@ -55,7 +55,7 @@ impl LazyWeights {
     }
 
     /// Of all tensors in float32.
-    pub fn bytes(&self) -> std::result::Result<u64, beamgen_engine::Error> {
+    pub(crate) fn bytes(&self) -> std::result::Result<u64, beamgen_engine::Error> {
         let mut bytes = 0;
         for name in self.weights.names() {
             bytes += 4 * self.weights.shape(name)?.iter().product::<usize>() as u64;
@@ -64,7 +64,7 @@ impl LazyWeights {
     }
 
     /// What they leave of `memory` bytes.
-    pub fn fit(&self, model: &str, memory: u64) -> std::result::Result<u64, crate::Error> {
+    pub(crate) fn fit(&self, model: &str, memory: u64) -> std::result::Result<u64, crate::Error> {
         let needed = self.bytes()?;
         let too_much = || crate::Error::Memory {
             model: model.to_owned(),
@@ -75,7 +75,7 @@ impl LazyWeights {
     }
 
     /// What `open` makes of these tensors, if it asks for all of them. `model` is for messages.
-    pub fn build<M>(
+    pub(crate) fn build<M>(
         self,
         model: &str,
         family: &str,
@@ -155,13 +155,14 @@ impl LazyWeights {
 impl SimpleBackend for LazyWeights {
     fn get(&self, shape: Shape, name: &str, _: Init, _: DType, _: &Device) -> Result<Tensor> {
         let tensor = self.tensor(name)?;
-        match *tensor.shape() == shape {
-            true => Ok(tensor),
-            false => Err(Error::msg(format!(
+        if *tensor.shape() == shape {
+            Ok(tensor)
+        } else {
+            Err(Error::msg(format!(
                 "tensor {name} has the shape {:?} where config.json says {:?}",
                 tensor.dims(),
                 shape.dims()
-            ))),
+            )))
         }
     }
 

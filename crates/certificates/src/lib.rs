@@ -69,9 +69,10 @@ impl Certificates {
                 path: path.clone(),
                 reason,
             };
-            let found = match path.is_dir() {
-                true => load_certs_from_paths(None, Some(path)),
-                false => load_certs_from_paths(Some(path), None),
+            let found = if path.is_dir() {
+                load_certs_from_paths(None, Some(path))
+            } else {
+                load_certs_from_paths(Some(path), None)
             };
             if let Some(reason) = found.errors.first().and_then(|e| causes(e).last()) {
                 return Err(bad(reason.to_string()));

@@ -365,9 +365,10 @@ impl Link<'_> {
             })
             .collect();
         with.dedup();
-        match with.is_empty() {
-            true => reason,
-            false => format!("{reason} (with {})", with.join(", ")),
+        if with.is_empty() {
+            reason
+        } else {
+            format!("{reason} (with {})", with.join(", "))
         }
     }
 
@@ -378,9 +379,10 @@ impl Link<'_> {
         let (first, last) = (&tokens[0], &tokens[tokens.len() - 1]);
         let text = &self.text[first.at.start..last.at.end];
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        match text.chars().count() > MOST {
-            true => text.chars().take(MOST).chain("...".chars()).collect(),
-            false => text,
+        if text.chars().count() > MOST {
+            text.chars().take(MOST).chain("...".chars()).collect()
+        } else {
+            text
         }
     }
 }

@@ -71,9 +71,10 @@ impl StepState for Consistency {
                     Some(found.expression.clone())
                 };
                 let (first, last) = (&chain.sides[1], &chain.sides[chain.sides.len() - 1]);
-                let relation = match is_about {
-                    true => Relation::About,
-                    false => chain.relations[0],
+                let relation = if is_about {
+                    Relation::About
+                } else {
+                    chain.relations[0]
                 };
                 let (now, claim) = (claimed(&first.beginning), claimed(&last.beginning));
                 if let (true, Some(now), Some(before)) = (is_claim, now, self.claims.get(&subject))
@@ -143,9 +144,10 @@ fn against(
             Verdict::Abstain
         }
         Match::Different => {
-            let what = match words::is_variable(subject) {
-                true => subject,
-                false => "the same left side",
+            let what = if words::is_variable(subject) {
+                subject
+            } else {
+                "the same left side"
             };
             Verdict::fail(format!(
                 "{what} is {} in step {}, and {} here",

@@ -6,7 +6,7 @@ use beamgen_measure::About;
 
 /// A report that this call begins now. The commit has 12 digits, with `-dirty` if the source differed
 /// from it, or is `unknown` if the program was built without a repository.
-pub fn this() -> About {
+pub(crate) fn this() -> About {
     About::now(env!("CARGO_PKG_VERSION"), env!("BEAMGEN_COMMIT"), command())
 }
 
@@ -16,9 +16,10 @@ fn command() -> String {
         // What is no text cannot be shown exactly, and is no reason to lose a report.
         let arg = arg.to_string_lossy().into_owned();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
-        match !arg.is_empty() && arg.chars().all(plain) {
-            true => arg,
-            false => format!("'{}'", arg.replace('\'', "'\\''")),
+        if !arg.is_empty() && arg.chars().all(plain) {
+            arg
+        } else {
+            format!("'{}'", arg.replace('\'', "'\\''"))
         }
     };
     let args = std::env::args_os().skip(1).filter(|arg| arg != "--resume");

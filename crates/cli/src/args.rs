@@ -26,21 +26,21 @@ mod serve;
 mod texts;
 mod train;
 
-pub use calibrate::CalibrateArgs;
-pub use check::CheckArgs;
-pub use flags::{
+pub(crate) use calibrate::CalibrateArgs;
+pub(crate) use check::CheckArgs;
+pub(crate) use flags::{
     CheckerFlags, EngineFlags, Flags, Given, ModelFlags, PrmFlags, SearchFlags, SettingFlags,
     flagged,
 };
-pub use labels::{
+pub(crate) use labels::{
     ConvertArgs, InputFlags, JudgeArgs, LabelsArgs, LabelsCommand, RuleFlags, SplitArgs, StatArgs,
 };
-pub use serve::ServeArgs;
+pub(crate) use serve::ServeArgs;
 #[cfg_attr(
     not(feature = "train"),
     expect(unused_imports, reason = "read where training is built in")
 )]
-pub use train::{
+pub(crate) use train::{
     AbacusArgs, DecayFlag, DeviceFlag, RewardArgs, RlArgs, RunFlags, SftArgs, TrainArgs,
     TrainCommand, TuneFlags,
 };
@@ -71,10 +71,10 @@ struct Cli {
 }
 
 #[derive(Subcommand, Debug)]
-pub enum Command {
+pub(crate) enum Command {
     /// Solve problems and show the chosen chains with their scores
     Solve(Box<SolveArgs>),
-    /// Serve HTTP requests, as OpenAI's clients make them
+    /// Serve HTTP requests, as `OpenAI`'s clients make them
     Serve(Box<ServeArgs>),
     /// Compare search strategies: accuracy, tokens, seconds
     Bench(Box<BenchArgs>),
@@ -111,7 +111,7 @@ pub enum Command {
 #[derive(Args, Debug)]
 #[command(after_help = texts::SHORT, after_long_help = texts::solve())]
 #[command(next_help_heading = "Input and output")]
-pub struct SolveArgs {
+pub(crate) struct SolveArgs {
     /// Problems, one a line, or one question in quotes; `-` is stdin [default: bundled]
     #[arg(help_heading = None::<&str>)]
     pub file: Option<PathBuf>,
@@ -156,7 +156,7 @@ pub struct SolveArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::SHOW)]
-pub struct ShowArgs {
+pub(crate) struct ShowArgs {
     /// A run file of `beamgen solve --out`
     pub file: PathBuf,
     /// Show this problem only
@@ -177,7 +177,7 @@ pub struct ShowArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::MODELS, next_help_heading = "Models")]
-pub struct ModelsArgs {
+pub(crate) struct ModelsArgs {
     /// Show what this generator needs
     ///
     /// With --prm, show what the pair needs. Nothing is loaded, but what is not on this machine is
@@ -207,7 +207,7 @@ pub struct ModelsArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::SCORE)]
-pub struct ScoreArgs {
+pub(crate) struct ScoreArgs {
     /// Chains, one JSON object a line; `-` is stdin
     pub file: PathBuf,
     /// How step scores become `score` [default: min]
@@ -221,7 +221,7 @@ pub struct ScoreArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::EVAL_PRM)]
-pub struct EvalPrmArgs {
+pub(crate) struct EvalPrmArgs {
     /// Files of labelled chains, of any format of `beamgen labels`; the table has a row for each
     #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "redraw")]
     pub data: Vec<PathBuf>,
@@ -279,7 +279,7 @@ pub struct EvalPrmArgs {
 #[derive(Args, Debug)]
 #[command(after_help = texts::SHORT, after_long_help = texts::LABEL)]
 #[command(next_help_heading = "Labels")]
-pub struct LabelArgs {
+pub(crate) struct LabelArgs {
     /// Problems with answers, one a line; `-` is stdin [default: bundled]
     #[arg(help_heading = None::<&str>)]
     pub file: Option<PathBuf>,
@@ -305,7 +305,7 @@ pub struct LabelArgs {
     pub rollouts: u32,
     /// With --mode binary: search so many wrong rollouts of each problem, too
     ///
-    /// They are chosen as OmegaPRM does, and come out as chains with the source rollout.
+    /// They are chosen as `OmegaPRM` does, and come out as chains with the source rollout.
     #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub searches: u32,
     /// Label only the K wrong chains of each problem that the PRM rates highest, and as many right
@@ -362,7 +362,7 @@ fn by_name<T: Clone + Send + Sync + 'static>(
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::PROBLEMS)]
-pub struct ProblemsArgs {
+pub(crate) struct ProblemsArgs {
     /// How many problems
     #[arg(long, default_value_t = 100)]
     pub count: usize,
@@ -396,7 +396,7 @@ pub struct ProblemsArgs {
 #[derive(Args, Debug)]
 #[command(after_help = texts::SHORT, after_long_help = texts::BENCH)]
 #[command(next_help_heading = "Comparison")]
-pub struct BenchArgs {
+pub(crate) struct BenchArgs {
     /// Problems with answers, one a line; `-` is stdin [default: bundled]
     #[arg(value_name = "FILE", help_heading = None::<&str>)]
     pub file: Option<PathBuf>,
@@ -465,7 +465,7 @@ pub struct BenchArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::BENCH_ENGINE)]
-pub struct BenchEngineArgs {
+pub(crate) struct BenchEngineArgs {
     /// The model [default: bundled]
     ///
     /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] of the hub, or bundled.
@@ -510,7 +510,7 @@ pub struct BenchEngineArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::COMPLETIONS)]
-pub struct CompletionsArgs {
+pub(crate) struct CompletionsArgs {
     /// The shell
     #[arg(value_enum)]
     pub shell: Shell,
@@ -518,7 +518,7 @@ pub struct CompletionsArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::MAN)]
-pub struct ManArgs {
+pub(crate) struct ManArgs {
     /// The command whose page is printed [default: beamgen itself]
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     pub command: Option<String>,
@@ -535,13 +535,13 @@ fn strategy_name() -> impl TypedValueParser<Value = StrategyName> {
 }
 
 /// All commands and flags, for what is generated from them.
-pub fn definition() -> clap::Command {
+pub(crate) fn definition() -> clap::Command {
     old::accepted(Cli::command())
 }
 
 /// Parses the command line: the command, and all that was given. Help and version end the process;
 /// an error becomes one line.
-pub fn parse() -> Result<(Command, ArgMatches), Failure> {
+pub(crate) fn parse() -> Result<(Command, ArgMatches), Failure> {
     let parsed = definition().try_get_matches();
     match parsed.and_then(|given| Ok((Cli::from_arg_matches(&given)?.command, given))) {
         Ok(parsed) => {

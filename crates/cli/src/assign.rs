@@ -7,7 +7,7 @@ use toml::{Table, Value};
 use crate::failure::{Failure, refuse};
 
 /// The configuration with one key set. The value is TOML; what is not TOML is taken as a string.
-pub fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
+pub(crate) fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
     let Some((key, value)) = assignment.split_once('=') else {
         return refuse(format!(
             "--set {assignment}: write KEY=VALUE, e.g. search.lookahead.steps=2"
@@ -20,7 +20,7 @@ pub fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
 }
 
 /// The value as TOML, or as a string.
-pub fn parsed(value: &str) -> Value {
+pub(crate) fn parsed(value: &str) -> Value {
     let table = format!("value = {value}").parse::<Table>().ok();
     let only = table.filter(|table| table.len() == 1);
     only.and_then(|mut table| table.remove("value"))

@@ -2,7 +2,7 @@
 //!
 //! A bench file or flags become a plan here; the crate `beamgen-measure` runs it.
 
-pub mod file;
+pub(crate) mod file;
 mod from_file;
 mod from_flags;
 mod sets;
@@ -27,7 +27,7 @@ use crate::settings::{self, ShowPlan};
 use crate::table::{Table, counted};
 use crate::watch::Shown;
 
-pub fn main(args: &BenchArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
     if let Some(path) = &args.redraw {
         let (outline, summaries) = bench::redraw(path)?;
         return Ok(print(&outline, &summaries)?);
@@ -121,7 +121,7 @@ fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
 }
 
 /// Writes a table for each set.
-pub fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
+pub(crate) fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for set in &outline.sets {
         writeln!(

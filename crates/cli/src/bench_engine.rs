@@ -21,7 +21,7 @@ use crate::table::{Table, counted};
 /// Bytes read and copied to see what the memory can do: more than caches hold.
 const CEILING_MEMORY: usize = 256 << 20;
 
-pub fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     for (flag, least) in [
         ("--batch", args.batch.iter().min()),
         ("--prefix", args.prefix.iter().min()),
@@ -127,9 +127,10 @@ fn head(
     dtype: WeightType,
     rates: &Ceilings,
 ) -> io::Result<()> {
-    let drawn = match args.no_sample {
-        true => "logits for every row, nothing drawn",
-        false => "logits and a draw at temperature 0.8 for every row",
+    let drawn = if args.no_sample {
+        "logits for every row, nothing drawn"
+    } else {
+        "logits and a draw at temperature 0.8 for every row"
     };
     writeln!(
         out,

@@ -20,7 +20,7 @@ use crate::table::{Table, counted};
 use crate::watch::Shown;
 use crate::write::{Output, create_folder};
 
-pub fn main(args: &CalibrateArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &CalibrateArgs) -> Result<(), Failure> {
     if !(args.held_out > 0.0 && args.held_out < 1.0) {
         return refuse(format!(
             "--held-out {}: give a share between 0 and 1",

@@ -73,7 +73,7 @@ struct FalseFail {
     text: String,
 }
 
-pub fn main(args: &CheckArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &CheckArgs) -> Result<(), Failure> {
     let mut config = settings::with_flags(beamgen::Config::default(), &args.checkers)?;
     if config.checkers.is_empty() {
         config.checkers.builtin = CHECKERS.iter().map(|row| row.name.to_owned()).collect();

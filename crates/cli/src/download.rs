@@ -18,7 +18,7 @@ use crate::printable;
 const LINE: Duration = Duration::from_secs(15);
 
 /// The hub, with the environment variables, cache and token of Python's `huggingface_hub`.
-pub fn hub(offline: bool) -> Result<Hub, Failure> {
+pub(crate) fn hub(offline: bool) -> Result<Hub, Failure> {
     let config = HubConfig::from_lookup(|name| std::env::var(name).ok());
     let mut config = config.map_err(beamgen::Error::from)?;
     config.offline |= offline;
@@ -26,7 +26,7 @@ pub fn hub(offline: bool) -> Result<Hub, Failure> {
 }
 
 /// Connects the builder to the hub if a named model is not on this machine.
-pub fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
+pub(crate) fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
     let models = &builder.current_config().models;
     if !models.may_need_hub() {
         return Ok(builder);
@@ -84,9 +84,10 @@ impl Display {
 
     fn bytes(&mut self, model: &str, file: &str, done: u64, total: Option<u64>) {
         let Some(bars) = &self.bars else {
-            match total == Some(done) {
-                true => self.under_way.remove(file),
-                false => self.under_way.insert(file.to_owned(), (done, total)),
+            if total == Some(done) {
+                self.under_way.remove(file)
+            } else {
+                self.under_way.insert(file.to_owned(), (done, total))
             };
             if self.last_line.elapsed() >= LINE && !self.under_way.is_empty() {
                 self.last_line = Instant::now();

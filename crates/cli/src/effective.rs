@@ -11,7 +11,7 @@ use crate::table::counted;
 
 /// Writes the block. `config` is the loaded solver's, `chat` whether the generator has a chat
 /// template.
-pub fn write(
+pub(crate) fn write(
     out: &mut dyn Write,
     config: &Config,
     plan: &MemoryPlan,
@@ -30,9 +30,10 @@ fn search(config: &Config) -> String {
     if search.strategy.spec().uses_m {
         text += &format!(", M {}", search.m);
     }
-    let scorer = match config.uses_scorer() {
-        true => scorer(config),
-        false => "none".to_owned(),
+    let scorer = if config.uses_scorer() {
+        scorer(config)
+    } else {
+        "none".to_owned()
     };
     text += &format!(
         "; choose {}, aggregation {}, scorer {scorer}; at most {}",
@@ -72,9 +73,10 @@ fn sampling(config: &Config) -> String {
         ("min-p", sampling.min_p, 0.0),
         ("repetition penalty", sampling.repetition_penalty, 1.0),
     ] {
-        match value == off {
-            true => text += &format!(", {name} off"),
-            false => text += &format!(", {name} {value}"),
+        if value == off {
+            text += &format!(", {name} off");
+        } else {
+            text += &format!(", {name} {value}");
         }
     }
     match sampling.top_k {
@@ -85,9 +87,10 @@ fn sampling(config: &Config) -> String {
 }
 
 fn prompt(config: &Config, chat: bool) -> String {
-    let template = match chat {
-        true => "the checkpoint's chat template",
-        false => "the problem's text as it stands (the checkpoint has no chat template)",
+    let template = if chat {
+        "the checkpoint's chat template"
+    } else {
+        "the problem's text as it stands (the checkpoint has no chat template)"
     };
     let system = match &config.generator.system_prompt {
         None => "no system prompt".to_owned(),

@@ -1,4 +1,4 @@
-//! `beamgen eval-prm`: how well a reward model finds the first wrong step, as ProcessBench measures
+//! `beamgen eval-prm`: how well a reward model finds the first wrong step, as `ProcessBench` measures
 //! it, and in a report of much more; with probes, how it can be gamed.
 
 mod terminal;
@@ -17,7 +17,7 @@ use crate::settings;
 use crate::table::{Table, grouped, percent};
 use crate::watch::Shown;
 
-pub fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
     if !(0.0..=1.0).contains(&args.threshold) {
         return refuse(format!(
             "--wrong-below {}: scores are 0 to 1, give a number between",

@@ -13,7 +13,7 @@ use beamgen_labels::LabelsError;
 
 /// Why a command stopped.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// The arguments or a named file are wrong: exit code 2. The message is one line.
     Input(String),
     /// The run itself failed: exit code 1.
@@ -26,12 +26,12 @@ pub enum Failure {
 }
 
 /// Fails with [`Failure::Input`]: one line that says what is wrong and what to do.
-pub fn refuse<T>(message: impl Into<String>) -> Result<T, Failure> {
+pub(crate) fn refuse<T>(message: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Input(message.into()))
 }
 
 impl Failure {
-    pub fn exit_code(&self) -> ExitCode {
+    pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
             Self::Input(_) => ExitCode::from(2),
             Self::Run(_) => ExitCode::FAILURE,
@@ -84,9 +84,10 @@ impl From<RunFileError> for Failure {
             | RunFileFault::OtherProblem { .. }
             | RunFileFault::Removed => "",
         };
-        match error.is_failure() {
-            true => Self::Run(error.into()),
-            false => Self::Input(format!("{error}{advice}")),
+        if error.is_failure() {
+            Self::Run(error.into())
+        } else {
+            Self::Input(format!("{error}{advice}"))
         }
     }
 }

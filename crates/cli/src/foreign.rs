@@ -7,7 +7,7 @@ use crate::output;
 
 /// Says how many of `problems` are foreign to the bundled models, if there are some and one of the
 /// models `is_bundled`. `unit` names what is counted, e.g. "problems".
-pub fn note<'a>(is_bundled: bool, unit: &str, problems: impl Iterator<Item = &'a str>) {
+pub(crate) fn note<'a>(is_bundled: bool, unit: &str, problems: impl Iterator<Item = &'a str>) {
     if !is_bundled {
         return;
     }

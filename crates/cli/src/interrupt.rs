@@ -15,21 +15,21 @@ use crate::failure::Failure;
 
 /// A write beyond `ulimit -f` fails from here on with an error that names the file; without a
 /// handler its signal ends the process without a word.
-pub fn survive_file_limits() {
+pub(crate) fn survive_file_limits() {
     // Where there can be no handlers, it ends as it always does.
     let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
 /// Whether such a signal came, and which.
 #[derive(Clone, Debug, Default)]
-pub struct Interrupt {
+pub(crate) struct Interrupt {
     came: Arc<AtomicBool>,
     last: Arc<AtomicUsize>,
 }
 
 impl Interrupt {
     /// From here on signals are noted.
-    pub fn watch() -> Self {
+    pub(crate) fn watch() -> Self {
         let interrupt = Self::default();
         let is_watched = |signal: &i32| *signal != SIGHUP || is_default(SIGHUP);
         for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP]
@@ -55,18 +55,18 @@ impl Interrupt {
     }
 
     /// Whether the process was asked to end.
-    pub fn is_pressed(&self) -> bool {
+    pub(crate) fn is_pressed(&self) -> bool {
         self.came.load(Ordering::Relaxed)
     }
 
     /// The token of what is to end with the process.
-    pub fn token(&self) -> CancelToken {
+    pub(crate) fn token(&self) -> CancelToken {
         CancelToken::from(Arc::clone(&self.came))
     }
 
     /// A run that was ended: one line on how to go on, and the exit code that shells have for the
     /// signal.
-    pub fn failure(&self, line: String) -> Failure {
+    pub(crate) fn failure(&self, line: String) -> Failure {
         let signal = match self.last.load(Ordering::Relaxed) {
             0 => SIGINT as usize,
             last => last,
@@ -76,7 +76,7 @@ impl Interrupt {
 
     /// Runs requests until they are done or the process is asked to end, which cancels those at
     /// work. What was cancelled is not delivered: it is not done, and a resumed run does it.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         solver: &mut Solver,
         requests: impl Iterator<Item = Request>,
@@ -107,7 +107,7 @@ impl Interrupt {
 
 /// Whether the process does not ignore a signal, as `nohup` has it ignore SIGHUP. Where that cannot
 /// be known, the signal is left as it is.
-pub fn is_default(signal: i32) -> bool {
+pub(crate) fn is_default(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());

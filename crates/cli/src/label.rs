@@ -28,7 +28,7 @@ use crate::settings::{self, SHORTEN_OR_SKIP, ShowPlan};
 use crate::table::{counted, grouped};
 use crate::write::failed;
 
-pub fn main(args: &LabelArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
     let mut options = MonteCarlo {
         chains: args.chains,
         rollouts: args.rollouts,
@@ -104,21 +104,20 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
         ));
     }
     config.search.strategy = StrategyKind::BEST_OF_N;
-    match args.mine {
-        Some(_) => config.search.choose = Some(Choose::Best),
-        None => {
-            if let Some(key) = ["models.prm", "models.scorer"]
-                .into_iter()
-                .find(|key| set(key))
-            {
-                return refuse(format!(
-                    "--set {key} changes nothing here without --mine: add that, or leave --set {key} out"
-                ));
-            }
-            config.models.scorer = ScorerKind::None;
-            config.models.prm = None;
-            config.search.choose = Some(Choose::Majority);
+    if args.mine.is_some() {
+        config.search.choose = Some(Choose::Best);
+    } else {
+        if let Some(key) = ["models.prm", "models.scorer"]
+            .into_iter()
+            .find(|key| set(key))
+        {
+            return refuse(format!(
+                "--set {key} changes nothing here without --mine: add that, or leave --set {key} out"
+            ));
         }
+        config.models.scorer = ScorerKind::None;
+        config.models.prm = None;
+        config.search.choose = Some(Choose::Majority);
     }
     settings::refuse_idle(from_ref(&config), &flags.given, "--mine")?;
     config.search.n = args.chains;
@@ -209,16 +208,18 @@ impl<'a> Writer<'a> {
         let path = run_path(&args.out);
         let has_labels = args.out.exists();
         if has_labels && !(args.resume && path.exists()) {
-            let what = match args.resume {
-                true => format!("the run it belongs to is not there ({})", path.display()),
-                false => "exists already: continue it with --resume".to_owned(),
+            let what = if args.resume {
+                format!("the run it belongs to is not there ({})", path.display())
+            } else {
+                "exists already: continue it with --resume".to_owned()
             };
             let out = args.out.display();
             return refuse(format!("{out}: {what}, or choose another --out"));
         }
-        let (run_file, lines) = match args.resume {
-            true => RunFile::resume::<Done>(&path, &header)?,
-            false => (RunFile::create(&path, &header)?, Vec::new()),
+        let (run_file, lines) = if args.resume {
+            RunFile::resume::<Done>(&path, &header)?
+        } else {
+            (RunFile::create(&path, &header)?, Vec::new())
         };
         let texts = lines.iter().map(|done| {
             let chain = done.chains.first();
@@ -335,9 +336,10 @@ impl<'a> Writer<'a> {
         let here = self.done.len() - self.resumed;
         summary.seconds = run.elapsed;
         let mut out = io::stdout().lock();
-        match self.args.json {
-            true => output::json_line(&mut out, &summary)?,
-            false => summary.write(&mut out)?,
+        if self.args.json {
+            output::json_line(&mut out, &summary)?;
+        } else {
+            summary.write(&mut out)?;
         }
         if self.resumed > 0 && !self.args.json {
             writeln!(

@@ -1,7 +1,7 @@
 //! `beamgen labels`: labelled chains read from any known format, counted, written and split.
 
 mod convert;
-pub mod inputs;
+pub(crate) mod inputs;
 mod judge;
 mod split;
 mod stat;
@@ -10,7 +10,7 @@ mod write;
 use crate::args::LabelsCommand;
 use crate::failure::Failure;
 
-pub fn main(command: &LabelsCommand) -> Result<(), Failure> {
+pub(crate) fn main(command: &LabelsCommand) -> Result<(), Failure> {
     match command {
         LabelsCommand::Convert(args) => convert::main(args),
         LabelsCommand::Stat(args) => stat::main(args),

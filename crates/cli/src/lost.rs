@@ -8,13 +8,13 @@ use crate::printable;
 use crate::table::counted;
 
 /// Prints what a solver's checkers lost and what became of its device.
-pub fn tell_of(solver: &Solver) {
+pub(crate) fn tell_of(solver: &Solver) {
     tell(solver.lost_verdicts());
     output::notes(solver.notes());
 }
 
 /// A line for each checker that lost something, and one for each that was given up.
-pub fn tell<'a>(checkers: impl IntoIterator<Item = (&'a str, Lost)>) {
+pub(crate) fn tell<'a>(checkers: impl IntoIterator<Item = (&'a str, Lost)>) {
     for (name, lost) in checkers {
         let name = printable::line(name);
         if lost.verdicts > 0 || lost.noise > 0 {

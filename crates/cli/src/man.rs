@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::write::{create_folder, write_file};
 
-pub fn main(args: &ManArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &ManArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.out {
         create_folder(folder)?;
         let mut all = args::definition().disable_help_subcommand(true);
@@ -19,7 +19,7 @@ pub fn main(args: &ManArgs) -> Result<(), Failure> {
     let command = match args.command.as_deref() {
         None => &all,
         Some(name) => all.find_subcommand(name).ok_or_else(|| {
-            let names: Vec<&str> = all.get_subcommands().map(|one| one.get_name()).collect();
+            let names: Vec<&str> = all.get_subcommands().map(clap::Command::get_name).collect();
             let names = names.join(", ");
             Failure::Input(format!("no command {name}: one of {names}"))
         })?,

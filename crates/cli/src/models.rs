@@ -22,7 +22,7 @@ use crate::settings;
 use crate::table::{Table, grouped};
 use crate::write::failed;
 
-pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &ModelsArgs) -> Result<(), Failure> {
     let given = &args.models.given;
     if let [model, folder] = &args.write[..] {
         return write_bundled(model, folder);
@@ -57,9 +57,10 @@ pub fn main(args: &ModelsArgs) -> Result<(), Failure> {
     }
     let cache = hub.cache().display().to_string();
     writeln!(out, "In the cache {}:\n", printable::line(&cache))?;
-    match cached.is_empty() {
-        true => writeln!(out, "  nothing yet")?,
-        false => cache_table(&cached).write(&mut out)?,
+    if cached.is_empty() {
+        writeln!(out, "  nothing yet")?;
+    } else {
+        cache_table(&cached).write(&mut out)?;
     }
     writeln!(
         out,
@@ -137,9 +138,10 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
         config.search.strategy = beamgen::StrategyKind::GREEDY;
     }
     let builder = download::attach(settings::builder(config)?)?;
-    let prepared = match has_generator {
-        true => builder.prepare(),
-        false => builder.prepare_reward_model(),
+    let prepared = if has_generator {
+        builder.prepare()
+    } else {
+        builder.prepare_reward_model()
     };
     let prepared = match prepared {
         Err(beamgen::Error::Hub(HubError::Offline { .. })) if whole_pair => None,
@@ -225,9 +227,10 @@ fn row(model: &CachedModel, revision: &CachedRevision) -> serde_json::Value {
 /// What a cached model can be used as.
 fn usable(revision: &CachedRevision) -> String {
     if !revision.is_complete {
-        return match revision.gguf.is_empty() {
-            true => "incomplete".to_owned(),
-            false => format!("GGUF: {}", revision.gguf.join(", ")),
+        return if revision.gguf.is_empty() {
+            "incomplete".to_owned()
+        } else {
+            format!("GGUF: {}", revision.gguf.join(", "))
         };
     }
     match beamgen::program::recognise(&revision.path) {
@@ -245,9 +248,10 @@ fn cache_table(cached: &[CachedModel]) -> Table {
     for model in cached {
         for revision in &model.revisions {
             let commit = revision.commit.get(..8).unwrap_or(&revision.commit);
-            let name = match revision.refs.is_empty() {
-                true => commit.to_owned(),
-                false => revision.refs.join(", "),
+            let name = if revision.refs.is_empty() {
+                commit.to_owned()
+            } else {
+                revision.refs.join(", ")
             };
             let size = size(revision.bytes);
             table.row(vec![model.repo.clone(), name, size, usable(revision)]);

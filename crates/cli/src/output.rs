@@ -17,14 +17,14 @@ use crate::printed::{Before, Graded};
 const LONGEST: usize = 500;
 
 /// Writes a message to stderr as one printable line of bounded length. A closed stderr is no error.
-pub fn note(message: impl Display) {
+pub(crate) fn note(message: impl Display) {
     let message = message.to_string();
     let line = printable::line(&message);
     let _ = writeln!(io::stderr(), "{}", printable::shortened(&line, LONGEST));
 }
 
 /// As [`note`], but each message once per process.
-pub fn note_once(message: impl Display) {
+pub(crate) fn note_once(message: impl Display) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let line = message.to_string();
     // The set is valid even if another thread panicked while it held the lock.
@@ -35,28 +35,33 @@ pub fn note_once(message: impl Display) {
 }
 
 /// Tells the notes on models that were not told before.
-pub fn notes(notes: impl IntoIterator<Item = String>) {
+pub(crate) fn notes(notes: impl IntoIterator<Item = String>) {
     for note in notes {
         note_once(format_args!("note: {note}"));
     }
 }
 
 /// Writes bytes to stdout.
-pub fn bytes(bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
 }
 
 /// Writes one object and its newline.
-pub fn json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
+pub(crate) fn json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     out.write_all(b"\n")
 }
 
 /// The last line of `solve --json`. Without reference answers, `correct` and `accuracy` are `null`;
 /// the ledger has the costs of this call, `before` those of a resumed run file.
-pub fn summary(graded: &Graded, run: &RunSummary, before: &Before, is_interrupted: bool) -> Value {
+pub(crate) fn summary(
+    graded: &Graded,
+    run: &RunSummary,
+    before: &Before,
+    is_interrupted: bool,
+) -> Value {
     let mut totals = json!({
         "problems": graded.problems,
         "correct": (graded.graded > 0).then_some(graded.correct),

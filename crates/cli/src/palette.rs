@@ -3,15 +3,15 @@
 use std::borrow::Cow;
 use std::fmt;
 
-pub use beamgen_view::{DOUBTFUL, SURE};
+pub(crate) use beamgen_view::{DOUBTFUL, SURE};
 
 use crate::printable;
 use crate::wrap::{columns, wrapped};
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum ColorChoice {
-    /// On a terminal, unless the variable NO_COLOR is set
+pub(crate) enum ColorChoice {
+    /// On a terminal, unless the variable `NO_COLOR` is set
     #[default]
     Auto,
     /// Also in pipes and files
@@ -22,7 +22,7 @@ pub enum ColorChoice {
 
 /// Adds colours to text, if they are on, and ends its lines where the terminal does.
 #[derive(Clone, Copy, Debug)]
-pub struct Palette {
+pub(crate) struct Palette {
     on: bool,
     /// The width of the terminal, if there is one.
     columns: Option<usize>,
@@ -30,7 +30,7 @@ pub struct Palette {
 
 /// What a colour stands for.
 #[derive(Clone, Copy, Debug)]
-pub enum Ink {
+pub(crate) enum Ink {
     /// A sure step, a right answer.
     Good,
     /// An unsure step.
@@ -45,7 +45,7 @@ pub enum Ink {
 
 impl Ink {
     /// The colour of a score.
-    pub fn of_score(score: f32) -> Self {
+    pub(crate) fn of_score(score: f32) -> Self {
         if score >= SURE {
             Self::Good
         } else if score >= DOUBTFUL {
@@ -68,7 +68,7 @@ impl Ink {
 
 impl Palette {
     /// `is_terminal`: whether the output is a terminal.
-    pub fn new(choice: ColorChoice, is_terminal: bool) -> Self {
+    pub(crate) fn new(choice: ColorChoice, is_terminal: bool) -> Self {
         let on = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -85,13 +85,13 @@ impl Palette {
 
     /// Printable text, wrapped between words: its first line has `used` columns before it, each
     /// other one begins with `hang`.
-    pub fn wrapped<'t>(self, text: &'t str, used: usize, hang: &str) -> Cow<'t, str> {
+    pub(crate) fn wrapped<'t>(self, text: &'t str, used: usize, hang: &str) -> Cow<'t, str> {
         wrapped(text, self.columns, used, hang)
     }
 
     /// The text in that colour. Pad the text before: colour codes count as characters but have no
     /// width.
-    pub fn paint<T: fmt::Display>(self, ink: Ink, text: T) -> Painted<T> {
+    pub(crate) fn paint<T: fmt::Display>(self, ink: Ink, text: T) -> Painted<T> {
         Painted {
             code: self.on.then(|| ink.code()),
             text,
@@ -100,7 +100,7 @@ impl Palette {
 }
 
 /// Text and its colour. It is displayed printable ([`printable::lines`]).
-pub struct Painted<T> {
+pub(crate) struct Painted<T> {
     code: Option<&'static str>,
     text: T,
 }

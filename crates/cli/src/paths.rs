@@ -84,7 +84,7 @@ const OF_A_MODEL: [&str; 10] = [
 
 /// Refuses a call that would write over what it reads, twice over one file, or into a foreign
 /// folder.
-pub fn check(given: &ArgMatches) -> Result<(), Failure> {
+pub(crate) fn check(given: &ArgMatches) -> Result<(), Failure> {
     let mut paths = Paths::default();
     paths.sort("", given);
     let is_read = |path: &Path| FileId::of(path).is_some_and(|id| paths.read.contains(&id));
@@ -110,9 +110,10 @@ pub fn check(given: &ArgMatches) -> Result<(), Failure> {
             }
         }
     }
-    match is_read(Path::new("/dev/stdout")) {
-        false => Ok(()),
-        true => refuse("the output goes into a file that is read as well: write into another one"),
+    if !is_read(Path::new("/dev/stdout")) {
+        Ok(())
+    } else {
+        refuse("the output goes into a file that is read as well: write into another one")
     }
 }
 

@@ -1,7 +1,7 @@
 //! The most memory that the process had.
 
 /// Most memory that was resident so far, in MiB, where the system says it.
-pub fn mib() -> Option<f64> {
+pub(crate) fn mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
         .lines()

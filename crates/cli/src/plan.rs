@@ -3,12 +3,12 @@
 use std::io::{self, Write};
 
 use beamgen::models::MemoryPlan;
-pub use beamgen::program::human_size as size;
+pub(crate) use beamgen::program::human_size as size;
 
 use crate::table::{Table, grouped};
 
 /// Writes the totals in one line.
-pub fn write_line(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
+pub(crate) fn write_line(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let weights: u64 = plan.models.iter().map(|model| model.weights).sum();
     let buffers = plan.fixed() - weights;
     let (weights, buffers, kv) = (size(weights), size(buffers), size(plan.kv));
@@ -27,7 +27,7 @@ fn free(plan: &MemoryPlan) -> String {
 }
 
 /// Writes a row per model, and the totals.
-pub fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
+pub(crate) fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let mut table = Table::new(&[
         "memory",
         "weights",
@@ -55,9 +55,10 @@ pub fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     }
     table.write(out)?;
     if plan.models.len() > 1 {
-        let lends = match plan.lends {
-            true => ": what the generator leaves of its part, the prm borrows",
-            false => "",
+        let lends = if plan.lends {
+            ": what the generator leaves of its part, the prm borrows"
+        } else {
+            ""
         };
         let kv = size(plan.kv);
         writeln!(out, "  KV caches together up to {kv} (--kv-memory){lends}")?;

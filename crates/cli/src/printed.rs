@@ -13,7 +13,7 @@ use crate::printable::{line, lines};
 use crate::table::{counted, grouped, megabytes, percent};
 
 /// The problem, the chosen chain step by step with each step's score, and the answer.
-pub fn problem(
+pub(crate) fn problem(
     out: &mut dyn Write,
     palette: Palette,
     problem: &Problem,
@@ -79,7 +79,7 @@ pub fn problem(
 
 /// Whether a step is sure to lead to a right answer more often than not, or sure not to, by the
 /// quantiles of its probability of success; `None` if they do not tell.
-pub fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
+pub(crate) fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
     if low >= 0.5 {
         return Some("sure");
     }
@@ -87,7 +87,7 @@ pub fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
 }
 
 /// The score of a step by each of several judges; `None` if there are none.
-pub fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
+pub(crate) fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
     let said = judges.iter().map(|(name, score)| match score {
         Some(score) => format!("{} {score:.3}", line(name)),
         None => format!("{} abstains", line(name)),
@@ -109,7 +109,7 @@ fn mark(score: f32) -> char {
 
 /// The marks that were shown, for their legend.
 #[derive(Default)]
-pub struct Marks {
+pub(crate) struct Marks {
     unsure: bool,
     doubtful: bool,
     words: bool,
@@ -117,7 +117,7 @@ pub struct Marks {
 
 impl Marks {
     /// Notes the marks of a problem.
-    pub fn see(&mut self, record: &Record) {
+    pub(crate) fn see(&mut self, record: &Record) {
         for score in record.steps.iter().filter_map(|step| step.score) {
             self.unsure |= mark(score) == '?';
             self.doubtful |= mark(score) == '!';
@@ -127,7 +127,7 @@ impl Marks {
     }
 
     /// Explains them, if there were any.
-    pub fn legend(&self, out: &mut dyn Write, palette: Palette) -> io::Result<()> {
+    pub(crate) fn legend(&self, out: &mut dyn Write, palette: Palette) -> io::Result<()> {
         if self.words {
             let line = "sure: the low quantile (10 %) of the probability that the generator succeeds from here is at least \
                         one half; unsure: the high one (90 %) is below it";
@@ -146,7 +146,7 @@ impl Marks {
 }
 
 /// An interval in per cent.
-pub fn in_percent(of: Interval) -> String {
+pub(crate) fn in_percent(of: Interval) -> String {
     format!(
         "95 % interval {:.1} to {:.1}",
         100.0 * of.low,
@@ -156,7 +156,7 @@ pub fn in_percent(of: Interval) -> String {
 
 /// The counts of a run's summary.
 #[derive(Default)]
-pub struct Graded {
+pub(crate) struct Graded {
     pub problems: usize,
     pub graded: usize,
     pub correct: usize,
@@ -174,7 +174,7 @@ pub struct Graded {
 
 impl Graded {
     /// Counts a problem that is done.
-    pub fn count(&mut self, record: &Record) {
+    pub(crate) fn count(&mut self, record: &Record) {
         self.problems += 1;
         self.withheld += usize::from(record.withheld.is_some());
         self.cannot_tell += usize::from(record.cannot_tell);
@@ -186,7 +186,7 @@ impl Graded {
     }
 
     /// Returns the 95 % interval of the accuracy; `None` if no problem has a reference answer.
-    pub fn interval(&self) -> Option<Interval> {
+    pub(crate) fn interval(&self) -> Option<Interval> {
         share(self.correct, self.graded)
     }
 }
@@ -194,14 +194,14 @@ impl Graded {
 /// The costs of problems that an earlier call finished, from their records. They are sums over
 /// problems: a pass that several problems shared counts for each of them.
 #[derive(Default, Serialize)]
-pub struct Before {
+pub(crate) struct Before {
     pub problems: usize,
     pub ledger: Spent,
 }
 
 /// Writes the accuracy and the costs. Those of `before` stand apart: a run counts a pass once and
 /// has a peak, which its records do not tell.
-pub fn summary(
+pub(crate) fn summary(
     out: &mut dyn Write,
     palette: Palette,
     graded: &Graded,

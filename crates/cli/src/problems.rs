@@ -14,7 +14,7 @@ use crate::failure::{Failure, refuse};
 /// The stage of the random draws for chains, beyond those of training.
 const NOISY_SOLUTIONS: u64 = 100;
 
-pub fn main(args: &ProblemsArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &ProblemsArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if args.steps {
         for line in chains(args)? {
@@ -43,7 +43,7 @@ fn solution(problem: &WorldProblem) -> String {
 }
 
 /// The problems themselves, with their answers; each is drawn when it is asked for.
-pub fn generate(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Failure> {
+pub(crate) fn generate(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Failure> {
     let problem = |(i, problem): (usize, WorldProblem)| Problem {
         id: id(args, i),
         text: problem.text(),
@@ -52,7 +52,7 @@ pub fn generate(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Fa
     Ok(worlds(args)?.enumerate().map(problem))
 }
 
-/// Solutions as imperfect pupils write them, a chain a problem, in ProcessBench's form.
+/// Solutions as imperfect pupils write them, a chain a problem, in `ProcessBench`'s form.
 fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
     let mut rng = world::rng(args.seed, NOISY_SOLUTIONS, 0);
     let chain = move |(i, problem): (usize, WorldProblem)| {

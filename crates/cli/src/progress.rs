@@ -23,7 +23,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 const BAR: &str = "  {bar:20} {wide_msg}";
 
 /// The progress of a run.
-pub struct Progress {
+pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     name: String,
     unit: &'static str,
@@ -46,13 +46,13 @@ pub struct Progress {
 
 impl Progress {
     /// For a run over `total` of what `unit` names.
-    pub fn new(total: usize, unit: &'static str) -> Self {
+    pub(crate) fn new(total: usize, unit: &'static str) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
         Self::on(is_terminal.then(ProgressDrawTarget::stderr), total, unit)
     }
 
     /// Works like [`new`](Self::new), but shows nothing of a run that is `quiet`.
-    pub fn unless(quiet: bool, total: usize, unit: &'static str) -> Self {
+    pub(crate) fn unless(quiet: bool, total: usize, unit: &'static str) -> Self {
         if quiet {
             Self::on(Some(ProgressDrawTarget::hidden()), total, unit)
         } else {
@@ -89,14 +89,14 @@ impl Progress {
     }
 
     /// For a run whose parts take different amounts of work, `work` in all.
-    pub fn with_work(mut self, work: f64) -> Self {
+    pub(crate) fn with_work(mut self, work: f64) -> Self {
         self.work = work;
         self
     }
 
     /// Begins a part of the run: its name is shown, each of what is done in it takes `work_each`,
     /// and rates and shares are its own.
-    pub fn part(&mut self, name: &str, work_each: f64) {
+    pub(crate) fn part(&mut self, name: &str, work_each: f64) {
         self.name = printable::line(name).into_owned();
         self.work_each = work_each;
         (self.graded, self.correct) = (0, 0);
@@ -105,7 +105,7 @@ impl Progress {
     }
 
     /// Counts a problem that is done.
-    pub fn done(&mut self, correct: Option<bool>) {
+    pub(crate) fn done(&mut self, correct: Option<bool>) {
         self.done += 1;
         self.work_done += self.work_each;
         self.graded += usize::from(correct.is_some());
@@ -119,7 +119,7 @@ impl Progress {
     }
 
     /// Updates the display after a forward pass, if it is time to.
-    pub fn observe(&mut self, event: &Event<'_>) {
+    pub(crate) fn observe(&mut self, event: &Event<'_>) {
         let Event::Pass { rows, ledger, .. } = event else {
             return;
         };
@@ -169,14 +169,14 @@ impl Progress {
     }
 
     /// Takes the bar from the terminal.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
     /// Runs `print`, which writes to the terminal, with the bar out of its way.
-    pub fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
+    pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(print),
             None => print(),

@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::table::counted;
 
 /// The report of a run.
-pub struct RunReport {
+pub(crate) struct RunReport {
     pub progress: Progress,
     skip_too_long: bool,
     /// The number of problems that could not be tried and were not to be skipped.
@@ -21,7 +21,7 @@ pub struct RunReport {
 
 impl RunReport {
     /// A report of a run over `total` problems.
-    pub fn new(quiet: bool, skip_too_long: bool, total: usize) -> Self {
+    pub(crate) fn new(quiet: bool, skip_too_long: bool, total: usize) -> Self {
         Self {
             progress: Progress::unless(quiet, total, "problems"),
             skip_too_long,
@@ -31,7 +31,7 @@ impl RunReport {
     }
 
     /// Counts a problem that is done, and reports the reason if it could not be tried.
-    pub fn done(&mut self, result: &ProblemResult, correct: Option<bool>) {
+    pub(crate) fn done(&mut self, result: &ProblemResult, correct: Option<bool>) {
         if let Some(error) = &result.error {
             let skipped = result.too_long && self.skip_too_long;
             self.refused += usize::from(!skipped);
@@ -47,7 +47,7 @@ impl RunReport {
 
     /// Notes what was lost. Returns the failure of a run that was interrupted, or that could not try
     /// some problems. `is_kept` says whether the results are in a file.
-    pub fn end(
+    pub(crate) fn end(
         self,
         interrupt: &Interrupt,
         [done, all]: [usize; 2],
@@ -80,7 +80,7 @@ impl RunReport {
 
 /// Fails if not `all` of what `unit` names were done, since the run was interrupted. `missing` is
 /// what `--out` takes, if it was not given.
-pub fn ended(
+pub(crate) fn ended(
     interrupt: &Interrupt,
     [done, all]: [usize; 2],
     unit: &str,

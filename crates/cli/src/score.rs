@@ -29,7 +29,7 @@ struct Scored<'a> {
     error: Option<String>,
 }
 
-pub fn main(args: &ScoreArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &ScoreArgs) -> Result<(), Failure> {
     let config = settings::prm_config(&args.prm)?;
     let aggregation = args.aggregation.unwrap_or(config.search.aggregation);
     let chains = scores::given(&beamgen_labels::open_unlabelled(&args.file)?.chains);

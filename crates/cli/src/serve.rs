@@ -22,14 +22,15 @@ use crate::write::read_text;
 /// The environment variable that may have a key.
 const KEY_VARIABLE: &str = "BEAMGEN_API_KEY";
 
-pub fn main(args: &ServeArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
     let config = settings::search_config(&args.settings)?;
     config.check()?;
     let presets = presets(args.presets.as_deref(), &config.settings())?;
     let server = Server::bind(options(args)?)?;
-    let show = match args.verbose {
-        true => ShowPlan::Always,
-        false => ShowPlan::OwnModels,
+    let show = if args.verbose {
+        ShowPlan::Always
+    } else {
+        ShowPlan::OwnModels
     };
     let solver = settings::any_solver(config, show)?;
     let stop = Stop::new();
@@ -97,9 +98,10 @@ fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
         key.map_err(|error| Failure::Input(format!("{place}: line {}: {error}", at + 1)))
     };
     let keys = keys.map(key).collect::<Result<Vec<_>, _>>()?;
-    match keys.is_empty() {
-        true => refuse(format!("{place}: there is no key in it")),
-        false => Ok(keys),
+    if keys.is_empty() {
+        refuse(format!("{place}: there is no key in it"))
+    } else {
+        Ok(keys)
     }
 }
 

@@ -23,7 +23,7 @@ fn key(role: &str) -> Result<Option<ApiKey>, Failure> {
 
 /// What the servers were asked, a line for each role.
 #[cfg(feature = "remote")]
-pub fn traffic(solver: &beamgen::Solver) -> Vec<String> {
+pub(crate) fn traffic(solver: &beamgen::Solver) -> Vec<String> {
     solver
         .traffic()
         .iter()
@@ -69,7 +69,7 @@ fn line(role: &str, traffic: &beamgen::remote::Traffic) -> String {
 
 /// Shows what servers are. Those of a role are asked together.
 #[cfg(feature = "remote")]
-pub fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Result<(), Failure> {
+pub(crate) fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Result<(), Failure> {
     use std::io::Write;
 
     let remote = Remote::new().map_err(beamgen::Error::from)?;

@@ -22,13 +22,13 @@ use crate::plan;
 
 /// The pair, if one is named, under the configuration file, if one is; `--set` wins over them, and
 /// other flags over all.
-pub fn config<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Config, Failure> {
+pub(crate) fn config<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Config, Failure> {
     let (pair, prm) = (flags.given.text("pair"), flags.given.path("prm"));
     with_flags(Config::of(pair, flags.config.as_deref(), prm)?, flags)
 }
 
 /// [`config`] for one search.
-pub fn search_config(flags: &SearchFlags) -> Result<Config, Failure> {
+pub(crate) fn search_config(flags: &SearchFlags) -> Result<Config, Failure> {
     let config = config(flags)?;
     refuse_idle(from_ref(&config), &flags.given, "--scorer prm or orm")?;
     Ok(config)
@@ -36,7 +36,7 @@ pub fn search_config(flags: &SearchFlags) -> Result<Config, Failure> {
 
 /// Refuses flags that change nothing in any of the command's searches. `scores` is what brings a
 /// reward model into them.
-pub fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> Result<(), Failure> {
+pub(crate) fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> Result<(), Failure> {
     for Setting { name, needs, .. } in SETTINGS {
         let mut missing = needs.iter().filter(|need| !searches.iter().any(need.1));
         if given.has(name)
@@ -53,7 +53,7 @@ pub fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> Result<(
 }
 
 /// The configuration with the flags that were typed put over it.
-pub fn with_flags<const PARTS: u16>(
+pub(crate) fn with_flags<const PARTS: u16>(
     mut config: Config,
     flags: &Flags<PARTS>,
 ) -> Result<Config, Failure> {
@@ -67,7 +67,7 @@ pub fn with_flags<const PARTS: u16>(
 }
 
 /// The configuration of a command that only scores with a reward model.
-pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
+pub(crate) fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
     if is_word(flags.given.path("prm"), "none") {
         let message = "--prm none: this command uses a reward model: name one, or leave --prm out for the bundled one";
         return refuse(message);
@@ -83,7 +83,10 @@ pub fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
 /// The named problems, or the bundled sample; the first `limit` of them are to be solved.
 ///
 /// The problems beyond the limit stay in the list, as a run may be resumed with another limit.
-pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, usize), Failure> {
+pub(crate) fn problems(
+    file: Option<&Path>,
+    limit: Option<usize>,
+) -> Result<(Problems, usize), Failure> {
     if limit == Some(0) {
         return refuse("--limit 0 leaves no problem to solve: give at least 1");
     }
@@ -99,7 +102,7 @@ pub fn problems(file: Option<&Path>, limit: Option<usize>) -> Result<(Problems, 
 }
 
 /// Reads a file like [`problems`], or takes a question in place of a file.
-pub fn problems_or_question(
+pub(crate) fn problems_or_question(
     given: Option<&Path>,
     limit: Option<usize>,
 ) -> Result<(Problems, usize), Failure> {
@@ -137,7 +140,7 @@ fn is_question(text: &str) -> bool {
 
 /// What is shown of a run before it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShowPlan {
+pub(crate) enum ShowPlan {
     /// What the models will need in memory, and the settings as they act.
     Always,
     /// What the models will need in memory, unless they are the bundled ones, which need little.
@@ -147,19 +150,20 @@ pub enum ShowPlan {
 
 impl ShowPlan {
     /// Nothing of a run that is `quiet`, otherwise what models that are not bundled need.
-    pub fn unless(quiet: bool) -> Self {
+    pub(crate) fn unless(quiet: bool) -> Self {
         if quiet { Self::Never } else { Self::OwnModels }
     }
 }
 
 /// Advice on a problem that is too long, where a flag leaves such problems out.
-pub const SHORTEN_OR_SKIP: &str = "shorten it, or leave such problems out with --skip-too-long";
+pub(crate) const SHORTEN_OR_SKIP: &str =
+    "shorten it, or leave such problems out with --skip-too-long";
 
 /// Loads the models of the configuration for the first `count` problems of each set.
 ///
 /// With `advice` the first problem that does not fit into the generator's context is refused, before
 /// any time is spent on the others. Without it such problems get a result that says so.
-pub fn solver(
+pub(crate) fn solver(
     config: Config,
     sets: &[(&Problems, usize)],
     show: ShowPlan,
@@ -176,7 +180,7 @@ pub fn solver(
 
 /// Says how many of the first `count` problems of a set are foreign to the bundled models, once
 /// nothing refuses the call any more.
-pub fn note_foreign(solver: &Solver, problems: &Problems, count: usize) {
+pub(crate) fn note_foreign(solver: &Solver, problems: &Problems, count: usize) {
     let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
     foreign::note(solver.has_bundled(), "problems", texts);
 }
@@ -184,13 +188,13 @@ pub fn note_foreign(solver: &Solver, problems: &Problems, count: usize) {
 /// Loads the models of the configuration for whatever is asked of them later: a scorer, too, if the
 /// settings themselves do not use it.
 #[cfg(feature = "serve")]
-pub fn any_solver(config: Config, show: ShowPlan) -> Result<Solver, Failure> {
+pub(crate) fn any_solver(config: Config, show: ShowPlan) -> Result<Solver, Failure> {
     let builder = builder(config)?.load_scorer();
     load(prepare(builder, |_| true)?, show)
 }
 
 /// A builder with these settings and the environment's, whose programs this program starts.
-pub fn builder(config: Config) -> Result<SolverBuilder, Failure> {
+pub(crate) fn builder(config: Config) -> Result<SolverBuilder, Failure> {
     let builder = Solver::builder().config(config);
     let builder = builder.settings_from(|name| std::env::var(name).ok())?;
     Ok(builder.launcher(Launcher::this_program()))
@@ -222,7 +226,7 @@ fn load(prepared: Prepared, show: ShowPlan) -> Result<Solver, Failure> {
 }
 
 /// Loads the reward model alone, for chains of these problems.
-pub fn reward_model<'a>(
+pub(crate) fn reward_model<'a>(
     config: Config,
     problems: impl Iterator<Item = &'a str>,
 ) -> Result<Box<dyn Scorer + Send>, Failure> {
@@ -231,7 +235,7 @@ pub fn reward_model<'a>(
 
 /// [`reward_model`] with its fingerprint. An observer looks at the hidden state of each step that
 /// the model scores.
-pub fn observed_reward_model<'a>(
+pub(crate) fn observed_reward_model<'a>(
     config: Config,
     problems: impl Iterator<Item = &'a str>,
     observer: Option<QuantileReader>,
@@ -268,9 +272,10 @@ fn check_lengths(
 ) -> Result<(), Failure> {
     for (index, problem) in problems.problems[..count].iter().enumerate() {
         if let Err(reason) = prepared.validate(problem) {
-            let reason = match reason.is_too_long() {
-                true => format!("{reason}: {advice}"),
-                false => reason.to_string(),
+            let reason = if reason.is_too_long() {
+                format!("{reason}: {advice}")
+            } else {
+                reason.to_string()
             };
             return Err(problems.refused(index, reason).into());
         }

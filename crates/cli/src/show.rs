@@ -17,7 +17,7 @@ use crate::printed;
 use crate::table::{Table, counted, grouped, thousandths};
 use crate::write::write_file;
 
-pub fn main(args: &ShowArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
     let (header, lines) = RunFile::read::<Record>(&args.file)?;
     let header = header.unwrap_or_else(|| RunHeader::new(String::new(), Default::default()));
     let mut records = last_of_each(lines);
@@ -51,12 +51,11 @@ fn last_of_each(lines: Vec<Record>) -> Vec<Record> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut records: Vec<Record> = Vec::new();
     for record in lines {
-        match places.get(&record.id) {
-            Some(&at) => records[at] = record,
-            None => {
-                places.insert(record.id.clone(), records.len());
-                records.push(record);
-            }
+        if let Some(&at) = places.get(&record.id) {
+            records[at] = record;
+        } else {
+            places.insert(record.id.clone(), records.len());
+            records.push(record);
         }
     }
     records
@@ -72,9 +71,10 @@ fn is_right(problem: &str, chain: &[&str]) -> Option<bool> {
 fn unknown(args: &ShowArgs, id: &str, records: &[Record]) -> Failure {
     let some: Vec<&str> = records.iter().take(5).map(|r| r.id.as_str()).collect();
     let file = args.file.display();
-    Failure::Input(match some.is_empty() {
-        true => format!("{file}: no problem is finished in it"),
-        false => format!(
+    Failure::Input(if some.is_empty() {
+        format!("{file}: no problem is finished in it")
+    } else {
+        format!(
             "--id {id}: no such problem in {file}, which has {} of them: {}{}",
             records.len(),
             some.join(", "),
@@ -83,7 +83,7 @@ fn unknown(args: &ShowArgs, id: &str, records: &[Record]) -> Failure {
             } else {
                 ""
             }
-        ),
+        )
     })
 }
 
@@ -233,9 +233,10 @@ impl Drawing<'_> {
         }
         let last = shown.last().copied();
         let lines = shown.into_iter().map(|child| {
-            let (own, below) = match Some(child) == last {
-                true => ("\u{2514}\u{2500} ", "   "),
-                false => ("\u{251c}\u{2500} ", "\u{2502}  "),
+            let (own, below) = if Some(child) == last {
+                ("\u{2514}\u{2500} ", "   ")
+            } else {
+                ("\u{251c}\u{2500} ", "\u{2502}  ")
             };
             (child, format!("{before}{own}"), format!("{before}{below}"))
         });
@@ -258,15 +259,17 @@ impl Drawing<'_> {
                 .paint(Ink::of_score(score), format!("{score:.3}")),
             None => self.palette.paint(Ink::Dim, "    -".to_owned()),
         };
-        let text = match node.is_empty_step() {
-            true => "(no text)",
-            false => &lines(node.text.trim()),
+        let text = if node.is_empty_step() {
+            "(no text)"
+        } else {
+            &lines(node.text.trim())
         };
-        let text = match is_chosen {
-            true => self.palette.paint(Ink::Bold, text).to_string(),
-            false => text.to_owned(),
+        let text = if is_chosen {
+            self.palette.paint(Ink::Bold, text).to_string()
+        } else {
+            text.to_owned()
         };
-        let remarks = self.palette.paint(Ink::Dim, self.remarks(id, node));
+        let remarks = self.palette.paint(Ink::Dim, Self::remarks(id, node));
         // Star, score and the blanks after them.
         let used = first.chars().count() + 9;
         let hang = format!("  {rest}         ");
@@ -276,7 +279,7 @@ impl Drawing<'_> {
     }
 
     /// The fate of a step, in words.
-    fn remarks(&self, id: NodeId, node: &Node) -> String {
+    fn remarks(id: NodeId, node: &Node) -> String {
         let mut remarks = vec![format!("#{}", id.0)];
         remarks.extend(
             node.quantiles

@@ -18,7 +18,7 @@ use crate::servers;
 use crate::settings::{self, SHORTEN_OR_SKIP, ShowPlan};
 use crate::table::counted;
 
-pub fn main(args: &SolveArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
     if args.out.is_none() && (args.resume || args.tree) {
         let flag = if args.resume { "--resume" } else { "--tree" };
         return refuse(format!("{flag} needs a run file: add --out FILE"));

@@ -3,22 +3,22 @@
 use std::io::{self, Write};
 
 use crate::printable;
-pub use beamgen_measure::{counted, grouped, megabytes, percent};
+pub(crate) use beamgen_measure::{counted, grouped, megabytes, percent};
 
 /// A number with three digits, or a dash.
-pub fn thousandths(number: Option<impl Into<f64>>) -> String {
+pub(crate) fn thousandths(number: Option<impl Into<f64>>) -> String {
     number.map_or("-".to_owned(), |number| format!("{:.3}", number.into()))
 }
 
 /// A head and rows of cells.
-pub struct Table {
+pub(crate) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     /// A table with these columns.
-    pub fn new(head: &[&str]) -> Self {
+    pub(crate) fn new(head: &[&str]) -> Self {
         Self {
             head: head.iter().map(|&cell| cell.to_owned()).collect(),
             rows: Vec::new(),
@@ -26,14 +26,14 @@ impl Table {
     }
 
     /// Adds a row with as many cells as the head has.
-    pub fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.head.len());
         let printable = |cell: String| printable::line(&cell).into_owned();
         self.rows.push(cells.into_iter().map(printable).collect());
     }
 
     /// Writes the table, indented by two blanks.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let all = || std::iter::once(&self.head).chain(&self.rows);
         let width = |column: usize| {
             all()

@@ -17,7 +17,7 @@ use beamgen_train::tune::labelled::Target;
 use crate::args::{TrainArgs, TrainCommand};
 use crate::failure::{Failure, refuse};
 
-pub fn main(args: &TrainArgs) -> Result<(), Failure> {
+pub(crate) fn main(args: &TrainArgs) -> Result<(), Failure> {
     match &args.command {
         Some(TrainCommand::Sft(args)) => tune::sft(args),
         Some(TrainCommand::Prm(args)) => tune::reward(args, Target::Process),

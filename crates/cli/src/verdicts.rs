@@ -7,10 +7,10 @@ use beamgen_labels::LabelledChain;
 use crate::failure::Failure;
 
 /// Chains that are checked in one call, so that an external checker has many steps in flight.
-pub const AT_ONCE: usize = 64;
+pub(crate) const AT_ONCE: usize = 64;
 
 /// The checkers of the settings.
-pub fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
+pub(crate) fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
     let mut panel = Panel::default();
     for (name, checker) in config.checkers.open(&Launcher::this_program())? {
         panel.add(name, checker);
@@ -19,7 +19,7 @@ pub fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
 }
 
 /// What the panel says of each step of each chain: one opinion of each checker.
-pub fn of(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
+pub(crate) fn of(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
     let ids: Vec<_> = chains.iter().map(|c| panel.open(&c.problem)).collect();
     let items = ids.iter().zip(chains).map(|(&id, chain)| CheckItem {
         id,

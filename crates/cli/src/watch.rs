@@ -9,7 +9,7 @@ use crate::progress::Progress;
 
 /// Shows how far a measurement is, and which chains the reward model refused.
 #[derive(Default)]
-pub struct Shown {
+pub(crate) struct Shown {
     /// Whether no progress is shown.
     pub is_quiet: bool,
     progress: Option<Progress>,

@@ -11,7 +11,7 @@ const NARROWEST: usize = 30;
 ///
 /// The terminal is asked. The variable `COLUMNS` is not: a shell keeps it for itself, and where it
 /// is exported it is out of date as soon as the window has another size.
-pub fn columns() -> Option<usize> {
+pub(crate) fn columns() -> Option<usize> {
     let (_, columns) = Term::stdout().size_checked()?;
     Some(usize::from(columns)).filter(|&columns| columns >= NARROWEST)
 }
@@ -19,7 +19,12 @@ pub fn columns() -> Option<usize> {
 /// The text with lines of at most `columns`, of which `used` are taken in its first line. Every
 /// other line begins with `hang`, one that the text itself begins, too. A longer word is left to
 /// the terminal. Colours take no room.
-pub fn wrapped<'t>(text: &'t str, columns: Option<usize>, used: usize, hang: &str) -> Cow<'t, str> {
+pub(crate) fn wrapped<'t>(
+    text: &'t str,
+    columns: Option<usize>,
+    used: usize,
+    hang: &str,
+) -> Cow<'t, str> {
     let columns = columns.unwrap_or(usize::MAX);
     let fits = used.saturating_add(measure_text_width(text)) <= columns;
     if fits && !text.contains('\n') {

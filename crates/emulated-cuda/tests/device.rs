@@ -339,7 +339,9 @@ fn on_a_faulty_device() {
         launch().expect("kept");
         assert_eq!(fixture.numbers(), expected);
         launch().expect("kept");
-        expected.iter_mut().for_each(|number| *number += 1);
+        for number in expected.iter_mut() {
+            *number += 1;
+        }
         expected[place.map_or(0, |(_, at)| *at)] ^= 1;
         assert_eq!(fixture.numbers(), expected);
     } else {

@@ -186,7 +186,7 @@ impl Checkpoint {
 /// The configuration that peft writes next to an adapter's weights.
 const ADAPTER: &str = "adapter_config.json";
 
-/// Files of tokenizers that are not read: SentencePiece's, byte-level BPE's, WordPiece's, Mistral's.
+/// Files of tokenizers that are not read: `SentencePiece`'s, byte-level BPE's, `WordPiece`'s, Mistral's.
 const OTHER_TOKENIZERS: [&str; 5] = [
     "tokenizer.model",
     "vocab.json",

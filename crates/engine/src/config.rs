@@ -43,11 +43,11 @@ pub struct ModelConfig {
     pub num_key_value_heads: usize,
     /// Values of a head, even. Not always `hidden_size / num_attention_heads`.
     pub head_dim: usize,
-    /// Added to the mean square in every RMSNorm.
+    /// Added to the mean square in every `RMSNorm`.
     pub rms_norm_eps: f32,
     /// The rotation of queries and keys.
     pub rope: Rope,
-    /// Longest sequence. Of a model with YaRN scaling, which may be used beyond the field of that
+    /// Longest sequence. Of a model with `YaRN` scaling, which may be used beyond the field of that
     /// name: its original context times the factor, if that is longer.
     pub max_position_embeddings: usize,
     /// For each layer how many positions a row attends to, its own included (a sliding window).

@@ -4,7 +4,7 @@
 #[cfg(not(feature = "cuda"))]
 use crate::{Append, Engine, Error};
 
-/// Linear layers with ReLU between them, in the memory of a model's device; sums are in float64.
+/// Linear layers with `ReLU` between them, in the memory of a model's device; sums are in float64.
 #[derive(Debug)]
 pub struct DeviceHead {
     #[cfg(feature = "cuda")]
@@ -117,12 +117,11 @@ mod on_device {
                     inputs: layer.inputs,
                     outputs: layer.outputs,
                 };
-                match i {
-                    0 => prm_head(out, hidden, &head.rows, weights, count)?,
-                    _ => {
-                        std::mem::swap(out, x);
-                        prm_layer(out, x, weights, count)?;
-                    }
+                if i == 0 {
+                    prm_head(out, hidden, &head.rows, weights, count)?;
+                } else {
+                    std::mem::swap(out, x);
+                    prm_layer(out, x, weights, count)?;
                 }
                 outputs = layer.outputs;
             }

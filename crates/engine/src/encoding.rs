@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     /// Random blocks with the values that Python's `gguf.quants` finds in them
-    /// (tests/fixtures/make_format_fixtures.py).
+    /// (`tests/fixtures/make_format_fixtures.py`).
     #[test]
     fn blocks_are_widened_to_the_bits_of_gguf() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/formats");

@@ -156,9 +156,10 @@ impl Template {
     /// # Errors
     /// What the template says, or which limit it exceeds.
     pub fn render(&self, values: Value, input: usize) -> Result<String, TemplateError> {
-        let rendered = match self.has_namespaces {
-            true => on_large_stack(|| self.render_here(values, input)),
-            false => caught(|| self.render_here(values, input)),
+        let rendered = if self.has_namespaces {
+            on_large_stack(|| self.render_here(values, input))
+        } else {
+            caught(|| self.render_here(values, input))
         };
         rendered
             .map_err(|panic| self.failed(None, panic))?

@@ -13,7 +13,7 @@ pub(crate) struct JsonFile {
 }
 
 impl JsonFile {
-    pub fn load(checkpoint: &Checkpoint, file: &str) -> Result<Self, Error> {
+    pub(crate) fn load(checkpoint: &Checkpoint, file: &str) -> Result<Self, Error> {
         let path = checkpoint.path_of(file);
         let value = match checkpoint.text(file)? {
             Some(text) => serde_json::from_str(&text).map_err(|e| Error::json(&path, e))?,
@@ -36,7 +36,7 @@ impl JsonFile {
     }
 
     /// An id, a list of ids, or nothing.
-    pub fn ids(&self, field: &str) -> Result<Vec<u32>, Error> {
+    pub(crate) fn ids(&self, field: &str) -> Result<Vec<u32>, Error> {
         let id = |v: &Value| v.as_u64().and_then(|id| u32::try_from(id).ok());
         let ids = self.optional(field, "a token id or a list of them", |value| match value {
             Value::Array(list) => list.iter().map(id).collect(),
@@ -46,19 +46,19 @@ impl JsonFile {
     }
 
     /// A number, or nothing.
-    pub fn number(&self, field: &str) -> Result<Option<f32>, Error> {
+    pub(crate) fn number(&self, field: &str) -> Result<Option<f32>, Error> {
         self.optional(field, "a number", |value| Some(value.as_f64()? as f32))
     }
 
     /// A count, or nothing.
-    pub fn count(&self, field: &str) -> Result<Option<usize>, Error> {
+    pub(crate) fn count(&self, field: &str) -> Result<Option<usize>, Error> {
         let expected = "a whole number, 0 or more";
         self.optional(field, expected, |value| {
             usize::try_from(value.as_u64()?).ok()
         })
     }
 
-    pub fn bad(&self, field: &str, expected: &str) -> Error {
+    pub(crate) fn bad(&self, field: &str, expected: &str) -> Error {
         Error::BadField {
             path: self.path.clone(),
             field: field.into(),

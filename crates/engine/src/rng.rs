@@ -68,7 +68,7 @@ fn words(x: u64) -> [u32; 2] {
     [x as u32, (x >> 32) as u32]
 }
 
-/// SplitMix64's finaliser: a bijection that spreads every bit over all.
+/// `SplitMix64`'s finaliser: a bijection that spreads every bit over all.
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -280,7 +280,7 @@ impl Tokenizer {
         self.eos_ids.contains(&id)
     }
 
-    /// The special tokens that have a name in tokenizer_config.json, for chat templates:
+    /// The special tokens that have a name in `tokenizer_config.json`, for chat templates:
     /// `bos_token`, `eos_token`, `pad_token` and others.
     pub fn special_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
         self.special_tokens
@@ -294,13 +294,13 @@ impl Tokenizer {
         self.special_tokens.get(name).map(String::as_str)
     }
 
-    /// The Jinja template of chat_template.jinja or of tokenizer_config.json.
+    /// The Jinja template of `chat_template.jinja` or of `tokenizer_config.json`.
     #[must_use]
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
     }
 
-    /// What generation_config.json says about sampling.
+    /// What `generation_config.json` says about sampling.
     #[must_use]
     pub fn generation(&self) -> &GenerationDefaults {
         &self.generation
@@ -326,7 +326,7 @@ fn sane<T>(f: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Malformed> {
 enum Spelling {
     /// A printable character for each byte (GPT-2 and its kin).
     ByteLevel,
-    /// `▁` for a space, `<0x0A>` for bytes that have no token (SentencePiece).
+    /// `▁` for a space, `<0x0A>` for bytes that have no token (`SentencePiece`).
     Fallback,
     /// As it is.
     Plain,
@@ -352,14 +352,13 @@ impl Spelling {
             Self::ByteLevel => {
                 let start = out.len();
                 for c in token.chars() {
-                    match byte_of(c) {
-                        Some(byte) => out.push(byte),
-                        None => {
-                            // Not spelled in bytes at all.
-                            out.truncate(start);
-                            out.extend_from_slice(token.as_bytes());
-                            return;
-                        }
+                    if let Some(byte) = byte_of(c) {
+                        out.push(byte);
+                    } else {
+                        // Not spelled in bytes at all.
+                        out.truncate(start);
+                        out.extend_from_slice(token.as_bytes());
+                        return;
                     }
                 }
             }
@@ -448,19 +447,18 @@ impl JsonFile {
             Some(_) => return Err(self.bad(FIELD, "a template, or several with names")),
         };
         let default = named.iter().rfind(|(name, _)| *name == Some("default"));
-        match default.and_then(|(_, template)| template.as_str()) {
-            Some(text) => Ok(Some(text.to_owned())),
-            None => {
-                let names: Vec<&str> = named.iter().filter_map(|(name, _)| *name).collect();
-                Err(Error::BadField {
-                    path: self.path.clone(),
-                    field: FIELD.into(),
-                    value: format!("templates named {names:?}"),
-                    expected: "one named `default`; rename the one to use, or write it to \
-                        chat_template.jinja"
-                        .into(),
-                })
-            }
+        if let Some(text) = default.and_then(|(_, template)| template.as_str()) {
+            Ok(Some(text.to_owned()))
+        } else {
+            let names: Vec<&str> = named.iter().filter_map(|(name, _)| *name).collect();
+            Err(Error::BadField {
+                path: self.path.clone(),
+                field: FIELD.into(),
+                value: format!("templates named {names:?}"),
+                expected: "one named `default`; rename the one to use, or write it to \
+                    chat_template.jinja"
+                    .into(),
+            })
         }
     }
 }

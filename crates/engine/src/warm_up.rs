@@ -25,9 +25,10 @@ impl Engine {
         let Packed::Cuda(decoder) = self.model().packed() else {
             return Ok(());
         };
-        let sizes = match on_tensor_cores(decoder) {
-            true => &PASSES[..],
-            false => &PASSES[3..],
+        let sizes = if on_tensor_cores(decoder) {
+            &PASSES[..]
+        } else {
+            &PASSES[3..]
         };
         let config = self.model().config();
         let room = self.kv().pages_total * self.page_size();
@@ -36,9 +37,10 @@ impl Engine {
         let text: Vec<u32> = (0..count)
             .map(|i| ((7 * i + 1) % config.vocab_size) as u32)
             .collect();
-        let output = match self.model().has_head() {
-            true => Output::Logits,
-            false => Output::Hidden,
+        let output = if self.model().has_head() {
+            Output::Logits
+        } else {
+            Output::Hidden
         };
         let whole = &self.rows_of_text(&text, &[count], Want::All, output)?[0];
         // Where not all are wanted, the last layer has fewer rows, and nothing is recorded.

@@ -26,8 +26,8 @@ pub enum WeightType {
     F16,
     /// 8 bits with a float16 scale for every 32, multiplied by activations that are quantised the
     /// same way ([`WeightFormat::Int8`](beamgen_kernels::WeightFormat::Int8)): about half of
-    /// `Bf16`'s memory, several times its speed, other results. Blocks of GGUF's Q4_0, Q4_1, Q8_0,
-    /// Q4_K and Q6_K are kept as they are where a matrix has one kind of them, other values are
+    /// `Bf16`'s memory, several times its speed, other results. Blocks of GGUF's `Q4_0`, `Q4_1`, `Q8_0`,
+    /// `Q4_K` and `Q6_K` are kept as they are where a matrix has one kind of them, other values are
     /// rounded to the nearest. As in `Auto` stay matrices whose inputs are no multiple of 32, and
     /// embeddings that are not the head, too: their rows are only looked up.
     Int8,

@@ -306,7 +306,9 @@ fn lists_grow_between_recorded_passes() {
             let more: Vec<SeqId> = (0..20).map(|i| engine.fork(branches[i % 5])).collect();
             let items: Vec<Append<'_>> = more.iter().map(item).collect();
             engine.forward(&items, Output::Hidden).unwrap();
-            more.into_iter().for_each(|seq| engine.free(seq));
+            for seq in more.into_iter() {
+                engine.free(seq);
+            }
         }
         // Other sizes in between, also of passes that are not recorded.
         append(&mut engine, root, &text[..1 + i % 3], Want::Last);

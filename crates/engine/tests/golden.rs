@@ -1,5 +1,5 @@
 //! Logits and greedy tokens of tiny checkpoints of every family against those of `transformers`
-//! (tests/fixtures/make_fixtures.py). `cargo test --test golden -- --nocapture` prints a table.
+//! (`tests/fixtures/make_fixtures.py`). `cargo test --test golden -- --nocapture` prints a table.
 
 mod common;
 

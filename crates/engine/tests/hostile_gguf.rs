@@ -44,7 +44,9 @@ fn string(key: &str, value: &str) -> Vec<u8> {
 fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> {
     let mut out = text(name);
     out.extend((dims.len() as u32).to_le_bytes());
-    dims.iter().for_each(|d| out.extend(d.to_le_bytes()));
+    for d in dims.iter() {
+        out.extend(d.to_le_bytes());
+    }
     out.extend(kind.to_le_bytes());
     out.extend(offset.to_le_bytes());
     out

@@ -69,13 +69,12 @@ fn a_decode_step_allocates_nothing() {
                 };
                 let (mut sampler, mut drawn) = (Sampler::new(), Vec::new());
                 for output in [Some(Output::Logits), Some(Output::Hidden), None] {
-                    let mut step = || match output {
-                        Some(output) => {
+                    let mut step = || {
+                        if let Some(output) = output {
                             let rows = engine.forward(&items, output).unwrap();
                             assert_eq!(rows.len(), count);
                             engine.recycle(rows);
-                        }
-                        None => {
+                        } else {
                             let logits = engine.logits(&items).unwrap();
                             engine
                                 .sample(&logits, 515, &mut sampler, count, choice, &mut drawn)
@@ -96,7 +95,9 @@ fn a_decode_step_allocates_nothing() {
                     let case = format!("{weight_type:?}, {kv:?}, {threads} threads, {count} rows");
                     assert_eq!(taken, 0, "{case}");
                 }
-                seqs.iter().for_each(|seq| engine.free(*seq));
+                for seq in seqs.iter() {
+                    engine.free(*seq);
+                }
             }
             assert!(ALLOCATOR.total_allocated() > 0);
         }

@@ -162,9 +162,10 @@ struct Reading<'a> {
 impl Reading<'_> {
     /// The text without the layout, for what has no meaning.
     fn text(&self) -> String {
-        match self.answer.len() > MAX_BYTES {
-            true => self.answer.split_whitespace().collect(),
-            false => plain_text(self.answer),
+        if self.answer.len() > MAX_BYTES {
+            self.answer.split_whitespace().collect()
+        } else {
+            plain_text(self.answer)
         }
     }
 }
@@ -176,7 +177,9 @@ fn readings<const N: usize>(answers: [&str; N]) -> [Reading<'_>; N] {
         let answer = answer.trim().trim_matches('*').trim();
         let is_read = answer.len() <= MAX_BYTES;
         let tokens = is_read.then(|| lex::tokens(answer).ok()).flatten();
-        tokens.iter().for_each(|tokens| letters.see(tokens));
+        for tokens in tokens.iter() {
+            letters.see(tokens);
+        }
         (answer, tokens)
     });
     lexed.map(|(answer, tokens)| {

@@ -223,9 +223,10 @@ impl Calibration {
             ScoreMap::Logistic(map) => map.is_sound(),
         };
         let heads = read.quantiles.iter().all(QuantileHead::is_sound);
-        match sound && heads {
-            true => Ok(read),
-            false => Err("its numbers are no calibration".to_owned()),
+        if sound && heads {
+            Ok(read)
+        } else {
+            Err("its numbers are no calibration".to_owned())
         }
     }
 }

@@ -111,7 +111,9 @@ impl Totals {
         let mut front: Vec<(Sums, Vec<Option<usize>>)> = vec![(Sums::default(), Vec::new())];
         for (bucket, &is_empty) in self.is_empty.iter().enumerate() {
             if is_empty {
-                front.iter_mut().for_each(|(_, picks)| picks.push(None));
+                for (_, picks) in front.iter_mut() {
+                    picks.push(None);
+                }
                 continue;
             }
             let options = self.candidates.iter().enumerate();

@@ -1,7 +1,7 @@
 //! A small seeded generator for resampling. The search has its own; results must not depend on
 //! either's library.
 
-/// SplitMix64 (Steele, Lea and Flood, 2014).
+/// `SplitMix64` (Steele, Lea and Flood, 2014).
 pub(crate) struct SplitMix(u64);
 
 impl SplitMix {

@@ -13,7 +13,8 @@ use crate::answer::Marker;
 use crate::number::counted;
 use crate::{Fingerprint, answer};
 use error::TABLES;
-pub use error::{LineFault, ProblemsError, Table};
+pub(crate) use error::Table;
+pub use error::{LineFault, ProblemsError};
 
 mod error;
 #[cfg(test)]
@@ -38,7 +39,7 @@ const ANSWER_KEYS: [&str; 5] = [
     "target",
 ];
 
-/// The story before a `question`, as in ASDiv and SVAMP.
+/// The story before a `question`, as in `ASDiv` and SVAMP.
 const BODY: &str = "body";
 
 /// Most keys that a message names.
@@ -63,6 +64,9 @@ impl Problems {
     /// The format is told from the first line that is not blank: `{` begins JSON lines, anything
     /// else is text with one problem a line. Blank lines are skipped. An absent id is the line's
     /// number, counted from 1.
+    ///
+    /// # Errors
+    /// [`ProblemsError`] names the file and the line.
     pub fn open(path: &Path) -> Result<Self, ProblemsError> {
         if path == Path::new("-") {
             return Self::read(io::stdin().lock(), "<stdin>");
@@ -80,6 +84,9 @@ impl Problems {
     }
 
     /// Takes a text for the only problem, however many lines it has.
+    ///
+    /// # Errors
+    /// [`ProblemsError`] names the file and the line.
     pub fn question(text: &str) -> Result<Self, ProblemsError> {
         let (source, number) = ("the question", 1);
         let parsed = Format::Text.parse(text.trim(), number);
@@ -93,6 +100,9 @@ impl Problems {
     }
 
     /// Reads problems from anything; `source` names it in messages.
+    ///
+    /// # Errors
+    /// [`ProblemsError`] names the file and the line.
     pub fn read(input: impl BufRead, source: &str) -> Result<Self, ProblemsError> {
         Self::read_as(None, input, source)
     }
@@ -176,6 +186,9 @@ impl Problems {
     }
 
     /// Refuses the first of the first `count` problems that has no reference answer.
+    ///
+    /// # Errors
+    /// [`ProblemsError`] names the line of that problem.
     pub fn require_answers(&self, count: usize) -> Result<(), ProblemsError> {
         let mut problems = self.problems.iter().take(count);
         match problems.position(|problem| problem.answer.is_none()) {
@@ -332,13 +345,14 @@ fn from_object(
 fn quoted<'a>(keys: impl IntoIterator<Item = &'a String>) -> String {
     let keys = keys.into_iter().take(NAMED_KEYS);
     let keys: Vec<String> = keys.map(|key| format!("\"{key}\"")).collect();
-    match keys.is_empty() {
-        false => keys.join(", "),
-        true => "nothing".to_owned(),
+    if !keys.is_empty() {
+        keys.join(", ")
+    } else {
+        "nothing".to_owned()
     }
 }
 
-/// The reference answer: under `answer`, else under one of [`ANSWER_KEYS`] (OlympiadBench may write
+/// The reference answer: under `answer`, else under one of [`ANSWER_KEYS`] (`OlympiadBench` may write
 /// a list of one), else what a worked `solution` marks (MATH).
 fn reference(object: &Map<String, Value>) -> Result<Option<String>, LineFault> {
     let other = |key: &&str| {

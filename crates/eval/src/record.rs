@@ -405,10 +405,7 @@ mod tests {
             let read: Record = serde_json::from_str(&text).map_err(|error| {
                 TestCaseError::fail(format!("{error}: {text}"))
             })?;
-            let same = |written: f32, read: f32| match written.is_finite() {
-                true => written == read,
-                false => read.is_nan(),
-            };
+            let same = |written: f32, read: f32| if written.is_finite() { written == read } else { read.is_nan() };
             let tree = read.tree.unwrap();
             prop_assert!(same(logprob, tree.node(NodeId(1)).logprob), "{}", text);
             prop_assert!(same(weight, read.answers[0].weight as f32), "{}", text);

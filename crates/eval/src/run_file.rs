@@ -22,7 +22,7 @@ use crate::fingerprint::is_of_older_kind;
 const MAX_LINE_BYTES: usize = 1 << 30;
 
 /// The version of the format, the value of the header's `beamgen_run`.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The first line of a run file: what the results depend on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -89,9 +89,10 @@ fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, S
             (Value::String(here), Value::String(there)) => is_of_older_kind(here, there),
             _ => false,
         };
-        let there_text = match older {
-            true => format!("a fingerprint of an older beamgen, {there},"),
-            false => there.to_string(),
+        let there_text = if older {
+            format!("a fingerprint of an older beamgen, {there},")
+        } else {
+            there.to_string()
         };
         return (here != there).then(|| (name.to_owned(), there_text, here.to_string()));
     };
@@ -202,6 +203,9 @@ impl RunFile {
     }
 
     /// Starts a new run. A file that is there already is an error, for it may hold hours of work.
+    ///
+    /// # Errors
+    /// A file that is there already, and errors of the file system.
     pub fn create(path: &Path, header: &RunHeader) -> Result<Self, RunFileError> {
         let mut run = Self::opened(path, beamgen_files::create_new(path))?;
         run.lock()?;
@@ -213,6 +217,9 @@ impl RunFile {
     ///
     /// Text after the last newline is an incomplete line and is cut off. Any other line that is not
     /// a `Line` is an error, and so is a header that differs from `header`.
+    ///
+    /// # Errors
+    /// [`RunFileError`] names the file, and the line or the field that differs.
     pub fn resume<Line: DeserializeOwned>(
         path: &Path,
         header: &RunHeader,
@@ -262,6 +269,9 @@ impl RunFile {
 
     /// Reads a run file without continuing it: its header and its lines. An incomplete last line is
     /// left out, be it the header.
+    ///
+    /// # Errors
+    /// [`RunFileError`] names the file, and the line that is not of a run.
     pub fn read<Line: DeserializeOwned>(
         path: &Path,
     ) -> Result<(Option<RunHeader>, Vec<Line>), RunFileError> {
@@ -290,9 +300,10 @@ impl RunFile {
     /// As [`append`](Self::append).
     pub fn finish(self) -> Result<(), RunFileError> {
         self.check_still_there()?;
-        match self.is_stream {
-            true => Ok(()),
-            false => self.file.sync_all().map_err(|error| self.io(error)),
+        if self.is_stream {
+            Ok(())
+        } else {
+            self.file.sync_all().map_err(|error| self.io(error))
         }
     }
 

@@ -56,12 +56,13 @@ pub fn read_text_file(path: &Path, cap: u64) -> io::Result<String> {
 pub fn read_capped(stream: impl Read, cap: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     stream.take(cap.saturating_add(1)).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > cap {
-        false => Ok(bytes),
-        true => Err(io::Error::new(
+    if bytes.len() as u64 <= cap {
+        Ok(bytes)
+    } else {
+        Err(io::Error::new(
             ErrorKind::FileTooLarge,
             format!("larger than {} MiB", cap >> 20),
-        )),
+        ))
     }
 }
 
@@ -151,12 +152,13 @@ fn check(found: &std::fs::Metadata) -> io::Result<()> {
     if found.is_dir() {
         return Err(ErrorKind::IsADirectory.into());
     }
-    match found.is_file() {
-        true => Ok(()),
-        false => Err(io::Error::new(
+    if found.is_file() {
+        Ok(())
+    } else {
+        Err(io::Error::new(
             ErrorKind::InvalidInput,
             "not a regular file",
-        )),
+        ))
     }
 }
 

@@ -120,9 +120,10 @@ pub fn append(path: &Path) -> io::Result<File> {
 /// # Errors
 /// The error of the system.
 pub fn create_folder(path: &Path) -> io::Result<()> {
-    match path.is_dir() {
-        true => Ok(()),
-        false => fs::create_dir_all(followed(path)),
+    if path.is_dir() {
+        Ok(())
+    } else {
+        fs::create_dir_all(followed(path))
     }
 }
 
@@ -236,12 +237,13 @@ fn find(path: &Path) -> io::Result<To> {
     if !found.is_file() {
         return Ok(To::Stream(stream::open(path, &found)?));
     }
-    match found.permissions().readonly() {
-        false => Ok(To::File(path.canonicalize()?)),
-        true => Err(io::Error::new(
+    if !found.permissions().readonly() {
+        Ok(To::File(path.canonicalize()?))
+    } else {
+        Err(io::Error::new(
             ErrorKind::PermissionDenied,
             "is write-protected: allow writing, or name another file",
-        )),
+        ))
     }
 }
 
@@ -250,9 +252,10 @@ fn missing(path: &Path) -> io::Result<PathBuf> {
     let path = followed(path);
     let name = path.file_name().ok_or_else(|| refused("names no file"))?;
     let folder = folder(&path).canonicalize()?;
-    match folder.is_dir() {
-        true => Ok(folder.join(name)),
-        false => Err(ErrorKind::NotADirectory.into()),
+    if folder.is_dir() {
+        Ok(folder.join(name))
+    } else {
+        Err(ErrorKind::NotADirectory.into())
     }
 }
 
@@ -327,7 +330,7 @@ mod stream {
 
     /// This process's stdout or stderr, if that is what was found. Opened a second time, a file
     /// behind it would be written over from its beginning.
-    pub fn standard(found: &Metadata) -> io::Result<Option<File>> {
+    pub(super) fn standard(found: &Metadata) -> io::Result<Option<File>> {
         let is_same = |file: &File| {
             let own = file.metadata();
             own.is_ok_and(|own| (own.dev(), own.ino()) == (found.dev(), found.ino()))
@@ -343,7 +346,7 @@ mod stream {
     }
 
     /// Opens a pipe or a character device without waiting for anybody.
-    pub fn open(path: &Path, found: &Metadata) -> io::Result<File> {
+    pub(super) fn open(path: &Path, found: &Metadata) -> io::Result<File> {
         let kind = found.file_type();
         if kind.is_block_device() {
             return Err(refused("is a block device: name a file"));

@@ -46,7 +46,7 @@ impl Default for BranchPoints {
 
 impl BranchPoints {
     /// A branch point of one chain.
-    pub fn insert(&mut self, seq: SeqId, unread: Vec<u32>) -> BranchId {
+    pub(crate) fn insert(&mut self, seq: SeqId, unread: Vec<u32>) -> BranchId {
         let id = BranchId(self.next);
         self.next += 1;
         let branch = BranchPoint {
@@ -64,18 +64,18 @@ impl BranchPoints {
     /// # Panics
     /// If there is no such branch point: chains and branch points are kept together by this crate
     /// alone.
-    pub fn get(&self, id: BranchId) -> &BranchPoint {
+    pub(crate) fn get(&self, id: BranchId) -> &BranchPoint {
         &self.branches[&id]
     }
 
-    pub fn get_mut(&mut self, id: BranchId) -> &mut BranchPoint {
+    pub(crate) fn get_mut(&mut self, id: BranchId) -> &mut BranchPoint {
         self.branches
             .get_mut(&id)
             .expect("a chain holds its branch")
     }
 
     /// Notes that everything is read.
-    pub fn note_read(&mut self, id: BranchId) {
+    pub(crate) fn note_read(&mut self, id: BranchId) {
         let branch = self.get_mut(id);
         if let Some(last) = branch.unread.pop() {
             branch.last = last;
@@ -84,7 +84,7 @@ impl BranchPoints {
     }
 
     /// Keeps the logits after a branch point point for the chains that are still there, if any are.
-    pub fn keep_logits(&mut self, id: BranchId, logits: Vec<f32>) {
+    pub(crate) fn keep_logits(&mut self, id: BranchId, logits: Vec<f32>) {
         if let Some(branch) = self.branches.get_mut(&id) {
             self.row_bytes += size_of_val(&logits[..]);
             branch.logits = Some(logits);
@@ -92,12 +92,12 @@ impl BranchPoints {
     }
 
     /// Whether some chain is still there.
-    pub fn exists(&self, id: BranchId) -> bool {
+    pub(crate) fn exists(&self, id: BranchId) -> bool {
         self.branches.contains_key(&id)
     }
 
     /// The logits after a branch point point, if they are kept.
-    pub fn take_logits(&mut self, id: BranchId) -> Option<Vec<f32>> {
+    pub(crate) fn take_logits(&mut self, id: BranchId) -> Option<Vec<f32>> {
         let logits = self.get_mut(id).logits.take()?;
         self.row_bytes -= size_of_val(&logits[..]);
         Some(logits)
@@ -106,7 +106,7 @@ impl BranchPoints {
     /// Forgets the oldest logits beyond the limit: whoever starts from there reads the last token
     /// again, which gives the same. No chain may be waiting at a branch point point, for it has not
     /// reserved the memory.
-    pub fn forget_logits(&mut self, engine: &mut Engine) {
+    pub(crate) fn forget_logits(&mut self, engine: &mut Engine) {
         for branch in self.branches.values_mut() {
             if self.row_bytes <= self.limit {
                 break;
@@ -122,7 +122,7 @@ impl BranchPoints {
 
     /// Drops the cache of a branch point; `tokens` are all of its tokens, which it reads again.
     /// No chain may be waiting there.
-    pub fn forget(&mut self, id: BranchId, tokens: &[u32], engine: &mut Engine) {
+    pub(crate) fn forget(&mut self, id: BranchId, tokens: &[u32], engine: &mut Engine) {
         self.take_logits(id);
         let branch = self.get_mut(id);
         engine.truncate(branch.seq, 0);
@@ -138,7 +138,7 @@ impl BranchPoints {
     }
 
     /// Lets a chain go; the last one takes the branch point with it.
-    pub fn release(&mut self, id: BranchId, engine: &mut Engine) {
+    pub(crate) fn release(&mut self, id: BranchId, engine: &mut Engine) {
         let branch = self.get_mut(id);
         branch.holders -= 1;
         if branch.holders == 0 {
@@ -149,7 +149,7 @@ impl BranchPoints {
 
     /// A sequence for a chain that leaves its branch point: the sequence itself for the last one, a
     /// fork for the others.
-    pub fn detach(&mut self, id: BranchId, engine: &mut Engine) -> SeqId {
+    pub(crate) fn detach(&mut self, id: BranchId, engine: &mut Engine) -> SeqId {
         let branch = self.get_mut(id);
         branch.holders -= 1;
         if branch.holders > 0 {

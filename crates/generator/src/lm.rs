@@ -99,7 +99,7 @@ impl LmGenerator {
         &self.book.plans().defaults.config
     }
 
-    /// What the checkpoint's generation_config.json asks for and does not get, a line each.
+    /// What the checkpoint's `generation_config.json` asks for and does not get, a line each.
     pub fn notes(&self) -> &[String] {
         &self.tokenizer.generation().notes
     }
@@ -252,9 +252,10 @@ fn choice(chain: &Chain, row: usize) -> SampleRow<'_> {
     let (params, draw) = chain.sampling();
     SampleRow {
         row,
-        history: match params.repetition_penalty == 1.0 {
-            true => &[],
-            false => &chain.cache.history,
+        history: if params.repetition_penalty == 1.0 {
+            &[]
+        } else {
+            &chain.cache.history
         },
         params,
         draw,

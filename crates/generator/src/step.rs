@@ -101,9 +101,10 @@ impl Step {
         if let Some(limit) = limit {
             return Verdict::Closed(self.cut_at(limit));
         }
-        match self.plan.mode == DecodeMode::PauseAfter(self.tokens.len()) {
-            true => Verdict::Paused,
-            false => Verdict::GoesOn,
+        if self.plan.mode == DecodeMode::PauseAfter(self.tokens.len()) {
+            Verdict::Paused
+        } else {
+            Verdict::GoesOn
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) struct Job {
 
 impl Job {
     /// Bytes that have to come. What is in the cache is not needed again.
-    pub fn missing(&self, repo: &RepoDir) -> u64 {
+    pub(crate) fn missing(&self, repo: &RepoDir) -> u64 {
         let blob = repo.blob(&self.metadata.etag);
         if is_whole(&blob, &self.metadata) {
             return 0;
@@ -39,7 +39,7 @@ impl Job {
 
     /// Downloads the file into `blobs/ETAG`, unless it is there. What an interrupted call left in
     /// `blobs/ETAG.incomplete` is continued.
-    pub fn fetch(
+    pub(crate) fn fetch(
         &self,
         client: &Client,
         repo: &RepoDir,

@@ -180,10 +180,10 @@ mod tests {
 
     #[test]
     fn one_format_and_nothing_beside_it() {
-        let safetensors = "model.safetensors";
         fn with<'a>(names: &[&'a str]) -> Vec<&'a str> {
             [&["config.json", "tokenizer.json"], names].concat()
         }
+        let safetensors = "model.safetensors";
         assert_eq!(
             files(
                 "model.safetensors pytorch_model.bin onnx/model.onnx original/x.pth README.md tf_model.h5"

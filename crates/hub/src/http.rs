@@ -60,7 +60,7 @@ pub(crate) struct Metadata {
 }
 
 impl Client {
-    pub fn new(config: &HubConfig, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
+    pub(crate) fn new(config: &HubConfig, clock: Arc<dyn Clock>) -> Result<Self, HubError> {
         let endpoint: Uri = config
             .endpoint
             .parse()
@@ -120,7 +120,7 @@ impl Client {
     }
 
     /// The body of a listing.
-    pub fn text(&self, url: &str) -> Result<String, RequestError> {
+    pub(crate) fn text(&self, url: &str) -> Result<String, RequestError> {
         let (mut response, uri) = self.ask(Wanted::Listing, url)?;
         let body = response.body_mut().with_config().limit(MAX_LISTING);
         body.read_to_string()
@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// Asks for a file's metadata (HEAD).
-    pub fn metadata(&self, url: &str) -> Result<Metadata, RequestError> {
+    pub(crate) fn metadata(&self, url: &str) -> Result<Metadata, RequestError> {
         let (response, _) = self.ask(Wanted::Metadata, url)?;
         let redirected = response.status().is_redirection();
         let headers = response.headers();
@@ -156,17 +156,17 @@ impl Client {
 
     /// The file from byte `offset` on. A server without ranges answers with the whole file (status
     /// 200).
-    pub fn get(&self, url: &str, offset: u64) -> Result<Response<Body>, RequestError> {
+    pub(crate) fn get(&self, url: &str, offset: u64) -> Result<Response<Body>, RequestError> {
         Ok(self.ask(Wanted::Bytes(offset), url)?.0)
     }
 
     /// Why the bytes of a file stopped.
-    pub fn broken(&self, error: ureq::Error) -> RequestError {
+    pub(crate) fn broken(&self, error: ureq::Error) -> RequestError {
         request_error(error, &self.endpoint, self.config.download_timeout)
     }
 
     /// Follows redirects, and refuses what no answer is. A HEAD request stops at a redirect to
-    /// another server if the hub's answer has the ETag.
+    /// another server if the hub's answer has the `ETag`.
     fn ask(&self, wanted: Wanted, url: &str) -> Result<(Response<Body>, Uri), RequestError> {
         let (method, limit) = match wanted {
             Wanted::Listing => (Method::GET, self.config.timeout),

@@ -119,7 +119,7 @@ impl Hub {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Fetched, HubError> {
         let repo = RepoDir::new(&self.config.cache, id);
-        match self.in_cache(&repo, id, part) {
+        match Self::in_cache(&repo, id, part) {
             Ok(known) if id.commit().is_some() || self.config.offline => Ok(known),
             Err(missing_files) if self.config.offline => Err(self.offline(id, &missing_files)),
             known => observed(progress, |reporter| {
@@ -161,7 +161,7 @@ impl Hub {
     }
 
     /// The model as it is in the cache, or the names of the files that are missing there.
-    fn in_cache(&self, repo: &RepoDir, id: &ModelId, part: Part) -> Result<Fetched, Vec<String>> {
+    fn in_cache(repo: &RepoDir, id: &ModelId, part: Part) -> Result<Fetched, Vec<String>> {
         let Some(commit) = repo.commit(id) else {
             return Err(vec![]);
         };

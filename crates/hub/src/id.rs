@@ -187,9 +187,10 @@ fn model(repo: &str, revision: &str, gguf: Option<Gguf>) -> Result<ModelId, Name
     repo_part("organisation", organisation)?;
     repo_part("name", repository)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-+=/".contains(c);
-    let checked = match revision.chars().all(plain) {
-        true => safe_path(revision),
-        false => Err(PathError::Character),
+    let checked = if revision.chars().all(plain) {
+        safe_path(revision)
+    } else {
+        Err(PathError::Character)
     };
     let no_path = |part: &'static str, text: &str| {
         let text = text.to_owned();
@@ -262,7 +263,7 @@ pub(crate) fn safe_path(path: &str) -> Result<(), PathError> {
     if path.contains(':') {
         return Err(PathError::Colon);
     }
-    if path.split('/').any(|part| part.is_empty()) {
+    if path.split('/').any(str::is_empty) {
         return Err(PathError::EmptyPart);
     }
     if path.split('/').any(|part| part == "." || part == "..") {

@@ -39,7 +39,7 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    pub fn tell(&self, event: Progress) {
+    pub(crate) fn tell(&self, event: Progress) {
         // Nobody listens any more after a panic of the caller's function.
         if self.events.send(event).is_err() {
             self.end();
@@ -47,11 +47,11 @@ impl Reporter {
     }
 
     /// Ends what other threads do for this download.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
 }

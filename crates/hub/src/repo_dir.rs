@@ -20,7 +20,7 @@ pub(crate) struct RepoDir {
 }
 
 impl RepoDir {
-    pub fn new(cache: &Path, id: &ModelId) -> Self {
+    pub(crate) fn new(cache: &Path, id: &ModelId) -> Self {
         let repo = hf_repo(id);
         let folder = repo.folder_name();
         Self {
@@ -30,20 +30,20 @@ impl RepoDir {
         }
     }
 
-    pub fn snapshot(&self, commit: &str) -> PathBuf {
+    pub(crate) fn snapshot(&self, commit: &str) -> PathBuf {
         self.paths.pointer_path(commit)
     }
 
-    pub fn blob(&self, etag: &str) -> PathBuf {
+    pub(crate) fn blob(&self, etag: &str) -> PathBuf {
         self.paths.blob_path(etag)
     }
 
-    pub fn lock(&self, etag: &str) -> PathBuf {
+    pub(crate) fn lock(&self, etag: &str) -> PathBuf {
         self.locks.join(format!("{etag}.lock"))
     }
 
     /// The commit that a revision meant when the hub was last asked.
-    pub fn commit(&self, id: &ModelId) -> Option<String> {
+    pub(crate) fn commit(&self, id: &ModelId) -> Option<String> {
         if let Some(commit) = id.commit() {
             return Some(commit.to_owned());
         }
@@ -52,7 +52,7 @@ impl RepoDir {
     }
 
     /// Stores the commit that a revision means now. No reader sees half of it.
-    pub fn set_commit(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
+    pub(crate) fn set_commit(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
         if self.commit(id).as_deref() == Some(commit) {
             return Ok(());
         }
@@ -62,7 +62,7 @@ impl RepoDir {
     }
 
     /// Links a file of the snapshot to its blob.
-    pub fn link(&self, commit: &str, file: &str, etag: &str) -> Result<(), HubError> {
+    pub(crate) fn link(&self, commit: &str, file: &str, etag: &str) -> Result<(), HubError> {
         let pointer = self.snapshot(commit).join(file);
         if pointer.is_file() {
             return Ok(());

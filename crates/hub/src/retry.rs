@@ -26,7 +26,7 @@ pub(crate) enum TransferError {
 }
 
 impl TransferError {
-    pub fn at(self, target: &RequestTarget) -> HubError {
+    pub(crate) fn at(self, target: &RequestTarget) -> HubError {
         match self {
             Self::Request { error, .. } => target.failed(error),
             Self::Disk(error) => error,
@@ -54,12 +54,12 @@ pub(crate) struct Patience {
 
 impl Patience {
     /// No second request, where something else will do.
-    pub const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         retries: 0,
         limit: Duration::ZERO,
     };
 
-    pub fn new(retries: u32) -> Self {
+    pub(crate) fn new(retries: u32) -> Self {
         Self {
             retries,
             limit: LONGEST,
@@ -79,7 +79,7 @@ pub(crate) struct Retry<'a> {
 impl Retry<'_> {
     /// Repeats an attempt that fails with a transient error. An attempt that made progress starts
     /// the count anew.
-    pub fn run<T>(
+    pub(crate) fn run<T>(
         &self,
         patience: Patience,
         mut attempt: impl FnMut() -> Result<T, TransferError>,

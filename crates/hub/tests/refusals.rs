@@ -37,7 +37,7 @@ fn access() {
     assert!(gated.contains("; its page: http://"), "{gated}");
     let unknown = refused(|s| {
         s.server
-            .trick("revision", 1, Trick::Status(401, "RepoNotFound"))
+            .trick("revision", 1, Trick::Status(401, "RepoNotFound"));
     });
     assert!(
         unknown.contains("(401): the repository is private or does not exist"),

@@ -1,4 +1,4 @@
-//! A small server of the hub's protocol: listings, HEAD and GET with ETag, ranges, redirects of
+//! A small server of the hub's protocol: listings, HEAD and GET with `ETag`, ranges, redirects of
 //! large files to a second port, and faults on demand.
 
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use std::time::Duration;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-pub const REPO: &str = "org/tiny";
-pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-pub const NEXT_COMMIT: &str = "89abcdef0123456789abcdef0123456789abcdef";
+pub(crate) const REPO: &str = "org/tiny";
+pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+pub(crate) const NEXT_COMMIT: &str = "89abcdef0123456789abcdef0123456789abcdef";
 
 /// What the server does instead of answering well, for requests whose `METHOD path` contains a
 /// text.
 #[derive(Clone, Debug)]
-pub enum Trick {
+pub(crate) enum Trick {
     /// A status, with an `X-Error-Code`.
     Status(u16, &'static str),
     /// This body, with status 200.
@@ -53,7 +53,7 @@ pub enum Trick {
 }
 
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub method: String,
     pub path: String,
     pub query: String,
@@ -83,13 +83,13 @@ struct State {
     most_at_work: AtomicUsize,
 }
 
-pub struct Server {
+pub(crate) struct Server {
     pub endpoint: String,
     state: Arc<State>,
 }
 
 impl Server {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let state = Arc::new(State::default());
         *state.commit.lock().unwrap() = COMMIT.to_owned();
         let listen = |on_cdn: bool| {
@@ -116,34 +116,34 @@ impl Server {
         Self { endpoint, state }
     }
 
-    pub fn put(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
         self.store(REPO, name, bytes, false);
     }
 
     /// A file in large file storage.
-    pub fn put_large(&self, name: &str, bytes: &[u8]) {
+    pub(crate) fn put_large(&self, name: &str, bytes: &[u8]) {
         self.store(REPO, name, bytes, true);
     }
 
     /// A file of any repository.
-    pub fn store(&self, repo: &str, name: &str, bytes: &[u8], is_large: bool) {
+    pub(crate) fn store(&self, repo: &str, name: &str, bytes: &[u8], is_large: bool) {
         let bytes = bytes.to_vec();
         let stored = Stored { bytes, is_large };
         let key = (repo.to_owned(), name.to_owned());
         self.state.files.lock().unwrap().insert(key, stored);
     }
 
-    pub fn remove(&self, name: &str) {
+    pub(crate) fn remove(&self, name: &str) {
         let key = (REPO.to_owned(), name.to_owned());
         self.state.files.lock().unwrap().remove(&key);
     }
 
-    pub fn set_commit(&self, commit: &str) {
+    pub(crate) fn set_commit(&self, commit: &str) {
         *self.state.commit.lock().unwrap() = commit.to_owned();
     }
 
     /// Plays a trick on the next `times` requests whose `METHOD path` contains `on`.
-    pub fn trick(&self, on: &str, times: usize, trick: Trick) {
+    pub(crate) fn trick(&self, on: &str, times: usize, trick: Trick) {
         self.state
             .tricks
             .lock()
@@ -152,17 +152,17 @@ impl Server {
     }
 
     /// The most requests that the store answered at once.
-    pub fn most_at_work(&self) -> usize {
+    pub(crate) fn most_at_work(&self) -> usize {
         self.state.most_at_work.load(Ordering::SeqCst)
     }
 
     /// The requests since the last call.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.state.seen.lock().unwrap())
     }
 }
 
-pub fn etag_of(bytes: &[u8], is_large: bool) -> String {
+pub(crate) fn etag_of(bytes: &[u8], is_large: bool) -> String {
     let digest: String = Sha256::digest(bytes)
         .iter()
         .map(|b| format!("{b:02x}"))

@@ -10,11 +10,11 @@ use crate::server::{REPO, Server};
 
 /// Time that passes only where a hub waits.
 #[derive(Debug, Default)]
-pub struct VirtualClock(Mutex<Duration>);
+pub(crate) struct VirtualClock(Mutex<Duration>);
 
 impl VirtualClock {
     /// The time that was waited so far.
-    pub fn waited(&self) -> Duration {
+    pub(crate) fn waited(&self) -> Duration {
         *self.0.lock().unwrap()
     }
 }
@@ -29,7 +29,7 @@ impl Clock for VirtualClock {
     }
 }
 
-pub struct Setup {
+pub(crate) struct Setup {
     pub server: Server,
     pub config: HubConfig,
     pub clock: Arc<VirtualClock>,
@@ -37,7 +37,7 @@ pub struct Setup {
 }
 
 /// Bytes that differ everywhere.
-pub fn noise(len: usize, seed: u32) -> Vec<u8> {
+pub(crate) fn noise(len: usize, seed: u32) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -46,14 +46,14 @@ pub fn noise(len: usize, seed: u32) -> Vec<u8> {
     (0..len).map(|_| next()).collect()
 }
 
-pub const WEIGHTS: usize = 600_000;
-pub const WEIGHTS_FILE: &str = "model.safetensors";
+pub(crate) const WEIGHTS: usize = 600_000;
+pub(crate) const WEIGHTS_FILE: &str = "model.safetensors";
 
-pub fn weights() -> Vec<u8> {
+pub(crate) fn weights() -> Vec<u8> {
     noise(WEIGHTS, 1)
 }
 
-pub fn setup() -> Setup {
+pub(crate) fn setup() -> Setup {
     let server = Server::start();
     for name in [
         ".gitattributes",
@@ -85,18 +85,18 @@ pub fn setup() -> Setup {
 }
 
 impl Setup {
-    pub fn hub(&self) -> Hub {
+    pub(crate) fn hub(&self) -> Hub {
         let clock: Arc<VirtualClock> = Arc::clone(&self.clock);
         Hub::with_clock(self.config.clone(), clock).expect("a hub")
     }
 
-    pub fn fetch(&self, id: &str) -> Result<Fetched, HubError> {
+    pub(crate) fn fetch(&self, id: &str) -> Result<Fetched, HubError> {
         let hub = self.hub();
         hub.fetch(&hub.model(id)?, &mut |_| ())
     }
 
     /// The message of a refusal, which is one line that names the model and the hub.
-    pub fn refusal(&self, id: &str) -> String {
+    pub(crate) fn refusal(&self, id: &str) -> String {
         let text = self.fetch(id).expect_err("a refusal").to_string();
         assert!(!text.contains('\n'), "{text}");
         let repo = id.split(['@', ':']).next().expect("a name");
@@ -106,20 +106,20 @@ impl Setup {
         text
     }
 
-    pub fn repo_dir(&self) -> PathBuf {
+    pub(crate) fn repo_dir(&self) -> PathBuf {
         self.config.cache.join("models--org--tiny")
     }
 
-    pub fn snapshots(&self) -> Vec<String> {
+    pub(crate) fn snapshots(&self) -> Vec<String> {
         names(&self.repo_dir().join("snapshots"))
     }
 
-    pub fn blobs(&self) -> Vec<String> {
+    pub(crate) fn blobs(&self) -> Vec<String> {
         names(&self.repo_dir().join("blobs"))
     }
 }
 
-pub fn names(folder: &Path) -> Vec<String> {
+pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries
         .map(|entry| entry.file_name().into_string().expect("UTF-8"))
@@ -128,6 +128,6 @@ pub fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-pub fn main_model() -> String {
+pub(crate) fn main_model() -> String {
     format!("{REPO}@main")
 }

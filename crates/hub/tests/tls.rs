@@ -14,10 +14,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// The certificate that a client has to trust.
-pub const AUTHORITY: &str = include_str!("tls/authority.pem");
+pub(crate) const AUTHORITY: &str = include_str!("tls/authority.pem");
 
 /// A port at which the server at `endpoint` answers over TLS, a request for each connection.
-pub fn front(endpoint: &str) -> SocketAddr {
+pub(crate) fn front(endpoint: &str) -> SocketAddr {
     let target = endpoint.trim_start_matches("http://").to_owned();
     let config = Arc::new(config());
     listen(move |stream| {
@@ -33,7 +33,7 @@ pub fn front(endpoint: &str) -> SocketAddr {
 }
 
 /// The address of a proxy that knows these names alone.
-pub fn proxy(names: Vec<(&'static str, SocketAddr)>) -> String {
+pub(crate) fn proxy(names: Vec<(&'static str, SocketAddr)>) -> String {
     let address = listen(move |mut stream| {
         let request = String::from_utf8(head(&mut stream)?).map_err(io::Error::other)?;
         let asked = request.split_whitespace().nth(1).unwrap_or_default();

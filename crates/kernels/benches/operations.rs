@@ -57,10 +57,10 @@ fn ceilings(c: &mut Criterion) {
     let (read, copied) = (memory.bytes(), 2 * memory.bytes());
     let serial = Parallel::serial();
     bench(c, "ceilings", "copy", bytes_of(copied / 4), || {
-        memory.run_copy(serial)
+        memory.run_copy(serial);
     });
     bench(c, "ceilings", "read", bytes_of(read / 4), || {
-        memory.run_read(isa, serial)
+        memory.run_read(isa, serial);
     });
 }
 
@@ -200,7 +200,7 @@ fn streams(c: &mut Criterion) {
         .collect();
     let moved = 2 * 2 * ROWS * KV_HEADS * HEAD_DIM;
     bench(c, "streams", "kv_store", bytes_of(moved), || {
-        store(&mut pages, &qkv, &slots)
+        store(&mut pages, &qkv, &slots);
     });
 
     let logits = noise(VOCAB);

@@ -80,9 +80,10 @@ fn main() -> Result<(), CudaError> {
         divisor,
         calls: if dry { 1 } else { CALLS },
         repeats: if dry { 1 } else { REPEATS },
-        rows: match dry {
-            true => &[16, 130],
-            false => &[16, 32, 64, 128, 256, 512, 1024, 2048],
+        rows: if dry {
+            &[16, 130]
+        } else {
+            &[16, 32, 64, 128, 256, 512, 1024, 2048]
         },
         json,
     };

@@ -174,8 +174,8 @@ impl Task for Sum<'_> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let mut sums = [s.splat(0.0); 8];
         const BLOCK: usize = 8 * 4 * LANES;
+        let mut sums = [s.splat(0.0); 8];
         for block in self.0.chunks_exact(BLOCK) {
             for line in 0..8 {
                 prefetch(block.as_ptr().wrapping_add(4 * BLOCK + line * 4 * LANES));

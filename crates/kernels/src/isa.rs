@@ -155,7 +155,7 @@ impl Isa {
             // SAFETY: `Isa::new` asks for AVX2 at each of these levels.
             #[cfg(target_arch = "x86_64")]
             (IsaLevel::Amx | IsaLevel::Avx512 | IsaLevel::Avx2, false) => unsafe {
-                run_int8_avx2(task)
+                run_int8_avx2(task);
             },
             // SAFETY: `vnni` at this level says that `Isa::new` found the dot products of bytes.
             #[cfg(target_arch = "aarch64")]

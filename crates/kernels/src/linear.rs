@@ -117,7 +117,7 @@ impl PackedLinear {
     pub fn from_rows(weight: &[f32], inputs: usize, outputs: usize, format: WeightFormat) -> Self {
         assert_eq!(weight.len(), inputs * outputs);
         Self::pack(Parallel::serial(), inputs, outputs, format, |n, row| {
-            row.copy_from_slice(&weight[n * inputs..][..inputs])
+            row.copy_from_slice(&weight[n * inputs..][..inputs]);
         })
     }
 
@@ -191,7 +191,7 @@ impl PackedLinear {
             Panels::Bf16(words) => unpack::<Bf16>(words, self.inputs, n, row),
             Panels::F16(words) => unpack::<F16>(words, self.inputs, n, row),
             Panels::Blocks(format, bytes) => {
-                with_blocks!(*format, F => blocks::unpack::<F>(bytes, self.inputs, n, row), ())
+                with_blocks!(*format, F => blocks::unpack::<F>(bytes, self.inputs, n, row), ());
             }
         }
     }

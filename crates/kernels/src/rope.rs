@@ -19,7 +19,7 @@ pub struct RopeTable {
 impl RopeTable {
     /// An empty table for heads of `head_dim`. Pair `i` of the first `2 * frequencies.len()`
     /// elements of a head turns by `position * frequencies[i]` radians; the elements behind stay
-    /// as they are. Cosines and sines are multiplied by `scale` (YaRN's attention factor, else 1).
+    /// as they are. Cosines and sines are multiplied by `scale` (`YaRN`'s attention factor, else 1).
     ///
     /// # Panics
     /// If the pairs do not fit into a head.

@@ -1,4 +1,4 @@
-//! The gate of a SwiGLU block: `y = gate / (1 + e^-gate) * up`.
+//! The gate of a `SwiGLU` block: `y = gate / (1 + e^-gate) * up`.
 
 use crate::Cpu;
 use crate::isa::Task;

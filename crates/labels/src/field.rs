@@ -5,17 +5,20 @@ use serde_json::{Map, Value};
 use crate::{LabelledChain, LabelledStep, Reason};
 
 /// A record.
-pub type Record = Map<String, Value>;
+pub(crate) type Record = Map<String, Value>;
 
 /// The value of the first of these fields that is there and not null.
-pub fn any<'a>(record: &'a Record, fields: &[&'static str]) -> Option<(&'static str, &'a Value)> {
+pub(crate) fn any<'a>(
+    record: &'a Record,
+    fields: &[&'static str],
+) -> Option<(&'static str, &'a Value)> {
     fields
         .iter()
         .find_map(|&field| Some((field, record.get(field).filter(|value| !value.is_null())?)))
 }
 
 /// As [`any`]; it has to be there.
-pub fn needed<'a>(
+pub(crate) fn needed<'a>(
     record: &'a Record,
     fields: &[&'static str],
 ) -> Result<(&'static str, &'a Value), Reason> {
@@ -24,13 +27,16 @@ pub fn needed<'a>(
 }
 
 /// A text that is not blank.
-pub fn text(record: &Record, fields: &[&'static str]) -> Result<String, Reason> {
+pub(crate) fn text(record: &Record, fields: &[&'static str]) -> Result<String, Reason> {
     let (field, value) = needed(record, fields)?;
     checked(value, field)
 }
 
 /// A list, which may be empty.
-pub fn list<'a>(record: &'a Record, fields: &[&'static str]) -> Result<&'a Vec<Value>, Reason> {
+pub(crate) fn list<'a>(
+    record: &'a Record,
+    fields: &[&'static str],
+) -> Result<&'a Vec<Value>, Reason> {
     let (field, value) = needed(record, fields)?;
     value
         .as_array()
@@ -38,7 +44,7 @@ pub fn list<'a>(record: &'a Record, fields: &[&'static str]) -> Result<&'a Vec<V
 }
 
 /// A list of texts, none of them blank.
-pub fn texts(record: &Record, fields: &[&'static str]) -> Result<Vec<String>, Reason> {
+pub(crate) fn texts(record: &Record, fields: &[&'static str]) -> Result<Vec<String>, Reason> {
     let (field, _) = needed(record, fields)?;
     let items = list(record, fields)?;
     if items.is_empty() {
@@ -53,7 +59,7 @@ pub fn texts(record: &Record, fields: &[&'static str]) -> Result<Vec<String>, Re
 }
 
 /// A value as text that is not blank.
-pub fn checked(value: &Value, field: &str) -> Result<String, Reason> {
+pub(crate) fn checked(value: &Value, field: &str) -> Result<String, Reason> {
     match value.as_str() {
         Some(text) if text.trim().is_empty() => Err(Reason::new(format!(
             "field \"{field}\": a text is empty: leave it out"
@@ -64,7 +70,7 @@ pub fn checked(value: &Value, field: &str) -> Result<String, Reason> {
 }
 
 /// A list with one item for each of `count` steps; `item` names one.
-pub fn one_a_step<'a>(
+pub(crate) fn one_a_step<'a>(
     record: &'a Record,
     field: &'static str,
     item: &str,
@@ -81,19 +87,23 @@ pub fn one_a_step<'a>(
 }
 
 /// The object that a field has, or that is an item of it; `wanted` is what to write.
-pub fn object<'a>(value: &'a Value, field: &str, wanted: &str) -> Result<&'a Record, Reason> {
+pub(crate) fn object<'a>(
+    value: &'a Value,
+    field: &str,
+    wanted: &str,
+) -> Result<&'a Record, Reason> {
     value
         .as_object()
         .ok_or_else(|| Reason::new(format!("field \"{field}\": write {wanted}")))
 }
 
 /// The beginning of a value, for messages.
-pub fn shown(value: &Value) -> String {
+pub(crate) fn shown(value: &Value) -> String {
     value.to_string().chars().take(20).collect()
 }
 
 /// Text or a number as text; anything else is `None`.
-pub fn scalar(record: &Record, fields: &[&'static str]) -> Option<String> {
+pub(crate) fn scalar(record: &Record, fields: &[&'static str]) -> Option<String> {
     match any(record, fields)?.1 {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
@@ -102,7 +112,7 @@ pub fn scalar(record: &Record, fields: &[&'static str]) -> Option<String> {
 }
 
 /// A truth, which some files write as 1 or 0; `None` if it is not there or null.
-pub fn truth(record: &Record, field: &'static str) -> Result<Option<bool>, Reason> {
+pub(crate) fn truth(record: &Record, field: &'static str) -> Result<Option<bool>, Reason> {
     let Some((_, value)) = any(record, &[field]) else {
         return Ok(None);
     };
@@ -118,7 +128,7 @@ pub fn truth(record: &Record, field: &'static str) -> Result<Option<bool>, Reaso
 }
 
 /// A chain with what most formats call by the same names.
-pub fn chain(record: &Record, problem: String, steps: Vec<LabelledStep>) -> LabelledChain {
+pub(crate) fn chain(record: &Record, problem: String, steps: Vec<LabelledStep>) -> LabelledChain {
     LabelledChain {
         id: scalar(record, &["id", "idx"]),
         problem,

@@ -35,7 +35,7 @@ pub struct MonteCarlo {
     pub rollouts: u32,
     /// Which steps, and how many rollouts of each.
     pub mode: Mode,
-    /// For [`Mode::Binary`]: in how many wrong rollouts, chosen by OmegaPRM's rule, the first error
+    /// For [`Mode::Binary`]: in how many wrong rollouts, chosen by `OmegaPRM`'s rule, the first error
     /// is searched as well, beside the chains. They come out as chains with the source `rollout`.
     pub searches: u32,
     /// Which chains are rolled out, by the scores of a reward model; `None` is all. Not beside
@@ -44,7 +44,7 @@ pub struct MonteCarlo {
     pub mine: Option<Mine>,
     /// Whether problems whose chains are all right or all wrong are left out: they get no rollouts,
     /// and no chain of them comes out. A reward model chooses among a problem's chains, and there
-    /// is nothing to choose among these. OmegaPRM (2406.06592) leaves out too easy and too hard
+    /// is nothing to choose among these. `OmegaPRM` (2406.06592) leaves out too easy and too hard
     /// ones, too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mixed: bool,
@@ -87,11 +87,11 @@ pub enum Mode {
     /// drawn in waves that double; what grows when one is right is dropped. The share k / n is
     /// biased, so only the hard label means something.
     Early,
-    /// Binary search for the first error of each wrong chain (OmegaPRM, 2406.06592): if a rollout
+    /// Binary search for the first error of each wrong chain (`OmegaPRM`, 2406.06592): if a rollout
     /// from behind the step in the middle is right, the error is behind it, else before. A right
     /// chain has no error to search for.
     Binary,
-    /// Every step, with more rollouts where few chains are right (GenPRM, 2504.00891): 4 times as
+    /// Every step, with more rollouts where few chains are right (`GenPRM`, 2504.00891): 4 times as
     /// many where less than 0.1 of the problem's chains are right, twice as many below 0.9.
     Adaptive,
 }

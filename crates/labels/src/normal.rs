@@ -86,11 +86,12 @@ pub fn problems_of(path: &Path) -> Result<BTreeSet<String>, LabelsError> {
         }
         Ok(())
     })?;
-    match problems.is_empty() {
-        true => Err(LabelsError::NoProblems {
+    if problems.is_empty() {
+        Err(LabelsError::NoProblems {
             source_name: read::source(path),
-        }),
-        false => Ok(problems),
+        })
+    } else {
+        Ok(problems)
     }
 }
 

@@ -122,16 +122,18 @@ impl Reader {
 
     fn take(&mut self, place: Place, record: Value) -> Result<(), LabelsError> {
         if self.format.is_none() {
-            self.format = match self.is_labelled {
-                true => Format::of(&record),
-                false => Some(Format::unlabelled(&record)),
+            self.format = if self.is_labelled {
+                Format::of(&record)
+            } else {
+                Some(Format::unlabelled(&record))
             };
         }
         self.waiting.push((place, record));
         let Some(format) = self.format else {
-            return match self.waiting.len() < LOOKED_AT {
-                true => Ok(()),
-                false => Err(self.unknown()),
+            return if self.waiting.len() < LOOKED_AT {
+                Ok(())
+            } else {
+                Err(self.unknown())
             };
         };
         for (place, record) in self.waiting.drain(..) {

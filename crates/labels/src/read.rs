@@ -11,21 +11,22 @@ use serde_json::Value;
 use crate::{LabelsError, Place};
 
 /// The longest line read.
-pub const MAX_LINE_BYTES: usize = 16 << 20;
+pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// The largest JSON array read.
-pub const MAX_ARRAY_BYTES: u64 = 256 << 20;
+pub(crate) const MAX_ARRAY_BYTES: u64 = 256 << 20;
 
 /// A file, or the standard input for `-`, and what messages call it.
-pub fn source(path: &Path) -> String {
-    match path == Path::new("-") {
-        true => "<stdin>".to_owned(),
-        false => path.display().to_string(),
+pub(crate) fn source(path: &Path) -> String {
+    if path == Path::new("-") {
+        "<stdin>".to_owned()
+    } else {
+        path.display().to_string()
     }
 }
 
 /// Calls `each` with every record of the file; it is not read on behind the first error.
-pub fn file(
+pub(crate) fn file(
     path: &Path,
     each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
 ) -> Result<(), LabelsError> {
@@ -45,7 +46,7 @@ fn unreadable(source: &str) -> impl Fn(io::Error) -> LabelsError {
 }
 
 /// As [`file`], of anything.
-pub fn records(
+pub(crate) fn records(
     mut input: impl BufRead,
     source: &str,
     each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,

@@ -32,7 +32,7 @@ pub enum RolloutLabel {
     Soft,
     /// 1 if that share is above this threshold.
     Threshold(f64),
-    /// 1 if that share is at least this part of the share one step before (GenPRM's relative
+    /// 1 if that share is at least this part of the share one step before (`GenPRM`'s relative
     /// progress, 2504.00891, which takes 0.8). The first step, and a step behind a share of 0, is
     /// as for `Hard`.
     Ratio(f64),

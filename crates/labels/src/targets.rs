@@ -5,7 +5,7 @@ use crate::{LabelRule, LabelledChain, Reason};
 /// What kinds of labels a file needs. All records of a file have the same, because readers of
 /// columns want one type each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// 1 or 0 for every step.
     Hard,
     /// 1 or 0, and steps without a label before the last one that has one.
@@ -15,7 +15,7 @@ pub enum Kind {
 }
 
 /// The labels of one chain, up to the last step that has one.
-pub struct Targets {
+pub(crate) struct Targets {
     /// What the labels of the whole file are.
     pub kind: Kind,
     /// One a step; steps behind them have none.
@@ -37,7 +37,7 @@ impl Targets {
     }
 
     /// For formats that know nothing but right and wrong.
-    pub fn hard(&self) -> Result<impl Iterator<Item = bool> + '_, Reason> {
+    pub(crate) fn hard(&self) -> Result<impl Iterator<Item = bool> + '_, Reason> {
         for (i, label) in self.labels.iter().enumerate() {
             let what = match label {
                 Some(label) if *label == 0.0 || *label == 1.0 => continue,

@@ -1,4 +1,4 @@
-//! How well a reward model finds the first wrong step, as ProcessBench measures it, and in a report
+//! How well a reward model finds the first wrong step, as `ProcessBench` measures it, and in a report
 //! of much more; with probes, how it can be gamed.
 
 mod data;

@@ -36,9 +36,10 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 
 /// Text in one line: newlines and tabs become blanks.
 pub fn line(text: &str) -> Cow<'_, str> {
-    match text.contains(['\n', '\t']) {
-        false => lines(text),
-        true => Cow::Owned(lines(text).replace(['\n', '\t'], " ")),
+    if !text.contains(['\n', '\t']) {
+        lines(text)
+    } else {
+        Cow::Owned(lines(text).replace(['\n', '\t'], " "))
     }
 }
 

@@ -1,23 +1,23 @@
 //! Parts of the reports of all measurements: the head, Markdown, figures, files.
 
-pub mod about;
-pub mod chart;
-pub mod folder;
-pub mod markdown;
-pub mod numbers;
-pub mod style;
+pub(crate) mod about;
+pub(crate) mod chart;
+pub(crate) mod folder;
+pub(crate) mod markdown;
+pub(crate) mod numbers;
+pub(crate) mod style;
 
 use std::path::Path;
 
 use crate::Error;
 
 /// Writes a file; an error or a kill leaves the old one or none.
-pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     beamgen_files::write(path, bytes).map_err(Error::writing(path))
 }
 
 /// Makes a folder for results.
-pub fn create_folder(path: &Path) -> Result<(), Error> {
+pub(crate) fn create_folder(path: &Path) -> Result<(), Error> {
     beamgen_files::create_folder(path).map_err(Error::writing(path))
 }
 

@@ -135,9 +135,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("---: | ---: | ---: | ---: | ---: | ---: | ---:");
     for step in 0..steps {
         let times = &seconds[step];
-        let whole = match again[step].is_empty() {
-            true => String::new(),
-            false => format!("{:.1}", at(&again[step], 0.5)),
+        let whole = if again[step].is_empty() {
+            String::new()
+        } else {
+            format!("{:.1}", at(&again[step], 0.5))
         };
         println!(
             "{} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {whole}",

@@ -46,7 +46,12 @@ impl Chains {
         self.next
     }
 
-    pub fn open(&mut self, text: String, tokens: Vec<u32>, engines: &mut Engines) -> ScoreId {
+    pub(crate) fn open(
+        &mut self,
+        text: String,
+        tokens: Vec<u32>,
+        engines: &mut Engines,
+    ) -> ScoreId {
         let id = self.next();
         let prompt = Prompt {
             text,
@@ -73,7 +78,7 @@ impl Chains {
         id
     }
 
-    pub fn fork(&mut self, id: ScoreId, engines: &mut Engines) -> ScoreId {
+    pub(crate) fn fork(&mut self, id: ScoreId, engines: &mut Engines) -> ScoreId {
         let chain = self.chain(id);
         let copy = Chain {
             prompt: chain.prompt,
@@ -87,7 +92,7 @@ impl Chains {
         self.insert(copy)
     }
 
-    pub fn release(&mut self, id: ScoreId, engines: &mut Engines) {
+    pub(crate) fn release(&mut self, id: ScoreId, engines: &mut Engines) {
         let chain = self.chains.remove(&id).expect("no such scored chain");
         if let Some(seq) = chain.seq {
             engines.free(seq);
@@ -102,24 +107,24 @@ impl Chains {
 
     /// # Panics
     /// If the chain was released or is another scorer's: a mistake of the caller.
-    pub fn chain(&self, id: ScoreId) -> &Chain {
+    pub(crate) fn chain(&self, id: ScoreId) -> &Chain {
         self.chains.get(&id).expect("no such scored chain")
     }
 
-    pub fn chain_mut(&mut self, id: ScoreId) -> &mut Chain {
+    pub(crate) fn chain_mut(&mut self, id: ScoreId) -> &mut Chain {
         self.chains.get_mut(&id).expect("no such scored chain")
     }
 
-    pub fn prompt(&self, id: u64) -> &Prompt {
+    pub(crate) fn prompt(&self, id: u64) -> &Prompt {
         &self.prompts[&id]
     }
 
-    pub fn prompt_mut(&mut self, id: u64) -> &mut Prompt {
+    pub(crate) fn prompt_mut(&mut self, id: u64) -> &mut Prompt {
         self.prompts.get_mut(&id).expect("a chain holds its prompt")
     }
 
     /// Marks a chain and its prompt as used now.
-    pub fn touch(&mut self, id: ScoreId) {
+    pub(crate) fn touch(&mut self, id: ScoreId) {
         self.clock += 1;
         let clock = self.clock;
         let chain = self.chain_mut(id);
@@ -130,7 +135,11 @@ impl Chains {
 
     /// Forgets the cache used longest ago, chains before prompts, that none of `pinned` needs.
     /// Returns whether there was one.
-    pub fn forget_oldest(&mut self, pinned: &BTreeSet<ScoreId>, engines: &mut Engines) -> bool {
+    pub(crate) fn forget_oldest(
+        &mut self,
+        pinned: &BTreeSet<ScoreId>,
+        engines: &mut Engines,
+    ) -> bool {
         let oldest = self
             .chains
             .iter_mut()

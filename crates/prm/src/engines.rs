@@ -29,7 +29,7 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
-    pub fn create(&mut self) -> Seq {
+    pub(crate) fn create(&mut self) -> Seq {
         Seq {
             body: self.body.create(),
             reference: self.reference.as_mut().map(Engine::create),
@@ -41,7 +41,7 @@ impl Engines {
         self.reference.as_mut().zip(seq.reference)
     }
 
-    pub fn fork(&mut self, seq: Seq) -> Seq {
+    pub(crate) fn fork(&mut self, seq: Seq) -> Seq {
         let reference = self.second(seq).map(|(engine, seq)| engine.fork(seq));
         Seq {
             body: self.body.fork(seq.body),
@@ -49,14 +49,14 @@ impl Engines {
         }
     }
 
-    pub fn truncate(&mut self, seq: Seq, len: usize) {
+    pub(crate) fn truncate(&mut self, seq: Seq, len: usize) {
         self.body.truncate(seq.body, len);
         if let Some((engine, seq)) = self.second(seq) {
             engine.truncate(seq, len);
         }
     }
 
-    pub fn free(&mut self, seq: Seq) {
+    pub(crate) fn free(&mut self, seq: Seq) {
         self.body.free(seq.body);
         if let Some((engine, seq)) = self.second(seq) {
             engine.free(seq);
@@ -64,26 +64,26 @@ impl Engines {
     }
 
     /// Pages that appending takes, of each engine.
-    pub fn pages_needed(&self, seq: Seq, extra_tokens: usize) -> usize {
+    pub(crate) fn pages_needed(&self, seq: Seq, extra_tokens: usize) -> usize {
         self.body.pages_needed(seq.body, extra_tokens)
     }
 
     /// Pages of so many tokens, of each engine.
-    pub fn pages(&self, tokens: usize) -> usize {
+    pub(crate) fn pages(&self, tokens: usize) -> usize {
         tokens.div_ceil(self.body.page_size())
     }
 
-    pub fn pages_free(&self) -> usize {
+    pub(crate) fn pages_free(&self) -> usize {
         self.least(|kv| kv.pages_free)
     }
 
     /// Pages that nobody takes back.
-    pub fn pages_own(&self) -> usize {
+    pub(crate) fn pages_own(&self) -> usize {
         self.least(|kv| kv.pages_own)
     }
 
     /// Whether more is used than there may be, because what was borrowed is wanted back.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         let over = |engine: &Engine| engine.kv().pages_over > 0;
         over(&self.body) || self.reference.as_ref().is_some_and(over)
     }
@@ -95,20 +95,20 @@ impl Engines {
     }
 
     /// Tokens of the longest chain.
-    pub fn context(&self) -> usize {
+    pub(crate) fn context(&self) -> usize {
         let context = |engine: &Engine| engine.model().config().max_position_embeddings;
         let reference = self.reference.as_ref().map_or(usize::MAX, context);
         context(&self.body).min(reference)
     }
 
-    pub fn memory(&self) -> Memory {
+    pub(crate) fn memory(&self) -> Memory {
         let body = memory(&self.body);
         let reference = self.reference.as_ref().map(memory);
         reference.map_or(body, |reference| body.beside(reference))
     }
 
     /// Reads tokens that no row is wanted of.
-    pub fn read(&mut self, reads: &[Read]) -> Result<(), Error> {
+    pub(crate) fn read(&mut self, reads: &[Read]) -> Result<(), Error> {
         fill(&mut self.body, reads, |seq| Some(seq.body))?;
         match &mut self.reference {
             Some(engine) => fill(engine, reads, |seq| seq.reference),
@@ -117,12 +117,12 @@ impl Engines {
     }
 
     /// Hidden states of the reward model at `marks` of each read, in order.
-    pub fn hidden(&mut self, reads: &[Read], marks: &[Vec<usize>]) -> Result<Rows, Error> {
+    pub(crate) fn hidden(&mut self, reads: &[Read], marks: &[Vec<usize>]) -> Result<Rows, Error> {
         self.body.forward(&marked(reads, marks), Output::Hidden)
     }
 
     /// What a head on the device makes of these.
-    pub fn read_out(
+    pub(crate) fn read_out(
         &mut self,
         reads: &[Read],
         marks: &[Vec<usize>],
@@ -132,7 +132,7 @@ impl Engines {
     }
 
     /// The log-ratio of each of `targets`: those that the last rows of each read predict.
-    pub fn log_ratios(
+    pub(crate) fn log_ratios(
         &mut self,
         reads: &[Read],
         targets: &[&[u32]],
@@ -191,7 +191,7 @@ fn memory(engine: &Engine) -> Memory {
 }
 
 /// Most rows of logits that are held at once.
-pub fn most_logits(vocab: usize) -> usize {
+pub(crate) fn most_logits(vocab: usize) -> usize {
     (LOGIT_BYTES / (size_of::<f32>() * vocab)).max(1)
 }
 

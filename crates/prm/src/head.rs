@@ -11,7 +11,7 @@ use crate::writer::{Fault, fault};
 /// What a log-ratio lacks without one.
 pub(crate) const NO_LOGITS: &str = "both models need a language-model head";
 
-/// Linear layers with ReLU between them.
+/// Linear layers with `ReLU` between them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Head {
     layers: Vec<Layer>,
@@ -80,9 +80,10 @@ impl Head {
             HeadSpec::LogRatio(_) => Ok(None),
             HeadSpec::Tokens(tokens) => {
                 token_ids(tokens, tokenizer)?;
-                match config.gives_logits(weights) {
-                    true => Ok(Some(tokens.len())),
-                    false => Err(fault(TOKENS, NO_HEAD)),
+                if config.gives_logits(weights) {
+                    Ok(Some(tokens.len()))
+                } else {
+                    Err(fault(TOKENS, NO_HEAD))
                 }
             }
             HeadSpec::Linear(layers) => {
@@ -115,7 +116,9 @@ impl Head {
         let mut values: Vec<f64> = hidden.iter().map(|&x| f64::from(x)).collect();
         for (i, layer) in self.layers.iter().enumerate() {
             if i > 0 {
-                values.iter_mut().for_each(|x| *x = x.max(0.0));
+                for x in values.iter_mut() {
+                    *x = x.max(0.0);
+                }
             }
             values = layer.forward(&values);
         }
@@ -194,12 +197,11 @@ fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault
         let ids = tokenizer
             .encode(token, false)
             .map_err(|error| fault(TOKENS, error.to_string()))?;
-        match ids[..] {
-            [id] => Ok(id),
-            _ => {
-                let reason = format!("{token:?} is {} tokens of the model, not one", ids.len());
-                Err(fault(TOKENS, reason))
-            }
+        if let [id] = ids[..] {
+            Ok(id)
+        } else {
+            let reason = format!("{token:?} is {} tokens of the model, not one", ids.len());
+            Err(fault(TOKENS, reason))
         }
     };
     let ids: Vec<u32> = tokens.iter().map(id).collect::<Result<_, _>>()?;

@@ -85,14 +85,13 @@ impl PrmSpec {
         tokenizer.check(model.config)?;
         let fit = || -> Result<(), Fault> {
             let outputs = Head::check(&self.head, model.config, model.weights, tokenizer)?;
-            match outputs {
-                Some(outputs) => self.normaliser.check(outputs)?,
-                None => {
-                    let both = [Some(model), reference];
-                    let gives = |model: UnloadedModel<'_>| model.config.gives_logits(model.weights);
-                    if !both.into_iter().flatten().all(gives) {
-                        return Err(fault("head.log-ratio", NO_LOGITS));
-                    }
+            if let Some(outputs) = outputs {
+                self.normaliser.check(outputs)?;
+            } else {
+                let both = [Some(model), reference];
+                let gives = |model: UnloadedModel<'_>| model.config.gives_logits(model.weights);
+                if !both.into_iter().flatten().all(gives) {
+                    return Err(fault("head.log-ratio", NO_LOGITS));
                 }
             }
             if let Some(reference) = reference {

@@ -71,21 +71,18 @@ impl RewardModel {
         let prompt = self.chains.prompt(chain.prompt);
         let in_prompt = prompt.tokens.len() - held;
         let mut scored = Scored::default();
-        let (seq, cached) = match chain.seq {
-            Some(seq) => {
-                scored.reused_tokens = in_prompt + chain.tokens.len();
-                (seq, chain.tokens.len())
-            }
-            None => {
-                match unbilled.iter().position(|&p| p == chain.prompt) {
-                    Some(at) => {
-                        unbilled.swap_remove(at);
-                        scored.read_tokens = in_prompt;
-                    }
-                    None => scored.reused_tokens = in_prompt,
+        let (seq, cached) = if let Some(seq) = chain.seq {
+            scored.reused_tokens = in_prompt + chain.tokens.len();
+            (seq, chain.tokens.len())
+        } else {
+            match unbilled.iter().position(|&p| p == chain.prompt) {
+                Some(at) => {
+                    unbilled.swap_remove(at);
+                    scored.read_tokens = in_prompt;
                 }
-                (self.engines.fork(prompt.seq), 0)
+                None => scored.reused_tokens = in_prompt,
             }
+            (self.engines.fork(prompt.seq), 0)
         };
         // Everything but what is cached, and the token that is held back for the next step.
         let mut tokens = prompt.tokens[in_prompt..].to_vec();

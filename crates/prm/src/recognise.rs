@@ -37,7 +37,7 @@ pub(crate) struct Traits<'a> {
 }
 
 impl<'a> Traits<'a> {
-    pub fn of(checkpoint: &Checkpoint, weights: &'a Weights) -> Result<Self, Error> {
+    pub(crate) fn of(checkpoint: &Checkpoint, weights: &'a Weights) -> Result<Self, Error> {
         let text = checkpoint.required_text("config.json")?;
         let config: Value =
             serde_json::from_str(&text).map_err(|source| beamgen_engine::Error::Json {
@@ -72,7 +72,7 @@ impl<'a> Traits<'a> {
         })
     }
 
-    pub fn fit(&self, rules: &Recognise) -> bool {
+    pub(crate) fn fit(&self, rules: &Recognise) -> bool {
         let holds = |wanted: &[String], found: &dyn Fn(&String) -> bool| {
             wanted.is_empty() || wanted.iter().any(found)
         };

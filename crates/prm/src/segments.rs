@@ -265,7 +265,7 @@ impl ChainWriter {
     }
 }
 
-/// Tokens of `text` where it follows `anchor`: SentencePiece puts a space before a text of its own.
+/// Tokens of `text` where it follows `anchor`: `SentencePiece` puts a space before a text of its own.
 /// `None` if the two share a token.
 fn continued(
     tokenizer: &Tokenizer,

@@ -114,7 +114,7 @@ pub enum Tokenise {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeadSpec {
-    /// Linear layers, ReLU between them.
+    /// Linear layers, `ReLU` between them.
     Linear(Vec<LayerSpec>),
     /// The language model's logits of these tokens.
     Tokens(Vec<String>),
@@ -187,9 +187,10 @@ impl PrmSpec {
                 path: path.to_owned(),
                 source,
             })?;
-        match path.extension().is_some_and(|end| end == "json") {
-            true => Self::from_json(&text, path),
-            false => Self::from_toml(&text, &path.display().to_string()),
+        if path.extension().is_some_and(|end| end == "json") {
+            Self::from_json(&text, path)
+        } else {
+            Self::from_toml(&text, &path.display().to_string())
         }
     }
 

@@ -18,7 +18,7 @@ pub(crate) struct Fault {
 
 impl Fault {
     /// The error of the checkpoint `model`.
-    pub fn unfit(self, spec: &PrmSpec, model: &Path) -> Error {
+    pub(crate) fn unfit(self, spec: &PrmSpec, model: &Path) -> Error {
         Error::Unfit {
             spec: spec.name.clone(),
             field: self.field,
@@ -92,7 +92,7 @@ enum Prompt {
 }
 
 impl Writer {
-    pub fn new(spec: &PrmSpec, tokenizer: &Tokenizer) -> Result<Self, Fault> {
+    pub(crate) fn new(spec: &PrmSpec, tokenizer: &Tokenizer) -> Result<Self, Fault> {
         let step = &spec.step;
         let compile = |field, source: &String| {
             Template::strict("the template", source)
@@ -120,12 +120,13 @@ impl Writer {
             Some(template) => (Prompt::Text(Box::new(template)), None),
             None => {
                 let chat = Self::chat_template(spec, tokenizer)?;
-                match step.turns {
-                    true => (Prompt::Turns(String::new()), Some(chat)),
-                    false => (
+                if step.turns {
+                    (Prompt::Turns(String::new()), Some(chat))
+                } else {
+                    (
                         Prompt::Chat(Box::new(chat), spec.prompt.system.clone()),
                         None,
-                    ),
+                    )
                 }
             }
         };
@@ -231,9 +232,10 @@ impl Writer {
 
     fn step_text(&self, problem: &str, step: &str, index: usize) -> Result<String, WriteError> {
         // The problem belongs to the prompt, which only turns share with their first step.
-        let values = match self.prompt {
-            Prompt::Turns(_) => context! { problem, step, index },
-            _ => context! { step, index },
+        let values = if let Prompt::Turns(_) = self.prompt {
+            context! { problem, step, index }
+        } else {
+            context! { step, index }
         };
         let (field, template) = self.template(index);
         template
@@ -242,12 +244,13 @@ impl Writer {
     }
 
     /// Everything before the first step's segment.
-    pub fn prompt(&self, problem: &str) -> Result<String, WriteError> {
+    pub(crate) fn prompt(&self, problem: &str) -> Result<String, WriteError> {
         match &self.prompt {
             Prompt::Text(template) => {
-                let values = match &self.bos {
-                    Some(bos) => context! { problem, bos },
-                    None => context! { problem },
+                let values = if let Some(bos) = &self.bos {
+                    context! { problem, bos }
+                } else {
+                    context! { problem }
                 };
                 template
                     .render(values, problem.len())
@@ -276,7 +279,7 @@ impl Writer {
     }
 
     /// A step's segment up to where its score is read; `index` is from 1.
-    pub fn step(&self, step: &str, index: usize) -> Result<String, WriteError> {
+    pub(crate) fn step(&self, step: &str, index: usize) -> Result<String, WriteError> {
         let mut step = step.trim();
         let untagged = self.tag.as_deref().and_then(|tag| step.strip_suffix(tag));
         if let Some(rest) = untagged.map(str::trim_end).filter(|rest| !rest.is_empty()) {
@@ -296,17 +299,17 @@ impl Writer {
     }
 
     /// The segment's text behind the place where the score is read.
-    pub fn after(&self) -> &str {
+    pub(crate) fn after(&self) -> &str {
         &self.after
     }
 
     /// What stands behind every step's own text, up to where its score is read.
-    pub fn tail(&self) -> &str {
+    pub(crate) fn tail(&self) -> &str {
         &self.tail
     }
 
     /// Whether the prompt has its special tokens written out.
-    pub fn writes_special_tokens(&self) -> bool {
+    pub(crate) fn writes_special_tokens(&self) -> bool {
         !matches!(self.prompt, Prompt::Text(_))
     }
 }

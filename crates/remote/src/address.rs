@@ -30,14 +30,14 @@ impl Address {
         let parse = |text: &str| {
             Url::parse(text).map_err(|error| wrong(&format!("{error}; expected http://HOST:PORT")))
         };
-        let mut url = match text.contains("://") {
-            true => parse(text)?,
-            false => {
-                let plain = parse(&format!("http://{text}"))?;
-                match is_this_machine(&plain) {
-                    true => plain,
-                    false => parse(&format!("https://{text}"))?,
-                }
+        let mut url = if text.contains("://") {
+            parse(text)?
+        } else {
+            let plain = parse(&format!("http://{text}"))?;
+            if is_this_machine(&plain) {
+                plain
+            } else {
+                parse(&format!("https://{text}"))?
             }
         };
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -105,9 +105,10 @@ impl ApiKey {
     /// [`Error::Key`]: it is empty, or has characters that no header can have.
     pub fn new(key: &str) -> Result<Self, Error> {
         let key = key.trim();
-        match !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic()) {
-            true => Ok(Self(key.to_owned())),
-            false => Err(Error::Key),
+        if !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            Ok(Self(key.to_owned()))
+        } else {
+            Err(Error::Key)
         }
     }
 

@@ -34,7 +34,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub fn get(route: &'static str) -> Self {
+    pub(crate) fn get(route: &'static str) -> Self {
         Self {
             route,
             body: None,
@@ -44,7 +44,7 @@ impl Call {
     }
 
     /// `grows` are bytes that the answer has for what is asked for, at most.
-    pub fn post(route: &'static str, body: Value, grows: usize) -> Self {
+    pub(crate) fn post(route: &'static str, body: Value, grows: usize) -> Self {
         Self {
             route,
             body: Some(body),
@@ -65,7 +65,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub fn new(
+    pub(crate) fn new(
         first_byte: Duration,
         rest: Duration,
         certificates: &Certificates,
@@ -97,7 +97,7 @@ impl Client {
     }
 
     /// Makes a request, and takes what is wanted out of the answer.
-    pub async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &self,
         address: &Address,
         key: Option<&ApiKey>,
@@ -113,7 +113,7 @@ impl Client {
     /// Makes a request. Dropping the future closes the connection, at which the engines that are
     /// known here stop generating. `session` is the same for all requests of a problem, for
     /// routers.
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         address: &Address,
         key: Option<&ApiKey>,

@@ -176,7 +176,7 @@ pub(crate) fn names() -> String {
     names.join(", ")
 }
 
-/// The first model of an OpenAI list of models, if `owner` serves it.
+/// The first model of an `OpenAI` list of models, if `owner` serves it.
 fn listed(answer: Reply<'_>, owner: &str) -> Option<About> {
     let named: String = answer.maybe("data.0.owned_by")?;
     (named == owner).then(|| About {
@@ -195,9 +195,10 @@ fn milliseconds(value: f64) -> Option<u64> {
 /// Refuses an answer whose tokens and log-probabilities do not go together.
 fn checked(generated: Generated) -> Result<Generated, String> {
     let (tokens, logprobs) = (generated.tokens.len(), generated.logprobs.len());
-    match tokens == logprobs {
-        true => Ok(generated),
-        false => Err(format!("{tokens} tokens and {logprobs} log-probabilities")),
+    if tokens == logprobs {
+        Ok(generated)
+    } else {
+        Err(format!("{tokens} tokens and {logprobs} log-probabilities"))
     }
 }
 

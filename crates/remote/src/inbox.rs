@@ -48,14 +48,14 @@ impl<T> Sender<T> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn send(&self, answer: T) {
+    pub(crate) fn send(&self, answer: T) {
         self.answers().push(answer);
         self.bell.ring();
     }
 }
 
 impl<T> Inbox<T> {
-    pub fn new(bell: Bell) -> Self {
+    pub(crate) fn new(bell: Bell) -> Self {
         Self {
             sender: Sender {
                 answers: Arc::default(),
@@ -65,19 +65,19 @@ impl<T> Inbox<T> {
         }
     }
 
-    pub fn sender(&self) -> Sender<T> {
+    pub(crate) fn sender(&self) -> Sender<T> {
         self.sender.clone()
     }
 
     /// What came since the last look.
-    pub fn take(&mut self) -> Vec<T> {
+    pub(crate) fn take(&mut self) -> Vec<T> {
         self.heard = *self.sender.bell.count();
         std::mem::take(&mut *self.sender.answers())
     }
 
     /// Waits until the bell rings for any inbox that shares it, at most so long. Returns at once if
     /// it rang since the last look.
-    pub fn wait(&self, longest: Duration) {
+    pub(crate) fn wait(&self, longest: Duration) {
         let bell = &self.sender.bell;
         let quiet = |count: &mut u64| *count == self.heard;
         drop(bell.0.1.wait_timeout_while(bell.count(), longest, quiet));

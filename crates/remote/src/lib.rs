@@ -1,5 +1,5 @@
-//! Generators and reward models that other engines serve: vLLM, SGLang and llama.cpp's server; for
-//! generators any endpoint with OpenAI's completions, too, by text.
+//! Generators and reward models that other engines serve: vLLM, `SGLang` and llama.cpp's server; for
+//! generators any endpoint with `OpenAI`'s completions, too, by text.
 //!
 //! [`Remote::generator`] and [`Remote::scorer`] give the search what the local models give it, by
 //! the same rules: chat template, tokenizer and step boundaries are local, and **token ids** go

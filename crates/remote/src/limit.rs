@@ -35,7 +35,7 @@ impl Drop for Permit<'_> {
 }
 
 impl Limit {
-    pub fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         let most = most.max(1);
         Self {
             state: Mutex::new(State {
@@ -53,7 +53,7 @@ impl Limit {
     }
 
     /// Waits until one more request may be made; who waits longest is first.
-    pub async fn permit(&self) -> Permit<'_> {
+    pub(crate) async fn permit(&self) -> Permit<'_> {
         loop {
             let freed = self.freed.notified();
             let taken = self.change(|state| {
@@ -69,7 +69,7 @@ impl Limit {
     }
 
     /// A request was served.
-    pub fn served(&self) {
+    pub(crate) fn served(&self) {
         let more = self.change(|state| {
             let before = state.allowed as usize;
             state.allowed = (state.allowed + 1.0 / state.allowed).min(state.most as f64);
@@ -81,7 +81,7 @@ impl Limit {
     }
 
     /// The server has too many.
-    pub fn refused(&self, now: Instant) {
+    pub(crate) fn refused(&self, now: Instant) {
         self.change(|state| {
             let again = state
                 .cut

@@ -78,7 +78,7 @@ pub(crate) struct CallError {
 }
 
 impl Replicas {
-    pub fn new(
+    pub(crate) fn new(
         addresses: Vec<Address>,
         client: Client,
         key: Option<ApiKey>,
@@ -103,7 +103,7 @@ impl Replicas {
     }
 
     /// What the servers were asked so far, to be read or counted on.
-    pub fn traffic(&self) -> MutexGuard<'_, Traffic> {
+    pub(crate) fn traffic(&self) -> MutexGuard<'_, Traffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -121,7 +121,7 @@ impl Replicas {
     /// Makes a request for a problem until it is answered or refused, or patience ends. `read`
     /// takes what is wanted out of the answer. Returns that, and how often the request had to be
     /// made again.
-    pub async fn call<T>(
+    pub(crate) async fn call<T>(
         self: &Arc<Self>,
         session: u64,
         call: &Call,

@@ -25,7 +25,7 @@ pub(crate) struct Reply<'a>(&'a [u8]);
 impl<'a> Reply<'a> {
     /// # Errors
     /// It is not JSON.
-    pub fn parse(text: &'a [u8]) -> Result<Self, String> {
+    pub(crate) fn parse(text: &'a [u8]) -> Result<Self, String> {
         match serde_json::from_slice::<IgnoredAny>(text) {
             Ok(_) => Ok(Self(text)),
             Err(error) => {
@@ -40,18 +40,18 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     /// It is of another type.
-    pub fn at<T: DeserializeOwned>(self, path: &str) -> Result<Option<T>, String> {
+    pub(crate) fn at<T: DeserializeOwned>(self, path: &str) -> Result<Option<T>, String> {
         self.walk(path, PhantomData::<Option<T>>)
             .map(Option::flatten)
     }
 
     /// The value at a path, if it is there and of this type.
-    pub fn maybe<T: DeserializeOwned>(self, path: &str) -> Option<T> {
+    pub(crate) fn maybe<T: DeserializeOwned>(self, path: &str) -> Option<T> {
         self.at(path).ok().flatten()
     }
 
     /// Whether there is a value at a path that is not null.
-    pub fn has(self, path: &str) -> bool {
+    pub(crate) fn has(self, path: &str) -> bool {
         self.maybe::<IgnoredAny>(path).is_some()
     }
 
@@ -59,13 +59,17 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     /// It is not there, is longer, or has a value of another type.
-    pub fn list<T: DeserializeOwned>(self, path: &str, most: usize) -> Result<Vec<T>, String> {
+    pub(crate) fn list<T: DeserializeOwned>(
+        self,
+        path: &str,
+        most: usize,
+    ) -> Result<Vec<T>, String> {
         let list = self.maybe_list(path, most)?;
         list.ok_or_else(|| format!("without `{path}`"))
     }
 
     /// Reads like [`list`](Self::list); `None` if it is not there.
-    pub fn maybe_list<T: DeserializeOwned>(
+    pub(crate) fn maybe_list<T: DeserializeOwned>(
         self,
         path: &str,
         most: usize,
@@ -77,14 +81,14 @@ impl<'a> Reply<'a> {
     ///
     /// # Errors
     /// The errors of [`list`](Self::list), or a value is no log-probability.
-    pub fn logprobs(self, path: &str, most: usize) -> Result<Vec<f32>, String> {
+    pub(crate) fn logprobs(self, path: &str, most: usize) -> Result<Vec<f32>, String> {
         let values = self.list::<f64>(path, most)?;
         let named = |(at, value): (usize, f64)| logprob(format_args!("{path}.{at}"), value);
         values.into_iter().enumerate().map(named).collect()
     }
 
     /// The number of values in the list at a path.
-    pub fn length(self, path: &str) -> Option<usize> {
+    pub(crate) fn length(self, path: &str) -> Option<usize> {
         // These take no memory.
         let values: Option<Vec<IgnoredAny>> = self.maybe(path);
         values.map(|values| values.len())
@@ -124,7 +128,7 @@ pub(crate) fn probability(field: impl Display, value: f64) -> Result<f64, String
     }
 }
 
-/// Returns a server's words about a refusal: OpenAI's error object, the string of vLLM's key check,
+/// Returns a server's words about a refusal: `OpenAI`'s error object, the string of vLLM's key check,
 /// a `detail`, or the text.
 pub(crate) fn said(text: &[u8]) -> String {
     let message = Reply::parse(text).ok().and_then(|reply| {
@@ -253,7 +257,7 @@ pub(crate) struct Few<T> {
 }
 
 impl<T> Few<T> {
-    pub fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         let of = PhantomData;
         Self { most, of }
     }

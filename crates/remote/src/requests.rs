@@ -12,7 +12,7 @@ use crate::error::Error;
 pub(crate) struct Requests(Option<Runtime>);
 
 impl Requests {
-    pub fn start() -> Result<Self, Error> {
+    pub(crate) fn start() -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("beamgen-remote")
@@ -26,7 +26,7 @@ impl Requests {
         self.0.as_ref().expect("it is there until it is dropped")
     }
 
-    pub fn spawn<T: Send + 'static>(
+    pub(crate) fn spawn<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
@@ -35,7 +35,7 @@ impl Requests {
 
     /// Waits for a future, on a thread of its own: this one may be another runtime's, which must
     /// not block.
-    pub fn wait<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
+    pub(crate) fn wait<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| self.runtime().block_on(future));
             waiting

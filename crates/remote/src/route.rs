@@ -47,7 +47,7 @@ impl Route {
     ///
     /// # Errors
     /// Why the engine cannot, and what can.
-    pub fn of(
+    pub(crate) fn of(
         spec: &PrmSpec,
         tokenizer: &Tokenizer,
         dialect: &dyn Dialect,
@@ -92,7 +92,7 @@ impl Route {
     }
 
     /// In words, for the record.
-    pub fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Labels(_) => "label tokens",
             Self::Classify => "/classify",
@@ -101,7 +101,7 @@ impl Route {
     }
 
     /// Asks for the scores of a chain: of its last step, or of all with [`Route::Steps`].
-    pub fn call(&self, dialect: &dyn Dialect, model: &str, ids: &[u32]) -> Call {
+    pub(crate) fn call(&self, dialect: &dyn Dialect, model: &str, ids: &[u32]) -> Call {
         let post = |path, most| Call::post(path, json!({"model": model, "input": ids}), most);
         match self {
             Self::Labels(labels) => dialect.label_logits(model, ids, labels),
@@ -112,7 +112,7 @@ impl Route {
     }
 
     /// The probabilities in an answer, one for each of the `steps` that a row was asked for.
-    pub fn scores(
+    pub(crate) fn scores(
         &self,
         dialect: &dyn Dialect,
         normaliser: Normaliser,

@@ -209,9 +209,12 @@ async fn ask(
     let answer = connection
         .score(session, route, normaliser, &wanted.ids, wanted.rows)
         .await;
-    let (scores, usage, retries) = answer.map_err(|error: CallError| match error.lost {
-        true => ScoreError::Lost(Cause::new(error)),
-        false => ScoreError::Failed(Cause::new(error)),
+    let (scores, usage, retries) = answer.map_err(|error: CallError| {
+        if error.lost {
+            ScoreError::Lost(Cause::new(error))
+        } else {
+            ScoreError::Failed(Cause::new(error))
+        }
     })?;
     let new = scores.len().saturating_sub(wanted.new);
     let given = scores[new..].iter().copied().map(Some);
@@ -267,7 +270,9 @@ impl Scorer for RemoteScorer {
             for (batch, result) in self.done.take() {
                 if batch == id {
                     let sender = self.done.sender();
-                    others.into_iter().for_each(|other| sender.send(other));
+                    for other in others.into_iter() {
+                        sender.send(other);
+                    }
                     return result;
                 }
                 others.push((batch, result));

@@ -1,6 +1,6 @@
 //! An answer that comes as a stream of server-sent events, put together as if it had come whole.
 //!
-//! OpenAI's completions do not say which string they stopped at, and leave it out. So none is sent:
+//! `OpenAI`'s completions do not say which string they stopped at, and leave it out. So none is sent:
 //! the text is read as it comes, and the connection is closed behind the token in which the first
 //! such string ends. White space that a step begins with is passed over.
 
@@ -54,7 +54,7 @@ struct ChatToken {
 
 impl<'a> Completion<'a> {
     /// Ends behind the token in which the first of these strings ends.
-    pub fn new(until: &'a Until) -> Self {
+    pub(crate) fn new(until: &'a Until) -> Self {
         Self {
             until,
             rest: Vec::new(),
@@ -68,7 +68,7 @@ impl<'a> Completion<'a> {
     ///
     /// # Errors
     /// An event that cannot be read, or that is an error.
-    pub fn push(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
         self.rest.extend_from_slice(bytes);
         let mut from = 0;
         while let Some(length) = self.rest[self.searched..].iter().position(|&b| b == b'\n') {
@@ -178,7 +178,7 @@ impl<'a> Completion<'a> {
     ///
     /// # Errors
     /// It broke off.
-    pub fn whole(self) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn whole(self) -> Result<Vec<u8>, Failure> {
         if !self.done && self.choice.finish_reason.is_none() {
             return Err(Failure::Cut("the stream ended before the text".into()));
         }
@@ -187,7 +187,7 @@ impl<'a> Completion<'a> {
     }
 
     /// The same of a server that does not stream.
-    pub fn of_whole(mut self, answer: &[u8]) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn of_whole(mut self, answer: &[u8]) -> Result<Vec<u8>, Failure> {
         let added = Reply::parse(answer).and_then(|reply| self.add(reply));
         added.map_err(Failure::Answer)?;
         self.whole()

@@ -68,7 +68,7 @@ pub struct SearchConfig {
     pub particle: ParticleConfig,
     /// Keys of the tree search.
     pub mcts: MctsConfig,
-    /// Keys of DeepConf; `None`: the defaults.
+    /// Keys of `DeepConf`; `None`: the defaults.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
     pub deepconf: Option<DeepConfConfig>,
     /// Keys of speculative rejection.

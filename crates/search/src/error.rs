@@ -273,6 +273,9 @@ impl ConfigError {
     }
 
     /// Refuses what is not in `range`, described by `words`.
+    ///
+    /// # Errors
+    /// The field with its value.
     pub fn check_range(
         field: &'static str,
         value: f32,
@@ -280,17 +283,21 @@ impl ConfigError {
         words: &'static str,
     ) -> Result<(), Self> {
         // Not a number is in no range.
-        match range.contains(&value) && value.is_finite() {
-            true => Ok(()),
-            false => Err(Self::OutOfRange {
+        if range.contains(&value) && value.is_finite() {
+            Ok(())
+        } else {
+            Err(Self::OutOfRange {
                 field,
                 value: value.to_string(),
                 range: words,
-            }),
+            })
         }
     }
 
     /// Refuses 0.
+    ///
+    /// # Errors
+    /// The field with its value.
     pub fn check_count(field: &'static str, value: usize) -> Result<(), Self> {
         if value == 0 {
             return Err(Self::Zero { field });
@@ -300,13 +307,17 @@ impl ConfigError {
 
     /// Refuses more than `most`.
     pub(crate) fn check_most(field: &'static str, value: usize, most: usize) -> Result<(), Self> {
-        match value > most {
-            false => Ok(()),
-            true => Err(Self::TooLarge { field, value, most }),
+        if value <= most {
+            Ok(())
+        } else {
+            Err(Self::TooLarge { field, value, most })
         }
     }
 
     /// Refuses what is not a positive number.
+    ///
+    /// # Errors
+    /// The field with its value.
     pub fn check_positive(field: &'static str, value: f32) -> Result<(), Self> {
         Self::check_range(field, value, f32::MIN_POSITIVE.., "a positive number")
     }

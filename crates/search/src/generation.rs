@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::ConfigError;
 
-/// How tokens are sampled. What is not set is as the model's generation_config.json says, and where
+/// How tokens are sampled. What is not set is as the model's `generation_config.json` says, and where
 /// that says nothing, the model's own distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -59,7 +59,7 @@ pub struct GeneratorConfig {
     /// is cut ("chain-cap").
     pub max_chain_tokens: usize,
     /// A step also ends after so many tokens and its chain goes on, as in searches by segments of
-    /// fixed length (TreeBoN, arXiv:2410.16033); 0: at boundaries alone.
+    /// fixed length (`TreeBoN`, arXiv:2410.16033); 0: at boundaries alone.
     pub step_tokens: usize,
     /// What ends a step; it belongs to the step it ends. A file may also give one string, or call
     /// it `boundary`.

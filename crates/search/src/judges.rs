@@ -127,16 +127,13 @@ impl Judges {
         let (mut first, scoring): (Vec<usize>, Vec<usize>) =
             (0..judges.len()).partition(|&at| judges[at].vetoes);
         let mut scoring = scoring.into_iter();
-        let stages = match rule {
-            Combine::Cascade { .. } => {
-                first.extend(scoring.next());
-                let later = scoring.map(|at| vec![at]);
-                std::iter::once(first).chain(later).collect()
-            }
-            _ => {
-                first.extend(scoring);
-                vec![first]
-            }
+        let stages = if let Combine::Cascade { .. } = rule {
+            first.extend(scoring.next());
+            let later = scoring.map(|at| vec![at]);
+            std::iter::once(first).chain(later).collect()
+        } else {
+            first.extend(scoring);
+            vec![first]
         };
         Self {
             stages,
@@ -248,17 +245,16 @@ impl Judges {
             .collect();
         batch.asked[judge] = asked;
         let scorer = &mut self.judges[judge].scorer;
-        let submitted = match batch.at_once {
-            true => Submitted::Done(scorer.score(&items)),
-            false => {
-                let inner = BatchId(self.next_batch);
-                self.next_batch += 1;
-                let submitted = scorer.submit(inner, &items);
-                if matches!(submitted, Submitted::Pending) {
-                    self.asked.insert((judge, inner), id);
-                }
-                submitted
+        let submitted = if batch.at_once {
+            Submitted::Done(scorer.score(&items))
+        } else {
+            let inner = BatchId(self.next_batch);
+            self.next_batch += 1;
+            let submitted = scorer.submit(inner, &items);
+            if matches!(submitted, Submitted::Pending) {
+                self.asked.insert((judge, inner), id);
             }
+            submitted
         };
         match submitted {
             Submitted::Done(result) => batch.take(judge, &self.judges[judge].name, result),
@@ -277,9 +273,10 @@ impl Judges {
             let score = |step| {
                 let said = item.said(step);
                 vetoed |= self.is_vetoed(&said);
-                match vetoed {
-                    true => Some(0.0),
-                    false => self.combined(&said),
+                if vetoed {
+                    Some(0.0)
+                } else {
+                    self.combined(&said)
                 }
             };
             let probabilities = (0..item.steps.len()).map(score).collect();

@@ -129,7 +129,7 @@ pub fn run_with(
     settings.validate()?;
     let in_flight = settings.search.in_flight;
     let settings = Arc::new(settings);
-    let requests = problems.into_iter().map(|problem| Request {
+    let requests = problems.into_iter().map(move |problem| Request {
         strategy: Some(Arc::clone(&strategy)),
         ..Request::new(problem, Arc::clone(&settings))
     });
@@ -248,9 +248,10 @@ impl Scheduler<'_, '_> {
         let scored = self.score_ready()?;
         let woken = self.wake()?;
         if !(given || admitted || ended || started || passed || scored || woken) {
-            match self.batches.is_empty() {
-                true => self.break_deadlock(),
-                false => self.collect_scores(true)?,
+            if self.batches.is_empty() {
+                self.break_deadlock();
+            } else {
+                self.collect_scores(true)?;
             }
         }
         Ok(true)

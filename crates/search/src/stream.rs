@@ -19,7 +19,7 @@ pub(crate) fn hash_bytes(bytes: &[u8], seed: u64) -> u64 {
     })
 }
 
-/// The finaliser of SplitMix64 after one step of its counter: a bijection.
+/// The finaliser of `SplitMix64` after one step of its counter: a bijection.
 fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

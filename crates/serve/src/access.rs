@@ -46,9 +46,10 @@ impl FromStr for Key {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(KeyError::Unprintable);
         }
-        match text.len() < Self::SHORTEST {
-            true => Err(KeyError::TooShort),
-            false => Ok(Self(digest(text.as_bytes()))),
+        if text.len() < Self::SHORTEST {
+            Err(KeyError::TooShort)
+        } else {
+            Ok(Self(digest(text.as_bytes())))
         }
     }
 }
@@ -65,13 +66,13 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
 
 /// Checks that do not depend on the route.
 #[derive(Debug)]
-pub struct Access {
+pub(crate) struct Access {
     keys: Vec<Key>,
     host_names: Vec<String>,
 }
 
 impl Access {
-    pub fn new(keys: Vec<Key>, host_names: &[String]) -> Self {
+    pub(crate) fn new(keys: Vec<Key>, host_names: &[String]) -> Self {
         let host_names = host_names.iter().map(|name| name.to_ascii_lowercase());
         Self {
             keys,
@@ -81,7 +82,7 @@ impl Access {
 
     /// A web page whose author lets a name of his own point to this machine sends that name, and no
     /// other page can send a `Host` of its choice. Addresses are no names.
-    pub fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(crate) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = host(headers)?;
         let in_uri = uri.authority().cloned();
         for authority in in_uri.iter().chain([&host]) {
@@ -98,7 +99,7 @@ impl Access {
     }
 
     /// A browser says which page a request comes from; another server's has no business here.
-    pub fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(crate) fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
         let mut origins = headers.get_all(ORIGIN).iter();
         let Some(origin) = origins.next() else {
             return Ok(());
@@ -106,14 +107,15 @@ impl Access {
         let uri = origin.to_str().ok().and_then(|o| o.parse::<Uri>().ok());
         let of_page = uri.as_ref().and_then(Uri::authority);
         let is_own = of_page.is_some_and(|page| host(headers).is_ok_and(|own| *page == own));
-        match is_own && origins.next().is_none() {
-            true => Ok(()),
-            false => Err(Refusal::cross_origin()),
+        if is_own && origins.next().is_none() {
+            Ok(())
+        } else {
+            Err(Refusal::cross_origin())
         }
     }
 
     /// The key as a bearer token or, for browsers, as the password of Basic.
-    pub fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    pub(crate) fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if self.keys.is_empty() {
             return Ok(());
         }
@@ -123,9 +125,10 @@ impl Access {
         };
         let key = key_of(value.as_bytes()).ok_or_else(|| Refusal::key("no key was sent"))?;
         let known = self.keys.iter().map(|known| known.is(&key));
-        match bool::from(known.fold(Choice::from(0), |any, this| any | this)) {
-            true => Ok(()),
-            false => Err(Refusal::key("this key is not known")),
+        if bool::from(known.fold(Choice::from(0), |any, this| any | this)) {
+            Ok(())
+        } else {
+            Err(Refusal::key("this key is not known"))
         }
     }
 }
@@ -209,10 +212,9 @@ mod tests {
 
     #[test]
     fn a_page_of_another_origin_is_refused() {
-        let access = Access::new(Vec::new(), &[]);
         let check = |origin: &str| {
             let lines = [(HOST, "localhost:8080"), (ORIGIN, origin)];
-            access.check_origin(&headers(&lines)).is_ok()
+            Access::check_origin(&headers(&lines)).is_ok()
         };
         assert!(check("http://localhost:8080"));
         for origin in [
@@ -224,7 +226,7 @@ mod tests {
         ] {
             assert!(!check(origin), "{origin}");
         }
-        assert!(access.check_origin(&headers(&[])).is_ok());
+        assert!(Access::check_origin(&headers(&[])).is_ok());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! An answer in OpenAI's shape, with the object `beamgen` beside it.
+//! An answer in `OpenAI`'s shape, with the object `beamgen` beside it.
 
 use beamgen::eval::Record;
 use beamgen::result::Stopped;
@@ -11,7 +11,7 @@ use crate::ask::{Ask, Shape};
 
 /// What every chunk of an answer repeats.
 #[derive(Debug, Clone)]
-pub struct Head {
+pub(crate) struct Head {
     pub shape: Shape,
     pub id: String,
     pub created: u64,
@@ -19,7 +19,7 @@ pub struct Head {
 }
 
 impl Head {
-    pub fn new(app: &App, ask: &Ask) -> Self {
+    pub(crate) fn new(app: &App, ask: &Ask) -> Self {
         Self {
             shape: ask.shape,
             id: app.next_id(match ask.shape {
@@ -32,7 +32,7 @@ impl Head {
     }
 
     /// An answer's outermost object.
-    pub fn object(&self, is_chunk: bool, choices: Value) -> Value {
+    pub(crate) fn object(&self, is_chunk: bool, choices: Value) -> Value {
         let object = match (self.shape, is_chunk) {
             (Shape::Chat, false) => "chat.completion",
             (Shape::Chat, true) => "chat.completion.chunk",
@@ -70,7 +70,7 @@ const FOREIGN: &str =
     "the bundled models know problems like those of /v1/problems only: this answer means nothing";
 
 /// A result, read for an answer.
-pub struct Solved {
+pub(crate) struct Solved {
     /// The chosen chain in pieces, a step each; together they are the text of the answer.
     pub pieces: Vec<String>,
     /// Why there is no text.
@@ -81,7 +81,7 @@ pub struct Solved {
 }
 
 impl Solved {
-    pub fn new(app: &App, ask: &Ask, result: &ProblemResult, seconds: f64) -> Self {
+    pub(crate) fn new(app: &App, ask: &Ask, result: &ProblemResult, seconds: f64) -> Self {
         let refusal = result.withheld.as_ref().map(|_| {
             let score = result.score.unwrap_or(0.0);
             let threshold = ask.settings.search.threshold;
@@ -113,9 +113,10 @@ impl Solved {
                 None => pieces(result),
             },
             refusal,
-            finish_reason: match finish.is_some_and(beamgen::strategy::Finish::is_complete) {
-                true => "stop",
-                false => "length",
+            finish_reason: if finish.is_some_and(beamgen::strategy::Finish::is_complete) {
+                "stop"
+            } else {
+                "length"
             },
             usage: json!({
                 "prompt_tokens": prompt,
@@ -127,7 +128,7 @@ impl Solved {
     }
 
     /// The whole answer.
-    pub fn whole(self, head: &Head) -> Value {
+    pub(crate) fn whole(self, head: &Head) -> Value {
         let text = self.pieces.concat();
         let choice = match head.shape {
             Shape::Chat => {

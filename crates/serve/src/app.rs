@@ -14,7 +14,7 @@ use crate::presets::Presets;
 use crate::stop::Stop;
 
 /// What all requests share.
-pub struct App {
+pub(crate) struct App {
     pub service: Service,
     pub presets: Presets,
     pub access: Access,
@@ -31,7 +31,7 @@ pub struct App {
 
 /// What is said of the models.
 #[derive(Debug, Clone)]
-pub struct ModelFacts {
+pub(crate) struct ModelFacts {
     /// As they were named.
     pub names: Value,
     pub has_scorer: bool,
@@ -40,15 +40,16 @@ pub struct ModelFacts {
 }
 
 impl ModelFacts {
-    pub fn of(solver: &Solver) -> Self {
+    pub(crate) fn of(solver: &Solver) -> Self {
         let models = &solver.config().models;
         let name = |model: &Option<std::path::PathBuf>| match model {
             Some(name) => name.display().to_string(),
             None => "bundled".to_owned(),
         };
-        let prm = match solver.has_scorer() {
-            true => name(&models.prm).into(),
-            false => Value::Null,
+        let prm = if solver.has_scorer() {
+            name(&models.prm).into()
+        } else {
+            Value::Null
         };
         Self {
             names: json!({"generator": name(&models.generator), "prm": prm}),
@@ -60,7 +61,7 @@ impl ModelFacts {
 }
 
 impl App {
-    pub fn new(
+    pub(crate) fn new(
         service: Service,
         models: ModelFacts,
         presets: Presets,
@@ -83,14 +84,14 @@ impl App {
     }
 
     /// A name for an answer that no other answer has.
-    pub fn next_id(&self, prefix: &str) -> String {
+    pub(crate) fn next_id(&self, prefix: &str) -> String {
         let number = self.next_id.fetch_add(1, Ordering::Relaxed);
         format!("{prefix}-{:x}-{number:x}", self.started)
     }
 }
 
 /// Seconds since 1970.
-pub fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }

@@ -14,16 +14,16 @@ use crate::fields::Fields;
 use crate::presets::OWN;
 use crate::refusal::Refusal;
 
-/// Which of the two shapes of OpenAI's API.
+/// Which of the two shapes of `OpenAI`'s API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
+pub(crate) enum Shape {
     Chat,
     Completion,
 }
 
 /// A request that was read.
 #[derive(Debug)]
-pub struct Ask {
+pub(crate) struct Ask {
     pub shape: Shape,
     /// The preset's name.
     pub model: String,
@@ -98,7 +98,7 @@ fn is_empty(value: &Value) -> bool {
 impl Ask {
     /// # Errors
     /// What is wrong, with the field.
-    pub fn read(app: &App, shape: Shape, body: Map<String, Value>) -> Result<Self, Refusal> {
+    pub(crate) fn read(app: &App, shape: Shape, body: Map<String, Value>) -> Result<Self, Refusal> {
         let mut fields = Fields::new(body, "");
         let model = fields.text("model")?.unwrap_or_else(|| OWN.to_owned());
         let preset = app
@@ -275,7 +275,7 @@ impl Ask {
 
     /// The field in which the request gives a setting, if it does. A setting is named by the end
     /// of its key.
-    pub fn field_of(&self, setting: &str) -> Option<&str> {
+    pub(crate) fn field_of(&self, setting: &str) -> Option<&str> {
         let is_it = |(key, _): &&(String, String)| {
             key.strip_suffix(setting)
                 .is_some_and(|table| table.is_empty() || table.ends_with('.'))
@@ -286,7 +286,7 @@ impl Ask {
     }
 
     /// The field that has the problem.
-    pub fn problem_field(&self) -> &'static str {
+    pub(crate) fn problem_field(&self) -> &'static str {
         match self.shape {
             Shape::Chat => "messages",
             Shape::Completion => "prompt",
@@ -295,7 +295,7 @@ impl Ask {
 }
 
 /// The refusal of a model that is not there, with those that are.
-pub fn unknown_model(app: &App, model: &str) -> Refusal {
+pub(crate) fn unknown_model(app: &App, model: &str) -> Refusal {
     let names: Vec<&str> = app
         .presets
         .iter()
@@ -319,22 +319,24 @@ pub fn unknown_model(app: &App, model: &str) -> Refusal {
 fn prompt(fields: &mut Fields) -> Result<String, Refusal> {
     let text = match fields.take("prompt") {
         Some(Value::String(text)) => text,
-        Some(Value::Array(list)) => match &list[..] {
-            [Value::String(text)] => text.clone(),
-            _ => {
+        Some(Value::Array(list)) => {
+            if let [Value::String(text)] = &list[..] {
+                text.clone()
+            } else {
                 let reason = "write one text: neither several prompts nor tokens are supported";
                 return Err(Refusal::field("unsupported_field", "prompt", reason));
             }
-        },
+        }
         _ => return Err(fields.wrong("prompt", "write a text")),
     };
-    match text.trim().is_empty() {
-        true => Err(fields.wrong("prompt", "it is empty")),
-        false => Ok(text),
+    if text.trim().is_empty() {
+        Err(fields.wrong("prompt", "it is empty"))
+    } else {
+        Ok(text)
     }
 }
 
-/// Takes the fields of OpenAI's that are settings. Returns those that are given.
+/// Takes the fields of `OpenAI`'s that are settings. Returns those that are given.
 fn sampling(
     fields: &mut Fields,
     settings: &mut Settings,

@@ -12,7 +12,7 @@ use crate::options::Limits;
 use crate::refusal::Refusal;
 
 /// The body as a JSON object.
-pub async fn object(
+pub(crate) async fn object(
     headers: &HeaderMap,
     body: Body,
     limits: &Limits,
@@ -53,13 +53,14 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let is_json = essence.is_some_and(|e| e.trim().eq_ignore_ascii_case("application/json"));
     let coding = headers.get(CONTENT_ENCODING);
     let is_plain = coding.is_none_or(|c| c.as_bytes().eq_ignore_ascii_case(b"identity"));
-    match is_json && is_plain {
-        true => Ok(()),
-        false => Err(Refusal::new(
+    if is_json && is_plain {
+        Ok(())
+    } else {
+        Err(Refusal::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
             "send the body as application/json, without a Content-Encoding",
-        )),
+        ))
     }
 }
 

@@ -6,14 +6,14 @@ use crate::refusal::Refusal;
 
 /// A conversation as a search takes it.
 #[derive(Debug, PartialEq)]
-pub struct Conversation {
+pub(crate) struct Conversation {
     pub system: Option<String>,
     pub problem: String,
 }
 
 /// One user message, and before it system messages. A search solves one problem, so there is no
 /// place for earlier turns.
-pub fn read(messages: Option<Value>) -> Result<Conversation, Refusal> {
+pub(crate) fn read(messages: Option<Value>) -> Result<Conversation, Refusal> {
     let Some(Value::Array(messages)) = messages else {
         return Err(wrong("messages", "write an array of messages"));
     };

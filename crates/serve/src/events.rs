@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 /// Turns what happens into JSON, and counts the votes.
 #[derive(Default)]
-pub struct Events {
+pub(crate) struct Events {
     /// Tokens of all closed steps.
     pub tokens: usize,
     /// Votes by class of answer.
@@ -22,7 +22,7 @@ pub struct Events {
 
 impl Events {
     /// Adds what happened to `to`.
-    pub fn add(&mut self, progress: &Progress, to: &mut Vec<Value>) {
+    pub(crate) fn add(&mut self, progress: &Progress, to: &mut Vec<Value>) {
         match progress {
             Progress::Started => to.push(json!({"type": "started"})),
             Progress::ChainExpanded {

@@ -7,7 +7,7 @@ use crate::refusal::Refusal;
 
 /// The fields of an object that were not taken yet.
 #[derive(Debug)]
-pub struct Fields {
+pub(crate) struct Fields {
     map: Map<String, Value>,
     /// What the object is called: `beamgen.`, or nothing.
     prefix: &'static str,
@@ -16,7 +16,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    pub fn new(map: Map<String, Value>, prefix: &'static str) -> Self {
+    pub(crate) fn new(map: Map<String, Value>, prefix: &'static str) -> Self {
         Self {
             map,
             prefix,
@@ -25,23 +25,23 @@ impl Fields {
     }
 
     /// A field's full name.
-    pub fn name(&self, key: &str) -> String {
+    pub(crate) fn name(&self, key: &str) -> String {
         format!("{}{key}", self.prefix)
     }
 
     /// What is wrong with a field.
-    pub fn wrong(&self, key: &str, reason: &str) -> Refusal {
+    pub(crate) fn wrong(&self, key: &str, reason: &str) -> Refusal {
         Refusal::field("invalid_value", self.name(key), reason)
     }
 
     /// A field's value; `null` is no value.
-    pub fn take(&mut self, key: &'static str) -> Option<Value> {
+    pub(crate) fn take(&mut self, key: &'static str) -> Option<Value> {
         self.known.push(key);
         self.map.shift_remove(key).filter(|value| !value.is_null())
     }
 
     /// Gives a field its new name, and returns whether it was there by the old one alone.
-    pub fn rename(&mut self, old: &str, name: &str) -> bool {
+    pub(crate) fn rename(&mut self, old: &str, name: &str) -> bool {
         let has = |key| self.map.get(key).is_some_and(|value| !value.is_null());
         let is_old = has(old) && !has(name);
         if is_old && let Some(value) = self.map.shift_remove(old) {
@@ -62,31 +62,31 @@ impl Fields {
         value.as_ref().map(of).transpose()
     }
 
-    pub fn whole(&mut self, key: &'static str) -> Result<Option<u64>, Refusal> {
+    pub(crate) fn whole(&mut self, key: &'static str) -> Result<Option<u64>, Refusal> {
         self.typed(key, Value::as_u64, "write a whole number, 0 or more")
     }
 
-    pub fn count(&mut self, key: &'static str) -> Result<Option<usize>, Refusal> {
+    pub(crate) fn count(&mut self, key: &'static str) -> Result<Option<usize>, Refusal> {
         let value = self.whole(key)?;
         let of = |value| usize::try_from(value).map_err(|_| self.wrong(key, "it is too large"));
         value.map(of).transpose()
     }
 
-    pub fn number(&mut self, key: &'static str) -> Result<Option<f64>, Refusal> {
+    pub(crate) fn number(&mut self, key: &'static str) -> Result<Option<f64>, Refusal> {
         self.typed(key, Value::as_f64, "write a number")
     }
 
-    pub fn text(&mut self, key: &'static str) -> Result<Option<String>, Refusal> {
+    pub(crate) fn text(&mut self, key: &'static str) -> Result<Option<String>, Refusal> {
         let text = |value: &Value| value.as_str().map(str::to_owned);
         self.typed(key, text, "write a string")
     }
 
-    pub fn flag(&mut self, key: &'static str) -> Result<bool, Refusal> {
+    pub(crate) fn flag(&mut self, key: &'static str) -> Result<bool, Refusal> {
         let flag = self.typed(key, Value::as_bool, "write true or false")?;
         Ok(flag.unwrap_or_default())
     }
 
-    pub fn object(&mut self, key: &'static str) -> Result<Map<String, Value>, Refusal> {
+    pub(crate) fn object(&mut self, key: &'static str) -> Result<Map<String, Value>, Refusal> {
         let object = |value: &Value| value.as_object().cloned();
         Ok(self
             .typed(key, object, "write an object")?
@@ -94,7 +94,7 @@ impl Fields {
     }
 
     /// Refuses what is left over.
-    pub fn end(self) -> Result<(), Refusal> {
+    pub(crate) fn end(self) -> Result<(), Refusal> {
         let Some((key, _)) = self.map.iter().next() else {
             return Ok(());
         };

@@ -11,6 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body::{Frame, SizeHint};
 
+use crate::access::Access;
 use crate::app::App;
 use crate::labels::label;
 use crate::options::Served;
@@ -72,7 +73,7 @@ impl HttpBody for TimedBody {
 }
 
 /// Lets a request in, or not, and counts it.
-pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+pub(crate) async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let mut timed = Timed {
         app: Arc::clone(&app),
         route: label(request.uri().path()),
@@ -99,12 +100,13 @@ pub async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> 
 fn check(app: &App, request: &Request) -> Result<(), Refusal> {
     let (uri, headers) = (request.uri(), request.headers());
     app.access.check_host(uri, headers)?;
-    app.access.check_origin(headers)?;
+    Access::check_origin(headers)?;
     if uri.path() != WITHOUT_KEY {
         app.access.check_key(headers)?;
     }
-    match app.stop.is_serving() || WHILE_STOPPING.contains(&uri.path()) {
-        true => Ok(()),
-        false => Err(Refusal::stopping()),
+    if app.stop.is_serving() || WHILE_STOPPING.contains(&uri.path()) {
+        Ok(())
+    } else {
+        Err(Refusal::stopping())
     }
 }

@@ -8,29 +8,29 @@ const BOUNDS: [f64; 15] = [
 ];
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Histogram {
+pub(crate) struct Histogram {
     counts: [u64; BOUNDS.len() + 1],
     sum: f64,
 }
 
 impl Histogram {
-    pub fn add(&mut self, seconds: f64) {
+    pub(crate) fn add(&mut self, seconds: f64) {
         let bucket = BOUNDS.partition_point(|&bound| bound < seconds);
         self.counts[bucket] += 1;
         self.sum += seconds;
     }
 
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.counts.iter().sum()
     }
 
     /// Mean seconds; 0 if there is nothing.
-    pub fn mean(&self) -> f64 {
+    pub(crate) fn mean(&self) -> f64 {
         self.sum / self.count().max(1) as f64
     }
 
     /// In Prometheus' text format. `labels` are written as they are: `route="score",`, or nothing.
-    pub fn write(&self, name: &str, labels: &str, out: &mut String) {
+    pub(crate) fn write(&self, name: &str, labels: &str, out: &mut String) {
         let mut below = 0;
         for (count, bound) in self.counts.iter().zip(BOUNDS) {
             below += count;

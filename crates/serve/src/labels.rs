@@ -13,7 +13,7 @@ const LABELS: [(&str, &str); 9] = [
 ];
 
 /// The label of a path.
-pub fn label(path: &str) -> &'static str {
+pub(crate) fn label(path: &str) -> &'static str {
     let known = LABELS.iter().find(|(known, _)| *known == path);
     match known {
         Some((_, label)) => label,

@@ -1,4 +1,4 @@
-//! `beamgen serve`: a solver behind HTTP, in the shape of OpenAI's API.
+//! `beamgen serve`: a solver behind HTTP, in the shape of `OpenAI`'s API.
 //!
 //! The engine stays on its own thread ([`beamgen::Service`]); one more thread runs everything here.
 //! A request is let in (`gate`), read (`body`, `fields`, `ask`), searched (`search`), and answered

@@ -24,7 +24,7 @@ use crate::stop::Phase;
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Accepts connections until the server is told to stop, then ends those that there are.
-pub async fn listen(listener: TcpListener, app: Arc<App>, router: Router) {
+pub(crate) async fn listen(listener: TcpListener, app: Arc<App>, router: Router) {
     let places = Arc::new(Semaphore::new(app.limits.connections));
     let connections = GracefulShutdown::new();
     let mut stopped = Box::pin(app.stop.reached(Phase::Draining));

@@ -9,13 +9,13 @@ const SHORT: usize = 16 << 10;
 
 /// Counts one long text at a time: the other cores are the engine's.
 #[derive(Default)]
-pub struct LongTexts {
+pub(crate) struct LongTexts {
     turn: Mutex<()>,
 }
 
 impl LongTexts {
     /// Runs work that counts the tokens of so many bytes.
-    pub async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,

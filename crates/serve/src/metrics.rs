@@ -11,7 +11,7 @@ use beamgen::{ProblemResult, Service};
 use crate::histogram::Histogram;
 
 #[derive(Debug, Default)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     pub connections: AtomicUsize,
     pub missed_events: AtomicU64,
     pub scored_steps: AtomicU64,
@@ -34,24 +34,24 @@ impl Metrics {
     }
 
     /// A request was answered.
-    pub fn request(&self, route: &'static str, status: u16, seconds: f64) {
+    pub(crate) fn request(&self, route: &'static str, status: u16, seconds: f64) {
         let mut counted = self.lock();
         *counted.requests.entry((route, status)).or_default() += 1;
         counted.seconds.entry(route).or_default().add(seconds);
     }
 
     /// A request was refused.
-    pub fn refused(&self, code: &'static str) {
+    pub(crate) fn refused(&self, code: &'static str) {
         *self.lock().refused.entry(code).or_default() += 1;
     }
 
     /// A search was ended before it was done.
-    pub fn stopped(&self, reason: &'static str) {
+    pub(crate) fn stopped(&self, reason: &'static str) {
         *self.lock().stopped.entry(reason).or_default() += 1;
     }
 
     /// A search is done, so many seconds after its request was taken.
-    pub fn searched(&self, result: &ProblemResult, seconds: f64) {
+    pub(crate) fn searched(&self, result: &ProblemResult, seconds: f64) {
         let mut counted = self.lock();
         counted.searches.add(result.elapsed);
         counted.queue.add((seconds - result.elapsed).max(0.0));
@@ -62,14 +62,14 @@ impl Metrics {
     }
 
     /// Seconds until one of `waiting` requests will be gone, from 1 to 60.
-    pub fn seconds_to_wait(&self, service: &Service) -> u64 {
+    pub(crate) fn seconds_to_wait(&self, service: &Service) -> u64 {
         let at_work = service.stats().in_flight.max(1) as f64;
         let seconds = self.lock().searches.mean() * service.waiting() as f64 / at_work;
         seconds.ceil().clamp(1.0, 60.0) as u64
     }
 
     /// All of them.
-    pub fn text(&self, service: &Service) -> String {
+    pub(crate) fn text(&self, service: &Service) -> String {
         let (stats, mut out) = (service.stats(), String::new());
         let ledger = stats.ledger;
         for (name, help, value) in [

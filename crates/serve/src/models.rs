@@ -13,7 +13,7 @@ use crate::presets::Preset;
 use crate::refusal::Refusal;
 
 /// All presets.
-pub fn list(app: &App) -> Value {
+pub(crate) fn list(app: &App) -> Value {
     let presets: Vec<Value> = app
         .presets
         .iter()
@@ -23,7 +23,7 @@ pub fn list(app: &App) -> Value {
 }
 
 /// The preset of a name.
-pub fn find(app: &App, name: &str) -> Result<Value, Refusal> {
+pub(crate) fn find(app: &App, name: &str) -> Result<Value, Refusal> {
     let preset = app.presets.find(name);
     let preset = preset.ok_or_else(|| unknown_model(app, name))?;
     Ok(object(app, preset))
@@ -48,10 +48,11 @@ fn object(app: &App, preset: &Preset) -> Value {
 }
 
 /// The sample problems of the bundled world, if the bundled generator is served.
-pub async fn problems(State(app): State<Arc<App>>) -> Json<Value> {
-    let problems = match app.models.has_bundled {
-        true => bundled::sample().map(|sample| sample.problems),
-        false => Ok(Vec::new()),
+pub(crate) async fn problems(State(app): State<Arc<App>>) -> Json<Value> {
+    let problems = if app.models.has_bundled {
+        bundled::sample().map(|sample| sample.problems)
+    } else {
+        Ok(Vec::new())
     };
     Json(json!({"object": "list", "data": problems.unwrap_or_default()}))
 }

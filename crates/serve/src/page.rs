@@ -10,7 +10,7 @@ use beamgen_view::{LivePage, live_page};
 
 static PAGE: LazyLock<LivePage> = LazyLock::new(live_page);
 
-pub async fn page() -> Response {
+pub(crate) async fn page() -> Response {
     let head = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CONTENT_SECURITY_POLICY, &PAGE.policy),

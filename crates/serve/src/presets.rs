@@ -11,7 +11,7 @@ use crate::Error;
 pub const BUILT_IN_PRESETS: &str = include_str!("../../../configs/serve/presets.toml");
 
 /// The preset that is the server's own settings.
-pub const OWN: &str = "beamgen";
+pub(crate) const OWN: &str = "beamgen";
 
 /// Settings of a search under a name.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,4 +1,4 @@
-//! Errors as clients get them: in OpenAI's shape, with a hint whether to try again.
+//! Errors as clients get them: in `OpenAI`'s shape, with a hint whether to try again.
 
 use std::borrow::Cow;
 
@@ -8,12 +8,12 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// SDKs of OpenAI try 408, 409, 429 and 5xx again unless this header says `false`.
+/// SDKs of `OpenAI` try 408, 409, 429 and 5xx again unless this header says `false`.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Why a request is not answered.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal {
+pub(crate) struct Refusal {
     pub status: StatusCode,
     /// One of a fixed list: it is the label of a metric.
     pub code: &'static str,
@@ -28,7 +28,7 @@ pub struct Refusal {
 const LONGEST_MESSAGE: usize = 400;
 
 impl Refusal {
-    pub fn new(
+    pub(crate) fn new(
         status: StatusCode,
         code: &'static str,
         message: impl Into<Cow<'static, str>>,
@@ -43,12 +43,12 @@ impl Refusal {
     }
 
     /// What was sent is at fault.
-    pub fn input(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn input(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
     /// A field is at fault. The message begins with its name.
-    pub fn field(code: &'static str, param: impl Into<String>, reason: &str) -> Self {
+    pub(crate) fn field(code: &'static str, param: impl Into<String>, reason: &str) -> Self {
         let param = param.into();
         Self {
             param: Some(param.clone()),
@@ -57,31 +57,31 @@ impl Refusal {
     }
 
     #[must_use]
-    pub fn retry_after(mut self, seconds: u64) -> Self {
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    pub fn host() -> Self {
+    pub(crate) fn host() -> Self {
         let message = "the Host header is not a name of this server";
         Self::new(StatusCode::MISDIRECTED_REQUEST, "host_not_allowed", message)
     }
 
-    pub fn cross_origin() -> Self {
+    pub(crate) fn cross_origin() -> Self {
         let message = "pages of other origins may not use this server";
         Self::new(StatusCode::FORBIDDEN, "cross_origin", message)
     }
 
-    pub fn key(message: &'static str) -> Self {
+    pub(crate) fn key(message: &'static str) -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "invalid_api_key", message)
     }
 
-    pub fn stopping() -> Self {
+    pub(crate) fn stopping() -> Self {
         let message = "the server stops and takes nothing more";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message).retry_after(5)
     }
 
-    pub fn engine_lost() -> Self {
+    pub(crate) fn engine_lost() -> Self {
         let message = "a model is lost, and the server with it";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "engine_lost", message)
     }
@@ -97,7 +97,7 @@ impl Refusal {
     }
 
     /// The object that clients read.
-    pub fn body(&self) -> Value {
+    pub(crate) fn body(&self) -> Value {
         let mut message: String = self.message.chars().take(LONGEST_MESSAGE).collect();
         message = message.replace(['\n', '\r'], " ");
         json!({"error": {
@@ -128,4 +128,4 @@ impl IntoResponse for Refusal {
 
 /// The code of a refusal, for the metrics.
 #[derive(Debug, Clone, Copy)]
-pub struct Code(pub &'static str);
+pub(crate) struct Code(pub &'static str);

@@ -25,7 +25,7 @@ use crate::search::Search;
 use crate::stream::AnswerStream;
 
 /// Everything that the server answers.
-pub fn router(app: Arc<App>) -> Router {
+pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/", get(page::page))
         .route("/health", get(health))
@@ -64,9 +64,10 @@ async fn health(State(app): State<Arc<App>>) -> Response {
 }
 
 async fn ready(State(app): State<Arc<App>>) -> Response {
-    match app.stop.is_serving() && app.service.ended().is_none() {
-        true => Json(json!({"status": "ready"})).into_response(),
-        false => Refusal::stopping().into_response(),
+    if app.stop.is_serving() && app.service.ended().is_none() {
+        Json(json!({"status": "ready"})).into_response()
+    } else {
+        Refusal::stopping().into_response()
     }
 }
 

@@ -16,7 +16,7 @@ use crate::search::not_taken;
 
 /// Scores the chains of a request, one after the other, so that searches go on between them. One
 /// that cannot be scored has an error in place of scores, and the others are scored.
-pub async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Refusal> {
+pub(crate) async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Refusal> {
     let mut fields = Fields::new(body, "");
     fields.take("model");
     let aggregation = match fields.text("aggregation")? {

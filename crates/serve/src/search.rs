@@ -20,7 +20,7 @@ use crate::stop::Phase;
 
 /// A search at work. Dropped before its result is there, it is cancelled: whoever wanted it has
 /// gone away.
-pub struct Search {
+pub(crate) struct Search {
     app: Arc<App>,
     ticket: Ticket,
     started: Instant,
@@ -34,7 +34,7 @@ pub struct Search {
 
 impl Search {
     /// Queues the search that is asked for.
-    pub async fn begin(app: &Arc<App>, ask: &Ask) -> Result<Self, Refusal> {
+    pub(crate) async fn begin(app: &Arc<App>, ask: &Ask) -> Result<Self, Refusal> {
         let events = if ask.events { app.limits.events } else { 0 };
         let request = Request::new(ask.problem.clone(), ask.settings.clone())
             .timeout(ask.deadline)
@@ -63,23 +63,26 @@ impl Search {
     }
 
     /// Seconds since the request was taken.
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
 
     /// Events that were dropped because nobody took them in time.
-    pub fn missed(&self) -> u64 {
+    pub(crate) fn missed(&self) -> u64 {
         self.ticket.dropped_events()
     }
 
     /// What happened since the last call; `None` when all of it was told.
-    pub fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Progress>>> {
+    pub(crate) fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Progress>>> {
         self.heed_stop(cx);
         self.ticket.poll_events(cx)
     }
 
     /// The result, once.
-    pub fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<ProblemResult, Refusal>> {
+    pub(crate) fn poll_result(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<ProblemResult, Refusal>> {
         self.heed_stop(cx);
         let Poll::Ready(result) = Pin::new(&mut self.ticket).poll(cx) else {
             return Poll::Pending;
@@ -99,7 +102,7 @@ impl Search {
     }
 
     /// The result.
-    pub async fn result(&mut self) -> Result<ProblemResult, Refusal> {
+    pub(crate) async fn result(&mut self) -> Result<ProblemResult, Refusal> {
         poll_fn(|cx| self.poll_result(cx)).await
     }
 
@@ -154,7 +157,7 @@ impl Drop for Search {
 }
 
 /// The name of a reason to end a search.
-pub fn reason(stopped: Stopped) -> &'static str {
+pub(crate) fn reason(stopped: Stopped) -> &'static str {
     match stopped {
         Stopped::Deadline => "deadline",
         _ => "cancelled",
@@ -162,7 +165,7 @@ pub fn reason(stopped: Stopped) -> &'static str {
 }
 
 /// Why a service did not take a request, or has no result of it.
-pub fn not_taken(app: &App, error: &ServiceError) -> Refusal {
+pub(crate) fn not_taken(app: &App, error: &ServiceError) -> Refusal {
     match error {
         ServiceError::Full { waiting } => {
             let message = counted(*waiting, "request waits already", "requests wait already");

@@ -68,9 +68,10 @@ impl Server {
             .build()
             .map_err(Error::Runtime)?;
         let models = ModelFacts::of(&solver);
-        let presets = match models.has_scorer {
-            true => presets,
-            false => presets.without_scorer(),
+        let presets = if models.has_scorer {
+            presets
+        } else {
+            presets.without_scorer()
         };
         let service = solver.spawn(ServiceOptions {
             queue: self.options.limits.queue,

@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 
 /// A stream whose writes fail after `limit` without progress.
 #[derive(Debug)]
-pub struct StallGuard<S> {
+pub(crate) struct StallGuard<S> {
     stream: S,
     limit: Duration,
     /// Runs while a write waits.
@@ -19,7 +19,7 @@ pub struct StallGuard<S> {
 }
 
 impl<S> StallGuard<S> {
-    pub fn new(stream: S, limit: Duration) -> Self {
+    pub(crate) fn new(stream: S, limit: Duration) -> Self {
         Self {
             stream,
             limit,

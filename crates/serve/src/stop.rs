@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 /// How far a server is with stopping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub(crate) enum Phase {
     /// It takes requests.
     Serving,
     /// It takes none, and ends those that it has.

@@ -25,7 +25,7 @@ use crate::search::Search;
 const GATHER: Duration = Duration::from_millis(25);
 
 /// The body of a streamed answer. The search ends with it.
-pub struct AnswerStream {
+pub(crate) struct AnswerStream {
     app: Arc<App>,
     ask: Ask,
     head: Head,
@@ -42,7 +42,7 @@ pub struct AnswerStream {
 }
 
 impl AnswerStream {
-    pub fn new(app: &Arc<App>, ask: Ask, search: Search) -> Self {
+    pub(crate) fn new(app: &Arc<App>, ask: Ask, search: Search) -> Self {
         let mut stream = Self {
             head: Head::new(app, &ask),
             keep_alive: Box::pin(sleep(app.limits.keep_alive)),
@@ -60,7 +60,7 @@ impl AnswerStream {
         stream
     }
 
-    /// A chunk of OpenAI's shape.
+    /// A chunk of `OpenAI`'s shape.
     fn push(&mut self, choices: Value, more: Option<(&str, Value)>) {
         let mut chunk = self.head.object(true, choices);
         if self.ask.include_usage {

@@ -11,18 +11,18 @@ use beamgen_serve::{Error, Presets, ServeOptions, Server, Stop};
 use serde_json::{Value, json};
 
 /// A server that runs until it is dropped.
-pub struct Running {
+pub(crate) struct Running {
     pub address: SocketAddr,
     pub stop: Stop,
     thread: Option<JoinHandle<Result<RunSummary, Error>>>,
 }
 
 impl Running {
-    pub fn start(options: ServeOptions) -> Self {
+    pub(crate) fn start(options: ServeOptions) -> Self {
         Self::with(Config::default(), options)
     }
 
-    pub fn with(config: Config, options: ServeOptions) -> Self {
+    pub(crate) fn with(config: Config, options: ServeOptions) -> Self {
         let server = Server::bind(options).expect("a free port");
         let address = server.address().expect("an address");
         let stop = Stop::new();
@@ -40,34 +40,34 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub fn join(&mut self) -> RunSummary {
+    pub(crate) fn join(&mut self) -> RunSummary {
         let thread = self.thread.take().expect("it runs");
         thread.join().expect("no panic").expect("no failure")
     }
 
-    pub fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Reply {
         let text = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         self.send(text.as_bytes()).expect("a reply")
     }
 
-    pub fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         self.send(&request(path, &body.to_string(), ""))
             .expect("a reply")
     }
 
     /// A chat completion.
-    pub fn chat(&self, body: &Value) -> Reply {
+    pub(crate) fn chat(&self, body: &Value) -> Reply {
         self.post("/v1/chat/completions", body)
     }
 
     /// Sends bytes on a connection of their own, and reads the reply.
-    pub fn send(&self, bytes: &[u8]) -> io::Result<Reply> {
+    pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<Reply> {
         let mut stream = self.connect();
         stream.write_all(bytes)?;
         Reply::read(&mut BufReader::new(stream))
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("a connection");
         let most = Some(Duration::from_secs(60));
         stream.set_read_timeout(most).expect("a timeout");
@@ -76,14 +76,14 @@ impl Running {
     }
 
     /// A metric without labels, or with all of its labels in `name`.
-    pub fn metric(&self, name: &str) -> f64 {
+    pub(crate) fn metric(&self, name: &str) -> f64 {
         let text = self.get("/metrics").text();
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.map_or(0.0, |value| value.trim().parse().expect("a number"))
     }
 
     /// Waits until nothing waits, nothing is at work and no chain holds memory.
-    pub fn wait_until_idle(&self) {
+    pub(crate) fn wait_until_idle(&self) {
         let started = Instant::now();
         let names = [
             "beamgen_queue_waiting ",
@@ -115,7 +115,7 @@ impl Drop for Running {
 }
 
 /// A POST request in bytes.
-pub fn request(path: &str, body: &str, more_headers: &str) -> Vec<u8> {
+pub(crate) fn request(path: &str, body: &str, more_headers: &str) -> Vec<u8> {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
          {more_headers}Content-Length: {}\r\n\r\n",
@@ -126,7 +126,7 @@ pub fn request(path: &str, body: &str, more_headers: &str) -> Vec<u8> {
 
 /// An answer to a request.
 #[derive(Debug)]
-pub struct Reply {
+pub(crate) struct Reply {
     pub status: u16,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
@@ -134,7 +134,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    pub fn read(from: &mut impl BufRead) -> io::Result<Self> {
+    pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Self> {
         let mut reply = Self::read_head(from)?;
         // "100 Continue" comes before the answer.
         while reply.status < 200 {
@@ -158,7 +158,7 @@ impl Reply {
         Ok(reply)
     }
 
-    pub fn read_head(from: &mut impl BufRead) -> io::Result<Self> {
+    pub(crate) fn read_head(from: &mut impl BufRead) -> io::Result<Self> {
         let broken = |line: &str| io::Error::other(format!("no head: {line:?}"));
         let mut line = String::new();
         if from.read_line(&mut line)? == 0 {
@@ -186,27 +186,27 @@ impl Reply {
         })
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
 
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8(self.body.clone()).expect("UTF-8")
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.text()))
     }
 
     /// The answer, if all went well.
-    pub fn ok(&self) -> Value {
+    pub(crate) fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{}", self.text());
         self.json()
     }
 
-    /// Status, code and field of an error in OpenAI's shape.
-    pub fn refusal(&self) -> (u16, String, Value) {
+    /// Status, code and field of an error in `OpenAI`'s shape.
+    pub(crate) fn refusal(&self) -> (u16, String, Value) {
         let body = self.json();
         let error = &body["error"];
         let message = error["message"].as_str().expect("a message");
@@ -217,7 +217,7 @@ impl Reply {
     }
 
     /// The objects of a stream, which ends as it should.
-    pub fn chunks(&self) -> Vec<Value> {
+    pub(crate) fn chunks(&self) -> Vec<Value> {
         assert_eq!(self.status, 200, "{}", self.text());
         assert_eq!(self.header("content-type"), Some("text/event-stream"));
         let text = self.text();
@@ -240,7 +240,7 @@ impl Reply {
 }
 
 /// The next chunk of a body of chunks; `None` at its end.
-pub fn read_chunk(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read_chunk(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     let mut line = String::new();
     if from.read_line(&mut line)? == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -253,18 +253,18 @@ pub fn read_chunk(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// Text of one of the bundled problems.
-pub fn problem(index: usize) -> String {
+pub(crate) fn problem(index: usize) -> String {
     let mut problems = beamgen::bundled::sample().expect("problems").problems;
     problems.swap_remove(index).text
 }
 
 /// A chat request for a problem.
-pub fn ask(problem: &str, own: Value) -> Value {
+pub(crate) fn ask(problem: &str, own: Value) -> Value {
     json!({"messages": [{"role": "user", "content": problem}], "beamgen": own})
 }
 
 /// What an answer says, without times, memory and names that differ from request to request.
-pub fn essence(answer: &Value) -> Value {
+pub(crate) fn essence(answer: &Value) -> Value {
     let own = &answer["beamgen"];
     json!([
         answer["choices"],

@@ -1,5 +1,5 @@
 //! Times `PackedLinear` beside candle: float32 beside `Tensor::matmul` (with gemm's AVX-512 code),
-//! int8 beside `QMatMul` of Q8_0, at the same number of threads.
+//! int8 beside `QMatMul` of `Q8_0`, at the same number of threads.
 //!
 //!     RAYON_NUM_THREADS=1 CANDLE_NUM_THREADS=1 cargo run --release -p beamgen-train \
 //!         --example candle -- threads=1 1536x8960 896x4864

@@ -66,6 +66,9 @@ struct Run<'a> {
 
 /// Trains everything; writes the three checkpoints to `out` and returns the figures of the
 /// evaluation.
+///
+/// # Errors
+/// Errors of candle, of the engine and of files.
 pub fn train(
     config: &TrainConfig,
     out: &Path,

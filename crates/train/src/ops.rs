@@ -46,6 +46,9 @@ pub use rms_norm::RmsNorm;
 pub use swiglu::SwiGlu;
 
 /// [`Attention`], fused where there is a fused operation.
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn attention(x: &Tensor, op: Attention) -> Result<Tensor> {
     if x.device().is_cpu() && op.is_fused() {
         x.apply_op1(op)
@@ -55,6 +58,9 @@ pub fn attention(x: &Tensor, op: Attention) -> Result<Tensor> {
 }
 
 /// [`RmsNorm`], fused on the CPU.
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
     if x.device().is_cpu() {
         x.apply_op2(weight, RmsNorm { eps })
@@ -64,6 +70,9 @@ pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
 }
 
 /// [`SwiGlu`], fused on the CPU.
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn swiglu(x: &Tensor) -> Result<Tensor> {
     if x.device().is_cpu() {
         x.apply_op1(SwiGlu)
@@ -73,6 +82,9 @@ pub fn swiglu(x: &Tensor) -> Result<Tensor> {
 }
 
 /// [`CrossEntropy`], fused on the CPU.
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn cross_entropy(logits: &Tensor, targets: Vec<u32>, weights: Vec<f32>) -> Result<Tensor> {
     if logits.device().is_cpu() {
         logits.apply_op1(CrossEntropy { targets, weights })

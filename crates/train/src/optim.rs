@@ -1,4 +1,4 @@
-//! AdamW with global-norm clipping. Own code for one reason: candle's keeps its moments private,
+//! `AdamW` with global-norm clipping. Own code for one reason: candle's keeps its moments private,
 //! so a resumed run could not go on exactly where it stopped.
 
 use candle_core::{Result, Tensor, Var};
@@ -35,6 +35,9 @@ impl Default for AdamW {
 impl AdamW {
     /// One update of all of `vars` that have one of `gradients`, which are by name. Returns the norm
     /// of all gradients together, before clipping.
+    ///
+    /// # Errors
+    /// Shapes that do not fit, as candle tells them.
     pub fn step<'a>(
         &mut self,
         vars: impl Iterator<Item = (&'a str, &'a Var)> + Clone,

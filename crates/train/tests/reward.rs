@@ -1,5 +1,5 @@
 //! Training reward models, held against `transformers` and torch
-//! (tests/fixtures/train/make_reward_losses.py).
+//! (`tests/fixtures/train/make_reward_losses.py`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
 //! Training from a checkpoint, held against `transformers` and torch
-//! (tests/fixtures/train/make_losses.py).
+//! (`tests/fixtures/train/make_losses.py`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

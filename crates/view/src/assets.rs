@@ -1,7 +1,7 @@
 //! The scripts and styles of the pages, in the order in which they are joined.
 
 /// The view of a search: what all pages share.
-pub const VIEW_SCRIPTS: [&str; 6] = [
+pub(crate) const VIEW_SCRIPTS: [&str; 6] = [
     include_str!("../assets/chains.js"),
     include_str!("../assets/dom.js"),
     include_str!("../assets/rows.js"),
@@ -11,25 +11,25 @@ pub const VIEW_SCRIPTS: [&str; 6] = [
 ];
 
 /// The page of a run, on top of the view.
-pub const REPORT_SCRIPT: &str = include_str!("../assets/report.js");
+pub(crate) const REPORT_SCRIPT: &str = include_str!("../assets/report.js");
 
 /// The live page, on top of the view.
-pub const LIVE_SCRIPT: &str = include_str!("../assets/live.js");
+pub(crate) const LIVE_SCRIPT: &str = include_str!("../assets/live.js");
 
 /// The live page.
-pub const LIVE_STYLE: &str = include_str!("../assets/live.css");
+pub(crate) const LIVE_STYLE: &str = include_str!("../assets/live.css");
 
 /// Colours and text.
-pub const THEME: &str = include_str!("../assets/theme.css");
+pub(crate) const THEME: &str = include_str!("../assets/theme.css");
 
 /// The view of a search.
-pub const VIEW_STYLE: &str = include_str!("../assets/view.css");
+pub(crate) const VIEW_STYLE: &str = include_str!("../assets/view.css");
 
 /// The page of a run.
-pub const REPORT_STYLE: &str = include_str!("../assets/report.css");
+pub(crate) const REPORT_STYLE: &str = include_str!("../assets/report.css");
 
 /// A report in Markdown.
-pub const DOCUMENT_STYLE: &str = include_str!("../assets/document.css");
+pub(crate) const DOCUMENT_STYLE: &str = include_str!("../assets/document.css");
 
 #[cfg(test)]
 mod tests {

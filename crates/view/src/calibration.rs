@@ -20,7 +20,7 @@ const BAR: f64 = 24.0;
 
 /// The picture with its legend and, for those who cannot see it, its table; `None` if no problem
 /// has both a score and a grade.
-pub fn calibration(records: &[Record]) -> Option<String> {
+pub(crate) fn calibration(records: &[Record]) -> Option<String> {
     let graded: Vec<ScoredChain> = records
         .iter()
         .filter_map(|record| Some((record.correct?, record.score?)))

@@ -149,22 +149,19 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
             chain.all(|id| search.steps[id as usize].label == Some(true))
         };
         let right: Vec<u32> = pruned.iter().copied().filter(|&id| is_right(id)).collect();
-        return match right.first() {
-            Some(&first) => {
-                let shown = best(&right).unwrap_or(first);
-                let (right, why) = (right.len(), why(search, shown));
-                let text = format!(
-                    "Yes: {right} of {all} pruned chains were right so far, by an exact check. The best one is #{shown}{why}."
-                );
-                say(text, Some(shown))
-            }
-            None => {
-                let missing = missing(search);
-                let text = format!(
-                    "No: none of the {all} pruned chains was right, by an exact check{missing}."
-                );
-                say(text, None)
-            }
+        return if let Some(&first) = right.first() {
+            let shown = best(&right).unwrap_or(first);
+            let (right, why) = (right.len(), why(search, shown));
+            let text = format!(
+                "Yes: {right} of {all} pruned chains were right so far, by an exact check. The best one is #{shown}{why}."
+            );
+            say(text, Some(shown))
+        } else {
+            let missing = missing(search);
+            let text = format!(
+                "No: none of the {all} pruned chains was right, by an exact check{missing}."
+            );
+            say(text, None)
         };
     }
     let at_end = record.score.unwrap_or(f32::INFINITY);
@@ -173,20 +170,17 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
         .copied()
         .filter(|&id| score(id).is_some_and(|score| score > at_end))
         .collect();
-    match best(&higher) {
-        Some(shown) => {
-            let (higher, why) = (higher.len(), why(search, shown));
-            let text = format!(
-                "Perhaps: {higher} of {all} pruned chains had a higher score when they were dropped than the chosen one at its end. The best one is #{shown}{why}."
-            );
-            say(text, Some(shown))
-        }
-        None => {
-            let text = format!(
-                "Nothing points to one: none of the {all} pruned chains had a higher score than the chosen one."
-            );
-            say(text, None)
-        }
+    if let Some(shown) = best(&higher) {
+        let (higher, why) = (higher.len(), why(search, shown));
+        let text = format!(
+            "Perhaps: {higher} of {all} pruned chains had a higher score when they were dropped than the chosen one at its end. The best one is #{shown}{why}."
+        );
+        say(text, Some(shown))
+    } else {
+        let text = format!(
+            "Nothing points to one: none of the {all} pruned chains had a higher score than the chosen one."
+        );
+        say(text, None)
     }
 }
 
@@ -198,9 +192,10 @@ fn missing(search: &Search) -> String {
         return String::new();
     };
     let is_right = |id: u32| label(id) == Some(true) && search.chain(id).len() == at + 1;
-    match (1..search.steps.len() as u32).any(is_right) {
-        true => String::new(),
-        false => format!("; no right step {} was sampled", at + 1),
+    if (1..search.steps.len() as u32).any(is_right) {
+        String::new()
+    } else {
+        format!("; no right step {} was sampled", at + 1)
     }
 }
 
@@ -229,8 +224,9 @@ fn why(search: &Search, id: u32) -> String {
         parts.extend(pruned.cutoff.map(|cutoff| format!("cut-off {cutoff:.3}")));
         parts.extend(pruned.round.map(|round| format!("round {round}")));
     }
-    match parts.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", parts.join(", ")),
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", parts.join(", "))
     }
 }

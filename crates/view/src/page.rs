@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 /// What a page consists of. Only `data` may hold text from elsewhere, besides what went through
 /// [`escaped`].
-pub struct Page<'a> {
+pub(crate) struct Page<'a> {
     /// Plain text.
     pub title: &'a str,
     /// Joined to one style sheet.
@@ -26,7 +26,7 @@ pub struct Page<'a> {
 
 /// What a page may reach.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum May {
+pub(crate) enum May {
     /// Nothing at all.
     ShowItself,
     /// Pictures that are in the page.
@@ -37,7 +37,7 @@ pub enum May {
 
 impl Page<'_> {
     /// The whole file.
-    pub fn html(&self) -> String {
+    pub(crate) fn html(&self) -> String {
         let (style, script) = (self.style(), self.script());
         let data: usize = self.data.iter().map(|(_, json)| json.len() + 64).sum();
         let mut html =
@@ -74,7 +74,7 @@ impl Page<'_> {
     }
 
     /// The content security policy: nothing but this style and this script.
-    pub fn policy(&self) -> String {
+    pub(crate) fn policy(&self) -> String {
         let mut policy = format!("default-src 'none'; style-src '{}'", hash(&self.style()));
         let script = self.script();
         if !script.is_empty() {
@@ -103,12 +103,12 @@ fn hash(text: &str) -> String {
 }
 
 /// The JSON of a value whose keys are strings.
-pub fn json(value: &impl Serialize) -> String {
+pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("a value of strings, numbers and lists")
 }
 
 /// Text as it stands in markup and in attributes.
-pub fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

@@ -10,7 +10,7 @@ use crate::search::Search;
 /// What came of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// The answer is the reference.
     Right,
     /// It certainly is not.
@@ -29,7 +29,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// The outcome of a record.
-    pub fn of(record: &Record) -> Self {
+    pub(crate) fn of(record: &Record) -> Self {
         match record.correct {
             _ if record.error.is_some() => Self::NotTried,
             _ if record.withheld.is_some() => Self::Withheld,
@@ -44,7 +44,7 @@ impl Outcome {
 
 /// A problem and what came of it.
 #[derive(Serialize)]
-pub struct Problem<'a> {
+pub(crate) struct Problem<'a> {
     id: &'a str,
     problem: &'a str,
     reference: Option<&'a str>,
@@ -84,7 +84,7 @@ struct Answer<'a> {
 
 impl<'a> Problem<'a> {
     /// What is told of a record; `search` has its steps.
-    pub fn of(record: &'a Record, search: &Search) -> Self {
+    pub(crate) fn of(record: &'a Record, search: &Search) -> Self {
         let all: usize = record.answers.iter().map(|answer| answer.votes).sum();
         let answer = |of: &'a beamgen_search::AnswerVotes| Answer {
             answer: &of.answer,

@@ -89,7 +89,7 @@ fn safetensors(tensors: &[(String, Vec<usize>)], path: &Path) -> u64 {
     len
 }
 
-/// A GGUF file of a Qwen2 whose matrices are in Q8_0, the rest in float32; its values are a
+/// A GGUF file of a Qwen2 whose matrices are in `Q8_0`, the rest in float32; its values are a
 /// hole.
 fn q8_0(c: &ModelConfig, tensors: &[(String, Vec<usize>)], path: &Path) -> u64 {
     let mut bytes = b"GGUF".to_vec();
@@ -161,18 +161,15 @@ fn figures(pair: &Pair, dtype: WeightType) -> (u64, u64) {
         let model = known(name);
         let mut shape = shape(model);
         let tensors = tensors(&shape);
-        let path = match name.extension().is_some_and(|e| e == "gguf") {
-            true => {
-                let path = dir.path().join("model.gguf");
-                download += q8_0(&shape, &tensors, &path);
-                path
-            }
-            false => {
-                let folder = dir.path().join(role);
-                std::fs::create_dir(&folder).unwrap();
-                download += safetensors(&tensors, &folder.join("model.safetensors"));
-                folder
-            }
+        let path = if name.extension().is_some_and(|e| e == "gguf") {
+            let path = dir.path().join("model.gguf");
+            download += q8_0(&shape, &tensors, &path);
+            path
+        } else {
+            let folder = dir.path().join(role);
+            std::fs::create_dir(&folder).unwrap();
+            download += safetensors(&tensors, &folder.join("model.safetensors"));
+            folder
         };
         let mut weights = Weights::load(path.as_path()).unwrap();
         // Read with a head of its own: then the language model's stays on the disk.

@@ -204,12 +204,11 @@ pub(crate) fn memory(
     returned: Returned,
 ) -> Result<ModelMemory, beamgen_engine::Error> {
     let footprint = model.footprint(weights, config.models.dtype, &config.engine, compute)?;
-    let rows = match compute.is_cpu() {
-        true => 0,
-        false => {
-            let chains = config.search.n * config.search.in_flight;
-            footprint.first_rows.max(returned.bytes(model, chains))
-        }
+    let rows = if compute.is_cpu() {
+        0
+    } else {
+        let chains = config.search.n * config.search.in_flight;
+        footprint.first_rows.max(returned.bytes(model, chains))
     };
     Ok(ModelMemory {
         role: role.to_owned(),

@@ -147,12 +147,11 @@ impl Future for Ticket {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut inner = lock(&self.state.inner);
-        match inner.result.take() {
-            Some(result) => Poll::Ready(result),
-            None => {
-                inner.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        if let Some(result) = inner.result.take() {
+            Poll::Ready(result)
+        } else {
+            inner.waker = Some(cx.waker().clone());
+            Poll::Pending
         }
     }
 }

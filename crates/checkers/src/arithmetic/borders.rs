@@ -2,7 +2,7 @@
 
 /// The dollar signs of a text that begin or end mathematics.
 #[derive(Debug, Default)]
-pub struct Borders {
+pub(super) struct Borders {
     /// Their places, in order.
     pub at: Vec<usize>,
     /// Whether the first of them ends mathematics that began before the text.
@@ -12,7 +12,7 @@ pub struct Borders {
 impl Borders {
     /// Finds the borders of a text; `is_open` says that it begins in mathematics. No words stand
     /// between two borders of one formula, and an empty line ends all.
-    pub fn of(text: &str, mut is_open: bool) -> Self {
+    pub(super) fn of(text: &str, mut is_open: bool) -> Self {
         let mut borders = Self::default();
         let mut start = 0;
         for (at, _) in text.match_indices("\n\n").chain([(text.len(), "")]) {
@@ -60,7 +60,7 @@ fn closes(text: &str, at: usize) -> bool {
 }
 
 /// Whether a text may begin in the middle of mathematics: it ends it, or is nothing else.
-pub fn may_go_on(text: &str) -> bool {
+pub(super) fn may_go_on(text: &str) -> bool {
     let ends = ["$", "\\]", "\\)", "\\end"];
     ends.iter().any(|end| text.contains(end)) || is_mathematics(text)
 }

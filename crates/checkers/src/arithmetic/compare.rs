@@ -14,7 +14,7 @@ const FLOAT_PLACES: usize = 12;
 
 /// What a comparison found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Match {
+pub(crate) enum Match {
     /// They are equal, exactly or as printed.
     Equal,
     /// Equal as printed: the printed number stands for one with more digits.
@@ -26,7 +26,7 @@ pub enum Match {
 }
 
 /// Compares the values of two expressions.
-pub fn compare(left: &Expression, right: &Expression, relation: Relation) -> Match {
+pub(crate) fn compare(left: &Expression, right: &Expression, relation: Relation) -> Match {
     let (Some(l), Some(r)) = (&left.value, &right.value) else {
         return Match::Unclear;
     };
@@ -73,10 +73,13 @@ fn as_printed(value: &Value, printed: &Rational, places: Option<usize>) -> Match
     let (low, high) = (&value.low - printed, &value.high - printed);
     let half = &unit / &two;
     match () {
-        () if low <= half && high >= -&half => match value.is_exact() {
-            true => Match::Rounded,
-            false => Match::Equal,
-        },
+        () if low <= half && high >= -&half => {
+            if value.is_exact() {
+                Match::Rounded
+            } else {
+                Match::Equal
+            }
+        }
         () if low < unit && high > -unit => Match::Unclear,
         () => Match::Different,
     }
@@ -122,7 +125,7 @@ fn last_digit(number: &Rational, places: usize) -> Rational {
 }
 
 /// Whether one side is the other times a factor between two units, or a power of ten.
-pub fn is_conversion(left: &Value, right: &Value) -> bool {
+pub(crate) fn is_conversion(left: &Value, right: &Value) -> bool {
     if left.at.is_zero() || right.at.is_zero() {
         return false;
     }

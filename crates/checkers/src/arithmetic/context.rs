@@ -15,7 +15,7 @@ const MAX_MODULI: usize = 64;
 
 /// Reasons for which an equation may be true that is false of plain numbers.
 #[derive(Clone, Debug, Default)]
-pub struct Context {
+pub(crate) struct Context {
     moduli: BTreeSet<BigInt>,
     /// Bases that were named: digits are added modulo these.
     bases: BTreeSet<BigInt>,
@@ -31,7 +31,7 @@ pub struct Context {
 
 impl Context {
     /// Reads the context of a problem.
-    pub fn of(problem: &str) -> Self {
+    pub(crate) fn of(problem: &str) -> Self {
         let mut context = Self::default();
         if problem.len() <= MAX_TEXT {
             context.read_text(problem, &tokens(problem), true);
@@ -40,7 +40,7 @@ impl Context {
     }
 
     /// Reads one more step of the chain. Operators that the chain defines are unknown symbols in it.
-    pub fn read(&mut self, step: &str) -> Lexed {
+    pub(crate) fn read(&mut self, step: &str) -> Lexed {
         let mut lexed = lex(step, self.is_open);
         self.is_open = lexed.ends_open;
         self.read_text(step, &lexed.tokens, false);
@@ -69,7 +69,7 @@ impl Context {
 
     /// Whether the numbers may be equal after all: modulo a number that was named, or as a digit and
     /// a sum with a carry.
-    pub fn may_equal(&self, one: &Rational, other: &Rational) -> bool {
+    pub(crate) fn may_equal(&self, one: &Rational, other: &Rational) -> bool {
         let difference = one - other;
         let divides = |modulus: &&BigInt| (difference.numer() % *modulus).is_zero();
         let is_digit = |number: &Rational, base: &BigInt| {

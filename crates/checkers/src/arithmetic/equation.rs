@@ -9,14 +9,14 @@ const MAX_SIDE: usize = 512;
 
 /// How two sides are related.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Relation {
+pub(crate) enum Relation {
     Equal,
     About,
 }
 
 /// What stands before an expression in its side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
+pub(crate) enum Before {
     /// Nothing, or words that leave it alone.
     Clear,
     /// Something that may change what it means: a mismatch proves nothing.
@@ -27,7 +27,7 @@ pub enum Before {
 
 /// An expression in a side.
 #[derive(Clone, Debug)]
-pub struct Found<'a> {
+pub(crate) struct Found<'a> {
     pub tokens: &'a [Token],
     pub expression: Expression,
     pub before: Before,
@@ -39,7 +39,7 @@ pub struct Found<'a> {
 
 /// A side of an equation.
 #[derive(Clone, Debug, Default)]
-pub struct Side<'a> {
+pub(crate) struct Side<'a> {
     /// The expression that ends where the side ends.
     pub ending: Option<Found<'a>>,
     /// The expression that begins where the side begins.
@@ -48,7 +48,7 @@ pub struct Side<'a> {
 
 /// `a = b = c`.
 #[derive(Clone, Debug, Default)]
-pub struct Chain<'a> {
+pub(crate) struct Chain<'a> {
     pub sides: Vec<Side<'a>>,
     /// One fewer than there are sides.
     pub relations: Vec<Relation>,
@@ -63,13 +63,13 @@ impl<'a> Chain<'a> {
     }
 
     /// Whether a side of it works numbers out.
-    pub fn is_calculation(&self) -> bool {
+    pub(crate) fn is_calculation(&self) -> bool {
         self.readings()
             .any(|found| found.expression.operators > 0 && !found.expression.has_variables)
     }
 
     /// The variables that are a side by themselves.
-    pub fn variables(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
         self.readings()
             .filter(|found| found.before != Before::Part && !found.goes_on)
             .filter_map(|found| found.expression.variable.as_deref())
@@ -78,7 +78,7 @@ impl<'a> Chain<'a> {
 
 /// What stands between two breaks and has a relation in it.
 #[derive(Clone, Copy, Debug)]
-pub struct Segment<'a> {
+pub(crate) struct Segment<'a> {
     tokens: &'a [Token],
     /// Whether the line above is none: it may be the first summand of a column.
     below_open_line: bool,
@@ -91,7 +91,7 @@ pub struct Segment<'a> {
 }
 
 /// The parts of a text that have equations.
-pub fn segments(text: &Lexed) -> Vec<Segment<'_>> {
+pub(crate) fn segments(text: &Lexed) -> Vec<Segment<'_>> {
     let tokens = &text.tokens;
     let mut segments = Vec::new();
     let mut below_open_line = false;
@@ -143,7 +143,7 @@ fn relation(token: &Token) -> Option<Relation> {
 
 impl<'a> Segment<'a> {
     /// Its equations, with what is known of variables.
-    pub fn read(&self, known: &Known, fuel: &mut Fuel) -> Vec<Chain<'a>> {
+    pub(crate) fn read(&self, known: &Known, fuel: &mut Fuel) -> Vec<Chain<'a>> {
         let parts: Vec<&[Token]> = self.tokens.split(|t| relation(t).is_some()).collect();
         let last = parts.len() - 1;
         let mut relations = self.tokens.iter().filter_map(relation);
@@ -299,9 +299,10 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
                 &side[start..],
                 [over, slash, ..] if matches!(over.kind, Kind::Number(..)) && slash.is(&Kind::Slash)
             );
-            match behind_number && is_fraction {
-                true => Before::Doubtful,
-                false => Before::Clear,
+            if behind_number && is_fraction {
+                Before::Doubtful
+            } else {
+                Before::Clear
             }
         }
         // "20 + 10 to the 29 + 24 there = 83"

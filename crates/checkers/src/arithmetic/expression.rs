@@ -19,7 +19,7 @@ const MAX_UNIT_WORDS: usize = 6;
 
 /// What is known before the expression is read.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub(crate) struct Known {
     /// Values of variables.
     pub variables: BTreeMap<String, Value>,
     /// Printed numbers that stand for numbers with more digits.
@@ -28,7 +28,7 @@ pub struct Known {
 
 /// Choices where people write the same for different things.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub(crate) struct Reading {
     /// `20%` is 20, not 20/100.
     pub percent_is_plain: bool,
     /// `6/2(3)` is `6/(2(3))`.
@@ -43,7 +43,7 @@ pub struct Reading {
 
 impl Reading {
     /// All readings that differ from the usual one for an expression with these features.
-    pub fn others(features: Features) -> impl Iterator<Item = Self> {
+    pub(crate) fn others(features: Features) -> impl Iterator<Item = Self> {
         (1..16u8).filter_map(move |bits| {
             let reading = Self {
                 percent_is_plain: bits & 1 != 0,
@@ -63,7 +63,7 @@ impl Reading {
 
 /// What of an expression can be read in more than one way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features {
+pub(crate) struct Features {
     pub percent: bool,
     pub implicit: bool,
     pub signed_power: bool,
@@ -71,7 +71,7 @@ pub struct Features {
 }
 
 impl Features {
-    pub fn and(self, other: Self) -> Self {
+    pub(crate) fn and(self, other: Self) -> Self {
         Self {
             percent: self.percent || other.percent,
             implicit: self.implicit || other.implicit,
@@ -83,7 +83,7 @@ impl Features {
 
 /// An expression that was read.
 #[derive(Clone, Debug, Default)]
-pub struct Expression {
+pub(crate) struct Expression {
     /// Its value, if that is known.
     pub value: Option<Value>,
     /// The value of its first operand.
@@ -114,14 +114,14 @@ pub struct Expression {
 
 /// Why there is no expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Nothing;
+pub(crate) struct Nothing;
 
 /// Work that may still be done, in tokens looked at.
 #[derive(Debug)]
-pub struct Fuel(pub u32);
+pub(crate) struct Fuel(pub u32);
 
 /// Reads the expression that the tokens begin with.
-pub fn read(
+pub(crate) fn read(
     tokens: &[Token],
     known: &Known,
     reading: Reading,

@@ -8,7 +8,7 @@ use beamgen_eval::number::{Rational, literal};
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A number without a sign; the decimal places it is written with, `None` if it is exact.
     Number(Rational, Option<usize>),
     Plus,
@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub fn is_operator(&self) -> bool {
+    pub(crate) fn is_operator(&self) -> bool {
         matches!(
             self,
             Self::Plus | Self::Minus | Self::Times | Self::Slash | Self::Power
@@ -48,13 +48,13 @@ impl Kind {
 }
 
 /// Whether a word of the tokens passes a test.
-pub fn any_word(tokens: &[Token], test: fn(&str) -> bool) -> bool {
+pub(crate) fn any_word(tokens: &[Token], test: fn(&str) -> bool) -> bool {
     tokens.iter().filter_map(Token::word).any(test)
 }
 
 /// A token and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Token {
+pub(crate) struct Token {
     pub kind: Kind,
     /// Its bytes in the text.
     pub at: Range<usize>,
@@ -68,26 +68,26 @@ pub struct Token {
 
 impl Token {
     /// The word, if it is one.
-    pub fn word(&self) -> Option<&str> {
+    pub(crate) fn word(&self) -> Option<&str> {
         match &self.kind {
             Kind::Word(word) => Some(word),
             _ => None,
         }
     }
 
-    pub fn is(&self, kind: &Kind) -> bool {
+    pub(crate) fn is(&self, kind: &Kind) -> bool {
         self.kind == *kind
     }
 
     /// Whether it is a dollar sign that begins or ends mathematics: money has a backslash there.
-    pub fn is_border(&self) -> bool {
+    pub(crate) fn is_border(&self) -> bool {
         self.is(&Kind::Money) && self.math && self.at.len() == 1
     }
 }
 
 /// A text as tokens.
 #[derive(Debug)]
-pub struct Lexed {
+pub(crate) struct Lexed {
     /// In order.
     pub tokens: Vec<Token>,
     /// Whether it begins in the middle of mathematics.
@@ -97,7 +97,7 @@ pub struct Lexed {
 }
 
 /// The tokens of a text. It begins inside mathematics if the text before it ended there.
-pub fn lex(text: &str, is_open: bool) -> Lexed {
+pub(crate) fn lex(text: &str, is_open: bool) -> Lexed {
     let is_open = is_open && borders::may_go_on(text);
     let borders = Borders::of(text, is_open);
     let begins_open = is_open || borders.begins_open;
@@ -123,7 +123,7 @@ pub fn lex(text: &str, is_open: bool) -> Lexed {
 }
 
 /// The tokens of a text by itself, in order.
-pub fn tokens(text: &str) -> Vec<Token> {
+pub(crate) fn tokens(text: &str) -> Vec<Token> {
     lex(text, false).tokens
 }
 
@@ -264,8 +264,9 @@ impl Lexer<'_> {
                 let marks = self.rest().bytes().take_while(|&b| b == b'#').count();
                 self.push(Kind::Break, marks);
             }
-            ',' | ';' | ':' | '.' | '"' | '\'' | '“' | '”' | '‘' | '’' | '—' | '→' | '⇒' | '•' => {
-                self.push(Kind::Break, length)
+            ',' | ';' | ':' | '.' | '"' | '\'' | '“' | '”' | '‘' | '’' | '—' | '→' | '⇒' | '•' =>
+            {
+                self.push(Kind::Break, length);
             }
             _ if c.is_alphabetic() => self.word(),
             _ => self.push(Kind::Unknown, length),
@@ -356,9 +357,10 @@ impl Lexer<'_> {
         let joins = self.before().is_some_and(char::is_alphanumeric)
             && next.is_some_and(char::is_alphabetic)
             && letters(&self.rest()[length..]) > 1;
-        match joins {
-            true => self.blank(length),
-            false => self.push(Kind::Minus, length),
+        if joins {
+            self.blank(length);
+        } else {
+            self.push(Kind::Minus, length);
         }
     }
 
@@ -369,9 +371,10 @@ impl Lexer<'_> {
             .is_some_and(|c| c.is_ascii_digit() || c == ')');
         let after = self.rest()[2..].chars().next();
         let operand_after = after.is_some_and(|c| c.is_ascii_digit() || c == '(');
-        match operand_before && operand_after {
-            true => self.push(Kind::Power, 2),
-            false => self.blank(2),
+        if operand_before && operand_after {
+            self.push(Kind::Power, 2);
+        } else {
+            self.blank(2);
         }
     }
 

@@ -12,7 +12,7 @@ const MAX_EXPONENT: u32 = 1024;
 
 /// A number as written, and the interval in which what it stands for lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Value {
+pub(crate) struct Value {
     /// Lower end.
     pub low: Rational,
     /// As written.
@@ -23,13 +23,13 @@ pub struct Value {
 
 /// It is too large to work out, or has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoValue;
+pub(crate) struct NoValue;
 
 type Worked = Result<Value, NoValue>;
 
 impl Value {
     /// Exactly this number.
-    pub fn exact(at: Rational) -> Self {
+    pub(crate) fn exact(at: Rational) -> Self {
         Self {
             low: at.clone(),
             high: at.clone(),
@@ -38,7 +38,7 @@ impl Value {
     }
 
     /// This number give or take `slack`.
-    pub fn about(at: Rational, slack: &Rational) -> Self {
+    pub(crate) fn about(at: Rational, slack: &Rational) -> Self {
         Self {
             low: &at - slack,
             high: &at + slack,
@@ -46,11 +46,11 @@ impl Value {
         }
     }
 
-    pub fn is_exact(&self) -> bool {
+    pub(crate) fn is_exact(&self) -> bool {
         self.low == self.high
     }
 
-    pub fn negated(self) -> Self {
+    pub(crate) fn negated(self) -> Self {
         Self {
             low: -self.high,
             at: -self.at,
@@ -58,7 +58,7 @@ impl Value {
         }
     }
 
-    pub fn plus(&self, other: &Self) -> Worked {
+    pub(crate) fn plus(&self, other: &Self) -> Worked {
         bounded(Self {
             low: &self.low + &other.low,
             at: &self.at + &other.at,
@@ -66,11 +66,11 @@ impl Value {
         })
     }
 
-    pub fn minus(&self, other: &Self) -> Worked {
+    pub(crate) fn minus(&self, other: &Self) -> Worked {
         self.plus(&other.clone().negated())
     }
 
-    pub fn times(&self, other: &Self) -> Worked {
+    pub(crate) fn times(&self, other: &Self) -> Worked {
         let at = &self.at * &other.at;
         if self.is_exact() && other.is_exact() {
             return bounded(Self::exact(at));
@@ -86,7 +86,7 @@ impl Value {
         bounded(Self { low, at, high })
     }
 
-    pub fn over(&self, other: &Self) -> Worked {
+    pub(crate) fn over(&self, other: &Self) -> Worked {
         if !other.low.is_positive() && !other.high.is_negative() || other.at.is_zero() {
             return Err(NoValue);
         }
@@ -98,7 +98,7 @@ impl Value {
     }
 
     /// A power with an exact whole exponent that is not too large.
-    pub fn power(&self, exponent: &Self) -> Worked {
+    pub(crate) fn power(&self, exponent: &Self) -> Worked {
         if !exponent.is_exact() || !exponent.at.is_integer() {
             return Err(NoValue);
         }
@@ -115,13 +115,14 @@ impl Value {
         for _ in 0..times {
             power = power.times(self)?;
         }
-        match exponent < 0 {
-            true => Self::exact(Rational::from_integer(1.into())).over(&power),
-            false => Ok(power),
+        if exponent < 0 {
+            Self::exact(Rational::from_integer(1.into())).over(&power)
+        } else {
+            Ok(power)
         }
     }
 
-    pub fn hundredth(&self) -> Self {
+    pub(crate) fn hundredth(&self) -> Self {
         let hundred = Rational::from_integer(100.into());
         Self {
             low: &self.low / &hundred,
@@ -133,14 +134,15 @@ impl Value {
 
 fn bounded(value: Value) -> Worked {
     let small = |number: &Rational| number.numer().bits().max(number.denom().bits()) <= MAX_BITS;
-    match small(&value.low) && small(&value.at) && small(&value.high) {
-        true => Ok(value),
-        false => Err(NoValue),
+    if small(&value.low) && small(&value.at) && small(&value.high) {
+        Ok(value)
+    } else {
+        Err(NoValue)
     }
 }
 
 /// One in the last of so many decimal places.
-pub fn unit(places: usize) -> Rational {
+pub(crate) fn unit(places: usize) -> Rational {
     Rational::new(1.into(), ten_to(places))
 }
 
@@ -149,14 +151,16 @@ fn ten_to(places: usize) -> BigInt {
 }
 
 /// The number as people write it: whole, as a short decimal, or as a fraction.
-pub fn show(number: &Rational) -> String {
-    let text = match number.is_integer() {
-        true => number.to_integer().to_string(),
-        false => decimal(number),
+pub(crate) fn show(number: &Rational) -> String {
+    let text = if number.is_integer() {
+        number.to_integer().to_string()
+    } else {
+        decimal(number)
     };
-    match text.len() <= 40 {
-        true => text,
-        false => format!("{}... ({} digits)", &text[..12], text.len()),
+    if text.len() <= 40 {
+        text
+    } else {
+        format!("{}... ({} digits)", &text[..12], text.len())
     }
 }
 
@@ -167,9 +171,10 @@ fn decimal(number: &Rational) -> String {
     let sign = if number.is_negative() { "-" } else { "" };
     let text = format!("{:0>width$}", digits.abs().to_string(), width = PLACES + 1);
     let (whole, places) = text.split_at(text.len() - PLACES);
-    match scaled.is_integer() {
-        true => format!("{sign}{whole}.{}", places.trim_end_matches('0')),
-        false => format!("{sign}{whole}.{places}..."),
+    if scaled.is_integer() {
+        format!("{sign}{whole}.{}", places.trim_end_matches('0'))
+    } else {
+        format!("{sign}{whole}.{places}...")
     }
 }
 

@@ -320,7 +320,7 @@ const SUPPOSES: &[&str] = &[
 ];
 
 /// What a unit may be exchanged for: factors between units that people convert without saying so.
-pub const CONVERSIONS: &[i64] = &[
+pub(crate) const CONVERSIONS: &[i64] = &[
     2, 3, 4, 5, 7, 8, 10, 12, 14, 16, 20, 24, 28, 30, 31, 36, 50, 52, 60, 90, 100, 120, 128, 144,
     168, 180, 360, 365, 366, 480, 720, 1000, 1440, 1760, 2000, 3600, 5280, 7200, 10_000, 86_400,
     1_000_000,
@@ -345,22 +345,22 @@ fn has(list: &[&str], word: &str) -> bool {
 }
 
 /// Whether what follows this word belongs to something larger than the numbers behind it.
-pub fn takes_what_follows(word: &str) -> bool {
+pub(crate) fn takes_what_follows(word: &str) -> bool {
     has(TAKES_WHAT_FOLLOWS, word) || has(TAKES_WHAT_FOLLOWS, singular(word))
 }
 
 /// Whether a sign says that an equation does not hold.
-pub fn denies(sign: &str) -> bool {
+pub(crate) fn denies(sign: &str) -> bool {
     ["≠", "\\ne", "\\neq", "\\not", "!="].contains(&sign)
 }
 
 /// Whether a word begins a modulus.
-pub fn is_modulo(word: &str) -> bool {
+pub(crate) fn is_modulo(word: &str) -> bool {
     has(&["mod", "modulo", "modulus"], word)
 }
 
 /// Whether a word makes what a number is divided by a modulus.
-pub fn is_remainder(word: &str) -> bool {
+pub(crate) fn is_remainder(word: &str) -> bool {
     has(
         &[
             "remainder",
@@ -374,7 +374,7 @@ pub fn is_remainder(word: &str) -> bool {
 }
 
 /// Whether a word says which digit of a number is meant.
-pub fn is_place(word: &str) -> bool {
+pub(crate) fn is_place(word: &str) -> bool {
     has(
         &[
             "last",
@@ -390,7 +390,7 @@ pub fn is_place(word: &str) -> bool {
 }
 
 /// Whether a word makes a text one that defines operators.
-pub fn defines_operator(word: &str) -> bool {
+pub(crate) fn defines_operator(word: &str) -> bool {
     has(
         &[
             "operation",
@@ -406,17 +406,17 @@ pub fn defines_operator(word: &str) -> bool {
 }
 
 /// Whether a word is "base".
-pub fn names_base(word: &str) -> bool {
+pub(crate) fn names_base(word: &str) -> bool {
     singular(word).eq_ignore_ascii_case("base")
 }
 
 /// Whether a word names another base than ten.
-pub fn is_base(word: &str) -> bool {
+pub(crate) fn is_base(word: &str) -> bool {
     has(&["binary", "hexadecimal", "octal", "ternary"], word)
 }
 
 /// Whether a word is a small number.
-pub fn is_number(word: &str) -> bool {
+pub(crate) fn is_number(word: &str) -> bool {
     has(
         &[
             "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
@@ -428,80 +428,80 @@ pub fn is_number(word: &str) -> bool {
 
 /// Whether a subject is a name that a solution gives to a number, as capital letters mostly are,
 /// and no unknown.
-pub fn is_name(subject: &str) -> bool {
+pub(crate) fn is_name(subject: &str) -> bool {
     is_variable(subject) && subject.starts_with(char::is_uppercase)
 }
 
 /// Whether a word supposes what follows.
-pub fn is_condition(word: &str) -> bool {
+pub(crate) fn is_condition(word: &str) -> bool {
     has(CONDITIONS, word)
 }
 
 /// Whether a word takes a multiple or a part of what follows.
-pub fn is_multiple(word: &str) -> bool {
+pub(crate) fn is_multiple(word: &str) -> bool {
     has(MULTIPLES, word)
 }
 
 /// Whether a word multiplies the number before it.
-pub fn is_multiplier(word: &str) -> bool {
+pub(crate) fn is_multiplier(word: &str) -> bool {
     has(MULTIPLIERS, singular(word))
 }
 
 /// Whether people exchange this unit for another one within a sum.
-pub fn is_exchanged(unit: &str) -> bool {
+pub(crate) fn is_exchanged(unit: &str) -> bool {
     has(EXCHANGED, unit)
 }
 
 /// Whether letters behind a number may be a product of variables.
-pub fn is_product(word: &str) -> bool {
+pub(crate) fn is_product(word: &str) -> bool {
     let two = word.len() == 2 && word.bytes().all(|b| b.is_ascii_alphabetic());
     is_variable(word) || two && !has(TWO_LETTERS, word)
 }
 
 /// Whether a number behind this word is a label.
-pub fn is_label(word: &str) -> bool {
+pub(crate) fn is_label(word: &str) -> bool {
     has(LABELS, word) || has(LABELS, singular(word))
 }
 
 /// Whether the word stands between another one and what belongs to it.
-pub fn is_article(word: &str) -> bool {
+pub(crate) fn is_article(word: &str) -> bool {
     has(ARTICLES, word)
 }
 
 /// Whether a unit ends before this word.
-pub fn ends_unit(word: &str) -> bool {
+pub(crate) fn ends_unit(word: &str) -> bool {
     has(ENDS_UNIT, word)
 }
 
 /// Whether a word makes the numbers of its step approximate.
-pub fn is_approximate(word: &str) -> bool {
+pub(crate) fn is_approximate(word: &str) -> bool {
     has(APPROXIMATE, word)
 }
 
 /// Whether a word makes equations of its step something else than claims.
-pub fn is_no_claim(word: &str) -> bool {
+pub(crate) fn is_no_claim(word: &str) -> bool {
     has(NOT_A_CLAIM, word)
 }
 
 /// Whether a word makes what its step says of variables a supposition, or a new definition.
-pub fn supposes(word: &str) -> bool {
+pub(crate) fn supposes(word: &str) -> bool {
     has(SUPPOSES, word)
 }
 
 /// Whether a word may name a variable: a letter, perhaps with an index.
-pub fn is_variable(word: &str) -> bool {
+pub(crate) fn is_variable(word: &str) -> bool {
     let mut characters = word.chars();
     let letter = characters.next().is_some_and(char::is_alphabetic);
     letter && characters.all(|c| c.is_ascii_digit() || "_{}".contains(c)) || word.contains('_')
 }
 
 /// Whether a letter behind a number, with a blank between, is a unit.
-pub fn is_unit_letter(word: &str) -> bool {
+pub(crate) fn is_unit_letter(word: &str) -> bool {
     ONE_LETTER.contains(&word)
 }
 
 /// A word without the ending of a plural.
-pub fn singular(word: &str) -> &str {
+pub(crate) fn singular(word: &str) -> &str {
     word.strip_suffix('s')
         .filter(|stem| stem.len() > 1)
         .unwrap_or(word)

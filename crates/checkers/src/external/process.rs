@@ -18,14 +18,14 @@ const STDERR_TAIL: usize = 400;
 
 /// Which process of which worker an event is of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Source {
+pub(super) struct Source {
     pub worker: usize,
     pub start: u64,
 }
 
 /// What a process did.
 #[derive(Debug)]
-pub enum Event {
+pub(super) enum Event {
     /// It wrote a line.
     Line(Vec<u8>),
     /// It wrote a line that is too long to look at.
@@ -38,7 +38,7 @@ pub enum Event {
 
 /// A process that runs; dropped, it is killed with all its group.
 #[derive(Debug)]
-pub struct Process {
+pub(super) struct Process {
     running: Running,
     pub source: Source,
     to_stdin: Sender<Arc<str>>,
@@ -46,7 +46,7 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(
+    pub(super) fn start(
         launcher: &Launcher,
         command: &str,
         source: Source,
@@ -74,12 +74,12 @@ impl Process {
     }
 
     /// Has a line written. If the process is gone, its end tells.
-    pub fn write(&self, line: Arc<str>) {
+    pub(super) fn write(&self, line: Arc<str>) {
         let _ = self.to_stdin.send(line);
     }
 
     /// Kills it, with what it started; how it had ended before, and what it last complained of.
-    pub fn end(self) -> String {
+    pub(super) fn end(self) -> String {
         // One that closed its output is about to end by itself.
         thread::sleep(Duration::from_millis(20));
         let how = match self.running.end() {

@@ -20,7 +20,7 @@ struct Request<'a> {
 }
 
 /// A line that asks about the last of the steps; `None` if it would be too long.
-pub fn request(id: u64, problem: &str, steps: &[Arc<str>]) -> Option<String> {
+pub(super) fn request(id: u64, problem: &str, steps: &[Arc<str>]) -> Option<String> {
     let length = problem.len() + steps.iter().map(|step| step.len()).sum::<usize>();
     if length > MAX_REQUEST {
         return None;
@@ -47,7 +47,7 @@ enum Word {
 }
 
 /// Reads the id and the verdict of a line; `None` if it is no answer.
-pub fn answer(line: &[u8]) -> Option<(u64, Verdict)> {
+pub(super) fn answer(line: &[u8]) -> Option<(u64, Verdict)> {
     let line: Line = serde_json::from_slice(line).ok()?;
     let reason = || {
         let text = line

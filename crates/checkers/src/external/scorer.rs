@@ -223,9 +223,10 @@ impl Driver {
     fn run(mut self, told: &Receiver<Told>) {
         loop {
             // What is told meanwhile comes before the next look at the program.
-            let next = match self.batches.is_empty() {
-                true => told.recv().map_err(|_| TryRecvError::Disconnected),
-                false => told.try_recv(),
+            let next = if self.batches.is_empty() {
+                told.recv().map_err(|_| TryRecvError::Disconnected)
+            } else {
+                told.try_recv()
             };
             match next {
                 Ok(told) => self.obey(told),

@@ -2,16 +2,16 @@
 
 /// A chain whose last step states something.
 #[derive(Debug)]
-pub struct Statement {
+pub(crate) struct Statement {
     pub problem: String,
     pub steps: Vec<String>,
 }
 
 /// Random numbers from a key and a counter.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64, number: u64) -> Self {
+    pub(crate) fn new(seed: u64, number: u64) -> Self {
         Self(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
     }
 
@@ -64,9 +64,10 @@ impl Style {
             ("\\begin{align*}\n", "\n\\end{align*}"),
         ]);
         let latex = !open.is_empty();
-        let times = match latex {
-            true => random.pick(&["\\cdot", "\\times", "*"]),
-            false => random.pick(&["*", "x", "×", "·"]),
+        let times = if latex {
+            random.pick(&["\\cdot", "\\times", "*"])
+        } else {
+            random.pick(&["*", "x", "×", "·"])
         };
         Self {
             times,
@@ -77,23 +78,26 @@ impl Style {
     }
 
     fn blank(&self, random: &mut Random) -> &'static str {
-        match self.latex {
-            true => random.pick(&[" ", " ", " ", "", "\n", "\\, ", "  "]),
-            false => random.pick(&[" ", " ", ""]),
+        if self.latex {
+            random.pick(&[" ", " ", " ", "", "\n", "\\, ", "  "])
+        } else {
+            random.pick(&[" ", " ", ""])
         }
     }
 
     fn fraction(&self, over: &str, under: &str) -> String {
-        match self.latex {
-            true => format!("\\frac{{{over}}}{{{under}}}"),
-            false => format!("({over})/({under})"),
+        if self.latex {
+            format!("\\frac{{{over}}}{{{under}}}")
+        } else {
+            format!("({over})/({under})")
         }
     }
 
     fn brackets(&self, random: &mut Random, inside: &str) -> String {
-        match self.latex && random.chance(50) {
-            true => format!("\\left({inside}\\right)"),
-            false => format!("({inside})"),
+        if self.latex && random.chance(50) {
+            format!("\\left({inside}\\right)")
+        } else {
+            format!("({inside})")
         }
     }
 
@@ -160,7 +164,7 @@ fn sentence(random: &mut Random, statement: &str) -> String {
 }
 
 /// A statement, which is false by one number if it is to be.
-pub fn statement(random: &mut Random, is_false: bool) -> Statement {
+pub(crate) fn statement(random: &mut Random, is_false: bool) -> Statement {
     let kinds: &[fn(&mut Random, bool) -> Statement] = &[
         plain,
         plain,
@@ -197,9 +201,10 @@ fn single(step: String) -> Statement {
 fn plain(random: &mut Random, is_false: bool) -> Statement {
     let style = Style::of(random);
     let (value, left) = expression(random, &style, 3);
-    let (left, value) = match left.contains(|c: char| "+*/^x×·-".contains(c) || c == '\\') {
-        true => (left, value),
-        false => (format!("{left} + 3"), value + 3),
+    let (left, value) = if left.contains(|c: char| "+*/^x×·-".contains(c) || c == '\\') {
+        (left, value)
+    } else {
+        (format!("{left} + 3"), value + 3)
     };
     let value = stated(random, value, is_false);
     let gap = style.blank(random);

@@ -10,7 +10,7 @@ use super::{PrmFlags, RuleFlags, by_name, texts};
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::CALIBRATE)]
-pub struct CalibrateArgs {
+pub(crate) struct CalibrateArgs {
     /// Files of labelled chains of one policy, as `beamgen label` writes them
     #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "runs")]
     pub data: Vec<PathBuf>,

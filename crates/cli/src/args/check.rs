@@ -10,7 +10,7 @@ use super::{CheckerFlags, InputFlags, RuleFlags};
 #[command(after_long_help = CHECK)]
 #[command(mut_arg("checker", |arg| arg.hide_short_help(false)))]
 #[command(mut_arg("checker_command", |arg| arg.hide_short_help(false)))]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub input: InputFlags,
     #[command(flatten)]

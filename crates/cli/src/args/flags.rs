@@ -22,21 +22,21 @@ const MANY: u16 = FILE
     | REWARD;
 
 /// Flags of a command with one search.
-pub type SearchFlags = Flags<{ MANY | bit(Part::Width) | bit(Part::Scorer) }>;
+pub(crate) type SearchFlags = Flags<{ MANY | bit(Part::Width) | bit(Part::Scorer) }>;
 /// Flags of a command that has its own strategies, widths and scorers.
-pub type SettingFlags = Flags<MANY>;
+pub(crate) type SettingFlags = Flags<MANY>;
 /// Flags of a command that uses a reward model without a search.
-pub type PrmFlags = Flags<{ FILE | REWARD }>;
+pub(crate) type PrmFlags = Flags<{ FILE | REWARD }>;
 /// Flags that say which reward model, and how models are computed.
-pub type ModelFlags = Flags<REWARD>;
+pub(crate) type ModelFlags = Flags<REWARD>;
 /// Flags that say how models are computed.
-pub type EngineFlags = Flags<{ bit(Part::Engine) }>;
+pub(crate) type EngineFlags = Flags<{ bit(Part::Engine) }>;
 /// Flags that name checkers.
-pub type CheckerFlags = Flags<{ bit(Part::Checkers) }>;
+pub(crate) type CheckerFlags = Flags<{ bit(Part::Checkers) }>;
 
 /// The flags of some parts of the table of settings, and the values that were given.
 #[derive(Debug, Default)]
-pub struct Flags<const PARTS: u16> {
+pub(crate) struct Flags<const PARTS: u16> {
     pub config: Option<PathBuf>,
     pub set: Vec<String>,
     pub given: Given,
@@ -44,27 +44,27 @@ pub struct Flags<const PARTS: u16> {
 
 /// Settings that were given, each with its name, in the order of the table.
 #[derive(Debug, Default)]
-pub struct Given(pub Vec<(&'static str, Value)>);
+pub(crate) struct Given(pub Vec<(&'static str, Value)>);
 
 impl Given {
-    pub fn has(&self, name: &str) -> bool {
+    pub(crate) fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    pub fn get(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         let mut given = self.0.iter();
         given.find(|(of, _)| *of == name).map(|(_, value)| value)
     }
 
-    pub fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.get(name).and_then(Value::as_str)
     }
 
-    pub fn path(&self, name: &str) -> Option<&Path> {
+    pub(crate) fn path(&self, name: &str) -> Option<&Path> {
         self.text(name).map(Path::new)
     }
 
-    pub fn texts(&self, name: &str) -> Vec<String> {
+    pub(crate) fn texts(&self, name: &str) -> Vec<String> {
         let texts = self.get(name).and_then(Value::as_array).into_iter();
         let texts = texts.flatten().filter_map(Value::as_str);
         texts.map(str::to_owned).collect()
@@ -163,7 +163,7 @@ fn dashed(name: &str) -> String {
 }
 
 /// A text with flags in place of the settings between backticks.
-pub fn flagged(text: &str) -> String {
+pub(crate) fn flagged(text: &str) -> String {
     let mut text = text.to_owned();
     for setting in SETTINGS {
         let flag = format!("--{}", dashed(setting.name));

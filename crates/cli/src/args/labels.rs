@@ -16,13 +16,13 @@ Examples:
 
 #[derive(Args, Debug)]
 #[command(after_long_help = LABELS)]
-pub struct LabelsArgs {
+pub(crate) struct LabelsArgs {
     #[command(subcommand)]
     pub command: LabelsCommand,
 }
 
 #[derive(Subcommand, Debug)]
-pub enum LabelsCommand {
+pub(crate) enum LabelsCommand {
     /// Read labelled chains of any format and write them in another
     Convert(ConvertArgs),
     /// Count chains, labels, repeats and rejected records
@@ -35,7 +35,7 @@ pub enum LabelsCommand {
 
 /// The files, and how they are read.
 #[derive(Args, Debug)]
-pub struct InputFlags {
+pub(crate) struct InputFlags {
     /// Labelled chains, JSON lines or one JSON array; `-` is stdin
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
@@ -61,7 +61,7 @@ pub struct InputFlags {
 /// How labels are derived from ratings and rollouts.
 #[derive(Args, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Labels")]
-pub struct RuleFlags {
+pub(crate) struct RuleFlags {
     /// What a neutral rating counts as: positive, negative, drop or half
     ///
     /// positive is Lightman's and Qwen's way, negative TRL's, half the label 0.5 [default:
@@ -88,7 +88,7 @@ pub struct RuleFlags {
 
 impl RuleFlags {
     /// The rule, with what a neutral rating counts as if no flag says it.
-    pub fn rule(&self, neutral: Neutral) -> LabelRule {
+    pub(crate) fn rule(&self, neutral: Neutral) -> LabelRule {
         LabelRule {
             neutral: self.neutral.unwrap_or(neutral),
             rollouts: self.rollouts.unwrap_or_default(),
@@ -98,14 +98,14 @@ impl RuleFlags {
     }
 
     /// Whether any of the flags was given.
-    pub fn given(&self) -> bool {
+    pub(crate) fn given(&self) -> bool {
         *self != Self::default()
     }
 }
 
 #[derive(Args, Debug)]
 #[command(after_long_help = formats())]
-pub struct ConvertArgs {
+pub(crate) struct ConvertArgs {
     #[command(flatten)]
     pub input: InputFlags,
     /// The format to write: beamgen, trl, math-shepherd or rlhflow
@@ -120,7 +120,7 @@ pub struct ConvertArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = formats())]
-pub struct StatArgs {
+pub(crate) struct StatArgs {
     #[command(flatten)]
     pub input: InputFlags,
     #[command(flatten)]
@@ -132,7 +132,7 @@ pub struct StatArgs {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = SPLIT)]
-pub struct SplitArgs {
+pub(crate) struct SplitArgs {
     #[command(flatten)]
     pub input: InputFlags,
     /// The file for the chains to train on, in the format beamgen
@@ -159,7 +159,7 @@ pub struct SplitArgs {
 #[command(after_long_help = JUDGE)]
 #[command(mut_arg("checker", |arg| arg.hide_short_help(false).conflicts_with_all(REWARD_MODEL)))]
 #[command(mut_arg("checker_command", |arg| arg.hide_short_help(false).conflicts_with_all(REWARD_MODEL)))]
-pub struct JudgeArgs {
+pub(crate) struct JudgeArgs {
     #[command(flatten)]
     pub input: InputFlags,
     /// The file to write, in the format beamgen; `-` is stdout

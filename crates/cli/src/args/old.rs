@@ -17,7 +17,7 @@ const OLD: [(&str, &str); 8] = [
 ];
 
 /// The command with its earlier spellings as hidden aliases, and those of its commands.
-pub fn accepted(command: Command) -> Command {
+pub(super) fn accepted(command: Command) -> Command {
     let command = command.mut_subcommands(accepted);
     OLD.iter().fold(command, |command, (old, new)| {
         command.mut_args(|arg| match arg.get_long() {
@@ -28,7 +28,7 @@ pub fn accepted(command: Command) -> Command {
 }
 
 /// A note for each earlier spelling among the arguments of a command.
-pub fn notes(command: &Command, typed: impl Iterator<Item = OsString>) -> Vec<String> {
+pub(super) fn notes(command: &Command, typed: impl Iterator<Item = OsString>) -> Vec<String> {
     let has = |new: &str| {
         command
             .get_arguments()

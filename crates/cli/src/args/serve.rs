@@ -11,7 +11,7 @@ use super::{SearchFlags, texts};
 #[derive(Args, Debug)]
 #[command(after_help = texts::SHORT, after_long_help = texts::SERVE)]
 #[command(next_help_heading = "Server")]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// The port; 0 is a free one
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     pub port: u16,
@@ -27,7 +27,7 @@ pub struct ServeArgs {
     pub host: IpAddr,
     /// Read the keys that let clients in, one a line
     ///
-    /// Without it the environment variable BEAMGEN_API_KEY may have one.
+    /// Without it the environment variable `BEAMGEN_API_KEY` may have one.
     #[arg(long, value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
     /// Let everybody in who reaches the address

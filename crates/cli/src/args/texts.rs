@@ -3,9 +3,9 @@
 
 use beamgen::strategy::StrategyName;
 
-pub const SHORT: &str = "More flags, explanations and examples: `--help`.";
+pub(super) const SHORT: &str = "More flags, explanations and examples: `--help`.";
 
-pub const TOP: &str = "\
+pub(super) const TOP: &str = "\
 Examples:
   beamgen solve                        bundled problems, bundled models
   beamgen solve problems.jsonl --out run.jsonl
@@ -37,7 +37,7 @@ Examples:
       published models by name; `beamgen models` lists them";
 
 /// Examples, the table of strategies, and the input.
-pub fn solve() -> String {
+pub(super) fn solve() -> String {
     let strategies = StrategyName::help();
     format!("{SOLVE_EXAMPLES}\n\nStrategies:\n{strategies}\n{SOLVE_INPUT}")
 }
@@ -55,7 +55,7 @@ score below 0.9, ! one below 0.5. An answer is called a guess if nothing in the 
 answer; its last number was taken then. Ctrl-C, SIGTERM, SIGHUP or SIGQUIT \
 ends the run with what is done; --resume continues it.";
 
-pub const SERVE: &str = "\
+pub(super) const SERVE: &str = "\
 Examples:
   beamgen serve
       the bundled pair on http://127.0.0.1:8080
@@ -69,7 +69,7 @@ Examples:
 A request's model is a preset: settings that are laid over those of the flags here. SIGTERM or Ctrl-C ends the \
 server when what is at work is done; a second one ends it at once. docs/serve.md has the protocol.";
 
-pub const BENCH: &str = "\
+pub(super) const BENCH: &str = "\
 Examples:
   beamgen bench --limit 100
       the usual strategies on bundled problems
@@ -86,7 +86,7 @@ A --config with [[run]] tables describes a whole bench: problem sets, runs, seed
 (examples are in configs/bench/). Any other --config holds settings for all strategies, as for \
 `beamgen solve`. Where N is smaller than M, M is lowered to N.";
 
-pub const BENCH_ENGINE: &str = "\
+pub(super) const BENCH_ENGINE: &str = "\
 Examples:
   beamgen bench-engine
       the bundled generator
@@ -102,7 +102,7 @@ GB/s: bytes of weights read by each pass, as a share of the memory's measured re
 GFLOP/s: multiply-adds (two operations each), as a share of the measured peak. Both limits are \
 measured by the same process on the same threads.";
 
-pub const SHOW: &str = "\
+pub(super) const SHOW: &str = "\
 Examples:
   beamgen solve --out run.jsonl --tree
   beamgen show run.jsonl
@@ -112,7 +112,7 @@ Each step of a tree has its score, its text, its number and what became of it: t
 the round in which it was pruned, its rank by chain score there and the cutoff. docs/run-file.md lists \
 all fields of the file.";
 
-pub const MODELS: &str = "\
+pub(super) const MODELS: &str = "\
 Examples:
   beamgen models
       models in the cache, pairs, and models known to work
@@ -124,7 +124,7 @@ Examples:
   beamgen models --write bundled abacus
       the bundled models as folders";
 
-pub const SCORE: &str = "\
+pub(super) const SCORE: &str = "\
 Examples:
   beamgen score chains.jsonl > scores.jsonl
       with the bundled reward model
@@ -134,7 +134,7 @@ FILE has one chain a line, {\"id\": \"a\", \"problem\": \"...\", \"steps\": [\".
 JSON array of such objects; labelled chains of any format of `beamgen labels` do as well. Each line of output has the id, `scores` (one for each step, 0 to 1) and \
 `score` (their aggregate), or `error` for a chain that the model cannot score.";
 
-pub const LABEL: &str = "\
+pub(super) const LABEL: &str = "\
 Examples:
   beamgen label --limit 20 --out labels.jsonl
       bundled problems, bundled generator
@@ -157,7 +157,7 @@ Steps without `rollouts` were not rolled out.
 
 --budget-tokens limits the tokens sampled for one problem, its chains and all its rollouts together.";
 
-pub const CALIBRATE: &str = "\
+pub(super) const CALIBRATE: &str = "\
 Examples:
   beamgen label train.jsonl --generator DIR --out l.jsonl --chains 8
   beamgen calibrate --prm DIR --data l.jsonl
@@ -172,7 +172,7 @@ Examples:
 Targets are the shares of right rollouts (--rollout-label soft, the default here), or hard labels. A calibration is \
 for one reward model and one policy: a generator and its temperature. A warning tells if it is used with another.";
 
-pub const EVAL_PRM: &str = "\
+pub(super) const EVAL_PRM: &str = "\
 Examples:
   beamgen eval-prm --data processbench_gsm8k.json --prm DIR
   beamgen eval-prm --data gsm8k.json math.json --prm DIR --wrong-below 0.4
@@ -189,7 +189,7 @@ Data are chains as for `beamgen score`, each with a label: `label` is the index 
 step counted from 0, or -1 if all are right (ProcessBench); `labels` is a list of true and false, one \
 for each step. Labelled chains of any other format of `beamgen labels` do as well.";
 
-pub const TRAIN: &str = "\
+pub(super) const TRAIN: &str = "\
 Examples:
   beamgen train sft --from DIR --data gsm8k_train.jsonl --out my-generator
       a generator learns to write solutions like these
@@ -200,7 +200,7 @@ Examples:
   beamgen train abacus --quick --out /tmp/quick
       the bundled models from scratch, on a small scale";
 
-pub const PRM: &str = "\
+pub(super) const PRM: &str = "\
 Examples:
   beamgen train prm --from my-generator --data labels.jsonl --train top=8 --out my-prm
       the last eight layers and a head, on the labels of `beamgen label`
@@ -215,7 +215,7 @@ Examples:
 A chain is written and read as by `eval-prm` and `solve`, so labels stand exactly where scores are read. \
 OUT/work/log.jsonl has the loss of every update, and the held-out loss, AUC and balanced accuracy.";
 
-pub const ORM: &str = "\
+pub(super) const ORM: &str = "\
 Examples:
   beamgen train orm --from my-generator --data labels.jsonl --train top=8 --out my-orm
   beamgen solve problems.jsonl --generator my-generator --prm my-orm --strategy best-of-n --aggregation last
@@ -223,7 +223,7 @@ Examples:
 
 The label is the chain's `outcome`, read behind its last step. Chains without one are left out.";
 
-pub const SFT: &str = "\
+pub(super) const SFT: &str = "\
 Examples:
   beamgen problems --count 4000 --split train --solutions > train.jsonl
   beamgen train sft --from bundled --data train.jsonl --out my-generator
@@ -239,7 +239,7 @@ Examples:
 OUT/work/log.jsonl has the loss of every update. Setting MIMALLOC_PURGE_DELAY=-1 keeps large buffers \
 between updates, which helps where the system is slow to hand out memory.";
 
-pub const RL: &str = "\
+pub(super) const RL: &str = "\
 Examples:
   beamgen problems --count 4000 --split train --seed 1 > train.jsonl
   beamgen problems --count 200 --seed 2 > held-out.jsonl
@@ -256,7 +256,7 @@ Examples:
 Chains are sampled from the policy's own distribution, to the end of the text. OUT/work/log.jsonl has all \
 figures of every update and of every measurement of the held-out problems.";
 
-pub const ABACUS: &str = "\
+pub(super) const ABACUS: &str = "\
 Examples:
   beamgen train abacus --out my-abacus
       the bundled models
@@ -265,20 +265,20 @@ Examples:
   beamgen train abacus --quick --out /tmp/quick
       the whole pipeline on a small scale";
 
-pub const PROBLEMS: &str = "\
+pub(super) const PROBLEMS: &str = "\
 Example:
   beamgen problems --count 500 > held-out.jsonl
   beamgen bench held-out.jsonl
   beamgen problems --count 4000 --split train --solutions > train.jsonl
       for `beamgen train sft`";
 
-pub const COMPLETIONS: &str = "\
+pub(super) const COMPLETIONS: &str = "\
 Examples:
   beamgen completions bash > ~/.local/share/bash-completion/completions/beamgen
   beamgen completions zsh > ~/.zfunc/_beamgen
   beamgen completions fish > ~/.config/fish/completions/beamgen.fish";
 
-pub const MAN: &str = "\
+pub(super) const MAN: &str = "\
 Examples:
   beamgen man solve | man -l -
   beamgen man --out ~/.local/share/man/man1";

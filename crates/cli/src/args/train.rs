@@ -15,13 +15,13 @@ type Trained = String;
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::TRAIN)]
-pub struct TrainArgs {
+pub(crate) struct TrainArgs {
     #[command(subcommand)]
     pub command: Option<TrainCommand>,
 }
 
 #[derive(Subcommand, Debug)]
-pub enum TrainCommand {
+pub(crate) enum TrainCommand {
     /// Train a generator further on problems with solutions
     Sft(Box<SftArgs>),
     /// Train a process reward model on labelled steps
@@ -38,7 +38,7 @@ pub enum TrainCommand {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::SFT)]
-pub struct SftArgs {
+pub(crate) struct SftArgs {
     /// Examples as JSON lines
     ///
     /// Each has `problem` (or `question`) and `solution` (or `answer`, as in GSM8K), or `messages` of
@@ -64,7 +64,7 @@ pub struct SftArgs {
 }
 
 #[derive(Args, Debug)]
-pub struct RewardArgs {
+pub(crate) struct RewardArgs {
     /// Labelled chains, in any format that `beamgen labels` reads
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
@@ -98,7 +98,7 @@ pub struct RewardArgs {
 
 /// What every training from a checkpoint has.
 #[derive(Args, Debug)]
-pub struct RunFlags {
+pub(crate) struct RunFlags {
     /// The checkpoint to start from: a folder in Hugging Face layout, a GGUF file, or bundled (the
     /// bundled generator)
     #[arg(long, value_name = "CHECKPOINT")]
@@ -134,7 +134,7 @@ pub struct RunFlags {
     /// How the learning rate falls then
     #[arg(long, value_enum, default_value_t = DecayFlag::Cosine)]
     pub schedule: DecayFlag,
-    /// AdamW's weight decay
+    /// `AdamW`'s weight decay
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub weight_decay: f64,
     /// The seed of the order, of all samples, and of fresh weights
@@ -150,7 +150,7 @@ pub struct RunFlags {
 
 /// What every training on given examples has.
 #[derive(Args, Debug)]
-pub struct TuneFlags {
+pub(crate) struct TuneFlags {
     #[command(flatten)]
     pub run: RunFlags,
     /// Times that every example is seen
@@ -181,7 +181,7 @@ pub struct TuneFlags {
 #[command(mut_arg("learning_rate", |arg| arg.default_value("0.00001").long_help(RL_RATE)))]
 #[command(mut_arg("warmup", |arg| arg.default_value("0")))]
 #[command(mut_arg("schedule", |arg| arg.default_value("constant")))]
-pub struct RlArgs {
+pub(crate) struct RlArgs {
     #[command(flatten)]
     pub run: RunFlags,
     /// Problems with their answers, as for `beamgen solve`
@@ -306,7 +306,7 @@ fn positive(text: &str) -> Result<usize, String> {
 
 /// How the learning rate falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum DecayFlag {
+pub(crate) enum DecayFlag {
     Cosine,
     Linear,
     Constant,
@@ -314,7 +314,7 @@ pub enum DecayFlag {
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::ABACUS)]
-pub struct AbacusArgs {
+pub(crate) struct AbacusArgs {
     /// Folder for the checkpoints and the state to resume from
     ///
     /// The checkpoints are in generator, prm and orm, the measurements in evaluation.json.
@@ -344,7 +344,7 @@ pub struct AbacusArgs {
 
 /// Where to train.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum DeviceFlag {
+pub(crate) enum DeviceFlag {
     Cpu,
     Cuda,
 }

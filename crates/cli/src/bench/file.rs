@@ -22,7 +22,7 @@ const MAX_BYTES: u64 = 1 << 20;
     deny_unknown_fields,
     bound(deserialize = "S: Deserialize<'de> + Default")
 )]
-pub struct Written<S> {
+pub(crate) struct Written<S> {
     #[serde(default = "one")]
     pub seeds: u64,
     pub baseline: Option<Spanned<String>>,
@@ -45,7 +45,7 @@ fn one() -> u64 {
 /// `[[set]]`: a file, or a draw from the bundled world.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SetEntry {
+pub(crate) struct SetEntry {
     pub name: Spanned<String>,
     /// Relative to the bench file.
     pub file: Option<PathBuf>,
@@ -63,7 +63,7 @@ pub struct SetEntry {
     deny_unknown_fields,
     bound(deserialize = "S: Deserialize<'de> + Default")
 )]
-pub struct RunEntry<S> {
+pub(crate) struct RunEntry<S> {
     pub name: Spanned<String>,
     #[serde(default, deserialize_with = "strategy")]
     pub strategy: Option<StrategyName>,
@@ -78,7 +78,7 @@ pub struct RunEntry<S> {
 /// `[[compare]]`: a paired difference.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct CompareEntry {
+pub(crate) struct CompareEntry {
     pub a: Spanned<String>,
     pub b: Spanned<String>,
 }
@@ -86,7 +86,7 @@ pub struct CompareEntry {
 /// `[[plot]]`: runs to be drawn together; without any, all are.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PlotEntry {
+pub(crate) struct PlotEntry {
     pub name: Spanned<String>,
     pub runs: Vec<Spanned<String>>,
 }
@@ -97,7 +97,7 @@ fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StrategyName>, 
 }
 
 /// A bench file that was read.
-pub struct BenchFile {
+pub(crate) struct BenchFile {
     path: PathBuf,
     text: String,
     pub settings: Config,
@@ -106,7 +106,7 @@ pub struct BenchFile {
 
 impl BenchFile {
     /// Reads the file if it is a bench; `None` if it is something else, to be read as settings.
-    pub fn open(path: &Path) -> Result<Option<Self>, Failure> {
+    pub(crate) fn open(path: &Path) -> Result<Option<Self>, Failure> {
         let Ok(text) = beamgen_files::read_text_file(path, MAX_BYTES) else {
             return Ok(None);
         };
@@ -130,23 +130,23 @@ impl BenchFile {
     }
 
     /// The folder that the sets' files are relative to.
-    pub fn folder(&self) -> &Path {
+    pub(crate) fn folder(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }
 
     /// What is wrong with something of the file, with its line.
-    pub fn fault(&self, at: &Spanned<String>, reason: impl std::fmt::Display) -> Failure {
+    pub(crate) fn fault(&self, at: &Spanned<String>, reason: impl std::fmt::Display) -> Failure {
         located(&self.path, &self.text, at.span().start, &reason.to_string())
     }
 
     /// What is wrong with the file as a whole.
-    pub fn whole(&self, reason: &str) -> Failure {
+    pub(crate) fn whole(&self, reason: &str) -> Failure {
         Failure::Input(format!("{}: {reason}", self.path.display()))
     }
 }
 
 /// Reads TOML; a fault is told with its line.
-pub fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Failure> {
+pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Failure> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
         located(path, text, start, error.message())

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::settings;
 
 /// The plan that a bench file describes; flags that are settings hold for all of its runs.
-pub fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
+pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
     let clash = [
         ("--strategies", !args.strategies.is_empty()),
         ("--scorers", !args.scorers.is_empty()),
@@ -170,12 +170,13 @@ fn pairs(
             Some(n) => outline.find(run, n).is_some(),
             None => !text.contains('@') && outline.runs().contains(&run),
         };
-        match known {
-            true => Ok((run.to_owned(), n)),
-            false => Err(file.fault(
+        if known {
+            Ok((run.to_owned(), n))
+        } else {
+            Err(file.fault(
                 name,
                 format!("compare \"{text}\": no run has that name and n"),
-            )),
+            ))
         }
     };
     let ((run_a, n_a), (run_b, n_b)) = (split(a)?, split(b)?);
@@ -190,8 +191,9 @@ fn pairs(
             return Err(file.fault(a, "compare: give both an @N, or neither"));
         }
     };
-    match found.is_empty() {
-        true => Err(file.fault(a, "compare: the two runs have no n in common")),
-        false => Ok(found),
+    if found.is_empty() {
+        Err(file.fault(a, "compare: the two runs have no n in common"))
+    } else {
+        Ok(found)
     }
 }

@@ -9,7 +9,7 @@ use crate::failure::{Failure, refuse};
 use crate::settings;
 
 /// The plan that flags describe: every strategy with every scorer at every number of chains.
-pub fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
+pub(super) fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
     let seeds = args.seeds.unwrap_or(1);
     if seeds == 0 {
         return refuse("--seeds 0 leaves nothing to measure: give at least 1");

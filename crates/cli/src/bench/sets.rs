@@ -18,7 +18,7 @@ const MOST_DRAWN: usize = 1_000_000;
 
 /// The sets of a bench file, each cut to `limit` problems; without any, `given` or the bundled
 /// sample.
-pub fn load(
+pub(super) fn load(
     file: &BenchFile,
     given: Option<&Path>,
     limit: Option<usize>,
@@ -58,7 +58,7 @@ pub fn load(
 }
 
 /// Refuses a name that cannot be that of a file, or has the file of another one.
-pub fn check_name<'a>(
+pub(super) fn check_name<'a>(
     name: &str,
     mut others: impl Iterator<Item = &'a String>,
 ) -> Result<(), &'static str> {

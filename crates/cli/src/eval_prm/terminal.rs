@@ -8,7 +8,7 @@ use beamgen_measure::eval_prm::SetProbes;
 use crate::printable;
 use crate::table::{Table, grouped, thousandths};
 
-pub fn write(out: &mut dyn Write, data: &str, of: &SetProbes) -> io::Result<()> {
+pub(super) fn write(out: &mut dyn Write, data: &str, of: &SetProbes) -> io::Result<()> {
     writeln!(
         out,
         "\n  Probes: chains of {} changed on purpose and scored again\n",

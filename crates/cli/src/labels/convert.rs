@@ -11,7 +11,7 @@ use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::table::{counted, grouped};
 
-pub fn main(args: &ConvertArgs) -> Result<(), Failure> {
+pub(super) fn main(args: &ConvertArgs) -> Result<(), Failure> {
     let own = std::ptr::eq(args.to, Format::own());
     if own && args.rule.given() {
         return refuse(
@@ -38,9 +38,10 @@ pub fn main(args: &ConvertArgs) -> Result<(), Failure> {
     });
     let mut records = records.peekable();
     // An earlier file is not replaced by nothing.
-    match records.peek().is_some() {
-        true => out.write(records)?,
-        false => drop(records),
+    if records.peek().is_some() {
+        out.write(records)?;
+    } else {
+        drop(records);
     }
     for (count, first) in left_out.values() {
         let chains = counted(*count, "chain", "chains");

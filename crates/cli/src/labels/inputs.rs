@@ -15,7 +15,7 @@ const SHOWN: usize = 10;
 
 /// Reads all files and says what was rejected. Alternatives are among the chains if the flags ask for
 /// it.
-pub fn read(flags: &InputFlags) -> Result<Vec<Labelled>, Failure> {
+pub(crate) fn read(flags: &InputFlags) -> Result<Vec<Labelled>, Failure> {
     let rejected = flags.rejected.as_deref().map(Lines::open).transpose()?;
     let mut inputs = Vec::new();
     for path in &flags.files {
@@ -47,9 +47,10 @@ fn of_levels(
         let some: Vec<&str> = named.iter().take(12).map(|name| name.as_str()).collect();
         return refuse(format!(
             "--level {unknown}: no chain of {source} has it: {}",
-            match some.is_empty() {
-                true => "they name no levels".to_owned(),
-                false => format!("there are {}", some.join(", ")),
+            if some.is_empty() {
+                "they name no levels".to_owned()
+            } else {
+                format!("there are {}", some.join(", "))
             }
         ));
     }
@@ -61,7 +62,7 @@ fn of_levels(
 }
 
 /// All chains of all files.
-pub fn chains(inputs: Vec<Labelled>) -> Vec<LabelledChain> {
+pub(crate) fn chains(inputs: Vec<Labelled>) -> Vec<LabelledChain> {
     inputs.into_iter().flat_map(|input| input.chains).collect()
 }
 

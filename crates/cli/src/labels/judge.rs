@@ -15,7 +15,7 @@ use crate::table::grouped;
 use crate::verdicts::{self, AT_ONCE};
 use crate::watch::Shown;
 
-pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
+pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
     let out = Lines::open(&args.out)?;
     let mut config = settings::prm_config(&args.prm)?;
     // A file of settings may have checkers for a search.
@@ -25,9 +25,10 @@ pub fn main(args: &JudgeArgs) -> Result<(), Failure> {
     config.checkers.commands.clear();
     let config = settings::with_flags(config, flags)?;
     let mut chains = inputs::chains(inputs::read(&args.input)?);
-    let (judged, what) = match checks {
-        false => (ask_model(config, &mut chains)?, "second opinions"),
-        true => (ask_checkers(&config, &mut chains)?, "a step that fails"),
+    let (judged, what) = if !checks {
+        (ask_model(config, &mut chains)?, "second opinions")
+    } else {
+        (ask_checkers(&config, &mut chains)?, "a step that fails")
     };
     let judged = judged.ok_or_else(|| {
         let message = "the reward model could not read any of the chains, see above";

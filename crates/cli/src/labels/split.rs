@@ -11,7 +11,7 @@ use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::table::{counted, grouped};
 
-pub fn main(args: &SplitArgs) -> Result<(), Failure> {
+pub(super) fn main(args: &SplitArgs) -> Result<(), Failure> {
     let (train, test) = (Lines::open(&args.train)?, Lines::open(&args.test)?);
     let chains = inputs::chains(inputs::read(&args.input)?);
     let here: BTreeSet<String> = chains.iter().map(|c| normalised(&c.problem)).collect();

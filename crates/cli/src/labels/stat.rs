@@ -15,7 +15,7 @@ use crate::table::{Table, grouped, percent};
 /// Most levels shown; a source with more names something else so.
 const MOST_LEVELS: usize = 20;
 
-pub fn main(args: &StatArgs) -> Result<(), Failure> {
+pub(super) fn main(args: &StatArgs) -> Result<(), Failure> {
     // A neutral rating is neither a 1 nor a 0 unless somebody says so.
     let rule = args.rule.rule(Neutral::Half);
     let mut out = io::stdout().lock();

@@ -10,19 +10,23 @@ use crate::output;
 use crate::write::Output;
 
 /// A file of lines, or stdout.
-pub struct Lines(Option<Output>);
+pub(super) struct Lines(Option<Output>);
 
 impl Lines {
     /// Refuses what cannot be written; `-` is stdout.
-    pub fn open(path: &Path) -> Result<Self, Failure> {
-        match path == Path::new("-") {
-            true => Ok(Self(None)),
-            false => Ok(Self(Some(Output::open(path)?))),
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            Ok(Self(None))
+        } else {
+            Ok(Self(Some(Output::open(path)?)))
         }
     }
 
     /// Writes a line for each record.
-    pub fn write(self, mut records: impl Iterator<Item = impl Serialize>) -> Result<(), Failure> {
+    pub(super) fn write(
+        self,
+        mut records: impl Iterator<Item = impl Serialize>,
+    ) -> Result<(), Failure> {
         let Some(mut output) = self.0 else {
             let mut out = io::stdout().lock();
             records.try_for_each(|record| output::json_line(&mut out, &record))?;

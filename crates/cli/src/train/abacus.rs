@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::printable;
 use crate::write::{failed, read_text};
 
-pub fn main(args: &AbacusArgs) -> Result<(), Failure> {
+pub(super) fn main(args: &AbacusArgs) -> Result<(), Failure> {
     let config = config(args)?;
     let work = args.out.join("work");
     if !args.resume && work.join("config.json").exists() {
@@ -28,7 +28,7 @@ pub fn main(args: &AbacusArgs) -> Result<(), Failure> {
     let device = device(args.device)?;
     let mut display = Display::default();
     let evaluation = abacus::train(&config, &args.out, &device, &mut |report| {
-        display.show(&report)
+        display.show(&report);
     })
     .map_err(failure)?;
     let searches = searches(&config, &args.out, config.evaluation_problems)?;
@@ -93,6 +93,9 @@ fn searches(
     out: &Path,
     count: usize,
 ) -> Result<(ExactSearches, PrmSearches), Failure> {
+    use {Choose::*, ScorerKind::*};
+    const BEAM: StrategyKind = StrategyKind::BEAM;
+    const BEST_OF_N: StrategyKind = StrategyKind::BEST_OF_N;
     let problems: Vec<Problem> =
         evaluation::held_out(config.seed ^ 0x0a11, count, config.difficulty)
             .iter()
@@ -124,9 +127,6 @@ fn searches(
         })?;
         Ok(right as f64 / problems.len().max(1) as f64)
     };
-    use {Choose::*, ScorerKind::*};
-    const BEAM: StrategyKind = StrategyKind::BEAM;
-    const BEST_OF_N: StrategyKind = StrategyKind::BEST_OF_N;
     let exact = ExactSearches {
         problems: problems.len(),
         beam_16: solved(Exact, BEAM, Best, 16)?,

@@ -12,14 +12,14 @@ const LINE: Duration = Duration::from_secs(20);
 
 /// A line now and then, on stderr.
 #[derive(Default)]
-pub struct Display {
+pub(super) struct Display {
     shown: Option<Instant>,
     /// Since the last line.
     losses: Vec<f64>,
 }
 
 impl Display {
-    pub fn show(&mut self, report: &Report) {
+    pub(super) fn show(&mut self, report: &Report) {
         match report {
             Report::Note(text) => output::note(text),
             Report::Features(done, total) => {

@@ -5,29 +5,32 @@ use beamgen_train::tune::{Decay, Recipe};
 use crate::args::{DecayFlag, RunFlags};
 use crate::failure::{Failure, refuse};
 
-pub fn share(name: &str, value: f64) -> Result<f64, Failure> {
-    match (0.0..1.0).contains(&value) {
-        true => Ok(value),
-        false => refuse(format!("{name} {value}: a part from 0 to below 1")),
+pub(super) fn share(name: &str, value: f64) -> Result<f64, Failure> {
+    if (0.0..1.0).contains(&value) {
+        Ok(value)
+    } else {
+        refuse(format!("{name} {value}: a part from 0 to below 1"))
     }
 }
 
-pub fn positive(name: &str, value: f64) -> Result<f64, Failure> {
-    match value.is_finite() && value > 0.0 {
-        true => Ok(value),
-        false => refuse(format!("{name} {value}: must be positive")),
+pub(super) fn positive(name: &str, value: f64) -> Result<f64, Failure> {
+    if value.is_finite() && value > 0.0 {
+        Ok(value)
+    } else {
+        refuse(format!("{name} {value}: must be positive"))
     }
 }
 
-pub fn not_negative(name: &str, value: f64) -> Result<f64, Failure> {
-    match value.is_finite() && value >= 0.0 {
-        true => Ok(value),
-        false => refuse(format!("{name} {value}: must not be negative")),
+pub(super) fn not_negative(name: &str, value: f64) -> Result<f64, Failure> {
+    if value.is_finite() && value >= 0.0 {
+        Ok(value)
+    } else {
+        refuse(format!("{name} {value}: must not be negative"))
     }
 }
 
 /// What the flags of every training say of a recipe.
-pub fn recipe_of(flags: &RunFlags) -> Result<Recipe, Failure> {
+pub(super) fn recipe_of(flags: &RunFlags) -> Result<Recipe, Failure> {
     Ok(Recipe {
         train: flags.train,
         micro_tokens: flags.micro_tokens,

@@ -27,7 +27,7 @@ const LINE: Duration = Duration::from_secs(5);
 /// Lines between two headings.
 const HEADING: usize = 20;
 
-pub fn main(args: &RlArgs) -> Result<(), Failure> {
+pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
     let (problems, held_out) = problems(args)?;
     let recipe = recipe(args)?;
     let mut scorer = scorer(args, recipe.reward, &problems)?;

@@ -18,7 +18,7 @@ use crate::peak_memory;
 use crate::printable;
 use crate::write::read_text;
 
-pub fn sft(args: &SftArgs) -> Result<(), Failure> {
+pub(super) fn sft(args: &SftArgs) -> Result<(), Failure> {
     let chat_template = args.chat_template.as_deref().map(read_text);
     let task = Task::Sft {
         system: args.system_prompt.clone(),
@@ -29,7 +29,7 @@ pub fn sft(args: &SftArgs) -> Result<(), Failure> {
     train(&job)
 }
 
-pub fn reward(args: &RewardArgs, target: Target) -> Result<(), Failure> {
+pub(super) fn reward(args: &RewardArgs, target: Target) -> Result<(), Failure> {
     let spec =
         PrmSpec::choose(&args.prm_format).map_err(|error| Failure::Input(error.to_string()))?;
     let task = Task::Reward {
@@ -55,9 +55,10 @@ fn train(job: &Job) -> Result<(), Failure> {
     }
     let out = job.out.display().to_string();
     let mut o = std::io::stdout().lock();
-    match finished {
-        true => writeln!(o, "Written: {}", printable::line(&out))?,
-        false => writeln!(o, "Stopped; go on with --resume")?,
+    if finished {
+        writeln!(o, "Written: {}", printable::line(&out))?;
+    } else {
+        writeln!(o, "Stopped; go on with --resume")?;
     }
     Ok(o.flush()?)
 }

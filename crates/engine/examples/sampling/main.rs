@@ -30,9 +30,10 @@ fn main() {
         .skip(1)
         .map(|arg| arg.parse().expect("a size of vocabulary"))
         .collect();
-    let sizes = match sizes.is_empty() {
-        true => vec![512, 49_152, 151_936],
-        false => sizes,
+    let sizes = if sizes.is_empty() {
+        vec![512, 49_152, 151_936]
+    } else {
+        sizes
     };
     let pools = [ThreadPool::new(1), ThreadPool::new(0)];
     for size in sizes {
@@ -112,9 +113,12 @@ fn line(
     params: SamplingParams,
 ) {
     let stem = name.starts_with("stem");
-    let row = |i: usize| match stem {
-        true => &rows[..size],
-        false => &rows[i * size..(i + 1) * size],
+    let row = |i: usize| {
+        if stem {
+            &rows[..size]
+        } else {
+            &rows[i * size..(i + 1) * size]
+        }
     };
     let mut plain = plain::Plain::default();
     let mut sampler = Sampler::new();

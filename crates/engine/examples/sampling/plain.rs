@@ -7,14 +7,19 @@ use beamgen_kernels::{Isa, exp_weights, log_sum_exp, maxima, maxima_len};
 
 /// Keeps its working memory.
 #[derive(Default)]
-pub struct Plain {
+pub(crate) struct Plain {
     maxima: Vec<f32>,
     weights: Vec<f32>,
     order: Vec<f32>,
 }
 
 impl Plain {
-    pub fn sample(&mut self, logits: &[f32], params: &SamplingParams, draw: &mut Draw) -> Sampled {
+    pub(crate) fn sample(
+        &mut self,
+        logits: &[f32],
+        params: &SamplingParams,
+        draw: &mut Draw,
+    ) -> Sampled {
         let isa = Isa::detect();
         let token = if params.temperature == 0.0 {
             argmax(logits)

@@ -42,7 +42,7 @@ pub enum RopeScaling {
         /// Context first trained on.
         original: usize,
     },
-    /// YaRN (Peng et al. 2023, arXiv:2309.00071).
+    /// `YaRN` (Peng et al. 2023, arXiv:2309.00071).
     Yarn {
         /// How much longer the context becomes.
         factor: f64,
@@ -153,7 +153,7 @@ impl Rope {
     }
 
     /// The longest sequence, where the configuration says `max_position_embeddings`. Checkpoints
-    /// with YaRN often leave that at the original context.
+    /// with `YaRN` often leave that at the original context.
     pub(super) fn context(&self, max_position_embeddings: usize) -> usize {
         match self.scaling {
             RopeScaling::Yarn {

@@ -92,13 +92,12 @@ fn theta(file: &Gguf) -> Result<f64, Error> {
 /// Values of a head.
 pub(super) fn head_dim(file: &Gguf) -> Result<usize, Error> {
     let length = key(file, "attention.key_length")?;
-    let head_dim = match file.integer(&length)? {
-        Some(length) => length,
-        None => {
-            let heads = size(file, "attention.head_count")?;
-            let width = size(file, "embedding_length")?;
-            width.checked_div(heads).unwrap_or(0)
-        }
+    let head_dim = if let Some(length) = file.integer(&length)? {
+        length
+    } else {
+        let heads = size(file, "attention.head_count")?;
+        let width = size(file, "embedding_length")?;
+        width.checked_div(heads).unwrap_or(0)
     };
     usize::try_from(head_dim)
         .map_err(|_| file.bad(&length, &head_dim.to_string(), "a small number"))

@@ -156,12 +156,11 @@ fn token<'a>(
     let token = usize::try_from(id)
         .ok()
         .and_then(|i| vocabulary.tokens.get(i));
-    match token {
-        Some(token) => Ok(Some((id, token))),
-        None => {
-            let expected = format!("one of {} tokens", vocabulary.tokens.len());
-            Err(file.bad(key, &id.to_string(), &expected))
-        }
+    if let Some(token) = token {
+        Ok(Some((id, token)))
+    } else {
+        let expected = format!("one of {} tokens", vocabulary.tokens.len());
+        Err(file.bad(key, &id.to_string(), &expected))
     }
 }
 

@@ -103,9 +103,10 @@ fn defined(state: &State, values: &[&Value]) -> Result<(), Error> {
         state.env().undefined_behavior(),
         UndefinedBehavior::Strict | UndefinedBehavior::SemiStrict
     );
-    match strict && values.iter().any(|value| value.is_undefined()) {
-        true => Err(ErrorKind::UndefinedError.into()),
-        false => Ok(()),
+    if strict && values.iter().any(|value| value.is_undefined()) {
+        Err(ErrorKind::UndefinedError.into())
+    } else {
+        Ok(())
     }
 }
 
@@ -160,9 +161,12 @@ fn multiply(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
 
 /// `value[start:stop:step]` as Python has it.
 fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Value, Error> {
-    let bound = |value: &Value| match value.is_none() {
-        true => Ok(None),
-        false => i64::try_from(value.clone()).map(Some),
+    let bound = |value: &Value| {
+        if value.is_none() {
+            Ok(None)
+        } else {
+            i64::try_from(value.clone()).map(Some)
+        }
     };
     let (start, stop) = (bound(start)?, bound(stop)?);
     let step = bound(step)?.unwrap_or(1);

@@ -75,7 +75,8 @@ fn exceeded(message: impl Into<String>) -> Error {
 /// Whether a limit was exceeded.
 pub(super) fn is_exceeded(error: &Error) -> bool {
     let source = std::error::Error::source(error);
-    error.kind() == ErrorKind::OutOfFuel || source.is_some_and(|source| source.is::<Exceeded>())
+    error.kind() == ErrorKind::OutOfFuel
+        || source.is_some_and(<dyn std::error::Error>::is::<Exceeded>)
 }
 
 /// Counts bytes that are made or read.

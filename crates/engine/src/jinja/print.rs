@@ -156,9 +156,10 @@ impl Writer<'_> {
 
     fn string(&self, text: &str, out: &mut Text) -> Result<(), Error> {
         let is_python = matches!(self.language, Language::Python);
-        let mark = match is_python && (text.contains('"') || !text.contains('\'')) {
-            true => '\'',
-            false => '"',
+        let mark = if is_python && (text.contains('"') || !text.contains('\'')) {
+            '\''
+        } else {
+            '"'
         };
         out.push(mark)?;
         for c in text.chars() {

@@ -186,12 +186,13 @@ impl Loader<'_> {
         Ok(Layer {
             attention_norm: norm("input_layernorm", c.hidden_size)?,
             qkv: self.matrix(&matrices.qkv, pack)?,
-            qk_norm: match c.qk_norm {
-                true => Some((
+            qk_norm: if c.qk_norm {
+                Some((
                     norm("self_attn.q_norm", c.head_dim)?,
                     norm("self_attn.k_norm", c.head_dim)?,
-                )),
-                false => None,
+                ))
+            } else {
+                None
             },
             attention_out: self.matrix(&matrices.attention_out, pack)?,
             mlp_norm: norm("post_attention_layernorm", c.hidden_size)?,

@@ -173,9 +173,10 @@ impl Sampler {
             let end = runs.min((task + 1) * per_task);
             for run in task * per_task..end {
                 let (first, next) = (ends[run], ends[run + 1]);
-                let ahead = match run + 1 < end {
-                    true => request(next).logits,
-                    false => &[],
+                let ahead = if run + 1 < end {
+                    request(next).logits
+                } else {
+                    &[]
                 };
                 place.read(&request(first), ahead);
                 for (i, drawn) in (first..next).zip(&drawn[first..next]) {
@@ -185,9 +186,10 @@ impl Sampler {
                 }
             }
         };
-        let work = match logits <= ALONE {
-            true => 0,
-            false => (WORK * logits) as u64,
+        let work = if logits <= ALONE {
+            0
+        } else {
+            (WORK * logits) as u64
         };
         pool.run(work, |parallel| {
             parallel.for_each(runs.div_ceil(per_task), work, task);
@@ -242,9 +244,10 @@ impl Place {
         self.penalised.extend_from_slice(logits);
         for &token in history {
             let logit = logits[token as usize];
-            self.penalised[token as usize] = match logit < 0.0 {
-                true => logit * penalty,
-                false => logit / penalty,
+            self.penalised[token as usize] = if logit < 0.0 {
+                logit * penalty
+            } else {
+                logit / penalty
             };
         }
         self.distribution.read(&self.penalised, params, next);
@@ -253,9 +256,10 @@ impl Place {
 
     /// Draws from the distribution that was read last, which was that of `logits`.
     fn draw(&self, logits: &[f32], draw: &mut Draw) -> Sampled {
-        let row = match self.penalised.is_empty() {
-            true => logits,
-            false => &self.penalised,
+        let row = if self.penalised.is_empty() {
+            logits
+        } else {
+            &self.penalised
         };
         let token = self.distribution.token(row, || draw.uniform());
         Sampled {

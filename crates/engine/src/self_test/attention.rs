@@ -96,7 +96,9 @@ impl<'a> Case<'a> {
         for row in qkv.chunks_mut(stride) {
             // Large values, so that their sums are no small numbers.
             let values = &mut row[(HEADS + KV_HEADS) * head_dim..];
-            values.iter_mut().for_each(|value| *value *= 4.0);
+            for value in values.iter_mut() {
+                *value *= 4.0;
+            }
         }
 
         let narrow: Vec<f32> = frequencies.iter().map(|f| *f as f32).collect();

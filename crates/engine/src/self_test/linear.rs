@@ -87,9 +87,12 @@ impl Layer {
             let adds = epilogue == Epilogue::Add;
             let bias = adds.then_some(&self.bias_there);
             cuda::linear(&mut out, x, shape, weight, bias, rows, epilogue, workspace)?;
-            let term = |i: usize| match adds {
-                true => f64::from(self.bias[i % OUTPUTS]) + f64::from(added_to[i]),
-                false => 0.0,
+            let term = |i: usize| {
+                if adds {
+                    f64::from(self.bias[i % OUTPUTS]) + f64::from(added_to[i])
+                } else {
+                    0.0
+                }
             };
             let expected = expected.iter().enumerate();
             let expected: Vec<f64> = expected.map(|(i, sum)| sum + term(i)).collect();

@@ -1,4 +1,4 @@
-//! The gate of a SwiGLU block by itself.
+//! The gate of a `SwiGLU` block by itself.
 
 use beamgen_kernels::cuda::{self, Device, Number};
 use beamgen_kernels::silu_mul_reference;

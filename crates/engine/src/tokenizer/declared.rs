@@ -40,7 +40,11 @@ pub(super) struct Declared {
 impl Declared {
     /// Reads `tokenizer_config.json` and, where that does not list the added tokens itself,
     /// `special_tokens_map.json` and `added_tokens.json`. `file` is `tokenizer.json`.
-    pub fn read(checkpoint: &Checkpoint, config: &JsonFile, file: &Value) -> Result<Self, Error> {
+    pub(super) fn read(
+        checkpoint: &Checkpoint,
+        config: &JsonFile,
+        file: &Value,
+    ) -> Result<Self, Error> {
         let own = config.value.as_object().cloned().unwrap_or_default();
         let Some(decoder) = own.get(DECODER) else {
             let map = JsonFile::load(checkpoint, "special_tokens_map.json")?.value;
@@ -66,7 +70,7 @@ impl Declared {
     }
 
     /// The special tokens that have a name, for chat templates.
-    pub fn names(&self) -> BTreeMap<String, String> {
+    pub(super) fn names(&self) -> BTreeMap<String, String> {
         let fields = self.fields.iter();
         let tokens = fields.filter(|(name, _)| name.ends_with("_token"));
         let extra = self.fields.get(EXTRA).and_then(Value::as_object);
@@ -79,7 +83,7 @@ impl Declared {
     /// Declared tokens that `tokenizer.json` contradicts, each with how: it has another token at
     /// that id, or the token at another id. `transformers` 4 goes by `tokenizer.json`; version 5
     /// goes by the declared ids for the classes that it builds anew, which are asked for here.
-    pub fn contradicted(&self, file: &Value, model_type: &str) -> BTreeMap<String, String> {
+    pub(super) fn contradicted(&self, file: &Value, model_type: &str) -> BTreeMap<String, String> {
         let mut contradicted = BTreeMap::new();
         if !self.fields.contains_key(DECODER) || !self.are_built_anew(file, model_type) {
             return contradicted;
@@ -128,7 +132,11 @@ impl Declared {
     /// Adds what the vocabulary lacks: tokens with an id in the order of their ids, each at the
     /// next free one, then special tokens while there are rows for them (`rows` of the model's
     /// embedding).
-    pub fn add(self, inner: &mut tokenizers::Tokenizer, rows: usize) -> tokenizers::Result<()> {
+    pub(super) fn add(
+        self,
+        inner: &mut tokenizers::Tokenizer,
+        rows: usize,
+    ) -> tokenizers::Result<()> {
         inner.add_tokens(self.by_id.into_values())?;
         let added = inner.get_added_vocabulary().get_added_tokens_decoder();
         let behind_added = added.keys().max().map_or(0, |id| *id as usize + 1);

@@ -72,15 +72,14 @@ impl Tokenizer {
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
-        let end = match rest.len() > PIECE {
-            true => {
-                // A character has at most four bytes.
-                let end = (PIECE - 3..=PIECE).rfind(|at| rest.is_char_boundary(*at));
-                let end = end.unwrap_or(rest.len());
-                let space = rest[..end].rfind(char::is_whitespace);
-                space.filter(|at| *at > 0).unwrap_or(end)
-            }
-            false => rest.len(),
+        let end = if rest.len() > PIECE {
+            // A character has at most four bytes.
+            let end = (PIECE - 3..=PIECE).rfind(|at| rest.is_char_boundary(*at));
+            let end = end.unwrap_or(rest.len());
+            let space = rest[..end].rfind(char::is_whitespace);
+            space.filter(|at| *at > 0).unwrap_or(end)
+        } else {
+            rest.len()
         };
         let (piece, after) = rest.split_at(end);
         rest = after;

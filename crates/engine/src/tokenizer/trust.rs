@@ -39,11 +39,12 @@ impl Growth {
     /// Refuses texts of `len` bytes that may become too long.
     pub(super) fn check(self, len: usize) -> Result<(), Malformed> {
         let bytes = self.factor * len as f64 + self.more;
-        match bytes <= MOST_BYTES {
-            true => Ok(()),
-            false => Err(Malformed(format!(
+        if bytes <= MOST_BYTES {
+            Ok(())
+        } else {
+            Err(Malformed(format!(
                 "a text of {len} bytes may become {bytes:.0} when it is normalised, more than {MOST_BYTES}"
-            ))),
+            )))
         }
     }
 
@@ -90,7 +91,7 @@ impl Growth {
     }
 }
 
-/// Checks SentencePiece's table of replacements: the length of its trie, the trie, texts that end
+/// Checks `SentencePiece`'s table of replacements: the length of its trie, the trie, texts that end
 /// in
 /// 0. Returns the length of the longest.
 fn precompiled(table: &str) -> Result<f64, Malformed> {

@@ -408,7 +408,7 @@ impl View<'_> {
         }
     }
 
-    /// Writes row `row` of a matrix as blocks of `format`: its own, or the nearest of Q8_0, for
+    /// Writes row `row` of a matrix as blocks of `format`: its own, or the nearest of `Q8_0`, for
     /// which rows have to be multiples of 32. Returns whether all that is finite remains so.
     pub(crate) fn blocks(&self, row: usize, format: WeightFormat, blocks: &mut [u8]) -> bool {
         if self.encoding.blocks_format() == Some(format) {

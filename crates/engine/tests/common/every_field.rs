@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 /// Fields that have no effect.
-pub struct Inert {
+pub(super) struct Inert {
     /// Their names; fields of objects come after a dot. `NAME=VALUE` is that one value of it.
     pub fields: &'static [&'static str],
     /// The checkpoints that the reason holds for; `NAME*` matches a beginning, an empty list all.
@@ -19,7 +19,7 @@ pub struct Inert {
 
 /// Fields without effect in all checkpoints.
 #[rustfmt::skip]
-pub const EVERYWHERE: &[Inert] = &[
+pub(super) const EVERYWHERE: &[Inert] = &[
     Inert { of: &[], reason: "used in training only", fields: &["initializer_range"] },
     Inert { of: &[], reason: "what transformers' functions return besides the result", fields: &[
         "output_attentions", "output_hidden_states", "output_scores", "return_dict", "return_dict_in_generate"] },
@@ -44,7 +44,7 @@ pub const EVERYWHERE: &[Inert] = &[
 
 /// Fields without effect in all decoders.
 #[rustfmt::skip]
-pub const DECODERS: &[Inert] = &[
+pub(super) const DECODERS: &[Inert] = &[
     Inert { of: &[], reason: "used in training only", fields: &["attention_dropout"] },
     Inert { of: &[], reason: "of classifiers; the head's tensors say what it is", fields: &["id2label", "problem_type"] },
     Inert { of: &[], reason: "the cache is always used", fields: &["use_cache"] },
@@ -66,7 +66,7 @@ fn known_fields(family: &str) -> Map<String, Value> {
 
 /// The outcomes of the changes of each checkpoint's fields.
 #[derive(Default)]
-pub struct Tally {
+pub(super) struct Tally {
     table: String,
     faults: Vec<String>,
     /// The listed fields that some checkpoint needs.
@@ -76,7 +76,7 @@ pub struct Tally {
 impl Tally {
     /// Changes each field of a checkpoint's `config.json`, and the others that its family knows. `read`
     /// returns the results with a configuration, or refuses it.
-    pub fn add<T: PartialEq>(
+    pub(super) fn add<T: PartialEq>(
         &mut self,
         name: &str,
         config: &Value,
@@ -139,7 +139,7 @@ impl Tally {
 
     /// # Panics
     /// A change was not seen, or the list of inert fields has one that is none.
-    pub fn check(mut self, inert: &[&[Inert]]) {
+    pub(super) fn check(mut self, inert: &[&[Inert]]) {
         println!(
             "checkpoint              fields  changed  refused  listed\n{}",
             self.table
@@ -267,18 +267,19 @@ fn others(field: &str, value: &Value) -> Vec<Value> {
         Value::String(text) => {
             named.map_or_else(|| vec![json!(format!("{text}x"))], Iterator::collect)
         }
-        Value::Number(number) => match number.as_i64() {
-            Some(n) => vec![
-                json!(n + 1),
-                json!(2 * n + 2),
-                json!((n - 1).max(0)),
-                json!(0),
-            ],
-            None => {
+        Value::Number(number) => {
+            if let Some(n) = number.as_i64() {
+                vec![
+                    json!(n + 1),
+                    json!(2 * n + 2),
+                    json!((n - 1).max(0)),
+                    json!(0),
+                ]
+            } else {
                 let x = number.as_f64().unwrap();
                 vec![json!(2.0 * x + 0.25), json!(x / 2.0 + 0.125)]
             }
-        },
+        }
         Value::Array(list) => {
             let mut other: Vec<Value> = list.clone();
             other.reverse();

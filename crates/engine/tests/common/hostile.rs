@@ -11,14 +11,14 @@ use proptest::prelude::*;
 use crate::common::fixture;
 
 /// The files of these tests have 100 kB at most. What is left is for the test program itself.
-pub const LIMIT: usize = 512 << 20;
+pub(crate) const LIMIT: usize = 512 << 20;
 
-pub fn formats(name: &str) -> PathBuf {
+pub(crate) fn formats(name: &str) -> PathBuf {
     fixture("formats").join(name)
 }
 
 /// A folder with one file.
-pub fn folder_with(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn folder_with(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
     fs::write(&path, bytes).unwrap();
@@ -26,7 +26,7 @@ pub fn folder_with(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
 }
 
 /// All that is read of a checkpoint; the first error, if any.
-pub fn read_all(path: &Path) -> Result<(), String> {
+pub(crate) fn read_all(path: &Path) -> Result<(), String> {
     let error = |e: beamgen_engine::Error| e.to_string();
     let weights = Weights::load(path).map_err(error)?;
     for name in weights.names() {
@@ -42,7 +42,7 @@ pub fn read_all(path: &Path) -> Result<(), String> {
 }
 
 #[track_caller]
-pub fn assert_refused(path: &Path, words: &[&str]) {
+pub(crate) fn assert_refused(path: &Path, words: &[&str]) {
     let message = read_all(path).unwrap_err();
     assert!(!message.contains('\n'), "{message:?} is not one line");
     for word in words {
@@ -51,14 +51,14 @@ pub fn assert_refused(path: &Path, words: &[&str]) {
 }
 
 /// Bytes of a file to overwrite, most of them near its beginning, and where to cut it off.
-pub fn damage() -> impl Strategy<Value = (Vec<(f64, u8)>, Option<f64>)> {
+pub(crate) fn damage() -> impl Strategy<Value = (Vec<(f64, u8)>, Option<f64>)> {
     let place = prop_oneof![0.0..0.02f64, 0.0..0.2f64, 0.0..1.0f64];
     let byte = prop_oneof![any::<u8>(), Just(0), Just(0xFF), Just(0x80)];
     let bytes = prop::collection::vec((place, byte), 1..5);
     (bytes, prop::option::weighted(0.2, 0.0..1.0f64))
 }
 
-pub fn damaged(name: &str, (bytes, end): (Vec<(f64, u8)>, Option<f64>)) -> Vec<u8> {
+pub(crate) fn damaged(name: &str, (bytes, end): (Vec<(f64, u8)>, Option<f64>)) -> Vec<u8> {
     let mut file = fs::read(formats(name)).unwrap();
     let len = file.len() as f64;
     for (place, byte) in bytes {

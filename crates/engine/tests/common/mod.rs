@@ -8,13 +8,13 @@ use beamgen_engine::{
     Append, Engine, EngineConfig, Model, ModelConfig, Output, Rope, Rows, SeqId, Tensor, Want,
     WeightType, Weights,
 };
-pub use beamgen_test_support::numbers::noise;
+pub(crate) use beamgen_test_support::numbers::noise;
 
 /// Folders of the fixtures. Between them: untied heads and tied, all biases, grouped heads, heads
 /// narrower and wider than `hidden_size / heads`, per-head norms, windows in all layers and in
 /// some, fused projections, part of a head turned, every scaled rotation; one file and shards;
 /// float32, bfloat16 and float16.
-pub const FAMILIES: [&str; 10] = [
+pub(crate) const FAMILIES: [&str; 10] = [
     "llama",
     "llama-linear",
     "llama-dynamic",
@@ -28,14 +28,14 @@ pub const FAMILIES: [&str; 10] = [
 ];
 
 /// `n` tokens below `vocab`, the same for the same seed.
-pub fn tokens(n: usize, vocab: usize, seed: u64) -> Vec<u32> {
+pub(crate) fn tokens(n: usize, vocab: usize, seed: u64) -> Vec<u32> {
     noise(n, seed)
         .iter()
         .map(|x| ((x + 1.0) * 0.5 * vocab as f32) as u32 % vocab as u32)
         .collect()
 }
 
-pub fn tiny_config() -> ModelConfig {
+pub(crate) fn tiny_config() -> ModelConfig {
     ModelConfig {
         model_type: "qwen3".into(),
         vocab_size: 67,
@@ -61,7 +61,7 @@ pub fn tiny_config() -> ModelConfig {
 }
 
 /// The tensors that `config` asks for, random.
-pub fn random_weights(config: &ModelConfig) -> Vec<(String, Tensor)> {
+pub(crate) fn random_weights(config: &ModelConfig) -> Vec<(String, Tensor)> {
     let c = config;
     let mut all = Vec::new();
     let mut add = |name: &str, shape: &[usize]| {
@@ -130,7 +130,7 @@ pub fn random_weights(config: &ModelConfig) -> Vec<(String, Tensor)> {
 }
 
 /// A tiny one with inputs in multiples of 32, so that every matrix can be int8.
-pub fn even_config() -> ModelConfig {
+pub(crate) fn even_config() -> ModelConfig {
     ModelConfig {
         hidden_size: 64,
         intermediate_size: 96,
@@ -139,16 +139,16 @@ pub fn even_config() -> ModelConfig {
     }
 }
 
-pub fn random_model(config: ModelConfig) -> Arc<Model> {
+pub(crate) fn random_model(config: ModelConfig) -> Arc<Model> {
     random_model_as(config, WeightType::Auto)
 }
 
-pub fn random_model_as(config: ModelConfig, weight_type: WeightType) -> Arc<Model> {
+pub(crate) fn random_model_as(config: ModelConfig, weight_type: WeightType) -> Arc<Model> {
     let weights = Weights::from_tensors(random_weights(&config)).unwrap();
     Arc::new(Model::from_weights(config, &weights, weight_type).unwrap())
 }
 
-pub fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Engine {
+pub(crate) fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Engine {
     let mut config = EngineConfig {
         threads: 1,
         ..EngineConfig::default()
@@ -157,28 +157,28 @@ pub fn engine(model: &Arc<Model>, change: impl FnOnce(&mut EngineConfig)) -> Eng
     Engine::new(Arc::clone(model), config).unwrap()
 }
 
-pub fn append(engine: &mut Engine, seq: SeqId, tokens: &[u32], want: Want<'_>) -> Rows {
+pub(crate) fn append(engine: &mut Engine, seq: SeqId, tokens: &[u32], want: Want<'_>) -> Rows {
     engine
         .forward(&[Append { seq, tokens, want }], Output::Logits)
         .unwrap()
 }
 
 /// Logits of all rows of `tokens`, computed at once by an engine of their own.
-pub fn fresh(model: &Arc<Model>, page_size: usize, tokens: &[u32]) -> Rows {
+pub(crate) fn fresh(model: &Arc<Model>, page_size: usize, tokens: &[u32]) -> Rows {
     let mut engine = engine(model, |c| c.page_size = page_size);
     let seq = engine.create();
     append(&mut engine, seq, tokens, Want::All)
 }
 
 #[track_caller]
-pub fn assert_same_bits(a: &[f32], b: &[f32]) {
+pub(crate) fn assert_same_bits(a: &[f32], b: &[f32]) {
     assert_eq!(a.len(), b.len());
     for (i, (a, b)) in a.iter().zip(b).enumerate() {
         assert_eq!(a.to_bits(), b.to_bits(), "at {i}: {a} instead of {b}");
     }
 }
 
-pub fn fixture(name: &str) -> PathBuf {
+pub(crate) fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../tests/fixtures")
         .join(name)

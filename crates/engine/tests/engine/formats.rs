@@ -1,5 +1,5 @@
 //! GGUF files and those of `torch.save` against what Python reads from them
-//! (tests/fixtures/make_format_fixtures.py).
+//! (`tests/fixtures/make_format_fixtures.py`).
 
 use std::fs;
 use std::path::PathBuf;

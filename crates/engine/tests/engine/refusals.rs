@@ -7,6 +7,7 @@ use beamgen_engine::{Append, Engine, EngineConfig, Error, IsaChoice, KvType, Out
 
 #[test]
 fn a_refused_call_changes_nothing() {
+    type Case<'a> = (Vec<Append<'a>>, fn(&Error) -> bool);
     let model = random_model(tiny_config());
     let page_bytes = engine(&model, |c| c.page_size = 4).kv().page_bytes;
     let mut engine = engine(&model, |c| {
@@ -24,7 +25,6 @@ fn a_refused_call_changes_nothing() {
     let before = engine.kv();
     let one = |seq, tokens, want| Append { seq, tokens, want };
     let long = tokens_of(400);
-    type Case<'a> = (Vec<Append<'a>>, fn(&Error) -> bool);
     let cases: Vec<Case<'_>> = vec![
         (
             vec![one(a, &[1], Want::Last), one(stale, &[1], Want::Last)],

@@ -68,7 +68,9 @@ fn auto_keeps_the_bits_in_half_the_memory() {
 fn tiny(weight_type: WeightType, change: impl Fn(&str, &mut f32)) -> Result<Model, Error> {
     let mut tensors = random_weights(&tiny_config());
     for (name, Tensor { data, .. }) in &mut tensors {
-        data.iter_mut().for_each(|x| change(name, x));
+        for x in data.iter_mut() {
+            change(name, x);
+        }
     }
     Model::from_weights(tiny_config(), &Weights::from_tensors(tensors)?, weight_type)
 }
@@ -282,9 +284,9 @@ fn int8_errs_on_the_fixtures_as_much_as_rounded_weights_do() {
                 for group in tensor.data.chunks_mut(32) {
                     let largest = group.iter().fold(0.0f32, |max, x| max.max(x.abs()));
                     let scale = largest / 127.0;
-                    group
-                        .iter_mut()
-                        .for_each(|x| *x = (*x / scale).round() * scale);
+                    for x in group.iter_mut() {
+                        *x = (*x / scale).round() * scale;
+                    }
                 }
             }
             (name.to_owned(), tensor)

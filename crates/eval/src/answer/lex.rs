@@ -227,18 +227,20 @@ impl Lexer {
                 let power = if first == '²' { 2 } else { 3 };
                 self.push(Kind::Number(Rational::from_integer(power.into()), None));
             }
-            _ => match command(first) {
-                Some(name) => self.push(Kind::Command(name.to_owned())),
-                None => {
+            _ => {
+                if let Some(name) = command(first) {
+                    self.push(Kind::Command(name.to_owned()));
+                } else {
                     let mut buffer = [0; 4];
                     // `{` is not `\{`.
-                    let known = match first.is_ascii() {
-                        true => None,
-                        false => symbol(first.encode_utf8(&mut buffer)),
+                    let known = if first.is_ascii() {
+                        None
+                    } else {
+                        symbol(first.encode_utf8(&mut buffer))
                     };
                     self.push_symbol(known.unwrap_or(first));
                 }
-            },
+            }
         }
         after
     }

@@ -55,13 +55,12 @@ impl Logistic {
                 hso += curve * x;
                 hoo += curve;
             }
-            let (ds, d_o) = match offset {
-                true => {
-                    let determinant = hss * hoo - hso * hso;
-                    let ds = (hoo * gs - hso * go) / determinant;
-                    (ds, (hss * go - hso * gs) / determinant)
-                }
-                false => (gs / hss, 0.0),
+            let (ds, d_o) = if offset {
+                let determinant = hss * hoo - hso * hso;
+                let ds = (hoo * gs - hso * go) / determinant;
+                (ds, (hss * go - hso * gs) / determinant)
+            } else {
+                (gs / hss, 0.0)
             };
             let mut part = 1.0;
             let next = loop {

@@ -135,9 +135,10 @@ impl Verdict {
         }
         let share = |of: Option<Figure>| of.map_or(0.0, |share| share.value);
         let (dropped, passed) = (share(dropped), share(passed));
-        let words = match dropped >= passed {
-            true => format!("drops {} of the chains it held right", percent(dropped)),
-            false => format!("lets {} of caught mistakes pass", percent(passed)),
+        let words = if dropped >= passed {
+            format!("drops {} of the chains it held right", percent(dropped))
+        } else {
+            format!("lets {} of caught mistakes pass", percent(passed))
         };
         match dropped.max(passed) {
             moved if moved > THROWN => Self::new(Grade::Failed, format!("thrown off: {words}")),

@@ -35,9 +35,10 @@ impl Binning {
 pub(super) fn equal_mass<T: PartialEq>(rising: &[T]) -> Vec<u8> {
     let mut bins = Vec::with_capacity(rising.len());
     for (at, value) in rising.iter().enumerate() {
-        let bin = match at > 0 && rising[at - 1] == *value {
-            true => bins[at - 1],
-            false => (at * BINS / rising.len()) as u8,
+        let bin = if at > 0 && rising[at - 1] == *value {
+            bins[at - 1]
+        } else {
+            (at * BINS / rising.len()) as u8
         };
         bins.push(bin);
     }
@@ -58,7 +59,7 @@ struct Sum {
 }
 
 impl Sums {
-    pub fn add(&mut self, bin: u8, score: f64, label: f64) {
+    pub(super) fn add(&mut self, bin: u8, score: f64, label: f64) {
         let sum = &mut self.bins[usize::from(bin)];
         sum.weight += 1.0;
         sum.score += score;
@@ -66,7 +67,7 @@ impl Sums {
     }
 
     /// Adds other sums, `weight` times.
-    pub fn merge(&mut self, other: &Self, weight: f64) {
+    pub(super) fn merge(&mut self, other: &Self, weight: f64) {
         for (bin, other) in self.bins.iter_mut().zip(&other.bins) {
             bin.weight += weight * other.weight;
             bin.score += weight * other.score;
@@ -76,7 +77,7 @@ impl Sums {
 
     /// The expected calibration error: the mean over steps of how far the mean score of their bin
     /// is from its mean label (Guo et al., 1706.04599). `None` without steps.
-    pub fn error(&self) -> Option<f64> {
+    pub(super) fn error(&self) -> Option<f64> {
         let all: f64 = self.bins.iter().map(|bin| bin.weight).sum();
         let apart: f64 = self
             .bins
@@ -87,13 +88,13 @@ impl Sums {
     }
 
     /// The mean label in each bin.
-    pub fn labels(&self) -> [Option<f64>; BINS] {
+    pub(super) fn labels(&self) -> [Option<f64>; BINS] {
         self.bins
             .map(|bin| (bin.weight > 0.0).then(|| bin.label / bin.weight))
     }
 
     /// The mean score in each bin.
-    pub fn scores(&self) -> [Option<f64>; BINS] {
+    pub(super) fn scores(&self) -> [Option<f64>; BINS] {
         self.bins
             .map(|bin| (bin.weight > 0.0).then(|| bin.score / bin.weight))
     }

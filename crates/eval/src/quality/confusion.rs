@@ -1,6 +1,6 @@
 //! Steps counted by what they are and by what was said of them.
 
-/// Weighted counts; "positive" is a right step, as in PRMBench (2501.03124).
+/// Weighted counts; "positive" is a right step, as in `PRMBench` (2501.03124).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Confusion {
     /// Right steps that were not flagged.
@@ -44,7 +44,7 @@ impl Confusion {
         f1(self.true_negative, self.false_positive, self.false_negative)
     }
 
-    /// PRMBench's score, half of each F1; `None` unless there are right and wrong steps.
+    /// `PRMBench`'s score, half of each F1; `None` unless there are right and wrong steps.
     #[must_use]
     pub fn prm_score(&self) -> Option<f64> {
         Some(0.5 * self.f1_wrong()? + 0.5 * self.f1_right()?)

@@ -2,7 +2,7 @@
 
 /// Weighted sums of two variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Moments {
+pub(super) struct Moments {
     weight: f64,
     x: f64,
     y: f64,
@@ -14,7 +14,7 @@ pub struct Moments {
 impl Moments {
     /// Adds a pair. Both variables are to be centred beforehand: sums of squares far from 0 lose
     /// digits, and then equal values cannot be told from such as vary a little.
-    pub fn add(&mut self, x: f64, y: f64) {
+    pub(super) fn add(&mut self, x: f64, y: f64) {
         self.weight += 1.0;
         self.x += x;
         self.y += y;
@@ -24,7 +24,7 @@ impl Moments {
     }
 
     /// Adds other sums, `weight` times.
-    pub fn merge(&mut self, other: &Self, weight: f64) {
+    pub(super) fn merge(&mut self, other: &Self, weight: f64) {
         self.weight += weight * other.weight;
         self.x += weight * other.x;
         self.y += weight * other.y;
@@ -35,7 +35,7 @@ impl Moments {
 
     /// Pearson's correlation; `None` if one of the variables does not vary.
     #[must_use]
-    pub fn correlation(&self) -> Option<f64> {
+    pub(super) fn correlation(&self) -> Option<f64> {
         if self.weight <= 0.0 {
             return None;
         }

@@ -21,7 +21,7 @@ const REFUSED: usize = usize::MAX;
 
 impl Prediction {
     /// `None` if the labels do not tell the first error.
-    pub fn of(chain: &ScoredChain, threshold: f32) -> Option<Self> {
+    pub(super) fn of(chain: &ScoredChain, threshold: f32) -> Option<Self> {
         let label = chain.first_error()?;
         let predicted = match &chain.scores {
             Some(scores) => first_error(scores, threshold),
@@ -56,24 +56,21 @@ pub(super) struct FirstErrors {
 }
 
 impl FirstErrors {
-    pub fn add(&mut self, of: Prediction) {
+    pub(super) fn add(&mut self, of: Prediction) {
         let one = |is: bool| f64::from(u8::from(is));
         let hit = one(of.label == of.predicted);
-        match of.label {
-            Some(_) => {
-                self.wrong += 1.0;
-                self.found += hit;
-                self.flagged += one(of.is_flagged);
-            }
-            None => {
-                self.right += 1.0;
-                self.kept += hit;
-            }
+        if of.label.is_some() {
+            self.wrong += 1.0;
+            self.found += hit;
+            self.flagged += one(of.is_flagged);
+        } else {
+            self.right += 1.0;
+            self.kept += hit;
         }
     }
 
     /// Adds other counts, `weight` times.
-    pub fn merge(&mut self, other: &Self, weight: f64) {
+    pub(super) fn merge(&mut self, other: &Self, weight: f64) {
         self.wrong += weight * other.wrong;
         self.found += weight * other.found;
         self.flagged += weight * other.flagged;
@@ -81,24 +78,24 @@ impl FirstErrors {
         self.kept += weight * other.kept;
     }
 
-    /// ProcessBench's a: the share of wrong chains whose first wrong step is the first flagged one.
-    pub fn on_wrong(&self) -> Option<f64> {
+    /// `ProcessBench`'s a: the share of wrong chains whose first wrong step is the first flagged one.
+    pub(super) fn on_wrong(&self) -> Option<f64> {
         (self.wrong > 0.0).then(|| self.found / self.wrong)
     }
 
-    /// ProcessBench's b: the share of right chains without a flag.
-    pub fn on_right(&self) -> Option<f64> {
+    /// `ProcessBench`'s b: the share of right chains without a flag.
+    pub(super) fn on_right(&self) -> Option<f64> {
         (self.right > 0.0).then(|| self.kept / self.right)
     }
 
-    /// ProcessBench's F1: the harmonic mean of the two.
-    pub fn f1(&self) -> Option<f64> {
+    /// `ProcessBench`'s F1: the harmonic mean of the two.
+    pub(super) fn f1(&self) -> Option<f64> {
         Some(harmonic(self.on_wrong()?, self.on_right()?))
     }
 
-    /// PRMBench's first-error accuracy: the share of wrong chains whose first wrong step is
+    /// `PRMBench`'s first-error accuracy: the share of wrong chains whose first wrong step is
     /// flagged, whether or not earlier ones are.
-    pub fn flagged(&self) -> Option<f64> {
+    pub(super) fn flagged(&self) -> Option<f64> {
         (self.wrong > 0.0).then(|| self.flagged / self.wrong)
     }
 }

@@ -10,17 +10,17 @@ use crate::metrics::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// ProcessBench's a: wrong chains whose first wrong step is the first flagged one.
+    /// `ProcessBench`'s a: wrong chains whose first wrong step is the first flagged one.
     #[serde(rename = "accuracy_on_wrong")]
     OnWrong,
-    /// ProcessBench's b: right chains without a flag.
+    /// `ProcessBench`'s b: right chains without a flag.
     #[serde(rename = "accuracy_on_right")]
     OnRight,
     /// Harmonic mean of the two (2412.06559).
     FirstErrorF1,
-    /// Wrong chains whose first wrong step is flagged: PRMBench's first-error accuracy.
+    /// Wrong chains whose first wrong step is flagged: `PRMBench`'s first-error accuracy.
     FirstErrorFlagged,
-    /// Half the F1 of right steps and half that of wrong ones (PRMBench, 2501.03124).
+    /// Half the F1 of right steps and half that of wrong ones (`PRMBench`, 2501.03124).
     PrmScore,
     /// F1 of right steps.
     F1Right,

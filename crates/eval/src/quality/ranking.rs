@@ -21,9 +21,12 @@ impl<I: Iterator<Item = Ranked>> Iterator for Ties<I> {
     fn next(&mut self) -> Option<(f64, f64)> {
         let (score, is_right, weight) = self.0.next()?;
         let mut at = (0.0, 0.0);
-        let mut add = |is_right, weight| match is_right {
-            true => at.0 += weight,
-            false => at.1 += weight,
+        let mut add = |is_right, weight| {
+            if is_right {
+                at.0 += weight;
+            } else {
+                at.1 += weight;
+            }
         };
         add(is_right, weight);
         while let Some((_, is_right, weight)) = self.0.next_if(|next| next.0 == score) {

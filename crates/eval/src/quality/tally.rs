@@ -32,7 +32,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Adds another one, `weight` times.
-    pub fn merge(&mut self, other: &Self, weight: f64) {
+    pub(super) fn merge(&mut self, other: &Self, weight: f64) {
         self.first_errors.merge(&other.first_errors, weight);
         self.drifted += weight * other.drifted;
         self.could_drift += weight * other.could_drift;
@@ -52,7 +52,7 @@ impl Tally {
 
     /// The measure; `None` where it has no meaning, and for [`Measure::Auc`], which is no function
     /// of sums.
-    pub fn value(&self, of: Measure) -> Option<f64> {
+    pub(super) fn value(&self, of: Measure) -> Option<f64> {
         let mean = |sum: f64, of: f64| (of > 0.0).then(|| sum / of);
         match of {
             Measure::OnWrong => self.first_errors.on_wrong(),

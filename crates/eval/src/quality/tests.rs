@@ -140,7 +140,7 @@ fn steps_without_a_class_count_for_what_needs_none() {
     assert_eq!(half.first_error(), Some(None));
 }
 
-/// PRMBench asks whether the first wrong step is flagged, ProcessBench whether it is the first one
+/// `PRMBench` asks whether the first wrong step is flagged, `ProcessBench` whether it is the first one
 /// flagged. A refused chain is a miss of both, on either side, and has no scored step.
 #[test]
 fn refused_chains_and_early_flags_are_misses() {
@@ -365,9 +365,6 @@ proptest! {
                 };
             }
         }
-        match value(&chains, Measure::Auc) {
-            Some(auc) => prop_assert!((auc - in_order / pairs).abs() < 1e-9),
-            None => prop_assert_eq!(pairs, 0.0),
-        }
+        if let Some(auc) = value(&chains, Measure::Auc) { prop_assert!((auc - in_order / pairs).abs() < 1e-9) } else { prop_assert_eq!(pairs, 0.0) }
     }
 }

@@ -57,7 +57,7 @@ impl Answers for NoAnswers {
     }
 }
 
-pub fn problems(count: usize) -> Vec<Problem> {
+pub(crate) fn problems(count: usize) -> Vec<Problem> {
     (0..count)
         .map(|i| Problem {
             id: i.to_string(),
@@ -67,7 +67,7 @@ pub fn problems(count: usize) -> Vec<Problem> {
         .collect()
 }
 
-pub fn settings() -> GeneratorConfig {
+pub(crate) fn settings() -> GeneratorConfig {
     GeneratorConfig {
         seed: 5,
         max_step_tokens: 12,
@@ -77,12 +77,12 @@ pub fn settings() -> GeneratorConfig {
     }
 }
 
-pub fn generator(pages: usize, config: GeneratorConfig) -> LmGenerator {
+pub(crate) fn generator(pages: usize, config: GeneratorConfig) -> LmGenerator {
     let engine = tiny::engine(&tiny::model(200), pages);
     LmGenerator::new(engine, tiny::tokenizer(), config).unwrap()
 }
 
-pub fn solve(
+pub(crate) fn solve(
     generator: &mut LmGenerator,
     config: &SearchConfig,
     problems: Vec<Problem>,
@@ -108,7 +108,7 @@ pub fn solve(
     (results, summary)
 }
 
-pub fn beam(n: usize, m: usize, in_flight: usize) -> SearchConfig {
+pub(crate) fn beam(n: usize, m: usize, in_flight: usize) -> SearchConfig {
     SearchConfig {
         n,
         m,
@@ -118,7 +118,7 @@ pub fn beam(n: usize, m: usize, in_flight: usize) -> SearchConfig {
     }
 }
 
-pub fn best_of(n: usize, in_flight: usize) -> SearchConfig {
+pub(crate) fn best_of(n: usize, in_flight: usize) -> SearchConfig {
     SearchConfig {
         strategy: StrategyKind::BEST_OF_N,
         ..beam(n, 1, in_flight)

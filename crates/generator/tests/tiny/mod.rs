@@ -9,10 +9,10 @@ use beamgen_engine::{Engine, EngineConfig, Model, ModelConfig, Tokenizer, Weight
 use serde_json::{Map, Value, json};
 
 #[path = "../../../engine/tests/common/mod.rs"]
-pub mod random;
+pub(crate) mod random;
 
-pub const BEGIN: u32 = 0;
-pub const END: u32 = 1;
+pub(crate) const BEGIN: u32 = 0;
+pub(crate) const END: u32 = 1;
 
 /// Characters with a token each, then pairs with one. `Ġ` is a space, `Ċ` a newline, `Ã©` and
 /// `Ã` + `©` an é in one token and in two.
@@ -20,7 +20,7 @@ const CHARACTERS: &str = "abcdeĠĊ0123456789+=?.Ã©";
 const PAIRS: [&str; 3] = [".Ċ", "ĊĊ", "ab"];
 
 /// Writes the files of a tokenizer that a checkpoint directory has.
-pub fn write_tokenizer(dir: &Path, template: Option<&str>) {
+pub(crate) fn write_tokenizer(dir: &Path, template: Option<&str>) {
     let mut vocab = Map::new();
     let specials = ["<|begin|>", "<|end|>"];
     let characters = CHARACTERS.chars().map(String::from);
@@ -89,15 +89,15 @@ pub fn write_tokenizer(dir: &Path, template: Option<&str>) {
 }
 
 /// `{begin}{problem}` and a newline.
-pub const TEMPLATE: &str = "{{ bos_token }}{{ messages[0].content }}{{ '\n' }}";
+pub(crate) const TEMPLATE: &str = "{{ bos_token }}{{ messages[0].content }}{{ '\n' }}";
 
-pub fn tokenizer() -> Arc<Tokenizer> {
+pub(crate) fn tokenizer() -> Arc<Tokenizer> {
     let dir = tempfile::tempdir().unwrap();
     write_tokenizer(dir.path(), Some(TEMPLATE));
     Arc::new(Tokenizer::load(dir.path()).unwrap())
 }
 
-pub fn config(context: usize) -> ModelConfig {
+pub(crate) fn config(context: usize) -> ModelConfig {
     ModelConfig {
         vocab_size: tokenizer().len(),
         max_position_embeddings: context,
@@ -105,14 +105,14 @@ pub fn config(context: usize) -> ModelConfig {
     }
 }
 
-pub fn model(context: usize) -> Arc<Model> {
+pub(crate) fn model(context: usize) -> Arc<Model> {
     let config = config(context);
     let weights = Weights::from_tensors(random::random_weights(&config)).unwrap();
     Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
 }
 
 /// As many reward models are.
-pub fn headless_model(context: usize) -> Arc<Model> {
+pub(crate) fn headless_model(context: usize) -> Arc<Model> {
     let config = ModelConfig {
         tie_word_embeddings: false,
         causal_lm: false,
@@ -127,7 +127,7 @@ pub fn headless_model(context: usize) -> Arc<Model> {
 }
 
 /// An engine with `pages` pages of 4 tokens.
-pub fn engine(model: &Arc<Model>, pages: usize) -> Engine {
+pub(crate) fn engine(model: &Arc<Model>, pages: usize) -> Engine {
     let c = model.config();
     let page = 4 * 2 * c.num_hidden_layers * c.num_key_value_heads * c.head_dim * size_of::<f32>();
     let config = EngineConfig {

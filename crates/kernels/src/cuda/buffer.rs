@@ -147,12 +147,12 @@ impl Buffer {
     /// # Panics
     /// If so much is not there.
     pub fn read<T: Element>(&self, offset: usize, values: &mut [T]) -> Result<(), CudaError> {
+        const WHAT: &str = "copying from the device";
         self.check(offset, values);
         let device = self.device();
         if values.is_empty() {
             return device.synchronize();
         }
-        const WHAT: &str = "copying from the device";
         device.bind()?;
         let turn = device.turn(WHAT)?;
         let from = self.pointer() + offset as u64;
@@ -200,11 +200,11 @@ impl Buffer {
     /// # Panics
     /// If a place is outside or they overlap.
     pub fn copy_within(&mut self, from: usize, to: usize, bytes: usize) -> Result<(), CudaError> {
+        const WHAT: &str = "copying on the device";
         assert!(from.max(to) + bytes <= self.bytes && from.abs_diff(to) >= bytes);
         if bytes == 0 {
             return Ok(());
         }
-        const WHAT: &str = "copying on the device";
         let device = self.device();
         device.bind()?;
         let _turn = device.turn(WHAT)?;
@@ -219,10 +219,10 @@ impl Buffer {
     /// # Errors
     /// What the driver says.
     pub fn clear(&mut self) -> Result<(), CudaError> {
+        const WHAT: &str = "clearing memory";
         if self.bytes == 0 {
             return Ok(());
         }
-        const WHAT: &str = "clearing memory";
         let device = self.device();
         device.bind()?;
         let _turn = device.turn(WHAT)?;

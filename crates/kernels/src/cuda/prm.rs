@@ -73,7 +73,7 @@ pub fn prm_head(
 }
 
 /// A further layer, on what the one before it gave: `x: [count, inputs]` to `out: [count,
-/// outputs]`, both float64. Negative inputs count as 0 (ReLU).
+/// outputs]`, both float64. Negative inputs count as 0 (`ReLU`).
 ///
 /// # Errors
 /// What the driver says.

@@ -1,7 +1,7 @@
 use super::Arg::{At, Int};
 use super::{Buffer, CudaError, Launch, Number};
 
-/// The gate of a SwiGLU block, from `rows` rows `[gate | up]` of `2 * width` floats to rows of
+/// The gate of a `SwiGLU` block, from `rows` rows `[gate | up]` of `2 * width` floats to rows of
 /// `width` `number`s: `gate / (1 + e^-gate) * up`.
 ///
 /// # Errors

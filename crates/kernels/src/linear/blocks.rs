@@ -93,12 +93,11 @@ pub(super) fn unpack<F: Blocks>(panels: &[u8], inputs: usize, n: usize, row: &mu
         let (group, header) = place::<F>(g);
         let group = &panel[group..][..F::GROUP];
         F::scales(crate::simd::Portable, &panel[header..], group, &mut scales);
-        let bytes = match F::IN_PLACE {
-            Some(at) => &group[at..],
-            None => {
-                F::bytes(group, &mut values);
-                &values
-            }
+        let bytes = if let Some(at) = F::IN_PLACE {
+            &group[at..]
+        } else {
+            F::bytes(group, &mut values);
+            &values
         };
         for (k, w) in weights.iter_mut().enumerate() {
             let q = f32::from(bytes[wide(n, k)].cast_signed());

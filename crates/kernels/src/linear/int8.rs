@@ -11,7 +11,7 @@ use crate::buffer::AlignedBuf;
 use crate::parallel::{Parallel, SharedOut};
 
 /// 32 neighbouring weights of an output: `scale * values`. The same numbers as in a block of
-/// GGUF's Q8_0.
+/// GGUF's `Q8_0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Q8Block {
     /// float16 of IEEE 754, as bits.

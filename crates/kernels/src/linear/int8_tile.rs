@@ -56,6 +56,8 @@ impl Int8Task for Quantize<'_> {
 /// group with a value that is not finite becomes NaN.
 #[inline(always)]
 fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
+    // Adding it rounds to an integer, which stays in the low bits.
+    const ROUND: f32 = 12_582_912.0;
     // Magnitudes are ordered as their bits are, NaN above all.
     let mut largest = 0;
     for x in x {
@@ -70,8 +72,6 @@ fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
     } else {
         (largest / 127.0, 127.0 / largest)
     };
-    // Adding it rounds to an integer, which stays in the low bits.
-    const ROUND: f32 = 12_582_912.0;
     let mut bytes = [0u8; GROUP];
     for (byte, x) in bytes.iter_mut().zip(x) {
         *byte = (x * inverse + ROUND).to_bits() as u8;

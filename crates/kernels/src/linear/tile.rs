@@ -127,7 +127,7 @@ impl<W: Stored> Tile<'_, W> {
                     *sum = [
                         s.load(partial.as_ptr()),
                         s.load(partial.as_ptr().add(LANES)),
-                    ]
+                    ];
                 };
             }
         }

@@ -29,6 +29,10 @@ impl Tiles {
     ///
     /// # Safety
     /// All that the tiles' shapes cover must be valid to read.
+    #[expect(
+        clippy::unused_self,
+        reason = "the value shows that the tiles are configured"
+    )]
     #[inline(always)]
     pub(crate) unsafe fn dot<const TILE: usize>(
         &self,
@@ -67,6 +71,10 @@ impl Tiles {
     ///
     /// # Safety
     /// There must be room for four times sixteen rows.
+    #[expect(
+        clippy::unused_self,
+        reason = "the value shows that the tiles are configured"
+    )]
     #[inline(always)]
     pub(crate) unsafe fn store(&self, sums: *mut [[i32; 16]; ROWS]) {
         // SAFETY: the tiles are configured, and the caller's promise.

@@ -127,7 +127,9 @@ fn values_may_change_as_soon_as_they_are_written() {
         .collect();
     for buffer in &mut buffers {
         buffer.write(0, &values).expect("a copy");
-        values.iter_mut().for_each(|value| *value += 1);
+        for value in values.iter_mut() {
+            *value += 1;
+        }
     }
     let mut small = device.alloc(4 * 50).expect("memory");
     for i in 0..50u32 {

@@ -3,18 +3,18 @@
 use std::sync::OnceLock;
 
 use beamgen_kernels::cuda::{Buffer, Device, Number};
-pub use beamgen_test_support::numbers::{assert_close, assert_same_bits, noise};
+pub(crate) use beamgen_test_support::numbers::{assert_close, assert_same_bits, noise};
 use half::{bf16, f16};
 
 /// All types of weights, activations, keys and values.
-pub const NUMBERS: [Number; 3] = [Number::F32, Number::Bf16, Number::F16];
+pub(crate) const NUMBERS: [Number; 3] = [Number::F32, Number::Bf16, Number::F16];
 
 /// Sizes around the widths of warps, loads and blocks.
-pub const SIZES: [usize; 12] = [1, 2, 3, 7, 8, 31, 32, 33, 129, 255, 1027, 5000];
+pub(crate) const SIZES: [usize; 12] = [1, 2, 3, 7, 8, 31, 32, 33, 129, 255, 1027, 5000];
 
 /// The device, one for all tests; `None` after a skip.
 #[track_caller]
-pub fn device() -> Option<&'static Device> {
+pub(crate) fn device() -> Option<&'static Device> {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     let open = || DEVICE.get_or_init(|| Device::open(0).expect("a device"));
     beamgen_emulated_cuda::load().then(open)
@@ -22,12 +22,12 @@ pub fn device() -> Option<&'static Device> {
 
 /// A device with its own stream, for tests that record a graph. The other tests share a stream, and
 /// would be refused meanwhile.
-pub fn own_device() -> Option<Device> {
+pub(crate) fn own_device() -> Option<Device> {
     device().map(|_| Device::open(0).expect("a device"))
 }
 
 /// The values as the type keeps them.
-pub fn rounded(number: Number, values: &[f32]) -> Vec<f32> {
+pub(crate) fn rounded(number: Number, values: &[f32]) -> Vec<f32> {
     let round = |v: &f32| match number {
         Number::F32 => *v,
         Number::Bf16 => bf16::from_f32(*v).to_f32(),
@@ -37,7 +37,7 @@ pub fn rounded(number: Number, values: &[f32]) -> Vec<f32> {
 }
 
 /// A buffer with the values in the type.
-pub fn upload(device: &Device, number: Number, values: &[f32]) -> Buffer {
+pub(crate) fn upload(device: &Device, number: Number, values: &[f32]) -> Buffer {
     match number {
         Number::F32 => device.upload(values),
         Number::Bf16 => device.upload(
@@ -52,7 +52,7 @@ pub fn upload(device: &Device, number: Number, values: &[f32]) -> Buffer {
 }
 
 /// The first `n` values of a buffer.
-pub fn download(buffer: &Buffer, number: Number, n: usize) -> Vec<f32> {
+pub(crate) fn download(buffer: &Buffer, number: Number, n: usize) -> Vec<f32> {
     fn read<T: beamgen_kernels::cuda::Element>(buffer: &Buffer, mut values: Vec<T>) -> Vec<T> {
         buffer.read(0, &mut values).expect("a copy");
         values
@@ -71,7 +71,7 @@ pub fn download(buffer: &Buffer, number: Number, n: usize) -> Vec<f32> {
 }
 
 /// The largest relative error of rounding to the type.
-pub fn rounding(number: Number) -> f64 {
+pub(crate) fn rounding(number: Number) -> f64 {
     match number {
         Number::F32 => 0.0,
         Number::Bf16 => 1.0 / 256.0,

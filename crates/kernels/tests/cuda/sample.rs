@@ -425,8 +425,8 @@ fn neighbouring_values_are_told_apart() {
 
 #[test]
 fn a_vocabulary_of_152_thousand() {
-    let Some(device) = device() else { return };
     const VOCAB: usize = 151_936;
+    let Some(device) = device() else { return };
     // About as a model's: most far below, a few likely.
     let row: Vec<f32> = noise(VOCAB, 9).iter().map(|x| 9.0 * x * x * x).collect();
     let mut settings = vec![OFF];
@@ -489,7 +489,7 @@ fn a_sample_is_batch_invariant() {
     assert_eq!(reversed, together);
 }
 
-/// As RepetitionPenaltyLogitsProcessor of `transformers`; the log-probability is the model's own.
+/// As `RepetitionPenaltyLogitsProcessor` of `transformers`; the log-probability is the model's own.
 #[test]
 fn said_tokens_are_penalised_once() {
     let Some(device) = device() else { return };

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::field::{self, Record};
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "bigbench-mistake",
     about: "input, steps, mistake_index: the first wrong step from 0, or null",
     fits: |record| record.contains_key("mistake_index") && record.contains_key("steps"),

@@ -7,7 +7,7 @@ use crate::field::{self, Record};
 use crate::format::tree::{Node, chains};
 use crate::{Format, LabelledChain, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "math-aps",
     about: "MATH-APS: solution_prefix and mc_value, one prefix an item",
     fits: |record| record.get("reasoning_steps").is_some_and(Value::is_array),
@@ -55,7 +55,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
 }
 
 /// `mc_value`, from 0 to 1.
-pub fn share(record: &Record) -> Result<Option<f64>, Reason> {
+pub(super) fn share(record: &Record) -> Result<Option<f64>, Reason> {
     match field::any(record, &["mc_value"]) {
         None => Ok(None),
         Some((field, value)) => value

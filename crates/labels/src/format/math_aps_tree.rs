@@ -7,7 +7,7 @@ use crate::format::math_aps::share;
 use crate::format::tree::{Node, chains};
 use crate::{Format, LabelledChain, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "math-aps-tree",
     about: "MATH-APS as a tree of text, mc_value, children",
     fits: |record| record.get("reasoning_steps").is_some_and(Value::is_object),

@@ -7,11 +7,11 @@ use crate::field::{self, Record};
 use crate::targets::Targets;
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "math-shepherd",
     about: "input with a tag behind each step, label with + or - for it",
     fits: |record| {
-        let is_text = |field: &str| record.get(field).is_some_and(|value| value.is_string());
+        let is_text = |field: &str| record.get(field).is_some_and(serde_json::Value::is_string);
         is_text("input") && is_text("label")
     },
     import,
@@ -23,7 +23,7 @@ const TAG: &str = "ки";
 /// Says in files written here whether the numbers belong to the steps' own texts.
 const NUMBERED: &str = "numbered";
 /// Parts the problem from the first step.
-pub const FIRST: &str = "Step 1: ";
+pub(super) const FIRST: &str = "Step 1: ";
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let input = field::text(record, &["input"])?;
@@ -87,7 +87,7 @@ fn between(number: usize) -> &'static str {
 }
 
 /// Parts a text before `Step 1: `, which has to be in it once.
-pub fn problem_and_steps(text: &str) -> Result<(&str, &str), Reason> {
+pub(super) fn problem_and_steps(text: &str) -> Result<(&str, &str), Reason> {
     let mut found = text.match_indices(FIRST).map(|(at, _)| at);
     match (found.next(), found.next()) {
         (Some(at), None) => Ok(text.split_at(at)),
@@ -103,9 +103,10 @@ fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
     let numbered = steps.all(|(step, number)| step.text.starts_with(&prefix(number)));
     for ((step, right), number) in chain.steps.iter().zip(targets.hard()?).zip(1..) {
         let (between, text) = (between(number), &step.text);
-        let text = match numbered {
-            true => format!("{between}{text} "),
-            false => format!("{between}{}{text} ", prefix(number)),
+        let text = if numbered {
+            format!("{between}{text} ")
+        } else {
+            format!("{between}{}{text} ", prefix(number))
         };
         input += &format!("{text}{TAG}");
         label += &format!("{text}{}", if right { '+' } else { '-' });

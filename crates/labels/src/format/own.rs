@@ -7,7 +7,7 @@ use crate::field::Record;
 use crate::targets::Targets;
 use crate::{Format, LabelledChain, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "beamgen",
     about: "the project's own: all raw facts",
     fits: |record| {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::field::{self, Record};
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "plain",
     about: "problem, steps",
     fits: |_| true,

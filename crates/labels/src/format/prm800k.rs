@@ -1,4 +1,4 @@
-//! PRM800K (2305.20050), phases 1 and 2, as OpenAI published it: at each step several completions
+//! PRM800K (2305.20050), phases 1 and 2, as `OpenAI` published it: at each step several completions
 //! rated by a person, one of which the chain goes on from.
 
 use serde_json::Value;
@@ -7,7 +7,7 @@ use crate::field::{self, Record};
 use crate::format::ratings;
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "prm800k",
     about: "PRM800K: rated completions of each step, phases 1 and 2",
     fits: |record| {
@@ -45,11 +45,12 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
             break;
         }
     }
-    let phase = match record.get("generation").is_some_and(Value::is_number)
+    let phase = if record.get("generation").is_some_and(Value::is_number)
         || question.contains_key("pre_generated_steps")
     {
-        true => "prm800k/phase2",
-        false => "prm800k/phase1",
+        "prm800k/phase2"
+    } else {
+        "prm800k/phase1"
     };
     let problem = field::text(question, &["problem"])?;
     Ok(vec![LabelledChain {

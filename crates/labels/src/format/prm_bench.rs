@@ -1,9 +1,9 @@
-//! PRMBench (2501.03124): right solutions with mistakes put in. The changed one is the chain.
+//! `PRMBench` (2501.03124): right solutions with mistakes put in. The changed one is the chain.
 
 use crate::field::{self, Record};
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "prmbench",
     about: "modified_process, error_steps (from 1)",
     fits: |record| record.contains_key("modified_process") && record.contains_key("error_steps"),

@@ -1,11 +1,11 @@
-//! ProcessBench (2412.06559), and chains in its form: the first wrong step is marked.
+//! `ProcessBench` (2412.06559), and chains in its form: the first wrong step is marked.
 
 use serde_json::Value;
 
 use crate::field::{self, Record};
 use crate::{Format, LabelledChain, LabelledStep, Policy, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "processbench",
     about: "problem, steps, label: the first wrong step from 0, or -1",
     fits: |record| {
@@ -22,7 +22,7 @@ pub static FORMAT: Format = Format {
 const PROBLEM: &[&str] = &["problem", "question", "prompt"];
 const STEPS: &[&str] = &["steps", "completions"];
 
-/// The parts of ProcessBench; an item's id is its part's name and a number.
+/// The parts of `ProcessBench`; an item's id is its part's name and a number.
 const PARTS: [&str; 4] = ["gsm8k", "math", "olympiadbench", "omnimath"];
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {

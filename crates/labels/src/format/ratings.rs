@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::field::{self, Record};
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "ratings",
     about: "problem, steps, ratings (1, 0, -1 or null)",
     fits: |record| record.contains_key("steps") && record.contains_key("ratings"),
@@ -28,7 +28,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
 }
 
 /// A rating of PRM800K; `None` for null.
-pub fn rating(value: &Value, name: &str) -> Result<Option<i8>, Reason> {
+pub(super) fn rating(value: &Value, name: &str) -> Result<Option<i8>, Reason> {
     match (value, value.as_i64()) {
         (Value::Null, _) => Ok(None),
         (_, Some(rating @ -1..=1)) => Ok(Some(rating as i8)),

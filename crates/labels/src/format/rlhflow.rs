@@ -1,4 +1,4 @@
-//! RLHFlow: a conversation in which the user says a step and the assistant says + or -.
+//! `RLHFlow`: a conversation in which the user says a step and the assistant says + or -.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::format::math_shepherd::problem_and_steps;
 use crate::targets::Targets;
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "rlhflow",
     about: "conversations: a step by the user, + or - by the assistant",
     fits: |record| record.get("conversations").is_some_and(Value::is_array),

@@ -7,7 +7,7 @@ use crate::{LabelledChain, LabelledStep, Reason};
 const MOST_BYTES: usize = 64 << 20;
 
 /// A step and its place in the tree.
-pub struct Node {
+pub(super) struct Node {
     /// Without its boundary.
     pub text: String,
     /// Its label.
@@ -18,7 +18,7 @@ pub struct Node {
 
 /// A chain for each leaf, in the nodes' order, with what `like` says of them. A step that several
 /// chains share has its label in the first of them only, so that no label counts twice.
-pub fn chains(like: &LabelledChain, nodes: &[Node]) -> Result<Vec<LabelledChain>, Reason> {
+pub(super) fn chains(like: &LabelledChain, nodes: &[Node]) -> Result<Vec<LabelledChain>, Reason> {
     let mut is_leaf = vec![true; nodes.len()];
     for parent in nodes.iter().filter_map(|node| node.parent) {
         is_leaf[parent] = false;
@@ -51,8 +51,9 @@ pub fn chains(like: &LabelledChain, nodes: &[Node]) -> Result<Vec<LabelledChain>
             ..like.clone()
         });
     }
-    match chains.is_empty() {
-        true => Err(Reason::new("no steps in it")),
-        false => Ok(chains),
+    if chains.is_empty() {
+        Err(Reason::new("no steps in it"))
+    } else {
+        Ok(chains)
     }
 }

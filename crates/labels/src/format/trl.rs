@@ -6,7 +6,7 @@ use crate::field::{self, Record};
 use crate::targets::{Kind, Targets};
 use crate::{Format, LabelledChain, LabelledStep, Reason};
 
-pub static FORMAT: Format = Format {
+pub(super) static FORMAT: Format = Format {
     name: "trl",
     about: "prompt, completions, labels: one a completion",
     fits: |record| {

@@ -1,4 +1,4 @@
-//! Binary search for the first error of a chain (OmegaPRM, 2406.06592).
+//! Binary search for the first error of a chain (`OmegaPRM`, 2406.06592).
 
 use super::sampled::End;
 
@@ -44,9 +44,10 @@ pub(super) fn search(
             None => return Search::Needs(middle - 1),
         }
     }
-    match to > steps {
-        true => Search::NoError,
-        false => Search::Found(to - 1),
+    if to > steps {
+        Search::NoError
+    } else {
+        Search::Found(to - 1)
     }
 }
 

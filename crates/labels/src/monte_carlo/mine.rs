@@ -7,7 +7,7 @@ use super::sampled::{End, Sampled};
 
 impl Sampled {
     /// The ends of the distinct chains that came to their own end, by the chain's number.
-    pub fn ended(&self) -> Vec<usize> {
+    pub(super) fn ended(&self) -> Vec<usize> {
         let mut seen = HashSet::new();
         let is_own = |&at: &usize| {
             let chain = &self.chains[at];
@@ -18,7 +18,7 @@ impl Sampled {
 
     /// Takes at most `most` wrong chains with the highest scores, and as many right ones with the
     /// lowest. Of equals the one drawn first. A chain without a score is not taken.
-    pub fn mine(&mut self, most: usize, score: impl Fn(usize) -> Option<f32>) {
+    pub(super) fn mine(&mut self, most: usize, score: impl Fn(usize) -> Option<f32>) {
         let mut rated: Vec<(usize, f32)> = self
             .ended()
             .into_iter()

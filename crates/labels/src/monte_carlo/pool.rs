@@ -1,5 +1,5 @@
 //! Wrong rollouts that wait to be searched for their own first errors, and which is next
-//! (OmegaPRM, 2406.06592).
+//! (`OmegaPRM`, 2406.06592).
 
 use beamgen_search::{ChainTree, NodeId};
 

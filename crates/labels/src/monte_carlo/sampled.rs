@@ -21,12 +21,15 @@ pub(super) enum End {
 }
 
 impl End {
-    pub fn of(finish: Finish, is_right: impl FnOnce() -> bool) -> Self {
+    pub(super) fn of(finish: Finish, is_right: impl FnOnce() -> bool) -> Self {
         match finish {
-            Finish::EndOfText | Finish::Answer => match is_right() {
-                true => Self::Right,
-                false => Self::Wrong,
-            },
+            Finish::EndOfText | Finish::Answer => {
+                if is_right() {
+                    Self::Right
+                } else {
+                    Self::Wrong
+                }
+            }
             Finish::StepCap | Finish::ChainCap | Finish::MaxSteps => Self::Truncated,
             Finish::Budget | Finish::NoMemory => Self::Lost,
         }
@@ -130,7 +133,12 @@ pub(super) enum Part {
 
 impl Sampled {
     /// What a node just reported is part of. `chains_grow`: whether the chains are not done yet.
-    pub fn part(&mut self, tree: &ChainTree, node: NodeId, chains_grow: bool) -> Option<Part> {
+    pub(super) fn part(
+        &mut self,
+        tree: &ChainTree,
+        node: NodeId,
+        chains_grow: bool,
+    ) -> Option<Part> {
         let parent = tree.node(node).parent.unwrap_or(ChainTree::ROOT);
         if !chains_grow {
             if let Some(prefix) = self.rollout_of.remove(&parent) {
@@ -148,7 +156,13 @@ impl Sampled {
     }
 
     /// Takes in the next step of a chain. Returns whether the chain is to go on.
-    pub fn grow(&mut self, chain: usize, tree: &ChainTree, node: NodeId, end: Option<End>) -> bool {
+    pub(super) fn grow(
+        &mut self,
+        chain: usize,
+        tree: &ChainTree,
+        node: NodeId,
+        end: Option<End>,
+    ) -> bool {
         let content = tree.node(node);
         self.chains[chain].end = end;
         self.chains[chain].node = node;
@@ -188,7 +202,7 @@ impl Sampled {
     }
 
     /// Takes in the next step of a rollout.
-    pub fn roll(&mut self, prefix: usize, node: NodeId, end: Option<End>) {
+    pub(super) fn roll(&mut self, prefix: usize, node: NodeId, end: Option<End>) {
         let of = &mut self.prefixes[prefix];
         match end {
             None => {
@@ -203,7 +217,7 @@ impl Sampled {
     }
 
     /// The share of right chains among those that came to their own end.
-    pub fn pass_rate(&self) -> Option<f64> {
+    pub(super) fn pass_rate(&self) -> Option<f64> {
         let chains = || self.chains.iter().filter(|c| c.rollout_from.is_none());
         let count = |end| chains().filter(|c| c.end == Some(end)).count();
         let (right, wrong) = (count(End::Right), count(End::Wrong));
@@ -211,18 +225,18 @@ impl Sampled {
     }
 
     /// Whether some chains are right and some are wrong.
-    pub fn is_mixed(&self) -> bool {
+    pub(super) fn is_mixed(&self) -> bool {
         self.pass_rate()
             .is_some_and(|rate| rate > 0.0 && rate < 1.0)
     }
 
     /// Tokens of the longest chain.
-    pub fn longest(&self) -> u64 {
+    pub(super) fn longest(&self) -> u64 {
         self.chains.iter().map(|c| c.tokens).max().unwrap_or(0)
     }
 
     /// How far the binary search of a chain's first error is.
-    pub fn search(&self, chain: &Chain) -> Search {
+    pub(super) fn search(&self, chain: &Chain) -> Search {
         let rolled_out = |step: usize| {
             let prefix = &self.prefixes[chain.prefixes[step]];
             let is_done = prefix.drawn >= self.target && prefix.alive == 0;
@@ -234,7 +248,7 @@ impl Sampled {
 
     /// Makes the wrong rollout that is most worth it a chain to be searched. Returns whether there
     /// was one.
-    pub fn reuse_rollout(&mut self, tree: &ChainTree) -> bool {
+    pub(super) fn reuse_rollout(&mut self, tree: &ChainTree) -> bool {
         let Some(candidate) = pool::select(&mut self.pool, &mut self.prefixes, tree) else {
             return false;
         };
@@ -258,7 +272,7 @@ impl Sampled {
     }
 
     /// Lets the caches of a rollout go. Returns the nodes that had one.
-    pub fn release(&mut self, tree: &ChainTree, end: NodeId, prefix: usize) -> Vec<NodeId> {
+    pub(super) fn release(&mut self, tree: &ChainTree, end: NodeId, prefix: usize) -> Vec<NodeId> {
         let begin = tree.node(self.prefixes[prefix].node).depth as usize;
         let mut path = tree.path(end).split_off(begin);
         path.retain(|node| self.kept.remove(node));
@@ -267,7 +281,7 @@ impl Sampled {
 
     /// Takes the rollouts of prefixes without a right one, whose first error is before them, out of
     /// the pool.
-    pub fn take_hopeless(&mut self) -> Vec<Candidate> {
+    pub(super) fn take_hopeless(&mut self) -> Vec<Candidate> {
         let is_hopeless = |candidate: &Candidate| {
             let prefix = &self.prefixes[candidate.prefix];
             prefix.k == 0 && prefix.alive == 0 && prefix.drawn >= self.target
@@ -277,7 +291,7 @@ impl Sampled {
             .collect()
     }
 
-    pub fn labels(
+    pub(super) fn labels(
         &self,
         options: MonteCarlo,
         problem: &Problem,
@@ -344,7 +358,7 @@ impl Sampled {
     }
     /// Chains of one step each that ended so, without a tree.
     #[cfg(test)]
-    pub fn of_ends(ends: &[End]) -> Self {
+    pub(super) fn of_ends(ends: &[End]) -> Self {
         let chain = |(at, end): (usize, &End)| Chain {
             prefixes: vec![at],
             end: Some(*end),

@@ -45,7 +45,7 @@ fn width(cache_tokens: usize, longest_chain: u64) -> u32 {
 }
 
 impl Labeller {
-    pub fn new(options: MonteCarlo, is_right: Grader, sampled: Arc<Mutex<Sampled>>) -> Self {
+    pub(super) fn new(options: MonteCarlo, is_right: Grader, sampled: Arc<Mutex<Sampled>>) -> Self {
         Self {
             options,
             is_right,

@@ -61,9 +61,10 @@ fn step(alternatives: bool) -> BoxedStrategy<LabelledStep> {
             seed,
             policy,
         });
-    let others = match alternatives {
-        true => prop::collection::vec(step(false), 0..3).boxed(),
-        false => Just(Vec::new()).boxed(),
+    let others = if alternatives {
+        prop::collection::vec(step(false), 0..3).boxed()
+    } else {
+        Just(Vec::new()).boxed()
     };
     let right = prop::option::of(any::<bool>());
     let share = || prop::option::of((0..=1000u32).prop_map(|n| f64::from(n) / 1000.0));
@@ -162,10 +163,7 @@ proptest! {
         texts in prop::collection::vec(awkward(), 1..5),
         numbered in any::<bool>(),
     ) {
-        let text = |(i, text): (usize, &String)| match numbered {
-            true => format!("Step {}: {text}", i + 1),
-            false => text.clone(),
-        };
+        let text = |(i, text): (usize, &String)| if numbered { format!("Step {}: {text}", i + 1) } else { text.clone() };
         let texts: Vec<String> = texts.iter().enumerate().map(text).collect();
         let step = |text: &String| LabelledStep {
             right: Some(true),

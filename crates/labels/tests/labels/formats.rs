@@ -4,13 +4,13 @@ use beamgen_labels::{Format, LabelRule, Labelled, LabelledChain, parse};
 use serde_json::{Value, json};
 
 /// The records as JSON lines, read with the format recognised.
-pub fn read(records: &[Value]) -> Labelled {
+pub(crate) fn read(records: &[Value]) -> Labelled {
     let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
     parse(lines.as_bytes(), "f", None).unwrap()
 }
 
 /// The only chain of a record, which has to be recognised as being of the format.
-pub fn one(format: &str, record: Value) -> LabelledChain {
+pub(crate) fn one(format: &str, record: Value) -> LabelledChain {
     let mut read = read(&[record]);
     assert_eq!(read.format.name, format);
     assert_eq!((read.chains.len(), read.rejected.len()), (1, 0));
@@ -18,7 +18,7 @@ pub fn one(format: &str, record: Value) -> LabelledChain {
 }
 
 /// Why a record of a format is rejected.
-pub fn refused(format: &str, record: Value) -> String {
+pub(crate) fn refused(format: &str, record: Value) -> String {
     let format = Format::named(format).unwrap();
     format.import(&record).unwrap_err().to_string()
 }

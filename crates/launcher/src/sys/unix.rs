@@ -27,22 +27,22 @@ use rustix::stdio::{dup2_stderr, dup2_stdout};
 use crate::{BECOME, LaunchError, Limits};
 
 /// A socket that is closed when this process is gone.
-pub type Control = UnixStream;
+pub(crate) type Control = UnixStream;
 
 /// A control, and the guard's end of it.
-pub fn control() -> io::Result<(Control, Stdio)> {
+pub(crate) fn control() -> io::Result<(Control, Stdio)> {
     let (ours, theirs) = UnixStream::pair()?;
     Ok((ours, OwnedFd::from(theirs).into()))
 }
 
 /// Tells the guard that the program is to end.
-pub fn close(control: &Control) {
+pub(crate) fn close(control: &Control) {
     // The guard may be gone already. Closing it would not do: a forked process has it open, too.
     let _ = control.shutdown(Shutdown::Both);
 }
 
 /// Gives the guard what the program reads as its standard input.
-pub fn hand_over(control: &Control, input: PipeReader) -> io::Result<()> {
+pub(crate) fn hand_over(control: &Control, input: PipeReader) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut rights = SendAncillaryBuffer::new(&mut space);
     let descriptors = [input.as_fd()];
@@ -71,16 +71,17 @@ fn receive(control: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 }
 
 /// The program of this process, also after its file was replaced.
-pub fn this_program() -> PathBuf {
-    match cfg!(target_os = "linux") {
-        true => "/proc/self/exe".into(),
-        false => std::env::current_exe().unwrap_or_default(),
+pub(crate) fn this_program() -> PathBuf {
+    if cfg!(target_os = "linux") {
+        "/proc/self/exe".into()
+    } else {
+        std::env::current_exe().unwrap_or_default()
     }
 }
 
 /// Starts the program and waits for its end. Kills its group when it ends, and when the control
 /// closes. `own` is the command line up to the instructions.
-pub fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, LaunchError> {
+pub(crate) fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, LaunchError> {
     // A session of its own: no terminal sends signals to it. The leader of a group has to stay.
     let _ = setsid();
     limit(Resource::Core, 0).map_err(|source| LaunchError::Limit {
@@ -145,7 +146,7 @@ fn end_as(status: ExitStatus) -> u8 {
 }
 
 /// Sets limits on this process and replaces it by the program. Returns only if that fails.
-pub fn become_program(instructions: &[OsString]) -> LaunchError {
+pub(crate) fn become_program(instructions: &[OsString]) -> LaunchError {
     let [guard, limits, program, arguments @ ..] = instructions else {
         return LaunchError::Instructions("some are missing".to_owned());
     };

@@ -10,7 +10,7 @@ use super::measured::{BOOTSTRAP_SEED, Measured, mean, mean_over, paired};
 /// What can be spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Axis {
+pub(super) enum Axis {
     /// Tokens sampled.
     Generated,
     /// Tokens sampled and tokens read by the scorer.
@@ -20,10 +20,10 @@ pub enum Axis {
 }
 
 impl Axis {
-    pub const ALL: [Self; 3] = [Self::Generated, Self::Tokens, Self::Seconds];
+    pub(super) const ALL: [Self; 3] = [Self::Generated, Self::Tokens, Self::Seconds];
 
     /// The cost in tables.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Generated => "generated",
             Self::Tokens => "generated and scored",
@@ -31,7 +31,7 @@ impl Axis {
         }
     }
 
-    pub fn of<'m>(self, measured: &'m Measured<'_>) -> &'m [f64] {
+    pub(super) fn of<'m>(self, measured: &'m Measured<'_>) -> &'m [f64] {
         match self {
             Self::Generated => &measured.generated,
             Self::Tokens => &measured.tokens,
@@ -42,7 +42,7 @@ impl Axis {
 
 /// How many times as much as a cell the baseline spends for the same accuracy.
 #[derive(Clone, Debug, Serialize)]
-pub struct Fewer {
+pub(super) struct Fewer {
     pub axis: Axis,
     /// Within `low` and `high`.
     pub factor: f64,
@@ -58,14 +58,14 @@ pub struct Fewer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Bound {
+pub(super) enum Bound {
     AtMost,
     MoreThan,
 }
 
 /// The difference in accuracy to the baseline at the same cost.
 #[derive(Clone, Debug, Serialize)]
-pub struct Points {
+pub(super) struct Points {
     pub axis: Axis,
     pub difference: f64,
     pub low: f64,
@@ -77,7 +77,7 @@ pub struct Points {
 
 /// One strategy at one N against the baseline.
 #[derive(Clone, Debug, Serialize)]
-pub struct Answer {
+pub(super) struct Answer {
     pub set: String,
     pub name: String,
     pub run: String,
@@ -89,7 +89,11 @@ pub struct Answer {
 
 /// The answers for the cells of one set. `baseline` has the cells of the baseline there by rising
 /// N.
-pub fn answers(set: &str, baseline: &[&Measured<'_>], others: &[&Measured<'_>]) -> Vec<Answer> {
+pub(super) fn answers(
+    set: &str,
+    baseline: &[&Measured<'_>],
+    others: &[&Measured<'_>],
+) -> Vec<Answer> {
     if baseline.is_empty() {
         return Vec::new();
     }

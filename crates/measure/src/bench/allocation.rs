@@ -8,7 +8,7 @@ use super::measured::{BOOTSTRAP_SEED, Measured, mean, mean_over, paired};
 
 /// The difficulties of a set and the choices within each budget.
 #[derive(Clone, Debug, Serialize)]
-pub struct Allocation {
+pub(super) struct Allocation {
     pub set: String,
     /// Cell and number of the samples that the difficulty was measured with.
     pub pool: String,
@@ -20,7 +20,7 @@ pub struct Allocation {
 
 /// The choices within a budget.
 #[derive(Clone, Debug, Serialize)]
-pub struct Budget {
+pub(super) struct Budget {
     /// The cell whose spending is the budget.
     pub of: String,
     /// Mean tokens a problem, generated and scored, over all problems.
@@ -43,21 +43,21 @@ pub struct Budget {
 
 /// Accuracy and mean tokens a problem.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Outcome {
+pub(super) struct Outcome {
     pub accuracy: f64,
     pub tokens: f64,
 }
 
 /// A cell, and what it comes to on the problems that it was chosen for.
 #[derive(Clone, Debug, Serialize)]
-pub struct Choice {
+pub(super) struct Choice {
     pub name: String,
     pub accuracy: f64,
     pub tokens: f64,
 }
 
 /// What each of `budgets` spends is a budget; those within which nothing runs are left out.
-pub fn allocation(
+pub(super) fn allocation(
     set: &str,
     pool: (String, usize),
     pass_rates: &[f64],

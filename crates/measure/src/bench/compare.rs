@@ -6,7 +6,7 @@ use super::measured::{Measured, mean, paired};
 
 /// How much more accurate `a` is than `b`, and what each costs.
 #[derive(Clone, Debug, Serialize)]
-pub struct Difference {
+pub(super) struct Difference {
     pub set: String,
     pub a: String,
     pub b: String,
@@ -22,7 +22,7 @@ pub struct Difference {
     pub seconds_ratio: Option<f64>,
 }
 
-pub fn difference(set: &str, a: &Measured<'_>, b: &Measured<'_>) -> Difference {
+pub(super) fn difference(set: &str, a: &Measured<'_>, b: &Measured<'_>) -> Difference {
     let interval = paired(&a.right, &b.right);
     Difference {
         set: set.to_owned(),

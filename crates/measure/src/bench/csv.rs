@@ -54,7 +54,7 @@ fn listed(tokens: &[u32]) -> String {
 
 /// Writes the rows by set, cell, problem and seed; what is absent is empty, and tokens by depth are
 /// separated by blanks.
-pub fn write(path: &Path, measured: &[Measured<'_>]) -> Result<(), Error> {
+pub(super) fn write(path: &Path, measured: &[Measured<'_>]) -> Result<(), Error> {
     let failed = |error: csv::Error| Error::writing(path)(error.into());
     let mut table = csv::Writer::from_writer(Vec::new());
     let head = COLUMNS.map(|column| column.0);
@@ -79,9 +79,10 @@ fn shown(text: String) -> String {
         unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
             && cell.parse::<f64>().is_ok()
     };
-    match cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !is_number() {
-        true => format!("'{cell}"),
-        false => cell,
+    if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !is_number() {
+        format!("'{cell}")
+    } else {
+        cell
     }
 }
 

@@ -25,7 +25,7 @@ struct Bench<O> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn begin(folder: &Path, about: &About, outline: &Outline) -> Result<(), Error> {
+pub(super) fn begin(folder: &Path, about: &About, outline: &Outline) -> Result<(), Error> {
     write_results(folder, about, &Bench { bench: outline }, &())
 }
 
@@ -33,7 +33,7 @@ pub fn begin(folder: &Path, about: &About, outline: &Outline) -> Result<(), Erro
 ///
 /// # Errors
 /// A row is missing, or a file cannot be written.
-pub fn write(
+pub(super) fn write(
     folder: &Path,
     about: &About,
     outline: &Outline,

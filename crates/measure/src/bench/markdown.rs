@@ -20,7 +20,7 @@ use crate::report::markdown::{Column, between, code, columns, points, share, tab
 use crate::{counted, grouped, percent};
 
 /// The whole text.
-pub fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -> String {
+pub(super) fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -> String {
     let mut out = String::new();
     head(&mut out, about, outline);
     for (number, set) in outline.sets.iter().enumerate() {

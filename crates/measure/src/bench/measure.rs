@@ -386,9 +386,10 @@ impl Taking<'_> {
             let (read, without_scores) = share::read(result, &execution.config, &cell.config);
             let mut row = Row::new(set, cell, seed, &read, without_scores);
             row.part = part;
-            row.wall = microseconds(match row.without_scores {
-                true => (wall - self.score_seconds).max(0.0),
-                false => wall,
+            row.wall = microseconds(if row.without_scores {
+                (wall - self.score_seconds).max(0.0)
+            } else {
+                wall
             });
             first.get_or_insert(row.correct);
             if execution.pool && at == execution.cells[0] {
@@ -412,9 +413,12 @@ fn pairs(executions: &[Execution]) -> Vec<Vec<usize>> {
     for at in scored.into_iter().chain(unscored) {
         let config = &executions[at].config;
         let models = models(config);
-        let fits = |there: &Config| match config.uses_scorer() {
-            true => *there == models,
-            false => without_scorer(there) == without_scorer(&models),
+        let fits = |there: &Config| {
+            if config.uses_scorer() {
+                *there == models
+            } else {
+                without_scorer(there) == without_scorer(&models)
+            }
         };
         match all.iter_mut().find(|(there, _)| fits(there)) {
             Some((_, members)) => members.push(at),

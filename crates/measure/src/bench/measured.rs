@@ -12,10 +12,10 @@ use super::summary::Summary;
 use crate::Error;
 
 /// The seed of every bootstrap, so that intervals of the same problems are comparable.
-pub const BOOTSTRAP_SEED: u64 = 0;
+pub(super) const BOOTSTRAP_SEED: u64 = 0;
 
 /// A cell on a set. Vectors are by problem, in the set's order: means over the seeds.
-pub struct Measured<'a> {
+pub(super) struct Measured<'a> {
     pub set: usize,
     pub cell: &'a Cell,
     /// By problem, then by seed.
@@ -44,7 +44,9 @@ impl<'a> Measured<'a> {
         let booked = |row: &&Row| row.ledger.seconds.total();
         let scale = wall(&rows) / rows.iter().flatten().map(booked).sum::<f64>();
         if scale.is_finite() {
-            seconds.iter_mut().for_each(|seconds| *seconds *= scale);
+            for seconds in seconds.iter_mut() {
+                *seconds *= scale;
+            }
         }
         Self {
             set,
@@ -58,21 +60,21 @@ impl<'a> Measured<'a> {
     }
 
     /// N: chains per problem.
-    pub fn n(&self) -> usize {
+    pub(super) fn n(&self) -> usize {
         self.cell.n()
     }
 
-    pub fn accuracy(&self) -> Interval {
+    pub(super) fn accuracy(&self) -> Interval {
         interval(&self.right)
     }
 
     /// The mean over all rows.
-    pub fn mean(&self, value: impl Fn(&Row) -> f64) -> f64 {
+    pub(super) fn mean(&self, value: impl Fn(&Row) -> f64) -> f64 {
         let all = self.rows.iter().flatten();
         all.map(|row| value(row)).sum::<f64>() / self.rows.iter().flatten().count() as f64
     }
 
-    pub fn summary(&self, outline: &Outline) -> Summary {
+    pub(super) fn summary(&self, outline: &Outline) -> Summary {
         let accuracy = self.accuracy();
         let mut ledger = Spent::default();
         for row in self.rows.iter().flatten() {
@@ -101,12 +103,12 @@ impl<'a> Measured<'a> {
 }
 
 /// The mean of one share a problem, with its interval; of nothing it is 0.
-pub fn interval(by_problem: &[f64]) -> Interval {
+pub(super) fn interval(by_problem: &[f64]) -> Interval {
     interval_within(Range::Unit, by_problem)
 }
 
 /// The mean of `a` less `b`, paired by problem, with its interval; of nothing it is 0.
-pub fn paired(a: &[f64], b: &[f64]) -> Interval {
+pub(super) fn paired(a: &[f64], b: &[f64]) -> Interval {
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
     interval_within(Range::Signed, &differences)
 }
@@ -119,12 +121,12 @@ fn interval_within(range: Range, by_problem: &[f64]) -> Interval {
     })
 }
 
-pub fn mean(values: &[f64]) -> f64 {
+pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
 /// The mean of some problems' values.
-pub fn mean_over(values: &[f64], problems: &[usize]) -> f64 {
+pub(super) fn mean_over(values: &[f64], problems: &[usize]) -> f64 {
     problems.iter().map(|&i| values[i]).sum::<f64>() / problems.len() as f64
 }
 
@@ -144,7 +146,7 @@ fn wall(rows: &[Vec<&Row>]) -> f64 {
 
 /// All cells on all sets, by set and then by cell. Rows of other benches in the folder are ignored;
 /// a missing one is an error.
-pub fn measured<'a>(
+pub(super) fn measured<'a>(
     outline: &'a Outline,
     rows: &'a [Row],
     source: &Path,
@@ -170,7 +172,7 @@ pub fn measured<'a>(
 }
 
 /// What there is of a bench that was not finished: cells with any row, on the problems with any.
-pub fn measured_so_far<'a>(outline: &'a Outline, rows: &'a [Row]) -> Vec<Measured<'a>> {
+pub(super) fn measured_so_far<'a>(outline: &'a Outline, rows: &'a [Row]) -> Vec<Measured<'a>> {
     let rows = by_key(rows);
     let there = |(set, cell): (usize, &'a Cell)| {
         let of = &outline.sets[set];

@@ -155,7 +155,7 @@ pub fn is_fit_name(name: &str) -> bool {
 
 /// Whether these settings sample whole chains and choose among them, and do nothing else: every
 /// search key besides those of plain sampling is at its default.
-pub fn is_plain(config: &Config) -> bool {
+pub(super) fn is_plain(config: &Config) -> bool {
     let neutral = SearchConfig::default();
     let mut rest = config.search.clone();
     rest.strategy = neutral.strategy;

@@ -10,7 +10,7 @@ use super::outline::distinct;
 
 /// A run that a reward model chose in, over its numbers of chains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct OverN {
+pub(super) struct OverN {
     pub set: String,
     pub run: String,
     /// By rising N; at least two.
@@ -20,7 +20,7 @@ pub struct OverN {
 
 /// A number of chains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Point {
+pub(super) struct Point {
     pub n: usize,
     pub accuracy: Interval,
     /// The mean score of the chosen chain; a search without an answer has earned none.
@@ -31,7 +31,7 @@ pub struct Point {
 
 /// Accuracy is highest here, and is lost at a larger N while the reward is not.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Turning {
+pub(super) struct Turning {
     pub n: usize,
     /// The larger N at which accuracy is lowest.
     pub lost_at: usize,
@@ -41,7 +41,7 @@ pub struct Turning {
 
 impl OverN {
     /// `cells` are those of one set. Runs of one N, and those without a reward model, have none.
-    pub fn all(set: &str, cells: &[&Measured<'_>]) -> Vec<Self> {
+    pub(super) fn all(set: &str, cells: &[&Measured<'_>]) -> Vec<Self> {
         let runs = distinct(cells.iter().map(|cell| cell.cell.run.as_str()));
         let of_run = |run: &str| {
             let of_run = cells.iter().filter(|cell| cell.cell.run == run);

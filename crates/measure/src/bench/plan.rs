@@ -37,9 +37,10 @@ impl Plan {
             unscored_unless_needed(&mut config);
             let scorer = config.models.scorer;
             let is_one_of_several = scorers.iter().any(|&other| other != scorers[0]);
-            let run = match is_one_of_several && scorer != ScorerKind::None {
-                true => format!("{scorer} {}", strategy.name()),
-                false => strategy.name().to_owned(),
+            let run = if is_one_of_several && scorer != ScorerKind::None {
+                format!("{scorer} {}", strategy.name())
+            } else {
+                strategy.name().to_owned()
             };
             cells.add(run, config)?;
         }

@@ -15,21 +15,20 @@ use crate::report::chart::{Chart, Plot};
 use crate::report::slug;
 
 /// Draws all figures.
-pub fn draw<'a>(
+pub(super) fn draw<'a>(
     folder: &Path,
     outline: &'a Outline,
     measured: &[Measured<'_>],
     over_n: &[OverN],
 ) -> Result<Vec<Plot>, Error> {
-    let groups = match outline.plots.is_empty() {
-        true => vec![(None, outline.runs())],
-        false => {
-            let group = |plot: &'a PlotOutline| {
-                let runs = plot.runs.iter().map(String::as_str).collect();
-                (Some(plot.name.as_str()), runs)
-            };
-            outline.plots.iter().map(group).collect()
-        }
+    let groups = if outline.plots.is_empty() {
+        vec![(None, outline.runs())]
+    } else {
+        let group = |plot: &'a PlotOutline| {
+            let runs = plot.runs.iter().map(String::as_str).collect();
+            (Some(plot.name.as_str()), runs)
+        };
+        outline.plots.iter().map(group).collect()
     };
     let mut plots = Vec::new();
     for (set, of) in outline.sets.iter().enumerate() {

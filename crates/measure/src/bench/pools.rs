@@ -9,14 +9,14 @@ use serde::Serialize;
 use super::measured::{Measured, interval, mean};
 
 /// The samples of a cell that kept its chains, by problem and seed.
-pub struct Pools<'m, 'a> {
+pub(super) struct Pools<'m, 'a> {
     measured: &'m Measured<'a>,
     samples: Vec<Vec<Vec<Sample>>>,
 }
 
 /// A share with its 95 % bootstrap interval over problems.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Share {
+pub(super) struct Share {
     pub share: f64,
     pub low: f64,
     pub high: f64,
@@ -24,7 +24,7 @@ pub struct Share {
 
 /// What k samples are worth.
 #[derive(Clone, Debug, Serialize)]
-pub struct AtK {
+pub(super) struct AtK {
     pub k: usize,
     /// Expected tokens sampled for k chains.
     pub generated: f64,
@@ -37,7 +37,7 @@ pub struct AtK {
 
 /// All of a pool.
 #[derive(Clone, Debug, Serialize)]
-pub struct PoolCurve {
+pub(super) struct PoolCurve {
     pub set: String,
     /// The cell the samples are from.
     pub name: String,
@@ -46,7 +46,7 @@ pub struct PoolCurve {
 
 impl<'m, 'a> Pools<'m, 'a> {
     /// `None` if the cell kept no chains.
-    pub fn of(measured: &'m Measured<'a>) -> Option<Self> {
+    pub(super) fn of(measured: &'m Measured<'a>) -> Option<Self> {
         let pool = |row: &&super::row::Row| Some(row.chains.as_ref()?.samples().collect());
         let of_problem =
             |rows: &Vec<_>| rows.iter().map(pool).collect::<Option<Vec<Vec<Sample>>>>();
@@ -59,25 +59,25 @@ impl<'m, 'a> Pools<'m, 'a> {
     }
 
     /// The cell the samples are from.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.measured.cell.label()
     }
 
     /// How many samples a problem has, all seeds together.
-    pub fn samples_a_problem(&self) -> usize {
+    pub(super) fn samples_a_problem(&self) -> usize {
         self.samples
             .first()
             .map_or(0, |seeds| seeds.iter().map(Vec::len).sum())
     }
 
     /// By problem, the share of its samples that are right.
-    pub fn pass_rates(&self) -> Vec<f64> {
+    pub(super) fn pass_rates(&self) -> Vec<f64> {
         let rate = |seeds: &Vec<Vec<Sample>>| pass_rate(&seeds.concat()).unwrap_or(0.0);
         self.samples.iter().map(rate).collect()
     }
 
     /// The curve over k = 1, 2, 4, ... N.
-    pub fn curve(&self, set: &str) -> PoolCurve {
+    pub(super) fn curve(&self, set: &str) -> PoolCurve {
         let n = self.measured.n();
         let mut ks: Vec<usize> = std::iter::successors(Some(1), |k| Some(k * 2))
             .take_while(|&k| k < n)

@@ -14,7 +14,7 @@ use super::summary::Summary;
 
 /// What is computed from the rows.
 #[derive(Default, Serialize)]
-pub struct Report {
+pub(super) struct Report {
     pub summary: Vec<Summary>,
     /// Each strategy against the baseline.
     pub against: Vec<Answer>,
@@ -26,7 +26,7 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn of(outline: &Outline, measured: &[Measured<'_>]) -> Self {
+    pub(super) fn of(outline: &Outline, measured: &[Measured<'_>]) -> Self {
         let mut report = Self {
             summary: measured.iter().map(|cell| cell.summary(outline)).collect(),
             ..Self::default()

@@ -103,7 +103,7 @@ impl Row {
 }
 
 /// Seconds without digits that no clock has.
-pub fn microseconds(seconds: f64) -> f64 {
+pub(super) fn microseconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
 

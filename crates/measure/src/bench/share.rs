@@ -10,7 +10,7 @@ use beamgen::{Config, ProblemResult};
 use super::outline::{Cell, is_plain};
 
 /// One search and the cells that are read off it.
-pub struct Execution {
+pub(super) struct Execution {
     /// The settings to run with.
     pub config: Config,
     /// Indices of the cells.
@@ -21,13 +21,13 @@ pub struct Execution {
 
 impl Execution {
     /// The labels of its cells, which are among `all`.
-    pub fn labels(&self, all: &[Cell]) -> Vec<String> {
+    pub(super) fn labels(&self, all: &[Cell]) -> Vec<String> {
         self.cells.iter().map(|&at| all[at].label()).collect()
     }
 }
 
 /// Groups cells into as few searches as give all of them.
-pub fn executions(cells: &[Cell]) -> Vec<Execution> {
+pub(super) fn executions(cells: &[Cell]) -> Vec<Execution> {
     let mut all: Vec<Execution> = Vec::new();
     // What is scored comes first: what is not can be read off it, but not the other way round.
     let scored = |cell: &Cell| cell.config.uses_scorer();
@@ -94,7 +94,7 @@ fn at_one_n(config: &Config) -> Config {
 /// Reads a cell's result off the search that covers it, and tells whether the scores were left out,
 /// which the search itself paid for. A cell that asks for no scores is not charged for them: its
 /// peak memory alone is still that of the search, an upper bound.
-pub fn read<'r>(
+pub(super) fn read<'r>(
     result: &'r ProblemResult,
     run: &Config,
     cell: &Config,

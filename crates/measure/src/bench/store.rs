@@ -12,7 +12,7 @@ use crate::Error;
 use crate::report::create_folder;
 
 /// The file in the results folder.
-pub const ROWS: &str = "rows.jsonl";
+pub(super) const ROWS: &str = "rows.jsonl";
 
 /// A line of the file.
 #[derive(Serialize, Deserialize)]
@@ -32,7 +32,7 @@ type Series = (String, String, u64);
 
 /// Where rows go and which there are.
 #[derive(Debug, Default)]
-pub struct Store {
+pub(super) struct Store {
     file: Option<(PathBuf, RunFile)>,
     /// Rows, where there is no file.
     rows: Vec<Row>,
@@ -44,7 +44,7 @@ pub struct Store {
 
 impl Store {
     /// Keeps rows in memory only.
-    pub fn in_memory() -> Self {
+    pub(super) fn in_memory() -> Self {
         Self::default()
     }
 
@@ -53,13 +53,14 @@ impl Store {
     ///
     /// # Errors
     /// The folder cannot be made, or its rows cannot be used.
-    pub fn in_folder(folder: &Path, resume: bool) -> Result<Self, Error> {
+    pub(super) fn in_folder(folder: &Path, resume: bool) -> Result<Self, Error> {
         create_folder(folder)?;
         let path = folder.join(ROWS);
         let header = header();
-        let (file, lines) = match resume {
-            true => RunFile::resume::<Line>(&path, &header)?,
-            false => (RunFile::create(&path, &header)?, Vec::new()),
+        let (file, lines) = if resume {
+            RunFile::resume::<Line>(&path, &header)?
+        } else {
+            (RunFile::create(&path, &header)?, Vec::new())
         };
         let mut store = Self {
             file: Some((path, file)),
@@ -138,12 +139,11 @@ impl Store {
 
     pub(super) fn add(&mut self, row: Row) -> Result<(), Error> {
         self.note(&row);
-        match &mut self.file {
-            Some((_, file)) => Ok(file.append(&Line::Row(Box::new(row)))?),
-            None => {
-                self.rows.push(row);
-                Ok(())
-            }
+        if let Some((_, file)) = &mut self.file {
+            Ok(file.append(&Line::Row(Box::new(row)))?)
+        } else {
+            self.rows.push(row);
+            Ok(())
         }
     }
 
@@ -151,7 +151,7 @@ impl Store {
     ///
     /// # Errors
     /// The rows cannot be written or read.
-    pub fn finish(self) -> Result<Vec<Row>, Error> {
+    pub(super) fn finish(self) -> Result<Vec<Row>, Error> {
         match self.file {
             Some((path, file)) => {
                 file.finish()?;
@@ -163,7 +163,7 @@ impl Store {
 }
 
 /// The rows of a folder.
-pub fn read(path: &Path) -> Result<Vec<Row>, Error> {
+pub(super) fn read(path: &Path) -> Result<Vec<Row>, Error> {
     let (_, lines) = RunFile::read::<Line>(path)?;
     Ok(lines
         .into_iter()

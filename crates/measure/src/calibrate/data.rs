@@ -24,13 +24,13 @@ pub struct Chosen {
 }
 
 /// Some of the chains.
-pub struct Chains<'a> {
+pub(super) struct Chains<'a> {
     of: &'a Chosen,
     indices: Vec<usize>,
 }
 
 /// What is known of a step.
-pub struct Label {
+pub(super) struct Label {
     pub step: usize,
     pub target: f64,
     pub weight: f64,
@@ -107,7 +107,7 @@ fn is(name: &PolicyName, wanted: &str) -> bool {
 }
 
 /// How many problems the chains are of.
-pub fn problems(chains: &Chains<'_>) -> usize {
+pub(super) fn problems(chains: &Chains<'_>) -> usize {
     let problems = chains.indices.iter().map(|&at| chains.of.problems[at]);
     problems.collect::<BTreeSet<usize>>().len()
 }
@@ -127,12 +127,12 @@ impl Chosen {
 
 impl Chains<'_> {
     /// The number of a chain's problem.
-    pub fn problem(&self, chain: usize) -> usize {
+    pub(super) fn problem(&self, chain: usize) -> usize {
         self.of.problems[chain]
     }
 
     /// The chains by their index, each with what is known of its steps.
-    pub fn labels(&self) -> impl Iterator<Item = (usize, Vec<Label>)> + '_ {
+    pub(super) fn labels(&self) -> impl Iterator<Item = (usize, Vec<Label>)> + '_ {
         self.indices.iter().map(|&at| {
             let chain = &self.of.chains[at];
             let labels = self.of.rule.labels(chain).into_iter().enumerate();

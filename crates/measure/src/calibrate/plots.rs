@@ -9,10 +9,10 @@ use crate::report::chart::{Chart, Item, at, axis, bar, guide, panel};
 use crate::report::style::{Legend, Look, named};
 
 /// A curve over shares: its name and its points, each with its interval if it has one.
-pub type Curve = (String, Vec<(f64, f64, Option<(f64, f64)>)>);
+pub(super) type Curve = (String, Vec<(f64, f64, Option<(f64, f64)>)>);
 
 /// Mean label over mean score of bins with equally many steps.
-pub fn reliability(folder: &Path, named: &[(&str, Vec<Bin>)]) -> Result<(), Error> {
+pub(super) fn reliability(folder: &Path, named: &[(&str, Vec<Bin>)]) -> Result<(), Error> {
     let curves = named.iter().map(|(name, bins)| {
         let points = bins.iter();
         let points = points.map(|bin| (bin.score, bin.label.value, bin.label.interval));
@@ -26,7 +26,7 @@ pub fn reliability(folder: &Path, named: &[(&str, Vec<Bin>)]) -> Result<(), Erro
 }
 
 /// Share of wrong answers over the share of problems that are answered; `wanted` is marked.
-pub fn risk(folder: &Path, curves: &[Curve], wanted: f64) -> Result<(), Error> {
+pub(super) fn risk(folder: &Path, curves: &[Curve], wanted: f64) -> Result<(), Error> {
     let all = curves.iter().flat_map(|(_, points)| points);
     let top = all.map(|point| point.1).fold(2.0 * wanted, f64::max);
     let title = "Wrong answers among those given";

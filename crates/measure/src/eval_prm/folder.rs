@@ -56,9 +56,10 @@ struct Figures<'a> {
 pub fn create(folder: &Path) -> Result<(), Error> {
     create_folder(folder)?;
     let rows = folder.join(ROWS);
-    match rows.exists() {
-        false => Ok(()),
-        true => Err(Error::Exists { path: rows }),
+    if !rows.exists() {
+        Ok(())
+    } else {
+        Err(Error::Exists { path: rows })
     }
 }
 

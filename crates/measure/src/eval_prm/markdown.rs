@@ -16,7 +16,7 @@ use crate::report::markdown::{Column, between, code, columns, decimal, plain, sh
 use crate::{counted, grouped, percent};
 
 /// The whole text.
-pub fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: &[Plot]) -> String {
+pub(super) fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: &[Plot]) -> String {
     let mut out = String::new();
     head(&mut out, about, outline);
     if let Some(aggregation) = outline.probes {

@@ -13,7 +13,7 @@ use crate::report::style::{Legend, Look, named, note};
 use crate::{Error, grouped, printable};
 
 /// Draws the figures of all sets. One that has nothing to show is left out.
-pub fn draw(folder: &Path, threshold: f32, sets: &[SetReport]) -> Result<Vec<Plot>, Error> {
+pub(super) fn draw(folder: &Path, threshold: f32, sets: &[SetReport]) -> Result<Vec<Plot>, Error> {
     let mut plots = Vec::new();
     for (number, set) in sets.iter().enumerate() {
         let charts = [

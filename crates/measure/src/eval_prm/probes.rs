@@ -19,7 +19,7 @@ use crate::{Error, Watch};
 /// The scores of one changed chain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Row {
+pub(super) struct Row {
     /// The number of its set.
     pub set: usize,
     /// The probe's key.
@@ -91,7 +91,7 @@ fn others<'a>(rows: &[ScoredChain], chains: &'a [GivenChain]) -> BTreeMap<u32, &
 }
 
 /// Scores what all probes make of the sets.
-pub fn score(
+pub(super) fn score(
     model: &mut dyn Scorer,
     sets: &[Set],
     watch: &mut dyn Watch,
@@ -116,7 +116,7 @@ pub fn score(
 
 impl Row {
     /// What is wrong with a row that was read: one line, the field first.
-    pub fn check(&self, sets: &[Vec<ScoredChain>]) -> Result<(), String> {
+    pub(super) fn check(&self, sets: &[Vec<ScoredChain>]) -> Result<(), String> {
         if Probe::keyed(&self.probe).is_none() {
             return Err(format!("field \"probe\": \"{}\" is none", self.probe));
         }
@@ -138,9 +138,10 @@ impl Row {
         let is_there = |touched: Touched| {
             touched.after < after.len() && touched.before.is_none_or(|at| at < before.len())
         };
-        match self.touched.is_none_or(is_there) {
-            true => Ok(()),
-            false => Err("field \"touched\": there is no such step".to_owned()),
+        if self.touched.is_none_or(is_there) {
+            Ok(())
+        } else {
+            Err("field \"touched\": there is no such step".to_owned())
         }
     }
 

@@ -13,14 +13,14 @@ use super::probes::SetProbes;
 use crate::{grouped, percent};
 
 /// Bins of the histograms of scores.
-pub const HISTOGRAM_BINS: usize = 20;
+pub(super) const HISTOGRAM_BINS: usize = 20;
 
 /// Most groups of one breakdown; a source with more levels than that names no levels.
 const MOST_GROUPS: usize = 40;
 
 /// What is said of a file of data.
 #[derive(Serialize)]
-pub struct SetReport {
+pub(super) struct SetReport {
     pub name: String,
     pub counts: Counts,
     pub mean_label: Option<f64>,
@@ -42,7 +42,7 @@ pub struct SetReport {
 
 /// A model or a baseline.
 #[derive(Serialize)]
-pub struct Scorer {
+pub(super) struct Scorer {
     pub name: &'static str,
     pub figures: Figures,
     pub best_first_error_f1: Option<Best>,
@@ -55,20 +55,20 @@ pub struct Scorer {
 }
 
 #[derive(Serialize)]
-pub struct Calibrated {
+pub(super) struct Calibrated {
     pub model: Scorer,
     pub equal_mass: Vec<Bin>,
 }
 
 #[derive(Serialize)]
-pub struct Calibration {
+pub(super) struct Calibration {
     pub equal_mass: Vec<Bin>,
     pub equal_width: Vec<Bin>,
 }
 
 /// Chains by something that their source says of them.
 #[derive(Serialize)]
-pub struct Breakdown {
+pub(super) struct Breakdown {
     pub by: &'static str,
     pub groups: Vec<Group>,
     /// Groups that are not shown, as there are too many.
@@ -76,7 +76,7 @@ pub struct Breakdown {
 }
 
 #[derive(Serialize)]
-pub struct Group {
+pub(super) struct Group {
     pub name: String,
     pub counts: Counts,
     pub figures: Figures,
@@ -84,7 +84,7 @@ pub struct Group {
 
 impl SetReport {
     /// Returns a note if one problem has most of the chains.
-    pub fn lopsided(&self) -> Option<String> {
+    pub(super) fn lopsided(&self) -> Option<String> {
         let Counts {
             chains,
             problems,
@@ -107,7 +107,7 @@ impl SetReport {
         ))
     }
 
-    pub fn of(
+    pub(super) fn of(
         name: &str,
         rows: &[ScoredChain],
         threshold: f32,
@@ -189,9 +189,10 @@ fn mapped(row: &ScoredChain, map: &ScoreMap, aggregation: Aggregation) -> Scored
 fn by_position(rows: &[ScoredChain], threshold: f32) -> Vec<Group> {
     let group = |position: usize| {
         let (is_last, at) = (position == LONGEST_POSITION, position - 1);
-        let name = match is_last {
-            true => format!("{position} and later"),
-            false => position.to_string(),
+        let name = if is_last {
+            format!("{position} and later")
+        } else {
+            position.to_string()
         };
         let takes = |step: usize| step == at || (is_last && step > at);
         // Of chains that have no such step the view would count problems that say nothing.

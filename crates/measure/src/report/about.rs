@@ -100,11 +100,11 @@ impl Machine {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A report of this test.
-    pub fn this() -> About {
+    pub(crate) fn this() -> About {
         About::now("0", "0", "beamgen".to_owned())
     }
 

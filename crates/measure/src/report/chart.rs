@@ -13,7 +13,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::Pos;
 use plotters::style::{FontStyle, register_font};
 
-pub use plotters::style::text_anchor::{HPos, VPos};
+pub(crate) use plotters::style::text_anchor::{HPos, VPos};
 
 use super::style::{Drawn, Fault, INK, Legend, Look, PALE, fault, page, text};
 use super::write_file;
@@ -24,7 +24,7 @@ const SIZE: (u32, u32) = (1080, 620);
 const SCALE: u32 = 2;
 
 /// A figure: a title, a legend at the right, and panels.
-pub struct Chart {
+pub(crate) struct Chart {
     pub title: String,
     pub legend: Legend,
     /// In rows; one panel without a caption takes the title as its own.
@@ -34,7 +34,7 @@ pub struct Chart {
 }
 
 /// A figure that was drawn.
-pub struct Plot {
+pub(crate) struct Plot {
     /// The number of its set.
     pub set: usize,
     pub title: String,
@@ -44,7 +44,7 @@ pub struct Plot {
 
 impl Plot {
     /// Shows the figures of a set in a report in Markdown.
-    pub fn show(out: &mut String, plots: &[Self], set: usize) {
+    pub(crate) fn show(out: &mut String, plots: &[Self], set: usize) {
         for Self { title, stem, .. } in plots.iter().filter(|plot| plot.set == set) {
             out.push_str(&format!("\n![{title}]({stem}.svg)\n"));
         }
@@ -52,7 +52,7 @@ impl Plot {
 }
 
 /// Axes, and what is drawn over them.
-pub struct Panel {
+pub(crate) struct Panel {
     pub caption: Option<String>,
     pub x: Axis,
     pub y: Axis,
@@ -62,7 +62,7 @@ pub struct Panel {
 }
 
 /// An axis of numbers.
-pub struct Axis {
+pub(crate) struct Axis {
     pub range: Range<f64>,
     /// The text along the axis; nothing stands there without one.
     pub name: String,
@@ -74,7 +74,7 @@ pub struct Axis {
 
 /// The sizes of a panel's text and of the room for it, in points.
 #[derive(Clone, Copy)]
-pub struct Sizes {
+pub(crate) struct Sizes {
     pub caption: u32,
     pub margin: u32,
     pub x_area: u32,
@@ -85,7 +85,7 @@ pub struct Sizes {
 
 impl Sizes {
     /// The sizes of a chart that is one panel.
-    pub const LARGE: Self = Self {
+    pub(crate) const LARGE: Self = Self {
         caption: 18,
         margin: 10,
         x_area: 42,
@@ -94,7 +94,7 @@ impl Sizes {
         name: 14,
     };
     /// The sizes of one panel among many.
-    pub const SMALL: Self = Self {
+    pub(crate) const SMALL: Self = Self {
         caption: 14,
         margin: 6,
         x_area: 40,
@@ -106,7 +106,7 @@ impl Sizes {
 
 /// A place on a panel: a point of its axes, and how far from it, in points of the page.
 #[derive(Clone, Copy)]
-pub struct At {
+pub(crate) struct At {
     x: f64,
     y: f64,
     right: i32,
@@ -114,7 +114,7 @@ pub struct At {
 }
 
 /// The place of a point of the axes.
-pub fn at(x: f64, y: f64) -> At {
+pub(crate) fn at(x: f64, y: f64) -> At {
     At {
         x,
         y,
@@ -124,7 +124,7 @@ pub fn at(x: f64, y: f64) -> At {
 }
 
 impl At {
-    pub fn moved(self, right: i32, down: i32) -> Self {
+    pub(crate) fn moved(self, right: i32, down: i32) -> Self {
         Self {
             right: self.right + right,
             down: self.down + down,
@@ -134,7 +134,7 @@ impl At {
 }
 
 /// Something that is drawn.
-pub enum Item {
+pub(crate) enum Item {
     /// A line in a look.
     Line(Look, Vec<At>),
     /// The marker of a look.
@@ -150,7 +150,7 @@ pub enum Item {
 }
 
 /// A point of a crowd.
-pub struct Numbered {
+pub(crate) struct Numbered {
     pub number: usize,
     pub x: f64,
     pub y: f64,
@@ -159,18 +159,18 @@ pub struct Numbered {
 }
 
 /// A line to compare with.
-pub fn guide(from: (f64, f64), to: (f64, f64)) -> Item {
+pub(crate) fn guide(from: (f64, f64), to: (f64, f64)) -> Item {
     Item::Stroke(INK.mix(1.0), 1, [at(from.0, from.1), at(to.0, to.1)])
 }
 
 /// The bar of an interval at a place, between two values of y.
-pub fn bar(look: Look, place: At, (low, high): (f64, f64)) -> Item {
+pub(crate) fn bar(look: Look, place: At, (low, high): (f64, f64)) -> Item {
     let end = |y| At { y, ..place };
     Item::Stroke(look.colour.mix(0.5), 1, [end(low), end(high)])
 }
 
 /// The bars of points that have one, the line through the points, and their markers.
-pub fn series(look: Look, points: &[(At, Option<(f64, f64)>)]) -> Vec<Item> {
+pub(crate) fn series(look: Look, points: &[(At, Option<(f64, f64)>)]) -> Vec<Item> {
     let bars = points
         .iter()
         .filter_map(|&(place, ends)| Some(bar(look, place, ends?)));
@@ -181,7 +181,7 @@ pub fn series(look: Look, points: &[(At, Option<(f64, f64)>)]) -> Vec<Item> {
 }
 
 /// A panel with the usual sizes and no caption.
-pub fn panel(x: Axis, y: Axis, items: Vec<Item>) -> Panel {
+pub(crate) fn panel(x: Axis, y: Axis, items: Vec<Item>) -> Panel {
     Panel {
         caption: None,
         x,
@@ -192,7 +192,7 @@ pub fn panel(x: Axis, y: Axis, items: Vec<Item>) -> Panel {
 }
 
 /// An axis.
-pub fn axis(
+pub(crate) fn axis(
     range: Range<f64>,
     name: impl Into<String>,
     labels: Option<usize>,
@@ -208,7 +208,7 @@ pub fn axis(
 
 impl Chart {
     /// A chart that is one panel.
-    pub fn one(title: String, legend: Legend, panel: Panel) -> Self {
+    pub(crate) fn one(title: String, legend: Legend, panel: Panel) -> Self {
         Self {
             title,
             legend,
@@ -218,7 +218,7 @@ impl Chart {
     }
 
     /// Writes the chart as SVG and as PNG.
-    pub fn save(&self, folder: &Path, stem: &str) -> Result<(), Error> {
+    pub(crate) fn save(&self, folder: &Path, stem: &str) -> Result<(), Error> {
         static FONT: Once = Once::new();
         FONT.call_once(|| {
             // The font is inside the program and always readable; without it PNGs would have no text.

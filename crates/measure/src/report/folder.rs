@@ -10,10 +10,10 @@ use super::write_file;
 use crate::Error;
 
 /// The file with everything but the rows.
-pub const RESULTS: &str = "results.json";
+pub(crate) const RESULTS: &str = "results.json";
 
 /// The largest file of results or rows that is read.
-pub const MAX_BYTES: u64 = 4 << 30;
+pub(crate) const MAX_BYTES: u64 = 4 << 30;
 
 /// The largest figure that is put into a page.
 const MAX_FIGURE: u64 = 1 << 26;
@@ -30,7 +30,7 @@ struct Results<'a, O, F> {
 
 /// The parts of `results.json` that a report is drawn from besides the rows.
 #[derive(Deserialize)]
-pub struct Given<O> {
+pub(crate) struct Given<O> {
     pub about: About,
     #[serde(flatten)]
     pub outline: O,
@@ -38,7 +38,7 @@ pub struct Given<O> {
 
 /// Writes `results.json`; `outline` and `figures` are structs with a field for each key, or `()`
 /// while there are no figures.
-pub fn write_results(
+pub(crate) fn write_results(
     folder: &Path,
     about: &About,
     outline: &impl Serialize,
@@ -57,7 +57,7 @@ pub fn write_results(
 }
 
 /// Reads `results.json`.
-pub fn read_results<O: DeserializeOwned>(folder: &Path) -> Result<Given<O>, Error> {
+pub(crate) fn read_results<O: DeserializeOwned>(folder: &Path) -> Result<Given<O>, Error> {
     let path = folder.join(RESULTS);
     let text = beamgen_files::read_regular_file(&path, MAX_BYTES).map_err(|e| e.to_string());
     text.and_then(|text| serde_json::from_slice(&text).map_err(|error| error.to_string()))
@@ -66,7 +66,12 @@ pub fn read_results<O: DeserializeOwned>(folder: &Path) -> Result<Given<O>, Erro
 
 /// Writes a report in Markdown into the file `name`, and into `index.html` with its figures, which
 /// are SVG files of the folder.
-pub fn write_report(folder: &Path, name: &str, title: &str, markdown: &str) -> Result<(), Error> {
+pub(crate) fn write_report(
+    folder: &Path,
+    name: &str,
+    title: &str,
+    markdown: &str,
+) -> Result<(), Error> {
     write_file(&folder.join(name), markdown.as_bytes())?;
     let figure = |name: &str| {
         // Figures are in the folder itself, whatever else a report might name.

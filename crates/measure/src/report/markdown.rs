@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::printable;
 
 /// The first column to the left, numbers to the right.
-pub fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
+pub(crate) fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
     out.push_str(&line(&head));
@@ -16,10 +16,10 @@ pub fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<Str
 }
 
 /// A column of a table: its heading, and its cell in a row.
-pub type Column<R> = (&'static str, fn(&R) -> String);
+pub(crate) type Column<R> = (&'static str, fn(&R) -> String);
 
 /// A table of these columns with a row for each of `rows`.
-pub fn columns<'r, R: 'r>(
+pub(crate) fn columns<'r, R: 'r>(
     out: &mut String,
     columns: &[Column<R>],
     rows: impl Iterator<Item = &'r R>,
@@ -30,28 +30,28 @@ pub fn columns<'r, R: 'r>(
 }
 
 /// A figure with the ends of its interval: `91.2 (90.0 to 92.5)`.
-pub fn between(value: f64, (low, high): (f64, f64), number: fn(f64) -> String) -> String {
+pub(crate) fn between(value: f64, (low, high): (f64, f64), number: fn(f64) -> String) -> String {
     format!("{} ({} to {})", number(value), number(low), number(high))
 }
 
 /// A share in per cent, without the sign.
-pub fn share(value: f64) -> String {
+pub(crate) fn share(value: f64) -> String {
     format!("{:.1}", value * 100.0)
 }
 
 /// A score or another number of about one.
-pub fn decimal(value: f64) -> String {
+pub(crate) fn decimal(value: f64) -> String {
     format!("{value:.3}")
 }
 
 /// A difference of shares in points.
-pub fn points(value: f64) -> String {
+pub(crate) fn points(value: f64) -> String {
     format!("{:+.1}", value * 100.0)
 }
 
 /// Text from elsewhere within a line of Markdown, shown as it is. Names of a bench's sets and
 /// runs need no such care: [`is_fit_name`](crate::bench::outline::is_fit_name).
-pub fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     let mut shown = String::new();
     let text = printable::line(text);
     let mut chars = text.chars().peekable();
@@ -72,18 +72,20 @@ pub fn plain(text: &str) -> String {
 }
 
 /// Text as code within a line; in backticks where Markdown shows those as they are.
-pub fn code(text: &str) -> String {
-    match text.contains(|c: char| printable::acts(c) || "\n\t<>&|`".contains(c)) {
-        false => format!("`{text}`"),
-        true => format!("<code>{}</code>", plain(text)),
+pub(crate) fn code(text: &str) -> String {
+    if !text.contains(|c: char| printable::acts(c) || "\n\t<>&|`".contains(c)) {
+        format!("`{text}`")
+    } else {
+        format!("<code>{}</code>", plain(text))
     }
 }
 
 /// Text as a line of code of its own.
-pub fn code_block(text: &str) -> String {
-    match code(text).starts_with('<') {
-        false => format!("    {text}"),
-        true => code(text),
+pub(crate) fn code_block(text: &str) -> String {
+    if !code(text).starts_with('<') {
+        format!("    {text}")
+    } else {
+        code(text)
     }
 }
 
@@ -99,7 +101,7 @@ fn number(text: &str) -> Option<f64> {
 
 /// Every `figure (low to high)` of a report.
 #[cfg(test)]
-pub fn figures(text: &str) -> Vec<(f64, f64, f64)> {
+pub(crate) fn figures(text: &str) -> Vec<(f64, f64, f64)> {
     let of = |at: usize| {
         let (inner, _) = text[at + 1..].split_once(')')?;
         let (low, high) = inner.split_once(" to ")?;

@@ -2,27 +2,27 @@
 
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
-pub use plotters::prelude::Color;
+pub(crate) use plotters::prelude::Color;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// The reason why a figure could not be drawn: the backends' errors have no type in common.
 #[derive(Debug)]
-pub struct Fault(pub String);
+pub(crate) struct Fault(pub String);
 
 /// The result of drawing.
-pub type Drawn<T> = Result<T, Fault>;
+pub(crate) type Drawn<T> = Result<T, Fault>;
 
 /// Makes a [`Fault`] of a backend's error.
-pub fn fault(error: impl std::fmt::Display) -> Fault {
+pub(crate) fn fault(error: impl std::fmt::Display) -> Fault {
     Fault(error.to_string())
 }
 
 /// The colour of axes and text.
-pub const INK: RGBColor = RGBColor(30, 30, 30);
+pub(crate) const INK: RGBColor = RGBColor(30, 30, 30);
 
 /// The colour of a mesh.
-pub const PALE: RGBColor = RGBColor(225, 225, 225);
+pub(crate) const PALE: RGBColor = RGBColor(225, 225, 225);
 
 /// Colours that people with a red-green weakness tell apart as well (after Okabe and Ito), dark
 /// enough on white.
@@ -39,7 +39,7 @@ const COLOURS: [RGBColor; 8] = [
 
 /// The colour, marker and line of a run, by its number in the figure.
 #[derive(Clone, Copy)]
-pub struct Look {
+pub(crate) struct Look {
     pub colour: RGBColor,
     marker: usize,
     line: Line,
@@ -53,7 +53,7 @@ enum Line {
 }
 
 impl Look {
-    pub fn of(run: usize) -> Self {
+    pub(crate) fn of(run: usize) -> Self {
         Self {
             colour: COLOURS[run % COLOURS.len()],
             // Runs with the same colour differ in their marker and their line.
@@ -66,7 +66,7 @@ impl Look {
     }
 
     /// Points without a line between them.
-    pub fn points(run: usize) -> Self {
+    pub(crate) fn points(run: usize) -> Self {
         Self {
             line: Line::None,
             ..Self::of(run)
@@ -74,7 +74,7 @@ impl Look {
     }
 
     /// Bars: in a legend, a square.
-    pub fn bars(run: usize) -> Self {
+    pub(crate) fn bars(run: usize) -> Self {
         Self {
             marker: SQUARE,
             ..Self::points(run)
@@ -82,7 +82,7 @@ impl Look {
     }
 
     /// Draws the line through points in pixels.
-    pub fn line<DB: DrawingBackend>(
+    pub(crate) fn line<DB: DrawingBackend>(
         self,
         area: &DrawingArea<DB, Shift>,
         points: &[(i32, i32)],
@@ -105,7 +105,7 @@ impl Look {
     }
 
     /// Draws the marker around a point in pixels.
-    pub fn mark<DB: DrawingBackend>(
+    pub(crate) fn mark<DB: DrawingBackend>(
         self,
         area: &DrawingArea<DB, Shift>,
         (x, y): (i32, i32),
@@ -169,26 +169,26 @@ const MARKERS: usize = 7;
 const SQUARE: usize = 1;
 
 /// Text of `size` points, before scaling.
-pub fn text(size: u32, scale: u32, colour: RGBColor) -> TextStyle<'static> {
+pub(crate) fn text(size: u32, scale: u32, colour: RGBColor) -> TextStyle<'static> {
     ("sans-serif", size * scale).into_font().color(&colour)
 }
 
 /// Entries with a look, or without one plain text.
-pub type Legend = Vec<(Option<Look>, String)>;
+pub(crate) type Legend = Vec<(Option<Look>, String)>;
 
 /// An entry of plain text.
-pub fn note(text: impl Into<String>) -> (Option<Look>, String) {
+pub(crate) fn note(text: impl Into<String>) -> (Option<Look>, String) {
     (None, text.into())
 }
 
 /// An entry with a look.
-pub fn named(look: Look, name: impl Into<String>) -> (Option<Look>, String) {
+pub(crate) fn named(look: Look, name: impl Into<String>) -> (Option<Look>, String) {
     (Some(look), name.into())
 }
 
 /// A white page, with the legend's column cut off at the right, where it covers no data, and filled
 /// in. Returns what is left for the plot.
-pub fn page<DB: DrawingBackend>(
+pub(crate) fn page<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     entries: &Legend,
     scale: u32,

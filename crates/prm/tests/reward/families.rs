@@ -163,9 +163,11 @@ fn grow(family: &str, prm: &mut RewardModel, chains: &[Chain]) -> Vec<Vec<f32>> 
             }
         }
     }
-    ids.into_iter().for_each(|id| prm.release(id));
+    for id in ids.into_iter() {
+        prm.release(id);
+    }
     assert!(prm.engine().is_empty());
-    assert!(prm.reference().is_none_or(|engine| engine.is_empty()));
+    assert!(prm.reference().is_none_or(beamgen_engine::Engine::is_empty));
     scores
 }
 

@@ -1,5 +1,5 @@
 //! The scores on the model cards, where the weights are at hand: folders named like the models
-//! below the folder that BEAMGEN_TEST_WEIGHTS names. The texts are read from the cards too
+//! below the folder that `BEAMGEN_TEST_WEIGHTS` names. The texts are read from the cards too
 //! (`README.md` beside the weights), which are the only exact copy of them.
 
 use std::path::PathBuf;

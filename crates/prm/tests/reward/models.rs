@@ -6,7 +6,7 @@ use beamgen_search::*;
 use crate::tiny;
 
 /// The bundled models' format with another step token, and a prompt without chat template.
-pub fn spec(step_token: &str) -> PrmSpec {
+pub(crate) fn spec(step_token: &str) -> PrmSpec {
     let mut spec = PrmSpec::named("step-token").unwrap();
     spec.step.separator = Some(step_token.into());
     spec.step.tag = Some(step_token.into());
@@ -14,18 +14,18 @@ pub fn spec(step_token: &str) -> PrmSpec {
     spec
 }
 
-pub fn head(width: usize) -> Head {
+pub(crate) fn head(width: usize) -> Head {
     Head::linear(tiny::random::noise(width, 3), 0.1)
 }
 
 /// A reward model with `pages` pages of 4 tokens and the generator's tokenizer.
-pub fn reward_model(pages: usize) -> RewardModel {
+pub(crate) fn reward_model(pages: usize) -> RewardModel {
     let mut prm = with_spec(&spec("\n"), pages);
     prm.share_tokens(true);
     prm
 }
 
-pub fn with_spec(spec: &PrmSpec, pages: usize) -> RewardModel {
+pub(crate) fn with_spec(spec: &PrmSpec, pages: usize) -> RewardModel {
     let model = tiny::model(400);
     let engine = tiny::engine(&model, pages);
     let head = head(model.config().hidden_size);
@@ -33,11 +33,11 @@ pub fn with_spec(spec: &PrmSpec, pages: usize) -> RewardModel {
 }
 
 /// Tokens of a text, as a generator with the same tokenizer would have sampled them.
-pub fn ids(text: &str) -> Vec<u32> {
+pub(crate) fn ids(text: &str) -> Vec<u32> {
     tiny::tokenizer().encode(text, false).unwrap()
 }
 
-pub fn problem(text: &str) -> Problem {
+pub(crate) fn problem(text: &str) -> Problem {
     Problem {
         id: "p".into(),
         text: text.into(),
@@ -46,14 +46,14 @@ pub fn problem(text: &str) -> Problem {
 }
 
 /// A step with its tokens.
-pub struct Step {
+pub(crate) struct Step {
     pub text: String,
     pub tokens: Vec<u32>,
     pub finish: Option<Finish>,
 }
 
 impl Step {
-    pub fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         Self {
             text: text.into(),
             tokens: ids(text),
@@ -61,14 +61,14 @@ impl Step {
         }
     }
 
-    pub fn ended(text: &str) -> Self {
+    pub(crate) fn ended(text: &str) -> Self {
         let mut step = Self::new(text);
         step.tokens.push(tiny::END);
         step.finish = Some(Finish::EndOfText);
         step
     }
 
-    pub fn as_ref(&self) -> StepRef<'_> {
+    pub(crate) fn as_ref(&self) -> StepRef<'_> {
         StepRef {
             text: &self.text,
             tokens: &self.tokens,
@@ -78,7 +78,11 @@ impl Step {
 }
 
 /// Scores the steps of one chain in one item.
-pub fn score(prm: &mut RewardModel, id: ScoreId, steps: &[Step]) -> Result<Scored, ScoreError> {
+pub(crate) fn score(
+    prm: &mut RewardModel,
+    id: ScoreId,
+    steps: &[Step],
+) -> Result<Scored, ScoreError> {
     let item = ScoreItem {
         id,
         steps: steps.iter().map(Step::as_ref).collect(),

@@ -58,9 +58,10 @@ impl Dialect for LlamaCpp {
     fn generate(&self, _model: &str, ask: &Ask, _: &Tokenizer) -> Call {
         let s = ask.sampling;
         // The server makes a table of this size.
-        let counted = match s.repetition_penalty == 1.0 {
-            true => 0,
-            false => ask.ids.len() + ask.max_tokens,
+        let counted = if s.repetition_penalty == 1.0 {
+            0
+        } else {
+            ask.ids.len() + ask.max_tokens
         };
         Call::post(
             COMPLETION,

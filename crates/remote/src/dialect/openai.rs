@@ -1,9 +1,9 @@
-//! Any other endpoint with OpenAI's `POST /v1/completions`: text both ways, for want of a route
+//! Any other endpoint with `OpenAI`'s `POST /v1/completions`: text both ways, for want of a route
 //! that takes token ids.
 //!
 //! Text is cut into tokens here, after the fact, so a step's tokens need not be those that the
 //! model sampled, and a prefix that the server has cached as other tokens is read again. Only
-//! OpenAI's own fields are sent: others are refused by some and ignored by most.
+//! `OpenAI`'s own fields are sent: others are refused by some and ignored by most.
 
 use beamgen_engine::Tokenizer;
 use serde_json::json;
@@ -128,7 +128,7 @@ impl Dialect for OpenAi {
         Err("no logits of labels".into())
     }
 
-    /// Not a route of OpenAI's. The tokens of a prompt are counted in every answer, though.
+    /// Not a route of `OpenAI`'s. The tokens of a prompt are counted in every answer, though.
     fn tokenize(&self, model: &str, text: &str) -> Call {
         let body = json!({"model": model, "prompt": text, "max_tokens": 1, "temperature": 0.0});
         Call::post(COMPLETIONS, body, BYTES_OF_TOKEN)

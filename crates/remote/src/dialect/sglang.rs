@@ -1,4 +1,4 @@
-//! SGLang: its own `POST /generate`, with token ids both ways.
+//! `SGLang`: its own `POST /generate`, with token ids both ways.
 
 use beamgen_engine::Tokenizer;
 use serde::de::IgnoredAny;

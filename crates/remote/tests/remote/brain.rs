@@ -14,19 +14,19 @@ use crate::tiny;
 
 /// Which engine a server plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Plays {
+pub(crate) enum Plays {
     Vllm,
     SgLang,
     LlamaCpp,
-    /// Some other endpoint with OpenAI's routes and none of its own.
+    /// Some other endpoint with `OpenAI`'s routes and none of its own.
     OpenAi,
 }
 
-pub const ENGINES: [Plays; 3] = [Plays::Vllm, Plays::SgLang, Plays::LlamaCpp];
-pub const CONTEXT: usize = 96;
+pub(crate) const ENGINES: [Plays; 3] = [Plays::Vllm, Plays::SgLang, Plays::LlamaCpp];
+pub(crate) const CONTEXT: usize = 96;
 
 /// A model and what it needs to answer.
-pub struct Brain {
+pub(crate) struct Brain {
     plays: Plays,
     model: Arc<Model>,
     tokenizer: Arc<Tokenizer>,
@@ -59,7 +59,7 @@ fn list(value: &Value) -> Vec<u32> {
 }
 
 impl Brain {
-    pub fn new(plays: Plays) -> Self {
+    pub(crate) fn new(plays: Plays) -> Self {
         Self {
             plays,
             model: tiny::model(CONTEXT),
@@ -69,7 +69,7 @@ impl Brain {
     }
 
     /// Logits behind some tokens.
-    fn logits(&self, engine: &mut Engine, seq: beamgen_engine::SeqId, tokens: &[u32]) -> Vec<f32> {
+    fn logits(engine: &mut Engine, seq: beamgen_engine::SeqId, tokens: &[u32]) -> Vec<f32> {
         let want = Want::Last;
         let logits = engine.logits(&[Append { seq, tokens, want }]).unwrap();
         let mut row = Vec::new();
@@ -87,7 +87,7 @@ impl Brain {
         let mut stopped = None;
         let mut history = asked.ids.clone();
         while tokens.len() < most {
-            let logits = self.logits(&mut engine, seq, &next);
+            let logits = Self::logits(&mut engine, seq, &next);
             let key = Key {
                 seed: asked.seed,
                 problem: 0,
@@ -131,7 +131,7 @@ impl Brain {
         }
     }
 
-    pub fn reply(&self, seen: &Seen) -> Reply {
+    pub(crate) fn reply(&self, seen: &Seen) -> Reply {
         let body = &seen.body;
         let path = seen.path.as_str();
         match (self.plays, path) {
@@ -180,7 +180,7 @@ impl Brain {
         Reply::Json(200, json!({"tokens": ids, "count": ids.len()}))
     }
 
-    fn too_long(&self, ids: &[u32]) -> Option<Reply> {
+    fn too_long(ids: &[u32]) -> Option<Reply> {
         let message = format!("This model's maximum context length is {CONTEXT} tokens");
         let error = json!({"error": {"message": message, "type": "BadRequestError", "code": 400}});
         (ids.len() >= CONTEXT).then_some(Reply::Json(400, error))
@@ -190,7 +190,7 @@ impl Brain {
     fn label_logprobs(&self, ids: &[u32], labels: &[u32]) -> Vec<f64> {
         let mut engine = tiny::engine(&self.model, 64);
         let seq = engine.create();
-        let logits = self.logits(&mut engine, seq, ids);
+        let logits = Self::logits(&mut engine, seq, ids);
         let most = logits.iter().copied().fold(f32::MIN, f32::max);
         let sum: f64 = logits.iter().map(|x| f64::from(x - most).exp()).sum();
         let of = |label: &u32| f64::from(logits[*label as usize] - most) - sum.ln();
@@ -199,7 +199,7 @@ impl Brain {
 
     fn vllm(&self, body: &Value) -> Reply {
         let ids = list(&body["prompt"]);
-        if let Some(refused) = self.too_long(&ids) {
+        if let Some(refused) = Self::too_long(&ids) {
             return refused;
         }
         let usage = json!({"prompt_tokens": ids.len(),
@@ -242,7 +242,7 @@ impl Brain {
 
     fn sglang(&self, body: &Value) -> Reply {
         let ids = list(&body["input_ids"]);
-        if let Some(refused) = self.too_long(&ids) {
+        if let Some(refused) = Self::too_long(&ids) {
             return refused;
         }
         let mut meta = json!({"prompt_tokens": ids.len(), "cached_tokens": ids.len() - 1,
@@ -287,7 +287,7 @@ impl Brain {
         )
     }
 
-    /// Text, in events of some tokens each. Fields that OpenAI does not have are refused.
+    /// Text, in events of some tokens each. Fields that `OpenAI` does not have are refused.
     fn openai(&self, body: &Value) -> Reply {
         const KNOWN: &str = "model prompt max_tokens temperature top_p presence_penalty frequency_penalty seed \
             logprobs n stream";
@@ -300,7 +300,7 @@ impl Brain {
             .tokenizer
             .encode(body["prompt"].as_str().unwrap(), true);
         let ids = ids.unwrap();
-        if let Some(refused) = self.too_long(&ids) {
+        if let Some(refused) = Self::too_long(&ids) {
             return refused;
         }
         let usage = json!({"prompt_tokens": ids.len()});
@@ -352,7 +352,7 @@ impl Brain {
 
     fn llama_cpp(&self, body: &Value) -> Reply {
         let ids = list(&body["prompt"]);
-        if let Some(refused) = self.too_long(&ids) {
+        if let Some(refused) = Self::too_long(&ids) {
             return refused;
         }
         let timings = json!({"cache_n": ids.len() - 1, "prompt_n": 1});

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 /// A request as it came.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub path: String,
     /// Names in lower case.
     pub headers: Vec<(String, String)>,
@@ -20,11 +20,11 @@ pub struct Seen {
 
 impl Seen {
     /// Whether it asks for a step of a search: those of the probe are of no problem.
-    pub fn is_step(&self) -> bool {
+    pub(crate) fn is_step(&self) -> bool {
         self.path == "/v1/completions" && self.header("x-session-id") != Some("")
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut headers = self.headers.iter();
         headers
             .find(|(found, _)| found == name)
@@ -34,7 +34,7 @@ impl Seen {
 
 /// What the server does with it.
 #[derive(Debug, Clone)]
-pub enum Reply {
+pub(crate) enum Reply {
     Json(u16, Value),
     /// With headers.
     With(u16, Vec<(&'static str, String)>, String),
@@ -69,7 +69,7 @@ const ZEROS: [u8; 4096] = {
 
 type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
 
-pub struct Fake {
+pub(crate) struct Fake {
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
     /// Requests whose client went before they were answered.
@@ -80,12 +80,12 @@ pub struct Fake {
 }
 
 impl Fake {
-    pub fn start(handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         Self::at("127.0.0.1:0".parse().unwrap(), handler)
     }
 
     /// At a given address: a server that was dead and is back.
-    pub fn at(
+    pub(crate) fn at(
         address: SocketAddr,
         handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
     ) -> Self {
@@ -135,20 +135,20 @@ impl Fake {
         }
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
-    pub fn gone(&self) -> usize {
+    pub(crate) fn gone(&self) -> usize {
         self.gone.load(Ordering::SeqCst)
     }
 
     /// Dies: open connections break.
-    pub fn kill(mut self) -> SocketAddr {
+    pub(crate) fn kill(mut self) -> SocketAddr {
         self.end();
         self.address
     }

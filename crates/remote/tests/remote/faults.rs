@@ -19,9 +19,10 @@ fn faulty(fault: impl Fn(usize, &Seen) -> Option<Reply> + Send + Sync + 'static)
     let brain = Brain::new(Plays::Vllm);
     let count = AtomicUsize::new(0);
     Fake::start(move |seen| {
-        let reply = match seen.is_step() {
-            true => fault(count.fetch_add(1, Ordering::SeqCst), seen),
-            false => None,
+        let reply = if seen.is_step() {
+            fault(count.fetch_add(1, Ordering::SeqCst), seen)
+        } else {
+            None
         };
         reply.unwrap_or_else(|| brain.reply(seen))
     })
@@ -59,9 +60,9 @@ fn assert_same(expected: &[ProblemResult], found: &[ProblemResult], what: &str) 
 
 #[test]
 fn what_passes_is_retried_and_changes_nothing() {
+    type Fault = Box<dyn Fn() -> Reply + Send + Sync>;
     let expected = untroubled();
     let error = |status| Reply::Json(status, json!({"error": {"message": "too much"}}));
-    type Fault = Box<dyn Fn() -> Reply + Send + Sync>;
     let faults: Vec<(&str, Fault)> = vec![
         ("429", Box::new(move || error(429))),
         ("503", Box::new(move || error(503))),

@@ -216,12 +216,11 @@ fn a_cancelled_problem_closes_its_connections() {
     let count = Arc::clone(&asked);
     let server = Fake::start(move |seen| {
         // The probe is answered, everything after it never.
-        match seen.is_step() {
-            true => {
-                count.fetch_add(1, Ordering::SeqCst);
-                Reply::Hang
-            }
-            false => brain.reply(seen),
+        if seen.is_step() {
+            count.fetch_add(1, Ordering::SeqCst);
+            Reply::Hang
+        } else {
+            brain.reply(seen)
         }
     });
     let remote = Remote::new().unwrap();

@@ -31,9 +31,10 @@ fn replaced(plays: Plays, change: impl Fn(Reply) -> Reply + Send + Sync + 'stati
         let reply = brain.reply(seen);
         let session = seen.header("x-session-id").unwrap_or_default().to_owned();
         let is_step = !session.is_empty() && !seen.body.is_null();
-        match is_step && *first.get_or_init(|| session.clone()) == session {
-            true => change(reply),
-            false => reply,
+        if is_step && *first.get_or_init(|| session.clone()) == session {
+            change(reply)
+        } else {
+            reply
         }
     })
 }

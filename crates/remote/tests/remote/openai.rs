@@ -1,4 +1,4 @@
-//! Endpoints with OpenAI's routes alone: text both ways.
+//! Endpoints with `OpenAI`'s routes alone: text both ways.
 
 use beamgen_remote::{Remote, Servers};
 use beamgen_search::Finish;
@@ -96,12 +96,13 @@ fn likelihoods_are_the_servers_own() {
 #[test]
 fn the_connection_closes_behind_the_end_of_a_step() {
     let brain = Brain::new(Plays::OpenAi);
-    let server = Fake::start(move |seen| match seen.is_step() {
-        true => {
+    let server = Fake::start(move |seen| {
+        if seen.is_step() {
             let event = |text: &str| json!({"choices": [{"text": text, "finish_reason": null}]});
             Reply::EventsAndHang(vec![event("12"), event("\n34")])
+        } else {
+            brain.reply(seen)
         }
-        false => brain.reply(seen),
     });
     let remote = Remote::new().unwrap();
     let mut generator = connect(&remote, &as_openai(&server)).unwrap();

@@ -11,7 +11,7 @@ use crate::brain::{Brain, CONTEXT, Plays};
 use crate::fake::Fake;
 use crate::tiny;
 
-pub struct NoAnswers;
+pub(crate) struct NoAnswers;
 
 impl Answers for NoAnswers {
     fn extract(&self, text: &str) -> Option<Answer> {
@@ -24,13 +24,13 @@ impl Answers for NoAnswers {
 }
 
 /// A score that follows from the step's text.
-pub fn by_text(_: &Problem, steps: &[&str]) -> f32 {
+pub(crate) fn by_text(_: &Problem, steps: &[&str]) -> f32 {
     let text = steps[steps.len() - 1].bytes();
     let hash = text.fold(7u32, |h, b| h.wrapping_mul(31) + u32::from(b));
     (hash % 997) as f32 / 997.0
 }
 
-pub fn problems(count: usize) -> Vec<Problem> {
+pub(crate) fn problems(count: usize) -> Vec<Problem> {
     let problem = |i| Problem {
         id: format!("p{i}"),
         text: format!("{i}+{}=?", i * 7 % 10),
@@ -39,7 +39,7 @@ pub fn problems(count: usize) -> Vec<Problem> {
     (0..count).map(problem).collect()
 }
 
-pub fn settings(strategy: &str, n: usize, temperature: f32) -> Settings {
+pub(crate) fn settings(strategy: &str, n: usize, temperature: f32) -> Settings {
     let mut settings = Settings::default();
     let name: StrategyName = strategy.parse().unwrap();
     name.apply(&mut settings.search);
@@ -55,31 +55,31 @@ pub fn settings(strategy: &str, n: usize, temperature: f32) -> Settings {
 }
 
 /// Servers that give up soon.
-pub fn servers(urls: impl IntoIterator<Item = impl Into<String>>) -> Servers {
+pub(crate) fn servers(urls: impl IntoIterator<Item = impl Into<String>>) -> Servers {
     let mut servers = Servers::at(urls);
     servers.first_byte = Duration::from_secs(20);
     servers.patience = Duration::from_secs(10);
     servers
 }
 
-pub fn brain(plays: Plays) -> Fake {
+pub(crate) fn brain(plays: Plays) -> Fake {
     let brain = Brain::new(plays);
     Fake::start(move |seen| brain.reply(seen))
 }
 
-pub fn connect(remote: &Remote, servers: &Servers) -> Result<RemoteGenerator, Error> {
+pub(crate) fn connect(remote: &Remote, servers: &Servers) -> Result<RemoteGenerator, Error> {
     let connection = remote.connect("generator", servers)?;
     let config = GeneratorConfig::default();
     Ok(remote.generator(connection, tiny::tokenizer(), &config)?.0)
 }
 
-pub fn local() -> LmGenerator {
+pub(crate) fn local() -> LmGenerator {
     let engine = tiny::engine(&tiny::model(CONTEXT), 4000);
     LmGenerator::new(engine, tiny::tokenizer(), GeneratorConfig::default()).unwrap()
 }
 
 /// All results by position, and what ended the run if something did.
-pub fn run(
+pub(crate) fn run(
     generator: &mut dyn Generator,
     settings: &Settings,
     problems: &[Problem],
@@ -107,10 +107,10 @@ pub fn run(
 }
 
 /// Text, step scores, why it ended, tokens.
-pub type Chain = (String, Vec<Option<f32>>, Option<Finish>, Vec<u32>);
+pub(crate) type Chain = (String, Vec<Option<f32>>, Option<Finish>, Vec<u32>);
 
 /// The chains of a result up to each of its nodes.
-pub fn chains(result: &ProblemResult) -> Vec<Chain> {
+pub(crate) fn chains(result: &ProblemResult) -> Vec<Chain> {
     let tree = &result.tree;
     let leaf = |id: &NodeId| {
         let path = tree.path(*id);

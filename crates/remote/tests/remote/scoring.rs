@@ -103,7 +103,9 @@ impl Served {
         let mut x: Vec<f64> = hidden.iter().map(|&x| f64::from(x)).collect();
         for (i, layer) in layers.iter().enumerate() {
             if i > 0 {
-                x.iter_mut().for_each(|x| *x = x.max(0.0));
+                for x in x.iter_mut() {
+                    *x = x.max(0.0);
+                }
             }
             let weight = self.weights.tensor(&layer.weight).unwrap();
             let bias = layer
@@ -120,12 +122,11 @@ impl Served {
                 })
                 .collect();
         }
-        match x[..] {
-            [x] => vec![1.0 / (1.0 + (-x).exp())],
-            _ => {
-                let sum: f64 = x.iter().map(|x| x.exp()).sum();
-                x.iter().map(|x| x.exp() / sum).collect()
-            }
+        if let [x] = x[..] {
+            vec![1.0 / (1.0 + (-x).exp())]
+        } else {
+            let sum: f64 = x.iter().map(|x| x.exp()).sum();
+            x.iter().map(|x| x.exp() / sum).collect()
         }
     }
 
@@ -259,7 +260,9 @@ fn grow(prm: &mut RemoteScorer, family: &str, chains: &[Chain]) -> Vec<Vec<f32>>
             }
         }
     }
-    ids.into_iter().for_each(|id| prm.release(id));
+    for id in ids.into_iter() {
+        prm.release(id);
+    }
     scores
 }
 

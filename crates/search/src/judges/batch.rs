@@ -17,7 +17,7 @@ pub(super) struct OwnStep {
 }
 
 impl OwnStep {
-    pub fn step_ref(&self) -> StepRef<'_> {
+    pub(super) fn step_ref(&self) -> StepRef<'_> {
         StepRef {
             text: &self.text,
             tokens: &self.tokens,
@@ -58,7 +58,7 @@ pub(super) struct Item {
 }
 
 impl Batch {
-    pub fn new(items: &[ScoreItem<'_>], judges: usize, at_once: bool) -> Self {
+    pub(super) fn new(items: &[ScoreItem<'_>], judges: usize, at_once: bool) -> Self {
         let own = |step: &StepRef<'_>| {
             Arc::new(OwnStep {
                 text: step.text.to_owned(),
@@ -86,7 +86,7 @@ impl Batch {
     }
 
     /// Takes in what a judge answered.
-    pub fn take(&mut self, judge: usize, name: &str, result: ScoreResult) {
+    pub(super) fn take(&mut self, judge: usize, name: &str, result: ScoreResult) {
         let asked = std::mem::take(&mut self.asked[judge]);
         let results = match result {
             Ok(results) if results.len() == asked.len() => results,
@@ -113,7 +113,7 @@ impl Batch {
 
 impl Item {
     /// What the judges said of a step.
-    pub fn said(&self, step: usize) -> Vec<Opinion> {
+    pub(super) fn said(&self, step: usize) -> Vec<Opinion> {
         self.opinions.iter().map(|said| said[step]).collect()
     }
 
@@ -156,7 +156,7 @@ impl Item {
     }
 
     /// The item's result with these combined scores.
-    pub fn scored(
+    pub(super) fn scored(
         self,
         probabilities: Vec<Option<f32>>,
         names: &[Arc<str>],

@@ -155,6 +155,7 @@ fn scored(judges: &mut Judges, texts: &[&str]) -> Result<Scored, ScoreError> {
 
 #[test]
 fn what_judges_say_is_combined_and_kept() {
+    use Opinion::{Abstains, Score};
     let log = Log::default();
     let both = [Scripted::judge("a", &log), Scripted::judge("b", &log)];
     let mut judges = Judges::new(both, Combine::Min);
@@ -166,7 +167,6 @@ fn what_judges_say_is_combined_and_kept() {
         .iter()
         .map(|judge| (&*judge.name, &judge.opinions[..]))
         .collect();
-    use Opinion::{Abstains, Score};
     assert_eq!(
         said,
         [

@@ -82,9 +82,10 @@ impl ActiveProblem {
     }
 
     pub(super) fn state(&self, node: NodeId, verb: &str) -> Result<State, SearchError> {
-        match self.tree.contains(node) {
-            true => Ok(self.tree.node(node).state),
-            false => Err(bad(node, verb, "a node")),
+        if self.tree.contains(node) {
+            Ok(self.tree.node(node).state)
+        } else {
+            Err(bad(node, verb, "a node"))
         }
     }
 
@@ -163,13 +164,12 @@ impl ActiveProblem {
     /// Makes a step that was begun ahead that of a node.
     pub(super) fn adopt(&mut self, child: NodeId, step: SpeculativeStep) {
         self.resources[child].chain = Some(step.chain);
-        match step.step {
-            Some(step) => self.steps.arrived.push((child, step)),
-            None => {
-                self.steps.ahead -= 1;
-                self.steps.growing += 1;
-                self.steps.adopted.push((step.chain, child));
-            }
+        if let Some(step) = step.step {
+            self.steps.arrived.push((child, step));
+        } else {
+            self.steps.ahead -= 1;
+            self.steps.growing += 1;
+            self.steps.adopted.push((step.chain, child));
         }
     }
 
@@ -229,9 +229,10 @@ impl ActiveProblem {
             }
             _ => self.is_read(node),
         };
-        match known {
-            true => self.steps.report(node),
-            false => self.steps.ready.push(node),
+        if known {
+            self.steps.report(node);
+        } else {
+            self.steps.ready.push(node);
         }
         Ok(())
     }

@@ -84,12 +84,12 @@ pub(super) struct Steps {
 
 impl Steps {
     /// The number of rows in a pass.
-    pub fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.growing + self.ahead
     }
 
     /// Puts a node before the strategy.
-    pub fn report(&mut self, node: NodeId) {
+    pub(super) fn report(&mut self, node: NodeId) {
         self.outstanding -= 1;
         self.unreported.push(node);
     }
@@ -121,7 +121,7 @@ pub(super) struct Passes {
 
 impl ActiveProblem {
     /// Opens the problem in both models; the inner error is the result of a refused problem.
-    pub fn open(
+    pub(super) fn open(
         index: usize,
         epoch: u64,
         request: Request,
@@ -212,13 +212,13 @@ impl ActiveProblem {
         }))
     }
 
-    pub fn config(&self) -> &SearchConfig {
+    pub(super) fn config(&self) -> &SearchConfig {
         &self.request.settings.search
     }
 
     /// Charges the passes since the last call. In each of them the problem had the number of rows
     /// that was noted then. To be called before a pass in which that number has changed.
-    pub fn charge_passes(&mut self, passes: Passes) {
+    pub(super) fn charge_passes(&mut self, passes: Passes) {
         let bill = &mut self.bill;
         if bill.rows > 0 {
             bill.ledger.forward_passes += passes.count - bill.charged.count;
@@ -230,7 +230,7 @@ impl ActiveProblem {
     }
 
     /// Whether the strategy is to be asked.
-    pub fn has_news(&self) -> bool {
+    pub(super) fn has_news(&self) -> bool {
         let round_is_over = self.steps.outstanding == 0 || !self.policy.strategy.in_rounds();
         !self.steps.unreported.is_empty() && round_is_over
     }
@@ -240,17 +240,17 @@ impl ActiveProblem {
 pub(super) struct Resources(Vec<NodeResources>);
 
 impl Resources {
-    pub fn new(root: NodeResources) -> Self {
+    pub(super) fn new(root: NodeResources) -> Self {
         Self(vec![root])
     }
 
     /// Adds those of the tree's next node.
-    pub fn push(&mut self, node: NodeResources) {
+    pub(super) fn push(&mut self, node: NodeResources) {
         self.0.push(node);
     }
 
     /// The nodes in order of age, the root first.
-    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.0.len()).map(|at| NodeId(at as u32))
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Requests<'s> {
 }
 
 impl<'s> Requests<'s> {
-    pub fn new(intake: &'s mut dyn Intake) -> Self {
+    pub(super) fn new(intake: &'s mut dyn Intake) -> Self {
         Self {
             intake,
             closed: false,
@@ -67,7 +67,7 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub fn new(in_flight: usize) -> Self {
+    pub(super) fn new(in_flight: usize) -> Self {
         let in_flight = in_flight.max(1);
         Self {
             in_flight,
@@ -84,7 +84,7 @@ impl Room {
     }
 
     /// Takes notice of a problem that is done.
-    pub fn note_result(&mut self, index: usize) {
+    pub(super) fn note_result(&mut self, index: usize) {
         if self.exclusive == Some(index) {
             self.exclusive = None;
         }

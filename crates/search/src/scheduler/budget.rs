@@ -59,7 +59,7 @@ fn mean_complete(tree: &ChainTree) -> Option<usize> {
 
 impl TokenBudget {
     /// `total` tokens; 0 means no limit.
-    pub fn new(total: usize) -> Self {
+    pub(super) fn new(total: usize) -> Self {
         match total {
             0 => Self::Unlimited,
             total => Self::Limited {
@@ -70,14 +70,14 @@ impl TokenBudget {
         }
     }
 
-    pub fn total(&self) -> usize {
+    pub(super) fn total(&self) -> usize {
         match *self {
             Self::Unlimited => usize::MAX,
             Self::Limited { total, .. } => total,
         }
     }
 
-    pub fn note_step(&mut self, tokens: usize) {
+    pub(super) fn note_step(&mut self, tokens: usize) {
         if let Self::Limited { written, .. } = self {
             written.steps += 1;
             written.tokens += tokens;
@@ -87,7 +87,7 @@ impl TokenBudget {
 
     /// Most tokens of each of `count` new steps of a chain that has `left`. Fewer than `count` if
     /// there is not a token for each.
-    pub fn token_limits(&mut self, left: usize, count: usize) -> Vec<usize> {
+    pub(super) fn token_limits(&mut self, left: usize, count: usize) -> Vec<usize> {
         match self {
             Self::Unlimited => vec![usize::MAX; count],
             Self::Limited { round: None, .. } => shares(left, count).take(left).collect(),
@@ -110,7 +110,12 @@ impl TokenBudget {
     /// many chains are expanded, in the strategy's order, as what is left after `spent` tokens can
     /// bring to their end, and at least one. What is left is shared evenly among their steps, as a
     /// limit that few will reach.
-    pub fn afford(&mut self, actions: Vec<Action>, tree: &ChainTree, spent: usize) -> Vec<Action> {
+    pub(super) fn afford(
+        &mut self,
+        actions: Vec<Action>,
+        tree: &ChainTree,
+        spent: usize,
+    ) -> Vec<Action> {
         let Self::Limited {
             total,
             round,

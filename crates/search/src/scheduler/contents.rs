@@ -15,7 +15,7 @@ pub(super) struct ContentId(u32);
 
 impl ContentId {
     /// No steps.
-    pub const ROOT: Self = Self(0);
+    pub(super) const ROOT: Self = Self(0);
 
     fn index(self) -> usize {
         self.0 as usize
@@ -56,7 +56,7 @@ pub(super) struct Contents {
 
 impl Contents {
     /// The problem alone, which the scorer knows under `handle`.
-    pub fn new(handle: Option<ScoreId>) -> Self {
+    pub(super) fn new(handle: Option<ScoreId>) -> Self {
         let root = Content {
             parent: None,
             node: ChainTree::ROOT,
@@ -72,7 +72,7 @@ impl Contents {
     }
 
     /// The text of a closed or paused node under a text: an empty step says nothing more.
-    pub fn intern(&mut self, tree: &ChainTree, above: ContentId, id: NodeId) -> ContentId {
+    pub(super) fn intern(&mut self, tree: &ChainTree, above: ContentId, id: NodeId) -> ContentId {
         let node = tree.node(id);
         if node.is_empty_step() {
             return above;
@@ -98,24 +98,24 @@ impl Contents {
     }
 
     /// What was said of its last step; `None` if nobody was asked yet.
-    pub fn scored(&self, id: ContentId) -> Option<&StepScore> {
+    pub(super) fn scored(&self, id: ContentId) -> Option<&StepScore> {
         self.contents[id.index()].scored.as_ref()
     }
 
-    pub fn at(&mut self, id: ContentId) -> &mut Content {
+    pub(super) fn at(&mut self, id: ContentId) -> &mut Content {
         &mut self.contents[id.index()]
     }
 
-    pub fn handle(&self, id: ContentId) -> Option<ScoreId> {
+    pub(super) fn handle(&self, id: ContentId) -> Option<ScoreId> {
         self.contents[id.index()].handle
     }
 
-    pub fn node(&self, id: ContentId) -> NodeId {
+    pub(super) fn node(&self, id: ContentId) -> NodeId {
         self.contents[id.index()].node
     }
 
     /// The longest beginning of a text that the scorer's cache holds, and the steps after it.
-    pub fn unread(&self, id: ContentId) -> (ContentId, Vec<ContentId>) {
+    pub(super) fn unread(&self, id: ContentId) -> (ContentId, Vec<ContentId>) {
         let mut steps = Vec::new();
         let mut at = id;
         while self.handle(at).is_none()
@@ -129,7 +129,7 @@ impl Contents {
     }
 
     /// Gives back all handles but those that one of `wanted` would be read from.
-    pub fn keep(&mut self, wanted: &[ContentId], scorer: &mut dyn Scorer) {
+    pub(super) fn keep(&mut self, wanted: &[ContentId], scorer: &mut dyn Scorer) {
         let mut needed = vec![false; self.contents.len()];
         for &id in wanted {
             needed[self.unread(id).0.index()] = true;
@@ -142,7 +142,7 @@ impl Contents {
     }
 
     /// Bytes of the distinct tokens that the scorer's cache holds.
-    pub fn bytes(&self, tree: &ChainTree, prompt_tokens: usize, memory: Memory) -> u64 {
+    pub(super) fn bytes(&self, tree: &ChainTree, prompt_tokens: usize, memory: Memory) -> u64 {
         let held = self.contents.iter().filter(|c| c.handle.is_some());
         let ends: Vec<NodeId> = held.map(|content| content.node).collect();
         if ends.is_empty() {

@@ -66,9 +66,10 @@ impl ActiveProblem {
             let unread = |id: &NodeId| self.tree.node(*id).is_complete() && !self.is_read(*id);
             self.steps.ready = ids.into_iter().filter(unread).collect();
         }
-        match self.steps.ready.is_empty() {
-            true => self.done(cx),
-            false => self.stage = Stage::FinalScoring,
+        if self.steps.ready.is_empty() {
+            self.done(cx);
+        } else {
+            self.stage = Stage::FinalScoring;
         }
     }
 
@@ -110,7 +111,7 @@ pub(super) struct Decision {
 
 impl Decision {
     /// The decision that `actions` are, before they are carried out.
-    pub fn new(
+    pub(super) fn new(
         tree: &ChainTree,
         actions: &[Action],
         aggregation: Aggregation,
@@ -150,7 +151,7 @@ impl Decision {
     }
 
     /// The reason in the tree of a node that is pruned on this decision.
-    pub fn on(&self, node: NodeId) -> Pruned {
+    pub(super) fn on(&self, node: NodeId) -> Pruned {
         let round = self.round;
         if !self.dropped.contains(&node) {
             return Self::unranked(PruneReason::Budget, round);
@@ -166,7 +167,7 @@ impl Decision {
     }
 
     /// The reason in the tree of a node that is pruned whatever its place among others.
-    pub fn unranked(reason: PruneReason, round: Option<u32>) -> Pruned {
+    pub(super) fn unranked(reason: PruneReason, round: Option<u32>) -> Pruned {
         Pruned {
             reason,
             round,

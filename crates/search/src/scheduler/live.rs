@@ -38,31 +38,31 @@ pub(super) struct Live {
 }
 
 impl Live {
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.problems.is_empty()
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.problems.len()
     }
 
-    pub fn get(&self, index: usize) -> Option<&ActiveProblem> {
+    pub(super) fn get(&self, index: usize) -> Option<&ActiveProblem> {
         self.problems.get(&index)
     }
 
     /// A problem to be changed.
-    pub fn get_mut(&mut self, index: usize) -> Option<&mut ActiveProblem> {
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut ActiveProblem> {
         let problem = self.problems.get_mut(&index)?;
         note(&mut self.changed, problem);
         Some(problem)
     }
 
     /// A problem to be changed in a way that [`again`](Self::again) tells of.
-    pub fn get_mut_quietly(&mut self, index: usize) -> Option<&mut ActiveProblem> {
+    pub(super) fn get_mut_quietly(&mut self, index: usize) -> Option<&mut ActiveProblem> {
         self.problems.get_mut(&index)
     }
 
-    pub fn insert(&mut self, index: usize, problem: ActiveProblem) -> &mut ActiveProblem {
+    pub(super) fn insert(&mut self, index: usize, problem: ActiveProblem) -> &mut ActiveProblem {
         let (cancel, deadline) = (&problem.request.cancel, problem.request.deadline);
         if cancel.is_some() || deadline.is_some() {
             self.limits.push((index, cancel.clone(), deadline));
@@ -80,28 +80,28 @@ impl Live {
         problem
     }
 
-    pub fn remove(&mut self, index: usize) -> Option<ActiveProblem> {
+    pub(super) fn remove(&mut self, index: usize) -> Option<ActiveProblem> {
         let problem = self.problems.remove(&index)?;
         self.limits.retain(|limit| limit.0 != index);
         self.speculating -= usize::from(problem.config().speculate);
         Some(problem)
     }
 
-    pub fn youngest_mut(&mut self) -> Option<(usize, &mut ActiveProblem)> {
+    pub(super) fn youngest_mut(&mut self) -> Option<(usize, &mut ActiveProblem)> {
         let (&index, problem) = self.problems.iter_mut().next_back()?;
         note(&mut self.changed, problem);
         Some((index, problem))
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, &ActiveProblem)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &ActiveProblem)> {
         self.problems
             .iter()
             .map(|(&index, problem)| (index, problem))
     }
 
     /// All of them, in order, to be changed.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut ActiveProblem)> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut ActiveProblem)> {
         let changed = &mut self.changed;
         self.problems.iter_mut().map(|(&index, problem)| {
             note(changed, problem);
@@ -110,7 +110,7 @@ impl Live {
     }
 
     /// Those that changed since the last such look, in order.
-    pub fn changed(&mut self, look: Look) -> Vec<usize> {
+    pub(super) fn changed(&mut self, look: Look) -> Vec<usize> {
         let mut indices = std::mem::take(&mut self.changed[look as usize]);
         indices.sort_unstable();
         indices.retain(|index| {
@@ -124,7 +124,7 @@ impl Live {
     }
 
     /// Looks at a problem again the next time.
-    pub fn again(&mut self, look: Look, index: usize) {
+    pub(super) fn again(&mut self, look: Look, index: usize) {
         if let Some(problem) = self.problems.get_mut(&index)
             && problem.noted & look.bit() == 0
         {
@@ -134,7 +134,7 @@ impl Live {
     }
 
     /// The problems that were cancelled or whose time is over, in order.
-    pub fn overdue(&self, now: Duration) -> Vec<(usize, Stopped)> {
+    pub(super) fn overdue(&self, now: Duration) -> Vec<(usize, Stopped)> {
         let why = |(index, cancel, deadline): &(usize, Option<CancelToken>, Option<Duration>)| {
             Some((*index, overdue(cancel.as_ref(), *deadline, now)?))
         };

@@ -39,12 +39,12 @@ impl Votes {
 impl Policy {
     /// The round of the search, from 1, if the strategy works in rounds. Otherwise it is asked
     /// whenever something has happened, which depends on what else is in flight.
-    pub fn round(&self) -> Option<u32> {
+    pub(super) fn round(&self) -> Option<u32> {
         self.strategy.in_rounds().then_some(self.answers)
     }
 
     /// Counts the answers of the nodes just reported. Returns whether the vote is over.
-    pub fn is_decided(
+    pub(super) fn is_decided(
         &mut self,
         reported: &[NodeId],
         tree: &ChainTree,

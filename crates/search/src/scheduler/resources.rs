@@ -31,13 +31,12 @@ impl ActiveProblem {
             return;
         };
         let unfinished = cx.models.generator.release(step.chain);
-        match &step.step {
-            Some(step) => self.charge(step.tokens.len()),
-            None => {
-                self.steps.ahead -= 1;
-                self.charge(unfinished);
-                self.steps.dropped.push(step.chain);
-            }
+        if let Some(step) = &step.step {
+            self.charge(step.tokens.len());
+        } else {
+            self.steps.ahead -= 1;
+            self.charge(unfinished);
+            self.steps.dropped.push(step.chain);
         }
     }
 
@@ -54,7 +53,7 @@ impl ActiveProblem {
     }
 
     /// Gives everything back.
-    pub fn release_all(&mut self, cx: &mut Context<'_, '_>) {
+    pub(super) fn release_all(&mut self, cx: &mut Context<'_, '_>) {
         for node in self.resources.nodes() {
             self.drop_speculative(node, cx);
             self.cancel(node, cx);

@@ -42,7 +42,7 @@ pub(super) struct PendingBatches {
 }
 
 impl PendingBatches {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             batches: BTreeMap::new(),
             given: BTreeMap::new(),
@@ -50,7 +50,7 @@ impl PendingBatches {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.batches.is_empty() && self.given.is_empty()
     }
 }
@@ -79,9 +79,10 @@ impl Scheduler<'_, '_> {
         // What is due follows from what happened to a problem, unless nothing is being written any
         // more.
         let changed = self.live.changed(Look::Score);
-        let mut due: Vec<usize> = match stalled {
-            true => self.live.iter().map(|(index, _)| index).collect(),
-            false => changed,
+        let mut due: Vec<usize> = if stalled {
+            self.live.iter().map(|(index, _)| index).collect()
+        } else {
+            changed
         };
         due.retain(|&index| self.live.get(index).is_some_and(due_now));
         let any = !due.is_empty();
@@ -420,9 +421,10 @@ impl ActiveProblem {
             let node = self.tree.node_mut(id);
             node.judges = scored.judges;
             node.quantiles = scored.quantiles;
-            match paused {
-                true => node.partial_score = scored.score,
-                false => node.score = scored.score,
+            if paused {
+                node.partial_score = scored.score;
+            } else {
+                node.score = scored.score;
             }
             // A scorer that abstained told nothing.
             let Some(score) = scored.score else {
@@ -465,9 +467,10 @@ fn step_refs<'a>(live: &'a ActiveProblem, steps: &[ContentId]) -> Vec<StepRef<'a
             let node = tree.node(id);
             StepRef {
                 text: &node.text,
-                tokens: match live.resources[id].tokens_match_text {
-                    true => &node.tokens,
-                    false => &[],
+                tokens: if live.resources[id].tokens_match_text {
+                    &node.tokens
+                } else {
+                    &[]
                 },
                 finish: node.finish(),
             }

@@ -1,4 +1,4 @@
-//! Speculative extension (FastTTS, <https://arxiv.org/abs/2509.00195>): chains that are done with
+//! Speculative extension (`FastTTS`, <https://arxiv.org/abs/2509.00195>): chains that are done with
 //! their step go on with the next one while the last steps of the round are written.
 //!
 //! What is written ahead of a node is its first child: drawn from that child's random stream, so it

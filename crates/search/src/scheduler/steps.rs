@@ -226,9 +226,10 @@ impl ActiveProblem {
             },
             token_limit: resources.token_limit,
         };
-        let from = match paused.is_some() || is_last {
-            true => Source::Itself(source),
-            false => Source::ForkOf(source),
+        let from = if paused.is_some() || is_last {
+            Source::Itself(source)
+        } else {
+            Source::ForkOf(source)
         };
         let Some(chain) = cx.models.generator.try_start(from, plan) else {
             return Start::NoMemory;
@@ -335,9 +336,10 @@ impl ActiveProblem {
             self.tree.node_mut(id).duplicate_of = Some(stands);
             self.tell(id, ChainEvent::Merged(stands), cx);
             self.release(id, cx);
-            match new[twin] {
-                true => self.steps.outstanding -= 1,
-                false => self.steps.report(stands),
+            if new[twin] {
+                self.steps.outstanding -= 1;
+            } else {
+                self.steps.report(stands);
             }
         }
     }

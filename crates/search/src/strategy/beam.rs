@@ -62,9 +62,10 @@ impl Strategy for Beam {
         let is_paused = |id: NodeId| tree.node(id).state == State::Paused;
         if kept.survivors.iter().any(|&(id, _)| is_paused(id)) {
             for &(id, _) in &kept.survivors {
-                match is_paused(id) {
-                    true => actions.push(Action::Resume(id)),
-                    false => self.open.push(id),
+                if is_paused(id) {
+                    actions.push(Action::Resume(id));
+                } else {
+                    self.open.push(id);
                 }
             }
             return actions;
@@ -107,9 +108,10 @@ mod tests {
                 let id = tree.add_child(ChainTree::ROOT);
                 let node = tree.node_mut(id);
                 node.score = Some(score);
-                node.state = match complete {
-                    true => State::Finished(Finish::Answer),
-                    false => State::Open,
+                node.state = if complete {
+                    State::Finished(Finish::Answer)
+                } else {
+                    State::Open
                 };
                 id
             })

@@ -30,9 +30,10 @@ impl BestOfN {
 
 impl Strategy for BestOfN {
     fn scoring(&self) -> Scoring {
-        match self.scored {
-            true => Scoring::OnDemand,
-            false => Scoring::Never,
+        if self.scored {
+            Scoring::OnDemand
+        } else {
+            Scoring::Never
         }
     }
 

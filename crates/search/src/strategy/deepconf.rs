@@ -162,9 +162,10 @@ impl Strategy for DeepConf {
 
     fn begin(&mut self, _: Start) -> Vec<Action> {
         // A node is expanded once: chains that come later wait behind their first token.
-        let mode = match self.warmup < self.n {
-            true => DecodeMode::PauseAfter(1),
-            false => DecodeMode::Sample,
+        let mode = if self.warmup < self.n {
+            DecodeMode::PauseAfter(1)
+        } else {
+            DecodeMode::Sample
         };
         vec![mode.expand(ChainTree::ROOT, self.n)]
     }

@@ -97,9 +97,10 @@ impl Ets {
             .map(|&share| share as f64 / all.max(1) as f64)
             .collect();
         let is_small = open.len() <= MOST_EXACT;
-        let kinds = match is_small {
-            true => clusters(&tokens_of(tree, open), f64::from(self.config.distance)),
-            false => equal_texts(tree, open),
+        let kinds = if is_small {
+            clusters(&tokens_of(tree, open), f64::from(self.config.distance))
+        } else {
+            equal_texts(tree, open)
         };
         let worth = Worth::new(tree, open, shares, kinds, &self.config);
         let exact = is_small.then(|| worth.best()).flatten();
@@ -228,9 +229,10 @@ impl Worth {
         for (rank, i) in order.into_iter().enumerate() {
             let new = self.paths[i].iter().filter(|&&node| !paid[node]);
             let cost: f64 = new.map(|&node| self.costs[node]).sum();
-            let kind = match covered[self.kinds[i]] {
-                true => 0.0,
-                false => self.kind_value,
+            let kind = if covered[self.kinds[i]] {
+                0.0
+            } else {
+                self.kind_value
             };
             if rank > 0 && self.shares[i] + kind <= cost {
                 continue;

@@ -65,8 +65,8 @@ impl MctsConfig {
 /// complete chain scores as well as the best leaf, only that leaf continues, and then the best leaf
 /// below it.
 ///
-/// PUCT as in AlphaZero (<https://arxiv.org/abs/1712.01815>); with process rewards:
-/// OpenR (<https://arxiv.org/abs/2410.09671>). Progressive widening: Coulom, "Computing Elo ratings
+/// PUCT as in `AlphaZero` (<https://arxiv.org/abs/1712.01815>); with process rewards:
+/// `OpenR` (<https://arxiv.org/abs/2410.09671>). Progressive widening: Coulom, "Computing Elo ratings
 /// of move patterns in the game of Go" (2007), and Chaslot et al., "Progressive strategies for
 /// Monte-Carlo tree search" (2008).
 #[derive(Debug, Clone)]

@@ -161,9 +161,10 @@ mod tests {
         let add = |&(score, complete): &(f32, bool)| {
             let id = tree.add_child(ChainTree::ROOT);
             tree.node_mut(id).score = Some(score);
-            tree.node_mut(id).state = match complete {
-                true => State::Finished(Finish::Answer),
-                false => State::Open,
+            tree.node_mut(id).state = if complete {
+                State::Finished(Finish::Answer)
+            } else {
+                State::Open
             };
             id
         };

@@ -8,7 +8,7 @@ use crate::tree::{ChainTree, NodeId, State};
 
 /// A step as it comes out of a [`World`].
 #[derive(Debug, Clone)]
-pub struct Step {
+pub(super) struct Step {
     pub text: String,
     pub tokens: usize,
     pub score: f32,
@@ -19,10 +19,10 @@ pub struct Step {
 }
 
 /// The step of a node whose parent, place and stream are known.
-pub type Script = dyn Fn(&ChainTree, NodeId, DecodeMode) -> Step;
+pub(super) type Script = dyn Fn(&ChainTree, NodeId, DecodeMode) -> Step;
 
 /// Where a strategy is played out.
-pub struct World {
+pub(super) struct World {
     pub script: Box<Script>,
     /// Depth at which chains are cut.
     pub max_steps: u32,
@@ -33,7 +33,7 @@ pub struct World {
 
 /// What came of it.
 #[derive(Debug)]
-pub struct Played {
+pub(super) struct Played {
     pub tree: ChainTree,
     /// Most nodes that were open, paused or growing at once.
     pub peak: usize,
@@ -47,7 +47,7 @@ pub struct Played {
 
 impl Played {
     /// Complete chains, by text.
-    pub fn complete(&self) -> Vec<String> {
+    pub(super) fn complete(&self) -> Vec<String> {
         let nodes = self.tree.nodes().filter(|(_, node)| node.is_complete());
         nodes.map(|(id, _)| self.tree.text(id)).collect()
     }
@@ -56,7 +56,7 @@ impl Played {
 impl World {
     /// Steps from hashes: few texts, so that siblings are equal at times; any score; ends, empty
     /// ends and cuts here and there.
-    pub fn random(seed: u64) -> Self {
+    pub(super) fn random(seed: u64) -> Self {
         let script = move |tree: &ChainTree, id: NodeId, mode: DecodeMode| {
             let node = tree.node(id);
             let above = tree.node(node.parent.expect("a child")).stream ^ seed;
@@ -87,7 +87,9 @@ impl World {
         Self::scripted(script)
     }
 
-    pub fn scripted(script: impl Fn(&ChainTree, NodeId, DecodeMode) -> Step + 'static) -> Self {
+    pub(super) fn scripted(
+        script: impl Fn(&ChainTree, NodeId, DecodeMode) -> Step + 'static,
+    ) -> Self {
         Self {
             script: Box::new(script),
             max_steps: 12,
@@ -100,7 +102,7 @@ impl World {
     }
 
     /// Plays the strategy to its end.
-    pub fn play(&self, strategy: &mut dyn Strategy) -> Played {
+    pub(super) fn play(&self, strategy: &mut dyn Strategy) -> Played {
         let mut played = Played {
             tree: ChainTree::new(),
             peak: 0,

@@ -172,9 +172,10 @@ mod tests {
             let node = tree.node_mut(id);
             node.score = Some(score);
             node.tokens = vec![0; 10];
-            node.state = match complete {
-                true => State::Finished(Finish::Answer),
-                false => State::Open,
+            node.state = if complete {
+                State::Finished(Finish::Answer)
+            } else {
+                State::Open
             };
             id
         };

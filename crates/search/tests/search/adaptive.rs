@@ -14,9 +14,10 @@ fn said(place: &Place<'_>) -> Said {
 
 /// A chain that begins with 9 is sure to be right, others hardly are.
 fn score(_: &Problem, before: &str, step: &str) -> f32 {
-    match format!("{before}{step}").starts_with('9') {
-        true => 0.97,
-        false => 0.05,
+    if format!("{before}{step}").starts_with('9') {
+        0.97
+    } else {
+        0.05
     }
 }
 

@@ -57,9 +57,10 @@ fn a_partial_score_is_taken_and_taken_back() {
             // The step's own score follows on the whole step, as if it had never been paused.
             let before: String = node.parent.map(|id| result.tree.text(id)).unwrap();
             let whole = random_score(&result.problem, &before, &node.text);
-            match rejected {
-                true => assert_eq!((node.score, node.partial_score), (None, Some(whole))),
-                false => assert_eq!(node.score, Some(whole)),
+            if rejected {
+                assert_eq!((node.score, node.partial_score), (None, Some(whole)));
+            } else {
+                assert_eq!(node.score, Some(whole));
             }
         }
     }

@@ -8,7 +8,7 @@ use beamgen_search::*;
 use crate::scripted::*;
 
 /// Every strategy, in its plain form and with what can be combined with it.
-pub fn configs() -> Vec<SearchConfig> {
+pub(crate) fn configs() -> Vec<SearchConfig> {
     let mut configs: Vec<SearchConfig> = StrategyKind::ALL
         .iter()
         .map(|&strategy| SearchConfig {

@@ -128,16 +128,13 @@ fn the_costly_judge_of_a_cascade_is_asked_about_undecided_steps_alone() {
     for result in &results {
         for (_, node) in result.tree.nodes().filter(|(_, node)| node.score.is_some()) {
             let cheap = node.judges["first"].unwrap();
-            match node.judges.get("second") {
-                Some(costly) => {
-                    assert!((0.4..=0.6).contains(&cheap));
-                    assert_eq!(node.score, *costly);
-                    asked += 1;
-                }
-                None => {
-                    assert_eq!(node.score, Some(cheap));
-                    spared += 1;
-                }
+            if let Some(costly) = node.judges.get("second") {
+                assert!((0.4..=0.6).contains(&cheap));
+                assert_eq!(node.score, *costly);
+                asked += 1;
+            } else {
+                assert_eq!(node.score, Some(cheap));
+                spared += 1;
             }
         }
     }

@@ -75,9 +75,10 @@ fn a_chain_the_scorer_cannot_hold_is_cut_short() {
             _ => Said::answer(place.before.len()),
         });
         let mut scorer = ScriptedScorer::fallible(|_, before, step| {
-            match format!("{before}{step}").starts_with('0') {
-                true => Err(ScoreError::NoMemory { tokens: 3 }),
-                false => Ok(0.5),
+            if format!("{before}{step}").starts_with('0') {
+                Err(ScoreError::NoMemory { tokens: 3 })
+            } else {
+                Ok(0.5)
             }
         });
         let (results, _) = solve(&mut generator, Some(&mut scorer), &config, problems(1));

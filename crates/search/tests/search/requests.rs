@@ -198,9 +198,12 @@ impl Generator for Failing<'_> {
     fn pass(&mut self) -> Result<PassOutput, GenError> {
         if self.inner.passes == 0 && !self.first.is_empty() {
             self.inner.passes = 1;
-            let error = || match self.lost {
-                true => GenError::Lost("the power is out".into()),
-                false => GenError::Failed("connection reset".into()),
+            let error = || {
+                if self.lost {
+                    GenError::Lost("the power is out".into())
+                } else {
+                    GenError::Failed("connection reset".into())
+                }
             };
             return Ok(PassOutput {
                 failed: self.first.iter().map(|&chain| (chain, error())).collect(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use beamgen_search::*;
 
 /// Where a step is about to be said.
-pub struct Place<'a> {
+pub(crate) struct Place<'a> {
     pub problem: &'a Problem,
     pub key: u64,
     /// Text of the chain so far.
@@ -24,17 +24,18 @@ pub struct Place<'a> {
 
 impl Place<'_> {
     /// A random number that depends on the problem and the stream alone.
-    pub fn draw(&self, salt: u64) -> u64 {
-        let stream = match self.greedy {
-            true => self.before.len() as u64,
-            false => self.stream,
+    pub(crate) fn draw(&self, salt: u64) -> u64 {
+        let stream = if self.greedy {
+            self.before.len() as u64
+        } else {
+            self.stream
         };
         child_stream(self.key ^ stream, salt as u32)
     }
 }
 
 /// A scripted step. Each token takes one pass.
-pub struct Said {
+pub(crate) struct Said {
     pub text: String,
     pub tokens: usize,
     pub finish: Option<Finish>,
@@ -43,7 +44,7 @@ pub struct Said {
 }
 
 impl Said {
-    pub fn step(text: impl Into<String>) -> Self {
+    pub(crate) fn step(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
             tokens: 3,
@@ -52,20 +53,20 @@ impl Said {
         }
     }
 
-    pub fn end(text: impl Into<String>, finish: Finish) -> Self {
+    pub(crate) fn end(text: impl Into<String>, finish: Finish) -> Self {
         Self {
             finish: Some(finish),
             ..Self::step(text)
         }
     }
 
-    pub fn answer(value: impl std::fmt::Display) -> Self {
+    pub(crate) fn answer(value: impl std::fmt::Display) -> Self {
         Self::end(format!("The answer is {value}.\n"), Finish::Answer)
     }
 }
 
-pub const PROMPT_TOKENS: usize = 10;
-pub const MAX_STEP: usize = 8;
+pub(crate) const PROMPT_TOKENS: usize = 10;
+pub(crate) const MAX_STEP: usize = 8;
 
 /// Tokens in the cache, shared between forks.
 struct Segment {
@@ -134,7 +135,7 @@ impl Growing {
 
 type Script<'a> = Box<dyn Fn(&Place<'_>) -> Said + 'a>;
 
-pub struct ScriptedGenerator<'a> {
+pub(crate) struct ScriptedGenerator<'a> {
     script: Script<'a>,
     chains: BTreeMap<u64, Chain>,
     next: u64,
@@ -147,7 +148,7 @@ pub struct ScriptedGenerator<'a> {
 }
 
 impl<'a> ScriptedGenerator<'a> {
-    pub fn new(script: impl Fn(&Place<'_>) -> Said + 'a) -> Self {
+    pub(crate) fn new(script: impl Fn(&Place<'_>) -> Said + 'a) -> Self {
         Self {
             script: Box::new(script),
             chains: BTreeMap::new(),
@@ -162,13 +163,13 @@ impl<'a> ScriptedGenerator<'a> {
     }
 
     /// Cache cells for this many tokens.
-    pub fn with_capacity(mut self, tokens: usize) -> Self {
+    pub(crate) fn with_capacity(mut self, tokens: usize) -> Self {
         self.capacity = tokens;
         self
     }
 
     /// The models of a run without a scorer.
-    pub fn unscored(&mut self) -> Models<'_> {
+    pub(crate) fn unscored(&mut self) -> Models<'_> {
         Models {
             generator: self,
             scorer: None,
@@ -177,7 +178,7 @@ impl<'a> ScriptedGenerator<'a> {
         }
     }
 
-    pub fn chains_held(&self) -> usize {
+    pub(crate) fn chains_held(&self) -> usize {
         self.chains.len()
     }
 
@@ -340,9 +341,10 @@ impl Generator for ScriptedGenerator<'_> {
                 chain.paused = Some(growing);
                 continue;
             }
-            let finish = match over_budget {
-                true => Some(Finish::Budget),
-                false => growing.said.finish,
+            let finish = if over_budget {
+                Some(Finish::Budget)
+            } else {
+                growing.said.finish
             };
             let step = growing.stepped(id, tokens, finish, false);
             self.tokens_sampled += tokens;
@@ -375,7 +377,7 @@ impl Generator for ScriptedGenerator<'_> {
 /// Scores by problem, text before, text of the step.
 type Judge<'a> = Box<dyn Fn(&Problem, &str, &str) -> Result<f32, ScoreError> + 'a>;
 
-pub struct ScriptedScorer<'a> {
+pub(crate) struct ScriptedScorer<'a> {
     judge: Judge<'a>,
     chains: HashMap<u64, (Problem, String, usize)>,
     next: u64,
@@ -386,11 +388,13 @@ pub struct ScriptedScorer<'a> {
 }
 
 impl<'a> ScriptedScorer<'a> {
-    pub fn new(judge: impl Fn(&Problem, &str, &str) -> f32 + 'a) -> Self {
+    pub(crate) fn new(judge: impl Fn(&Problem, &str, &str) -> f32 + 'a) -> Self {
         Self::fallible(move |problem, before, step| Ok(judge(problem, before, step)))
     }
 
-    pub fn fallible(judge: impl Fn(&Problem, &str, &str) -> Result<f32, ScoreError> + 'a) -> Self {
+    pub(crate) fn fallible(
+        judge: impl Fn(&Problem, &str, &str) -> Result<f32, ScoreError> + 'a,
+    ) -> Self {
         Self {
             judge: Box::new(judge),
             chains: HashMap::new(),
@@ -401,7 +405,7 @@ impl<'a> ScriptedScorer<'a> {
         }
     }
 
-    pub fn chains_held(&self) -> usize {
+    pub(crate) fn chains_held(&self) -> usize {
         self.chains.len()
     }
 
@@ -474,7 +478,7 @@ impl Scorer for ScriptedScorer<'_> {
 }
 
 /// Answers in the form `The answer is X.`; `X` and `0X` are the same.
-pub struct Stated;
+pub(crate) struct Stated;
 
 impl Answers for Stated {
     fn extract(&self, text: &str) -> Option<Answer> {
@@ -495,7 +499,7 @@ impl Answers for Stated {
 
 /// A clock that advances a millisecond at every look.
 #[derive(Default)]
-pub struct Ticking(Cell<u64>);
+pub(crate) struct Ticking(Cell<u64>);
 
 impl Clock for Ticking {
     fn now(&self) -> Duration {
@@ -504,7 +508,7 @@ impl Clock for Ticking {
     }
 }
 
-pub fn problems(count: usize) -> Vec<Problem> {
+pub(crate) fn problems(count: usize) -> Vec<Problem> {
     (0..count)
         .map(|i| Problem {
             id: format!("p{i}"),
@@ -514,7 +518,7 @@ pub fn problems(count: usize) -> Vec<Problem> {
         .collect()
 }
 
-pub fn beam(n: usize, m: usize) -> SearchConfig {
+pub(crate) fn beam(n: usize, m: usize) -> SearchConfig {
     SearchConfig {
         n,
         m,
@@ -522,7 +526,7 @@ pub fn beam(n: usize, m: usize) -> SearchConfig {
     }
 }
 
-pub fn best_of(n: usize) -> SearchConfig {
+pub(crate) fn best_of(n: usize) -> SearchConfig {
     SearchConfig {
         strategy: StrategyKind::BEST_OF_N,
         n,
@@ -531,13 +535,13 @@ pub fn best_of(n: usize) -> SearchConfig {
 }
 
 /// A scripted generator and a scripted scorer for the same run.
-pub struct Scripted<'a> {
+pub(crate) struct Scripted<'a> {
     pub generator: ScriptedGenerator<'a>,
     pub scorer: ScriptedScorer<'a>,
 }
 
 impl<'a> Scripted<'a> {
-    pub fn new(
+    pub(crate) fn new(
         script: impl Fn(&Place<'_>) -> Said + 'a,
         judge: impl Fn(&Problem, &str, &str) -> f32 + 'a,
     ) -> Self {
@@ -548,11 +552,11 @@ impl<'a> Scripted<'a> {
     }
 
     /// [`random_said`] and [`random_score`].
-    pub fn random() -> Self {
+    pub(crate) fn random() -> Self {
         Self::new(random_said, random_score)
     }
 
-    pub fn models(&mut self) -> Models<'_> {
+    pub(crate) fn models(&mut self) -> Models<'_> {
         Models {
             generator: &mut self.generator,
             scorer: Some(&mut self.scorer),
@@ -562,7 +566,7 @@ impl<'a> Scripted<'a> {
     }
 
     /// Runs to the end and returns the results in input order.
-    pub fn solve(
+    pub(crate) fn solve(
         &mut self,
         config: &SearchConfig,
         problems: Vec<Problem>,
@@ -576,14 +580,14 @@ impl<'a> Scripted<'a> {
     }
 
     /// Neither model holds a chain any more.
-    pub fn assert_empty(&self) {
+    pub(crate) fn assert_empty(&self) {
         let held = (self.generator.chains_held(), self.scorer.chains_held());
         assert_eq!(held, (0, 0));
     }
 }
 
 /// Runs to the end and returns the results in input order.
-pub fn solve(
+pub(crate) fn solve(
     generator: &mut ScriptedGenerator<'_>,
     scorer: Option<&mut ScriptedScorer<'_>>,
     config: &SearchConfig,
@@ -609,7 +613,7 @@ pub fn solve(
 }
 
 /// A generator with a life of its own: varied lengths, repeated texts, every way to finish.
-pub fn random_said(place: &Place<'_>) -> Said {
+pub(crate) fn random_said(place: &Place<'_>) -> Said {
     let value = place.draw(1) % 5;
     let mut said = match place.draw(2) % 16 {
         0..=2 if place.depth > 1 => Said::answer(value),
@@ -624,7 +628,7 @@ pub fn random_said(place: &Place<'_>) -> Said {
 }
 
 /// Scores that depend on the chain alone.
-pub fn random_score(problem: &Problem, before: &str, step: &str) -> f32 {
+pub(crate) fn random_score(problem: &Problem, before: &str, step: &str) -> f32 {
     let text = Problem {
         id: problem.id.clone(),
         text: format!("{before}|{step}"),

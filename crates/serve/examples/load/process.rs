@@ -9,13 +9,13 @@ use crate::client::Reply;
 
 type Failure = Box<dyn std::error::Error>;
 
-pub struct Process {
+pub(crate) struct Process {
     child: Child,
     address: String,
 }
 
 impl Process {
-    pub fn start(binary: &str, flags: &[&str]) -> Result<Self, Failure> {
+    pub(crate) fn start(binary: &str, flags: &[&str]) -> Result<Self, Failure> {
         let mut child = Command::new(binary)
             .args(["serve", "--port", "0", "--queue", "1024"])
             .args(flags)
@@ -34,7 +34,7 @@ impl Process {
         Ok(Self { child, address })
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(&self.address).expect("a connection");
         stream.set_nodelay(true).expect("an option");
         let most = Some(Duration::from_secs(120));
@@ -43,7 +43,7 @@ impl Process {
     }
 
     /// A metric, its name with all labels and a blank.
-    pub fn metric(&self, name: &str) -> f64 {
+    pub(crate) fn metric(&self, name: &str) -> f64 {
         let mut stream = self.connect();
         let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         stream.write_all(request).expect("the server reads");
@@ -54,7 +54,7 @@ impl Process {
     }
 
     /// Waits until nothing waits, is at work or is held; says for how long.
-    pub fn wait_until_idle(&self) -> f64 {
+    pub(crate) fn wait_until_idle(&self) -> f64 {
         let started = Instant::now();
         let names = [
             "beamgen_queue_waiting ",
@@ -70,19 +70,20 @@ impl Process {
     }
 
     /// Memory that is resident, in MiB.
-    pub fn resident_mib(&self) -> Result<f64, Failure> {
+    pub(crate) fn resident_mib(&self) -> Result<f64, Failure> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
         Ok(kib.ok_or("no VmRSS")?.parse::<f64>()? / 1024.0)
     }
 
-    pub fn stop(mut self) -> Result<(), Failure> {
+    pub(crate) fn stop(mut self) -> Result<(), Failure> {
         let pid = self.child.id().to_string();
         Command::new("kill").args(["-TERM", &pid]).status()?;
-        match self.child.wait()?.success() {
-            true => Ok(()),
-            false => Err("the server failed".into()),
+        if self.child.wait()?.success() {
+            Ok(())
+        } else {
+            Err("the server failed".into())
         }
     }
 }

@@ -21,14 +21,14 @@ fn ways() -> [Value; 5] {
 }
 
 /// Requests, and what each is answered alone.
-pub struct Work {
+pub(crate) struct Work {
     problems: Vec<Problem>,
     bytes: Vec<Vec<u8>>,
     expected: Expected,
 }
 
 impl Work {
-    pub fn mixed() -> Result<Self, Box<dyn std::error::Error>> {
+    pub(crate) fn mixed() -> Result<Self, Box<dyn std::error::Error>> {
         let mut problems = beamgen::bundled::sample()?.problems;
         problems.truncate(PROBLEMS);
         let count = problems.len() * ways().len();
@@ -37,17 +37,17 @@ impl Work {
             expected: Expected::new(),
             problems,
         };
-        work.bytes = (0..count).map(|i| work.encode(work.body(i), "")).collect();
+        work.bytes = (0..count).map(|i| Self::encode(work.body(i), "")).collect();
         work.expected = alone((0..count).map(|i| work.request(i)))?;
         Ok(work)
     }
 
     /// Different requests.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.problems.len() * ways().len()
     }
 
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let ways: Vec<String> = ways().iter().map(Value::to_string).collect();
         format!("{} problems by {}", self.problems.len(), ways.join(", "))
     }
@@ -65,7 +65,7 @@ impl Work {
         json!({"messages": [{"role": "user", "content": problem.text}], "beamgen": own})
     }
 
-    fn encode(&self, body: Value, connection: &str) -> Vec<u8> {
+    fn encode(body: Value, connection: &str) -> Vec<u8> {
         let body = body.to_string();
         let head = format!(
             "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n{connection}Content-Type: application/json\r\n\
@@ -76,20 +76,20 @@ impl Work {
     }
 
     /// A request as it is sent.
-    pub fn bytes(&self, index: usize) -> &[u8] {
+    pub(crate) fn bytes(&self, index: usize) -> &[u8] {
         &self.bytes[index % self.len()]
     }
 
     /// A request that takes a while.
-    pub fn long(&self, index: usize, stream: bool) -> Vec<u8> {
+    pub(crate) fn long(&self, index: usize, stream: bool) -> Vec<u8> {
         let mut body = self.body(index);
         body["beamgen"] = json!({"strategy": "best-of-n", "n": 64, "m": 1, "events": stream});
         body["stream"] = json!(stream);
-        self.encode(body, "Connection: close\r\n")
+        Self::encode(body, "Connection: close\r\n")
     }
 
     /// The same request to the library.
-    pub fn request(&self, index: usize) -> Request {
+    pub(crate) fn request(&self, index: usize) -> Request {
         let (problem, way) = self.place(index);
         let mut settings = Settings::default();
         let own = &ways()[way];
@@ -109,13 +109,13 @@ impl Work {
     }
 
     /// Tokens that the first `requests` requests sample.
-    pub fn tokens(&self, requests: usize) -> u64 {
+    pub(crate) fn tokens(&self, requests: usize) -> u64 {
         let tokens = (0..requests).map(|i| self.expected[&(i % self.len())].1);
         tokens.sum()
     }
 
     /// Compares an answer with the one that the request has alone.
-    pub fn check(&self, index: usize, reply: &Reply) {
+    pub(crate) fn check(&self, index: usize, reply: &Reply) {
         let answer = reply.ok();
         let own = &answer["beamgen"];
         let (record, tokens) = &self.expected[&(index % self.len())];

@@ -113,7 +113,10 @@ fn five_thousand_wrong_requests_harm_nobody() {
                 })
             })
             .collect();
-        let ended: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        let ended: Vec<_> = threads
+            .into_iter()
+            .map(std::thread::ScopedJoinHandle::join)
+            .collect();
         over.store(true, Ordering::Relaxed);
         let mut counts: BTreeMap<(&str, Option<u16>), usize> = BTreeMap::new();
         for counted in ended {

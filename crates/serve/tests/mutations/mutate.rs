@@ -7,7 +7,7 @@ use crate::client::problem;
 
 /// How the bytes reach the server.
 #[derive(Debug, Clone, Copy)]
-pub enum Delivery {
+pub(crate) enum Delivery {
     Whole,
     InPieces,
     /// The client sends no more, and waits for the answer.
@@ -20,7 +20,7 @@ pub enum Delivery {
 
 /// A request that is wrong, or may be.
 #[derive(Debug)]
-pub struct Mutation {
+pub(crate) struct Mutation {
     pub name: &'static str,
     pub bytes: Vec<u8>,
     pub delivery: Delivery,
@@ -29,7 +29,7 @@ pub struct Mutation {
 type Kind = (&'static str, fn(&mut dyn Random) -> Vec<u8>);
 
 /// What the kinds need of a generator.
-pub trait Random {
+pub(crate) trait Random {
     fn below(&mut self, most: usize) -> usize;
 }
 
@@ -64,7 +64,7 @@ const KINDS: [Kind; 21] = [
 ];
 
 impl Mutation {
-    pub fn sample(rng: &mut impl Rng) -> Self {
+    pub(crate) fn sample(rng: &mut impl Rng) -> Self {
         let (name, make) = KINDS[rng.below(KINDS.len())];
         let bytes = make(rng);
         let at = rng.below(bytes.len());

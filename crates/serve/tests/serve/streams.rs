@@ -1,4 +1,4 @@
-//! Streams: chunks of OpenAI's shape, events that tell the whole search, comments.
+//! Streams: chunks of `OpenAI`'s shape, events that tell the whole search, comments.
 
 use std::collections::BTreeMap;
 use std::io::BufReader;

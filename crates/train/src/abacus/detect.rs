@@ -87,6 +87,9 @@ pub enum LineEnd {
 }
 
 /// One batch of right solutions with some tokens replaced; every token is labelled.
+///
+/// # Errors
+/// Errors of candle and of the tokenizer.
 pub fn batch(
     tok: &Tokenizer,
     classes: &Classes,
@@ -131,6 +134,9 @@ const WRONG_SUMS: f64 = 0.4;
 
 /// One batch of bare sums, some with a wrong result; results and line ends are labelled. A
 /// result to judge every seven tokens, where a problem has one in twenty-four.
+///
+/// # Errors
+/// Errors of candle and of the tokenizer.
 pub fn sums(
     tok: &Tokenizer,
     classes: &Classes,

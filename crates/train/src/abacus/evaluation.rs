@@ -57,6 +57,9 @@ pub fn held_out(seed: u64, count: usize, difficulty: Difficulty) -> Vec<WorldPro
 
 /// Greedy accuracy in one forward pass a batch: greedy decoding is right as long as every token of
 /// the right solution is the likeliest one after those before it.
+///
+/// # Errors
+/// Errors of candle and of the tokenizer.
 pub fn greedy(decoder: &Decoder, tok: &Tokenizer, problems: &[WorldProblem]) -> Result<Greedy> {
     let (mut lines, mut right, mut solved) = (0usize, 0usize, 0usize);
     let chains: Vec<Chain> = problems.iter().map(|p| (p.clone(), p.solution())).collect();
@@ -95,11 +98,14 @@ pub struct Detection {
     pub found: f64,
     /// No line flagged, over right chains.
     pub clean: f64,
-    /// Harmonic mean of the two (ProcessBench).
+    /// Harmonic mean of the two (`ProcessBench`).
     pub f1: f64,
 }
 
 /// Scores of every line end, `sigmoid(head)`, chain by chain.
+///
+/// # Errors
+/// Errors of candle and of the tokenizer.
 pub fn line_scores(
     (decoder, head): (&Decoder, &RewardHead),
     tok: &Tokenizer,
@@ -125,6 +131,9 @@ pub fn line_scores(
 }
 
 /// Log-probability of every line under a language model, chain by chain.
+///
+/// # Errors
+/// Errors of candle and of the tokenizer.
 pub fn line_log_probabilities(
     decoder: &Decoder,
     tok: &Tokenizer,
@@ -161,6 +170,9 @@ pub struct KindDetection {
 
 /// Detection figures of `prm` on `chains`, over all and by kind of mistake; a line is flagged
 /// below a score of 0.5. `reference` is the generator, for its own log-probability of each line.
+///
+/// # Errors
+/// Errors of candle and of the tokenizer.
 pub fn detection(
     prm: (&Decoder, &RewardHead),
     reference: &Decoder,
@@ -177,17 +189,14 @@ pub fn detection(
         let verdicts = judge(p, lines);
         let first = verdicts.iter().position(|v| *v != Verdict::Right);
         let flagged = s.iter().position(|&s| s < 0.5);
-        match first {
-            Some(i) => {
-                wrong += 1;
-                found += usize::from(flagged == first);
-                let kind = world::mistake(&lines[i], verdicts[i], i < p.facts.len());
-                wrong_lines.entry(kind).or_default().push((s[i], l[i]));
-            }
-            None => {
-                right += 1;
-                clean += usize::from(flagged.is_none());
-            }
+        if let Some(i) = first {
+            wrong += 1;
+            found += usize::from(flagged == first);
+            let kind = world::mistake(&lines[i], verdicts[i], i < p.facts.len());
+            wrong_lines.entry(kind).or_default().push((s[i], l[i]));
+        } else {
+            right += 1;
+            clean += usize::from(flagged.is_none());
         }
         right_lines.extend((0..first.unwrap_or(lines.len())).map(|i| (s[i], l[i])));
     }

@@ -43,9 +43,10 @@ impl Run<'_> {
         };
         for round in 0..rounds(target, &c.mining) {
             let stage_name = stage(target, round + 1);
-            let mined = match self.finished(&[(&stage_name, &c.hard)])? {
-                true => SamplePool::default(),
-                false => self.mine(target, round)?,
+            let mined = if self.finished(&[(&stage_name, &c.hard)])? {
+                SamplePool::default()
+            } else {
+                self.mine(target, round)?
             };
             let before = trained + round * c.hard.steps;
             self.steps(&stage_name, model, c.hard, |tok, step| {

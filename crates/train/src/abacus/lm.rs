@@ -38,6 +38,9 @@ pub(crate) fn length(people: usize) -> usize {
 
 /// One batch of problems with solutions, all of the same number of people; the loss is on the
 /// solution only. The solutions of the base model are right, those of the generator `noisy`.
+///
+/// # Errors
+/// Errors of candle and of the tokenizer.
 pub fn batch(
     tok: &Tokenizer,
     config: &TrainConfig,
@@ -68,9 +71,10 @@ pub fn batch(
     let mut examples = Vec::new();
     for _ in 0..(schedule.batch_tokens / length(n)).max(1) {
         let p = world::problem(&mut rng, d, Split::Train);
-        let lines = match noisy {
-            true => world::noisy_solution(&mut rng, &p, &config.error_rates),
-            false => p.solution(),
+        let lines = if noisy {
+            world::noisy_solution(&mut rng, &p, &config.error_rates)
+        } else {
+            p.solution()
         };
         let chain = encode_chain(tok, &p, &lines, true)?;
         let mut example = Example::of(chain.ids);

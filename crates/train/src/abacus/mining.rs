@@ -78,6 +78,9 @@ pub struct Miner<'a> {
 
 impl Miner<'_> {
     /// Samples lines after every right prefix of `problems` and rates the wrong ones.
+    ///
+    /// # Errors
+    /// Errors of candle and of the tokenizer.
     pub fn lines(&self, problems: &[WorldProblem]) -> Result<Mined> {
         let prefixes: Vec<(&WorldProblem, usize)> = problems
             .iter()
@@ -101,6 +104,9 @@ impl Miner<'_> {
     }
 
     /// Samples whole chains of `problems` and rates those with a wrong answer.
+    ///
+    /// # Errors
+    /// Errors of candle and of the tokenizer.
     pub fn chains(&self, problems: &[WorldProblem]) -> Result<Mined> {
         let whole: Vec<(&WorldProblem, usize)> = problems.iter().map(|p| (p, 0)).collect();
         let samples = self.mining.samples;

@@ -56,6 +56,9 @@ pub struct Batches<'a> {
 impl Batches<'_> {
     /// One batch: half chains of the sample pool, half made here from the world's own mistakes; or,
     /// of each, a quarter, and half hard negatives.
+    ///
+    /// # Errors
+    /// Errors of candle and of the tokenizer.
     pub fn batch(&self, step: usize) -> Result<Vec<Example>> {
         let (config, target) = (self.config, self.target);
         let stage = match target {

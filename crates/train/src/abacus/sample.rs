@@ -147,6 +147,9 @@ fn stems(
 
 /// For each problem `samples` chains at temperature 1: the first `n` lines right (given), the rest
 /// sampled. Returns all complete lines without their newlines.
+///
+/// # Errors
+/// Errors of candle and of the tokenizer.
 pub fn chains(
     checkpoint: &Path,
     tok: &Tokenizer,
@@ -177,6 +180,9 @@ pub fn chains(
 
 /// For each problem `samples` single lines at `temperature` that follow its first `n` right
 /// lines: those that were ended by a newline, without it, each text once, in order.
+///
+/// # Errors
+/// Errors of candle and of the tokenizer.
 pub fn lines(
     checkpoint: &Path,
     tok: &Tokenizer,

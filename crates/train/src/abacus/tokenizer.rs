@@ -35,7 +35,11 @@ fn wrap(e: impl std::fmt::Display) -> Error {
 }
 
 /// Trains the tokenizer; the same every time.
+///
+/// # Errors
+/// Errors of the tokenizer.
 pub fn train() -> Result<Tokenizer> {
+    use tokenizers::Trainer;
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut corpus: Vec<String> = Vec::new();
     let difficulty = Difficulty {
@@ -69,7 +73,6 @@ pub fn train() -> Result<Tokenizer> {
         ])
         .build();
     let mut model = BPE::default();
-    use tokenizers::Trainer;
     trainer
         .feed(corpus.iter(), |s| {
             use tokenizers::{OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer};
@@ -99,6 +102,9 @@ pub fn train() -> Result<Tokenizer> {
 }
 
 /// The token ids of `text`, without special tokens.
+///
+/// # Errors
+/// Errors of the tokenizer.
 pub fn encode(tok: &Tokenizer, text: &str) -> Result<Vec<u32>> {
     Ok(tok
         .encode_fast(text, false)
@@ -108,18 +114,27 @@ pub fn encode(tok: &Tokenizer, text: &str) -> Result<Vec<u32>> {
 }
 
 /// The text of tokens, without special ones if these are skipped.
+///
+/// # Errors
+/// Errors of the tokenizer.
 pub fn decode(tok: &Tokenizer, ids: &[u32], skip_special: bool) -> Result<String> {
     tok.decode(ids, skip_special).map_err(wrap)
 }
 
 /// The id of a special token.
+///
+/// # Errors
+/// Errors of the tokenizer.
 pub fn id(tok: &Tokenizer, token: &str) -> Result<u32> {
     let id = tok.token_to_id(token);
     id.ok_or_else(|| Error::Tokenizer(format!("no {token}")))
 }
 
-/// Writes tokenizer.json, tokenizer_config.json and generation_config.json into a checkpoint
+/// Writes tokenizer.json, `tokenizer_config.json` and `generation_config.json` into a checkpoint
 /// folder.
+///
+/// # Errors
+/// Errors of the tokenizer and of files.
 pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
     let text = tok.to_string(false).map_err(wrap)?;
     write(&dir.join("tokenizer.json"), text)?;
@@ -155,6 +170,9 @@ pub struct Encoded {
 }
 
 /// Tokenises a problem and its lines piece by piece (the pieces never merge over a newline).
+///
+/// # Errors
+/// Errors of the tokenizer.
 pub fn encode_chain(
     tok: &Tokenizer,
     p: &WorldProblem,

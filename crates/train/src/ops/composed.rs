@@ -5,6 +5,9 @@ use candle_core::{D, DType, Result, Tensor};
 use super::Attention;
 
 /// [`RmsNorm`](super::RmsNorm).
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn rms_norm(x: &Tensor, w: &Tensor, eps: f32) -> Result<Tensor> {
     let mean = x.sqr()?.mean_keepdim(D::Minus1)?;
     x.broadcast_div(&(mean + f64::from(eps))?.sqrt()?)?
@@ -12,12 +15,18 @@ pub fn rms_norm(x: &Tensor, w: &Tensor, eps: f32) -> Result<Tensor> {
 }
 
 /// `silu(a) * b` of rows `[a, b]`.
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn swiglu(x: &Tensor) -> Result<Tensor> {
     let f = x.dim(D::Minus1)? / 2;
     x.narrow(D::Minus1, 0, f)?.silu()? * x.narrow(D::Minus1, f, f)?
 }
 
 /// [`CrossEntropy`](super::CrossEntropy).
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn cross_entropy(logits: &Tensor, targets: &[u32], weights: &[f32]) -> Result<Tensor> {
     let dev = logits.device();
     let logp = candle_nn::ops::log_softmax(logits, D::Minus1)?;
@@ -27,6 +36,9 @@ pub fn cross_entropy(logits: &Tensor, targets: &[u32], weights: &[f32]) -> Resul
 }
 
 /// [`Attention`], of queries, keys and values side by side.
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
     let rows = x.dim(0)?;
     let (n, hd, pairs) = (op.time, op.head_dim, op.pairs);
@@ -59,9 +71,12 @@ pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
     let scores = (q.matmul(&k.t()?)? * (1.0 / (hd as f64).sqrt()))?;
     let seen = |i: usize, j: usize| j <= i && op.window.is_none_or(|window| i < j + window);
     let mask: Vec<f32> = (0..n * n)
-        .map(|i| match seen(i / n, i % n) {
-            true => 0.0,
-            false => f32::NEG_INFINITY,
+        .map(|i| {
+            if seen(i / n, i % n) {
+                0.0
+            } else {
+                f32::NEG_INFINITY
+            }
         })
         .collect();
     let mask = Tensor::from_vec(mask, (n, n), dev)?.to_dtype(DType::F32)?;

@@ -20,6 +20,9 @@ pub struct Cost {
 
 /// Weighted cross-entropy of `x W^T` (`x: [rows, hidden]`, `w: [vocab, hidden]`) against `targets`,
 /// summed. With `trained` there are gradients of `w` too.
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn linear_cross_entropy(
     x: &Tensor,
     w: &Tensor,
@@ -37,6 +40,9 @@ pub fn linear_cross_entropy(
 /// The sum over the rows of what `cost` makes of the log-probability of the row's target under the
 /// softmax of `x W^T`, and these log-probabilities. All logits are never held: they are computed a
 /// few rows at a time, with their gradients at once.
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn linear_objective(
     x: &Tensor,
     w: &Tensor,
@@ -62,7 +68,9 @@ pub fn linear_objective(
                     let log_prob = z[target as usize] - max - sum.ln();
                     let Cost { loss, slope } = cost(from + i, log_prob);
                     let scale = -slope / sum;
-                    g.iter_mut().for_each(|g| *g *= scale);
+                    for g in g.iter_mut() {
+                        *g *= scale;
+                    }
                     g[target as usize] += slope;
                     (loss, log_prob)
                 })
@@ -95,6 +103,9 @@ pub fn linear_objective(
 }
 
 /// The log-probabilities of the rows' targets alone, without any gradient.
+///
+/// # Errors
+/// Shapes that do not fit, as candle tells them.
 pub fn linear_log_probs(x: &Tensor, w: &Tensor, targets: &[u32]) -> Result<Vec<f32>> {
     let vocab = w.dim(0)?;
     let mut log_probs = Vec::with_capacity(targets.len());

@@ -48,7 +48,7 @@ pub struct Algorithm {
     pub overlong: bool,
 }
 
-/// DeepSeekMath (2402.03300).
+/// `DeepSeekMath` (2402.03300).
 const GRPO: Algorithm = Algorithm {
     name: "grpo",
     summary: "group mean and deviation, mean loss of a chain",

@@ -16,7 +16,7 @@ const MOST: usize = 8;
 
 /// The groups of an update.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub(super) struct Batch {
     /// Learnt from.
     pub groups: Vec<(Group, Earned)>,
     /// Sampled and dropped.
@@ -31,7 +31,7 @@ impl Batch {
     ///
     /// # Errors
     /// A model fails.
-    pub fn sample(
+    pub(super) fn sample(
         recipe: &Recipe,
         policy: &mut Policy,
         mut scorer: Option<&mut (dyn Scorer + '_)>,
@@ -48,9 +48,10 @@ impl Batch {
             batch.rollouts.scoring += rollouts.scoring;
             for group in rollouts.groups {
                 let earned = Earned::of(recipe, &group);
-                match recipe.algorithm.resamples && !earned.informative {
-                    true => batch.dropped.push((group, earned)),
-                    false => batch.groups.push((group, earned)),
+                if recipe.algorithm.resamples && !earned.informative {
+                    batch.dropped.push((group, earned));
+                } else {
+                    batch.groups.push((group, earned));
                 }
             }
             if batch.groups.len() >= recipe.problems {
@@ -61,19 +62,19 @@ impl Batch {
     }
 
     /// All groups that were sampled.
-    pub fn all(&self) -> impl Iterator<Item = &(Group, Earned)> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &(Group, Earned)> {
         self.groups.iter().chain(&self.dropped)
     }
 
     /// All chains that were sampled.
-    pub fn chains(&self) -> impl Iterator<Item = &Chain> {
+    pub(super) fn chains(&self) -> impl Iterator<Item = &Chain> {
         self.all().flat_map(|(group, _)| &group.chains)
     }
 }
 
 /// The endless stream of problems: all of them in a random order, then again in another.
 #[derive(Debug)]
-pub struct Stream<'a> {
+pub(super) struct Stream<'a> {
     /// The problems.
     pub problems: &'a [Problem],
     /// Of the orders.

@@ -26,7 +26,7 @@ pub fn hold_out(problems: Vec<Problem>, part: f64, seed: u64) -> (Vec<Problem>, 
 ///
 /// # Errors
 /// The policy fails.
-pub fn measure(
+pub(super) fn measure(
     policy: &mut Policy,
     problems: &[Problem],
     plan: &Plan,

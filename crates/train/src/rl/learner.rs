@@ -12,7 +12,7 @@ use crate::{Error, Result, ops};
 
 /// A chain to learn from.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub(super) struct Sample {
     /// The prompt's and the chain's tokens.
     pub ids: Vec<u32>,
     /// How many of them are the prompt's.
@@ -28,7 +28,7 @@ pub struct Sample {
 
 impl Sample {
     /// Tokens of the chain.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.ids.len() - self.prompt
     }
 
@@ -45,7 +45,7 @@ impl Sample {
 
 /// What a pass over samples found.
 #[derive(Debug, Default)]
-pub struct Pass {
+pub(super) struct Pass {
     /// The gradients of the loss.
     pub gradients: Gradients,
     /// The loss.
@@ -59,7 +59,7 @@ pub struct Pass {
 }
 
 /// What takes optimiser steps.
-pub struct Learner<'a> {
+pub(super) struct Learner<'a> {
     decoder: &'a Decoder,
     frozen: Option<FrozenLayers>,
     /// Tokens of the vocabulary. A head may have more rows, which no chain has.
@@ -74,7 +74,7 @@ impl<'a> Learner<'a> {
     ///
     /// # Errors
     /// The error of the engine.
-    pub fn new(
+    pub(super) fn new(
         decoder: &'a Decoder,
         config: &ModelConfig,
         weights: Weights,
@@ -96,7 +96,7 @@ impl<'a> Learner<'a> {
     ///
     /// # Errors
     /// What candle or the engine says.
-    pub fn log_probs(&mut self, samples: &[&Sample]) -> Result<Vec<Vec<f32>>> {
+    pub(super) fn log_probs(&mut self, samples: &[&Sample]) -> Result<Vec<Vec<f32>>> {
         let mut out = vec![Vec::new(); samples.len()];
         for part in self.parts(samples) {
             let (hidden, targets) = self.hidden(samples, &part)?;
@@ -110,7 +110,7 @@ impl<'a> Learner<'a> {
     ///
     /// # Errors
     /// What candle or the engine says.
-    pub fn pass(
+    pub(super) fn pass(
         &mut self,
         samples: &[&Sample],
         weights: &[f64],
@@ -153,16 +153,17 @@ impl<'a> Learner<'a> {
     ///
     /// # Errors
     /// [`Error::Diverged`] if that is no number.
-    pub fn step(&mut self, pass: &Pass, rate: f64, update: usize) -> Result<f64> {
+    pub(super) fn step(&mut self, pass: &Pass, rate: f64, update: usize) -> Result<f64> {
         let norm = pass
             .gradients
             .step(self.decoder, &mut self.optimizer, rate)?;
-        match norm.is_finite() && pass.loss.is_finite() {
-            true => Ok(norm),
-            false => Err(Error::Diverged {
+        if norm.is_finite() && pass.loss.is_finite() {
+            Ok(norm)
+        } else {
+            Err(Error::Diverged {
                 stage: "rl".into(),
                 step: update,
-            }),
+            })
         }
     }
 

@@ -16,7 +16,7 @@ const ORDERS: u64 = 1 << 32;
 
 /// What the optimiser steps of an update were like.
 #[derive(Debug, Default)]
-pub struct Lesson {
+pub(super) struct Lesson {
     /// Of each step.
     pub losses: Vec<f64>,
     /// The last step's norm of all gradients.
@@ -37,7 +37,7 @@ pub struct Lesson {
 
 /// How far the engine's log-probabilities of steps are from the trainer's.
 #[derive(Debug, Default)]
-pub struct Mismatch {
+pub(super) struct Mismatch {
     sum: f64,
     steps: usize,
     /// The largest.
@@ -63,19 +63,20 @@ impl Mismatch {
     }
 
     /// The mean.
-    pub fn mean(&self) -> f64 {
+    pub(super) fn mean(&self) -> f64 {
         self.sum / self.steps.max(1) as f64
     }
 
     /// The policies must be the same.
     fn check(&self, bound: f64, update: usize) -> Result<()> {
-        match self.max <= bound {
-            true => Ok(()),
-            false => Err(Error::Mismatch {
+        if self.max <= bound {
+            Ok(())
+        } else {
+            Err(Error::Mismatch {
                 update,
                 found: self.max,
                 bound,
-            }),
+            })
         }
     }
 }
@@ -87,7 +88,7 @@ impl Lesson {
     /// # Errors
     /// [`Error::Mismatch`] before anything is learnt, [`Error::Diverged`], or what candle or the
     /// engine says.
-    pub fn learn(
+    pub(super) fn learn(
         learner: &mut Learner<'_>,
         recipe: &Recipe,
         batch: &Batch,

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 /// The log of a run.
 #[derive(Debug)]
-pub struct Log {
+pub(super) struct Log {
     path: PathBuf,
     file: File,
 }
@@ -22,7 +22,7 @@ impl Log {
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub fn open(work: &Path, done: Option<usize>) -> Result<Self> {
+    pub(super) fn open(work: &Path, done: Option<usize>) -> Result<Self> {
         let path = work.join("log.jsonl");
         let io = |error| Error::Io(path.clone(), error);
         let before = match std::fs::read_to_string(&path) {
@@ -46,7 +46,7 @@ impl Log {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn line(&mut self, kind: &str, of: &impl Serialize) -> Result<()> {
+    pub(super) fn line(&mut self, kind: &str, of: &impl Serialize) -> Result<()> {
         let mut value = serde_json::to_value(of).map_err(|e| Error::Empty(e.to_string()))?;
         value["kind"] = kind.into();
         writeln!(self.file, "{value}").map_err(|error| Error::Io(self.path.clone(), error))

@@ -13,7 +13,7 @@ use crate::Result;
 use crate::tune::{Decoder, export};
 
 /// A generator whose weights follow a decoder's, in float32 as these are.
-pub struct Policy {
+pub(super) struct Policy {
     parts: Parts,
     model: Arc<Model>,
     generator: LmGenerator,
@@ -34,7 +34,7 @@ impl Policy {
     ///
     /// # Errors
     /// The engine or the generator refuses the checkpoint.
-    pub fn new(
+    pub(super) fn new(
         decoder: &Decoder,
         weights: &Weights,
         tokenizer: Arc<Tokenizer>,
@@ -65,7 +65,7 @@ impl Policy {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn follow(&mut self, decoder: &Decoder) -> Result<()> {
+    pub(super) fn follow(&mut self, decoder: &Decoder) -> Result<()> {
         (self.model, self.generator) = self.parts.generator(decoder)?;
         Ok(())
     }
@@ -74,12 +74,12 @@ impl Policy {
     ///
     /// # Errors
     /// What the engine says.
-    pub fn engine(&self) -> Result<Engine> {
+    pub(super) fn engine(&self) -> Result<Engine> {
         self.parts.engine(&self.model)
     }
 
     /// What samples.
-    pub fn generator(&mut self) -> &mut LmGenerator {
+    pub(super) fn generator(&mut self) -> &mut LmGenerator {
         &mut self.generator
     }
 }

@@ -21,7 +21,7 @@ struct Part<'a> {
 ///
 /// # Errors
 /// What the engine says.
-pub fn log_probs(engine: &mut Engine, group: &Group) -> Result<Vec<Vec<f32>>> {
+pub(super) fn log_probs(engine: &mut Engine, group: &Group) -> Result<Vec<Vec<f32>>> {
     let vocab = engine.model().config().vocab_size;
     let rows = (LOGITS / vocab).max(1);
     let Some((&last, before)) = group.prompt.split_last() else {

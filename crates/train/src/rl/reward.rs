@@ -6,7 +6,7 @@ use super::{Recipe, Reward};
 
 /// A group's rewards and advantages.
 #[derive(Debug)]
-pub struct Earned {
+pub(super) struct Earned {
     /// Of each chain, all that it earns.
     pub rewards: Vec<f64>,
     /// Of each chain, the advantage of each of its tokens.
@@ -17,16 +17,17 @@ pub struct Earned {
 
 impl Earned {
     /// By the recipe.
-    pub fn of(recipe: &Recipe, group: &Group) -> Self {
+    pub(super) fn of(recipe: &Recipe, group: &Group) -> Self {
         let outcome = |chain: &Chain| vec![f64::from(u8::from(chain.is_right()))];
         let process = |chain: &Chain| recipe.credit.rewards(&chain.scores());
         let own = |reward: &dyn Fn(&Chain) -> Vec<f64>| -> Vec<Vec<f64>> {
             group.chains.iter().map(reward).collect()
         };
         let outcomes = own(&outcome);
-        let processes = match recipe.reward.scores() {
-            true => own(&process),
-            false => vec![Vec::new(); outcomes.len()],
+        let processes = if recipe.reward.scores() {
+            own(&process)
+        } else {
+            vec![Vec::new(); outcomes.len()]
         };
         let earned = |chain: &Chain| recipe.credit.earned(&chain.scores());
         let right: Vec<f64> = outcomes.iter().map(|outcome| outcome[0]).collect();

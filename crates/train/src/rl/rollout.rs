@@ -18,7 +18,7 @@ const IN_FLIGHT: usize = 64;
 
 /// A step of a chain.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub(super) struct Step {
     /// How many tokens it has, in the chain behind the step before.
     pub tokens: usize,
     /// The sum of their log-probabilities, as the engine sampled them.
@@ -29,7 +29,7 @@ pub struct Step {
 
 /// A sampled chain.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Chain {
+pub(super) struct Chain {
     /// All sampled tokens, that which ends the text included.
     pub tokens: Vec<u32>,
     /// Their division into steps. What follows the last one without text of its own (the end of
@@ -45,12 +45,12 @@ pub struct Chain {
 
 impl Chain {
     /// Whether its answer is certainly right.
-    pub fn is_right(&self) -> bool {
+    pub(super) fn is_right(&self) -> bool {
         self.verdict == Verdict::Same
     }
 
     /// Scores of all steps. Those of an unfinished chain count as 0.
-    pub fn scores(&self) -> Vec<f32> {
+    pub(super) fn scores(&self) -> Vec<f32> {
         self.steps
             .iter()
             .map(|step| step.score.unwrap_or(0.0))
@@ -60,7 +60,7 @@ impl Chain {
 
 /// The chains of a problem.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Group {
+pub(super) struct Group {
     /// The prompt's tokens.
     pub prompt: Vec<u32>,
     /// In the order of their random streams.
@@ -69,7 +69,7 @@ pub struct Group {
 
 /// Groups with what they cost.
 #[derive(Clone, Debug, Default)]
-pub struct Rollouts {
+pub(super) struct Rollouts {
     /// In the order of the problems.
     pub groups: Vec<Group>,
     /// Tokens sampled.
@@ -82,7 +82,7 @@ pub struct Rollouts {
 
 /// How problems are rolled out.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(super) struct Plan {
     /// How chains are written.
     pub writing: GeneratorConfig,
     /// One chain of the likeliest tokens in place of sampled ones.
@@ -104,9 +104,10 @@ impl Plan {
         };
         Settings {
             search: SearchConfig {
-                strategy: match self.greedy {
-                    true => StrategyKind::GREEDY,
-                    false => StrategyKind::BEST_OF_N,
+                strategy: if self.greedy {
+                    StrategyKind::GREEDY
+                } else {
+                    StrategyKind::BEST_OF_N
                 },
                 n: self.chains,
                 m: 1,
@@ -124,7 +125,7 @@ impl Plan {
     ///
     /// # Errors
     /// A model fails, or refuses a problem.
-    pub fn roll_out(
+    pub(super) fn roll_out(
         &self,
         generator: &mut LmGenerator,
         scorer: Option<&mut (dyn Scorer + '_)>,

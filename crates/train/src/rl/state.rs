@@ -9,7 +9,7 @@ use crate::{Error, Result};
 
 /// Where a run is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct State {
+pub(super) struct State {
     /// Updates done.
     pub updates: usize,
     /// Problems taken from the stream of problems so far.
@@ -22,14 +22,14 @@ pub struct State {
 
 /// The files of a run's state.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub(super) struct Files {
     state: PathBuf,
     best: PathBuf,
 }
 
 impl Files {
     /// Those in a work folder.
-    pub fn in_folder(work: &Path) -> Self {
+    pub(super) fn in_folder(work: &Path) -> Self {
         Self {
             state: work.join("state.safetensors"),
             best: work.join("best.safetensors"),
@@ -40,7 +40,11 @@ impl Files {
     ///
     /// # Errors
     /// The file is broken or is another model's.
-    pub fn restore(&self, decoder: &Decoder, optimizer: &mut AdamW) -> Result<Option<State>> {
+    pub(super) fn restore(
+        &self,
+        decoder: &Decoder,
+        optimizer: &mut AdamW,
+    ) -> Result<Option<State>> {
         if !self.state.exists() {
             return Ok(None);
         }
@@ -73,7 +77,7 @@ impl Files {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn save(&self, decoder: &Decoder, optimizer: &AdamW, at: &State) -> Result<()> {
+    pub(super) fn save(&self, decoder: &Decoder, optimizer: &AdamW, at: &State) -> Result<()> {
         let watch = &at.watch;
         let mut numbers = vec![
             ("optimizer_steps", optimizer.steps() as f64),
@@ -93,7 +97,7 @@ impl Files {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn keep(&self, decoder: &Decoder) -> Result<()> {
+    pub(super) fn keep(&self, decoder: &Decoder) -> Result<()> {
         state::save_weights(&self.best, decoder)
     }
 
@@ -101,7 +105,7 @@ impl Files {
     ///
     /// # Errors
     /// The file is broken or is another model's.
-    pub fn take_best(&self, decoder: &Decoder) -> Result<()> {
+    pub(super) fn take_best(&self, decoder: &Decoder) -> Result<()> {
         decoder.restore(&state::load(&self.best, &decoder.device)?)
     }
 }

@@ -9,7 +9,7 @@ use super::report::Update;
 use super::rollout::Chain;
 
 /// What an update was like, as far as chains and steps say it; the rest is 0.
-pub fn tally(recipe: &Recipe, batch: &Batch, lesson: &Lesson) -> Update {
+pub(super) fn tally(recipe: &Recipe, batch: &Batch, lesson: &Lesson) -> Update {
     let sum = |of: &dyn Fn(&Chain) -> f64| batch.chains().map(of).sum::<f64>();
     let chains = (batch.chains().count() as f64).max(1.0);
     let tokens = sum(&|chain| chain.tokens.len() as f64).max(1.0);

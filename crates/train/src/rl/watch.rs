@@ -2,7 +2,7 @@
 
 /// What is remembered between measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Watch {
+pub(super) struct Watch {
     /// The highest held-out accuracy so far; `None` before the first measurement.
     pub best: Option<f64>,
     /// After so many updates.
@@ -18,7 +18,7 @@ pub struct Watch {
 
 /// What a measurement says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub(super) enum Found {
     /// The best accuracy so far.
     Best,
     /// Neither that nor a fall.
@@ -29,13 +29,13 @@ pub enum Found {
 
 impl Watch {
     /// Takes an update's mean reward.
-    pub fn reward(&mut self, reward: f64) {
+    pub(super) fn reward(&mut self, reward: f64) {
         self.since.0 += reward;
         self.since.1 += 1;
     }
 
     /// Takes a measurement, an accuracy over so many `problems`, after `update` updates.
-    pub fn measured(&mut self, accuracy: f64, problems: usize, update: usize) -> Found {
+    pub(super) fn measured(&mut self, accuracy: f64, problems: usize, update: usize) -> Found {
         let (sum, count) = std::mem::take(&mut self.since);
         let reward = (count > 0).then(|| sum / count as f64);
         let Some(best) = self.best.filter(|&best| accuracy <= best) else {

@@ -345,19 +345,20 @@ fn matrices(c: &ModelConfig) -> [Stack; 4] {
     let q = c.num_attention_heads * c.head_dim;
     let kv = c.num_key_value_heads * c.head_dim;
     let (hidden, wide) = (c.hidden_size, c.intermediate_size);
-    let (qkv, gate_up) = match c.fused_projections {
-        true => (
+    let (qkv, gate_up) = if c.fused_projections {
+        (
             vec![("self_attn.qkv_proj", q + 2 * kv)],
             vec![("mlp.gate_up_proj", 2 * wide)],
-        ),
-        false => (
+        )
+    } else {
+        (
             vec![
                 ("self_attn.q_proj", q),
                 ("self_attn.k_proj", kv),
                 ("self_attn.v_proj", kv),
             ],
             vec![("mlp.gate_proj", wide), ("mlp.up_proj", wide)],
-        ),
+        )
     };
     let o = vec![("self_attn.o_proj", hidden)];
     let down = vec![("mlp.down_proj", hidden)];

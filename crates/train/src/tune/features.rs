@@ -99,14 +99,14 @@ impl Features {
 
 /// An engine of a model's first layers alone.
 #[derive(Debug)]
-pub struct FrozenLayers(Engine);
+pub(crate) struct FrozenLayers(Engine);
 
 impl FrozenLayers {
     /// The first `layers` layers.
     ///
     /// # Errors
     /// What the engine says.
-    pub fn new(
+    pub(crate) fn new(
         config: &ModelConfig,
         mut weights: Weights,
         weight_type: WeightType,
@@ -142,7 +142,11 @@ impl FrozenLayers {
     ///
     /// # Errors
     /// What the engine says.
-    pub fn compute(&mut self, sequences: &[&[u32]], take: &mut dyn FnMut(f32)) -> Result<()> {
+    pub(crate) fn compute(
+        &mut self,
+        sequences: &[&[u32]],
+        take: &mut dyn FnMut(f32),
+    ) -> Result<()> {
         let engine = &mut self.0;
         let seqs: Vec<SeqId> = sequences.iter().map(|_| engine.create()).collect();
         let items: Vec<Append> = sequences

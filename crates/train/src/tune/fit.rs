@@ -304,9 +304,10 @@ impl Updates for Run<'_, '_> {
             ..Pass::default()
         };
         for part in batches::parts(batch, &self.lengths, self.fit.recipe.micro_tokens) {
-            let gradient = match step < self.head_steps {
-                true => Gradient::Head,
-                false => Gradient::All,
+            let gradient = if step < self.head_steps {
+                Gradient::Head
+            } else {
+                Gradient::All
             };
             let loss = self.loss(&part, gradient)?;
             let loss = (loss.sum * (1.0 / weight.max(1e-9)))?;

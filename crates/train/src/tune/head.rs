@@ -25,7 +25,7 @@ pub struct RewardHead {
 
 #[derive(Debug)]
 enum Outputs {
-    /// Linear layers, ReLU between them.
+    /// Linear layers, `ReLU` between them.
     Layers(Vec<LayerSpec>),
     /// Rows of the language-model head, `[2]` token ids.
     Tokens(Tensor),
@@ -86,9 +86,10 @@ impl RewardHead {
                     let weight = Tensor::from_vec(weight, &shape, &Device::Cpu)?;
                     decoder.put(layer.weight.clone(), &weight)?;
                     let Some(bias) = &layer.bias else { continue };
-                    let values = match weights.contains(bias) {
-                        true => weights.values(bias, &[outputs])?,
-                        false => vec![0.0; outputs],
+                    let values = if weights.contains(bias) {
+                        weights.values(bias, &[outputs])?
+                    } else {
+                        vec![0.0; outputs]
                     };
                     decoder.put(bias.clone(), &Tensor::new(values, &Device::Cpu)?)?;
                 }

@@ -72,12 +72,13 @@ impl Labels {
                 }
             }
         }
-        match read.examples.is_empty() {
-            true => Err(Error::Config(format!(
+        if read.examples.is_empty() {
+            Err(Error::Config(format!(
                 "{}: no labelled chain of at most {longest} tokens",
                 path.display()
-            ))),
-            false => Ok(read),
+            )))
+        } else {
+            Ok(read)
         }
     }
 

@@ -124,9 +124,9 @@ pub struct Recipe {
     pub warmup: f64,
     /// How it falls then.
     pub decay: Decay,
-    /// AdamW's decay of matrices.
+    /// `AdamW`'s decay of matrices.
     pub weight_decay: f64,
-    /// AdamW's momenta.
+    /// `AdamW`'s momenta.
     pub betas: (f64, f64),
     /// The largest norm of a gradient; larger ones are scaled down.
     pub clip: f64,

@@ -13,15 +13,15 @@ use crate::{Error, Result};
 
 const STEP: &str = "step";
 /// Time between two saved states.
-pub const SAVE: Duration = Duration::from_secs(300);
+pub(crate) const SAVE: Duration = Duration::from_secs(300);
 
-pub fn load(path: &Path, device: &Device) -> Result<HashMap<String, Tensor>> {
+pub(crate) fn load(path: &Path, device: &Device) -> Result<HashMap<String, Tensor>> {
     candle_core::safetensors::load(path, device)
         .map_err(|error| Error::Checkpoint(path.to_owned(), first_line(&error)))
 }
 
 /// Updates done in a saved state.
-pub fn step(path: &Path, state: &HashMap<String, Tensor>) -> Result<usize> {
+pub(crate) fn step(path: &Path, state: &HashMap<String, Tensor>) -> Result<usize> {
     let step = state
         .get(STEP)
         .ok_or_else(|| Error::Checkpoint(path.to_owned(), "has no step".into()))?;
@@ -29,13 +29,13 @@ pub fn step(path: &Path, state: &HashMap<String, Tensor>) -> Result<usize> {
 }
 
 /// A number that was saved beside the weights, if it was.
-pub fn number(state: &HashMap<String, Tensor>, name: &str) -> Result<Option<f64>> {
+pub(crate) fn number(state: &HashMap<String, Tensor>, name: &str) -> Result<Option<f64>> {
     let saved = state.get(name).map(Tensor::to_scalar::<f64>);
     Ok(saved.transpose()?)
 }
 
 /// Writes a state. `numbers` are what a run has to know beside weights and moments.
-pub fn save(
+pub(crate) fn save(
     path: &Path,
     decoder: &Decoder,
     optimizer: &AdamW,
@@ -54,7 +54,7 @@ pub fn save(
 }
 
 /// Writes the trained weights alone.
-pub fn save_weights(path: &Path, decoder: &Decoder) -> Result<()> {
+pub(crate) fn save_weights(path: &Path, decoder: &Decoder) -> Result<()> {
     let vars = decoder.vars();
     let all = vars.map(|(name, var)| (name.to_owned(), var.as_tensor().clone()));
     write_tensors(path, &all.collect())

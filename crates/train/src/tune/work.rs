@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// What decides the bytes that a run writes: an interrupted one goes on only with the same.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// What is trained: sft, prm or orm.
     pub kind: String,
     /// How a reward model is read, as TOML.
@@ -29,7 +29,7 @@ pub struct Identity {
 }
 
 /// The losses of all updates, one JSON object a line; an interrupted run's last may be there twice.
-pub fn log(work: &Path) -> Result<File> {
+pub(crate) fn log(work: &Path) -> Result<File> {
     let path = work.join("log.jsonl");
     let file = beamgen_files::append(&path);
     file.map_err(|error| Error::Io(path, error))
@@ -40,7 +40,12 @@ const MAX_BYTES: u64 = 16 << 20;
 
 /// The run that the file at `path` describes must be this one, and going on with it must be wanted.
 /// Without the file it is written.
-pub fn claim<I>(path: &Path, identity: &I, resume: bool, is_same: fn(&I, &I) -> bool) -> Result<()>
+pub(crate) fn claim<I>(
+    path: &Path,
+    identity: &I,
+    resume: bool,
+    is_same: fn(&I, &I) -> bool,
+) -> Result<()>
 where
     I: Serialize + DeserializeOwned,
 {
@@ -68,7 +73,7 @@ where
 }
 
 /// Which examples are trained on, and which are held out: all of a problem on one side.
-pub fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, Vec<usize>) {
+pub(crate) fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, Vec<usize>) {
     (0..problems.len()).partition(|&i| {
         let digest = Sha256::new()
             .chain_update(seed.to_le_bytes())
@@ -80,7 +85,7 @@ pub fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, Vec<usiz
 }
 
 /// Of examples and of the weights' names.
-pub fn fingerprint(examples: &[Example], weights: &Weights) -> String {
+pub(crate) fn fingerprint(examples: &[Example], weights: &Weights) -> String {
     let mut digest = Sha256::new();
     for example in examples {
         digest.update((example.ids.len() as u64).to_le_bytes());
@@ -99,7 +104,7 @@ pub fn fingerprint(examples: &[Example], weights: &Weights) -> String {
 }
 
 /// The first 16 bytes of a digest and of the weights' names.
-pub fn with_names(mut digest: Sha256, weights: &Weights) -> String {
+pub(crate) fn with_names(mut digest: Sha256, weights: &Weights) -> String {
     for name in weights.names() {
         digest.update(name);
         digest.update([0]);

@@ -1,4 +1,4 @@
-//! SentencePiece's BPE (`tokenizer.ggml.model` is `llama`): bytes for what has no token, and merges
+//! `SentencePiece`'s BPE (`tokenizer.ggml.model` is `llama`): bytes for what has no token, and merges
 //! that follow from the scores, as `transformers` converts it.
 
 use std::cmp::Ordering;
@@ -12,7 +12,7 @@ use crate::gguf::Gguf;
 
 const SCORES: &str = "tokenizer.ggml.scores";
 
-/// The parts of `tokenizer.json` that are particular to SentencePiece.
+/// The parts of `tokenizer.json` that are particular to `SentencePiece`.
 pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
     let scores = file.numbers(SCORES)?.ok_or_else(|| file.missing(SCORES))?;
     if scores.len() != vocabulary.tokens.len() {

@@ -49,9 +49,10 @@ impl CudaRunner {
         all.clear();
         for i in 0..count {
             let next = choice(i);
-            let history = match next.params.repetition_penalty == 1.0 {
-                true => &[],
-                false => next.history,
+            let history = if next.params.repetition_penalty == 1.0 {
+                &[]
+            } else {
+                next.history
             };
             let said = all.len()..all.len() + history.len();
             requests.push(next.params.on_device(next.row, said, &next.draw));

@@ -108,9 +108,10 @@ impl Steps<'_> {
     ) -> Result<(), Error> {
         let a = self.activations;
         let norm = &self.decoder.norm;
-        let residual = match self.lists.now.all {
-            true => &a.residual,
-            false => &a.kept,
+        let residual = if self.lists.now.all {
+            &a.residual
+        } else {
+            &a.kept
         };
         match output {
             Output::Residual => unreachable!("refused before the pass"),
@@ -181,9 +182,10 @@ impl Steps<'_> {
             scale: 1.0 / (c.head_dim as f32).sqrt(),
             window: c.window(i),
         };
-        let reaching = match stream.wanted {
-            true => &self.lists.last,
-            false => self.lists.every(shape.window),
+        let reaching = if stream.wanted {
+            &self.lists.last
+        } else {
+            self.lists.every(shape.window)
         };
         let (lists, items) = (&reaching.lists, reaching.items);
         let staging = &self.lists.staging;

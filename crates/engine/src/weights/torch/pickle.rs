@@ -12,7 +12,7 @@ use crate::error::Malformed;
 
 /// Values and places on the stack that a state dict may need; a tensor needs about a dozen.
 const MOST_VALUES: usize = 1 << 21;
-/// PyTorch itself has no more.
+/// `PyTorch` itself has no more.
 const MOST_DIMENSIONS: usize = 64;
 
 /// A tensor as the pickle describes it.

@@ -70,9 +70,10 @@ impl Parser<'_> {
                 rows.push(Vec::new());
             }
         }
-        match is_end(self) {
-            true => Ok(rows),
-            false => Err(Fault::Unread),
+        if is_end(self) {
+            Ok(rows)
+        } else {
+            Err(Fault::Unread)
         }
     }
 }

@@ -138,9 +138,12 @@ impl Pairs {
         } else {
             std::ptr::null_mut()
         };
-        let value = |v: usize| match partial && v == last {
-            true => tail.cast_const().cast::<u8>(),
-            false => place(v),
+        let value = |v: usize| {
+            if partial && v == last {
+                tail.cast_const().cast::<u8>()
+            } else {
+                place(v)
+            }
         };
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if self.tiles {
@@ -227,9 +230,10 @@ impl Pairs {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     #[inline(always)]
     unsafe fn configure(&mut self, heads: usize) {
-        let heads = match self.together {
-            true => tiles::HEADS,
-            false => heads.min(tiles::HEADS),
+        let heads = if self.together {
+            tiles::HEADS
+        } else {
+            heads.min(tiles::HEADS)
         };
         if heads != self.configured {
             // SAFETY: the caller's promise.

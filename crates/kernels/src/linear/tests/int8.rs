@@ -187,7 +187,9 @@ fn blocks_round_to_the_nearest_multiple_of_a_half_precision_scale() {
     // Whatever is a block stays as it is.
     for seed in 0..50 {
         let mut weights = noise(32, seed);
-        weights.iter_mut().for_each(|w| *w *= 0.03);
+        for w in weights.iter_mut() {
+            *w *= 0.03;
+        }
         let mut rounded = weights.clone();
         WeightFormat::Int8.round(&mut rounded);
         let largest = weights.iter().fold(0.0f32, |max, w| max.max(w.abs()));

@@ -7,7 +7,7 @@ use crate::bench::outline::distinct;
 use crate::percent;
 use crate::report::markdown::{points, table};
 
-pub fn against_baseline(out: &mut String, baseline: &str, answers: &[&Answer]) {
+pub(super) fn against_baseline(out: &mut String, baseline: &str, answers: &[&Answer]) {
     let _ = writeln!(
         out,
         "\n### Against {baseline}\n\nEach run at the N where it is most accurate; all others are in the table below.\n"
@@ -61,9 +61,10 @@ fn sentence(baseline: &str, answer: &Answer) -> String {
     let costs: Vec<String> = answer.fewer.iter().map(needed).collect();
     let never = |fewer: &Fewer| fewer.bound == Some(Bound::MoreThan);
     if !costs.is_empty() {
-        let needs = match answer.fewer.iter().all(never) {
-            true => "never gets there: it needs",
-            false => "needs",
+        let needs = if answer.fewer.iter().all(never) {
+            "never gets there: it needs"
+        } else {
+            "needs"
         };
         let costs = costs.join(", ");
         let _ = write!(text, " At equal accuracy {baseline} {needs} {costs}.");

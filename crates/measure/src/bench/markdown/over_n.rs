@@ -7,7 +7,7 @@ use beamgen::eval::metrics::Interval;
 use crate::bench::over_n::{OverN, Point};
 use crate::report::markdown::{between, decimal, points, share, table};
 
-pub fn over_n(out: &mut String, curves: &[&OverN]) {
+pub(super) fn over_n(out: &mut String, curves: &[&OverN]) {
     out.push_str(
         "\n### Accuracy and reward over N\n\nReward is the mean score of the chosen chain; a search without an answer has earned \
          none. The turning point is the N of the highest accuracy, where a larger N is less accurate (the paired interval is \

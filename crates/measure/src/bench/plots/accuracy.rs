@@ -7,7 +7,7 @@ use crate::report::chart::{self, Chart, HPos, Item, Numbered, VPos, at, panel};
 use crate::report::style::{INK, Look, PALE, named, note};
 
 /// The figure of one set and one kind of cost.
-pub fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<'_>]) -> Chart {
+pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<'_>]) -> Chart {
     let point = |cell: &&Measured<'_>| {
         let (cost, share) = (mean(over.of(cell)), cell.accuracy());
         (cost > 0.0).then(|| Numbered {

@@ -22,7 +22,7 @@ const LINES: [(&str, Of); 2] = [
 ];
 
 /// The figure of one set; `None` without a run of several N that a reward model chose in.
-pub fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Chart> {
+pub(super) fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Chart> {
     let of_runs = curves.iter().filter(|of| runs.contains(&of.run.as_str()));
     let mut curves: Vec<&OverN> = of_runs.copied().collect();
     let left_out = curves.len().saturating_sub(MOST);

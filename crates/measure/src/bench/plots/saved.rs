@@ -17,7 +17,7 @@ type Saved = [Vec<f64>; 2];
 
 /// The figure of one set, at the N that most runs share with the baseline, the largest of several.
 /// `None` if none does, or if none differs from the baseline by as much as can be seen.
-pub fn saved(
+pub(super) fn saved(
     set: &str,
     outline: &Outline,
     runs: &[&str],
@@ -76,7 +76,9 @@ pub fn saved(
             last.map_or(0, |last| last + 1)
         });
         let end = ends.max().unwrap_or(0).max(1);
-        lines.iter_mut().for_each(|line| line[which].truncate(end));
+        for line in lines.iter_mut() {
+            line[which].truncate(end);
+        }
         let lines = looks
             .iter()
             .copied()

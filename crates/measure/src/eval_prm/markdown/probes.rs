@@ -13,7 +13,7 @@ use crate::eval_prm::probes::SetProbes;
 use crate::report::markdown::{Column, columns, decimal, plain, share};
 
 /// What all sets have in common; once a report.
-pub fn head(out: &mut String, aggregation: Aggregation, threshold: f32) {
+pub(super) fn head(out: &mut String, aggregation: Aggregation, threshold: f32) {
     let _ = write!(
         out,
         "\n## Probes\n\nChains were changed on purpose and scored again; every figure is paired, chain by chain. A chain's score is \
@@ -58,7 +58,7 @@ fn list<'a>(out: &mut String, title: &str, rows: impl Iterator<Item = (&'a str, 
 }
 
 /// Those of one set.
-pub fn one_set(out: &mut String, of: &SetProbes) {
+pub(super) fn one_set(out: &mut String, of: &SetProbes) {
     out.push_str("\n### Probes\n\n");
     columns(out, &PROBE, of.probes.iter());
     for probe in of.probes.iter().filter(|probe| probe.refused > 0) {

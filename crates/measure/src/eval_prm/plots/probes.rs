@@ -15,7 +15,7 @@ const KINDS: [(Wanted, &str); 3] = [
 ];
 
 /// The figure of a set; `None` if no probe had a chain.
-pub fn probes(set: &SetReport, threshold: f32) -> Option<Chart> {
+pub(super) fn probes(set: &SetReport, threshold: f32) -> Option<Chart> {
     let mut rows = Vec::new();
     for probe in &set.probes.as_ref()?.probes {
         let kind = KINDS.iter().position(|kind| kind.0 == probe.wanted)?;

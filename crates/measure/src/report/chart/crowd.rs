@@ -28,7 +28,7 @@ impl Mark {
 
 /// Draws bars, lines, markers and numbers. Points whose bars would cover one another stand side by
 /// side.
-pub fn draw<DB: DrawingBackend>(
+pub(super) fn draw<DB: DrawingBackend>(
     lines: &[(Look, Vec<Numbered>)],
     area: &DrawingArea<DB, Shift>,
     axes: &Axes<'_, DB>,

@@ -2,7 +2,7 @@
 
 /// A box with its edges.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rect {
+pub(super) struct Rect {
     pub left: i32,
     pub top: i32,
     pub right: i32,
@@ -11,7 +11,7 @@ pub struct Rect {
 
 impl Rect {
     /// The box of a width and a height around its centre.
-    pub fn around((x, y): (i32, i32), (width, height): (i32, i32)) -> Self {
+    pub(super) fn around((x, y): (i32, i32), (width, height): (i32, i32)) -> Self {
         Self {
             left: x - width / 2,
             top: y - height / 2,
@@ -20,11 +20,11 @@ impl Rect {
         }
     }
 
-    pub fn centre(self) -> (i32, i32) {
+    pub(super) fn centre(self) -> (i32, i32) {
         ((self.left + self.right) / 2, (self.top + self.bottom) / 2)
     }
 
-    pub fn overlaps(self, other: Self) -> bool {
+    pub(super) fn overlaps(self, other: Self) -> bool {
         self.left < other.right
             && other.left < self.right
             && self.top < other.bottom
@@ -64,7 +64,7 @@ impl Rect {
 }
 
 /// The two ends of a line.
-pub type Segment = [(i32, i32); 2];
+pub(super) type Segment = [(i32, i32); 2];
 
 /// Rings around a marker on which a label is tried, the nearest first.
 const RINGS: i32 = 16;
@@ -86,7 +86,7 @@ const DIRECTIONS: [(f64, f64); 12] = [
 ];
 
 /// What labels keep clear of.
-pub struct Around<'a> {
+pub(super) struct Around<'a> {
     /// Boxes that a label never covers, as long as there is room elsewhere: the markers.
     pub markers: &'a [Rect],
     /// Lines that it covers only if all near places are taken.
@@ -96,7 +96,7 @@ pub struct Around<'a> {
 }
 
 /// The box of a label for each marker, with the given size, as near as can be.
-pub fn place(markers: &[Rect], sizes: &[(i32, i32)], around: &Around<'_>) -> Vec<Rect> {
+pub(super) fn place(markers: &[Rect], sizes: &[(i32, i32)], around: &Around<'_>) -> Vec<Rect> {
     let mut placed: Vec<Rect> = Vec::with_capacity(markers.len());
     for (&marker, &size) in markers.iter().zip(sizes) {
         let cost = |&(rect, nearness): &(Rect, i32)| {
@@ -134,7 +134,7 @@ fn candidates(marker: Rect, size: (i32, i32)) -> impl Iterator<Item = (Rect, i32
 
 /// How far to move each bar to the side, for bars that would cover one another to stand `apart`.
 /// Those of each group keep their middle, and their order.
-pub fn side_by_side(bars: &[Rect], apart: i32) -> Vec<i32> {
+pub(super) fn side_by_side(bars: &[Rect], apart: i32) -> Vec<i32> {
     // Groups of bars that touch, directly or by way of others.
     let mut group: Vec<usize> = (0..bars.len()).collect();
     for (at, bar) in bars.iter().enumerate() {
