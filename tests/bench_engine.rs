@@ -110,7 +110,7 @@ fn people_get_a_table_beside_the_ceilings() {
     let text = ran.ok().stdout;
     for words in [
         "weights int8",
-        "1 threads",
+        "1 thread;",
         "nothing drawn",
         "this machine: reads",
         "decode tokens/s",
