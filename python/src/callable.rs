@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::causes::Causes;
 
 /// A callable whose first arguments are id, text and answer of a problem and the steps so far.
-pub struct Callable {
+pub(crate) struct Callable {
     pub callable: Py<PyAny>,
     pub causes: Arc<Causes>,
     /// Set when the solver is being closed: Python is asked no more.

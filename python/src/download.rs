@@ -27,7 +27,7 @@ pub enum News {
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Connects the builder to the hub if a named model is not on this machine.
-pub fn attach<T: 'static>(
+pub(crate) fn attach<T: 'static>(
     builder: SolverBuilder,
     tell: Sender<Told<News, T>>,
 ) -> Result<SolverBuilder, Error> {
@@ -62,7 +62,7 @@ pub fn attach<T: 'static>(
 }
 
 /// Calls the function that hears of downloads or of progress, or warns.
-pub fn hear(py: Python<'_>, function: Option<&Py<PyAny>>, news: News) -> PyResult<()> {
+pub(crate) fn hear(py: Python<'_>, function: Option<&Py<PyAny>>, news: News) -> PyResult<()> {
     match (news, function) {
         (News::Bytes(model, file, done, total), Some(function)) => {
             function.call1(py, (model, file, done, total)).map(drop)

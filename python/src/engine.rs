@@ -17,7 +17,7 @@ use crate::wait;
 use crate::wanted::{Settled, Wanted};
 
 /// The launcher of checkers' programs: a command line, or `beamgen-launcher` where it is empty.
-pub fn launcher(command: &[OsString]) -> Launcher {
+pub(crate) fn launcher(command: &[OsString]) -> Launcher {
     match command.split_first() {
         Some((program, arguments)) => Launcher::new(program).arguments(arguments),
         None => Launcher::installed(),

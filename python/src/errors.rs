@@ -6,38 +6,42 @@ pyo3::import_exception!(beamgen._errors, InputError);
 pyo3::import_exception!(beamgen._errors, RunError);
 
 /// The error of a run, with the exception that an own part raised.
-pub fn caused(py: Python<'_>, message: String, cause: PyErr) -> PyErr {
+pub(crate) fn caused(py: Python<'_>, message: String, cause: PyErr) -> PyErr {
     let error = RunError::new_err(message);
     error.set_cause(py, Some(cause));
     error
 }
 
 /// What was given is at fault, or the run.
-pub fn from_library(error: &beamgen::Error) -> PyErr {
-    match error.is_input() {
-        true => InputError::new_err(error.to_string()),
-        false => RunError::new_err(error.to_string()),
+pub(crate) fn from_library(error: &beamgen::Error) -> PyErr {
+    if error.is_input() {
+        InputError::new_err(error.to_string())
+    } else {
+        RunError::new_err(error.to_string())
     }
 }
 
 /// A measurement failed.
-pub fn from_measurement(error: beamgen_measure::Error) -> PyErr {
-    use beamgen::eval::RunFileError;
+pub(crate) fn from_measurement(error: beamgen_measure::Error) -> PyErr {
+    use beamgen::eval::RunFileFault;
     use beamgen_measure::Error::{Exists, RunFile, Search};
     let advice = match &error {
         Search(error) => return from_library(error),
         Exists { .. } => ": choose another folder",
-        RunFile(RunFileError::Exists { .. }) => ": give resume=True or choose another folder",
+        RunFile(error) if matches!(error.fault, RunFileFault::Exists) => {
+            ": give resume=True or choose another folder"
+        }
         _ => "",
     };
-    match error.is_input() {
-        true => InputError::new_err(format!("{error}{advice}")),
-        false => RunError::new_err(error.to_string()),
+    if error.is_input() {
+        InputError::new_err(format!("{error}{advice}"))
+    } else {
+        RunError::new_err(error.to_string())
     }
 }
 
 /// A request was not taken, or has no result.
-pub fn from_service(error: &beamgen::service::ServiceError) -> PyErr {
+pub(crate) fn from_service(error: &beamgen::service::ServiceError) -> PyErr {
     match error {
         beamgen::service::ServiceError::Setting(error) => InputError::new_err(error.to_string()),
         beamgen::service::ServiceError::Closed => closed(),
@@ -46,7 +50,7 @@ pub fn from_service(error: &beamgen::service::ServiceError) -> PyErr {
 }
 
 /// Steps could not be scored.
-pub fn from_scorer(error: &beamgen::scorer::ScoreError) -> PyErr {
+pub(crate) fn from_scorer(error: &beamgen::scorer::ScoreError) -> PyErr {
     use beamgen::scorer::ScoreError::{Failed, Lost};
     match error {
         Failed(_) | Lost(_) => RunError::new_err(error.to_string()),
@@ -55,6 +59,6 @@ pub fn from_scorer(error: &beamgen::scorer::ScoreError) -> PyErr {
 }
 
 /// The solver is used after `close`.
-pub fn closed() -> PyErr {
+pub(crate) fn closed() -> PyErr {
     RunError::new_err("the solver is closed")
 }

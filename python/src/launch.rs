@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 
 /// Does what the arguments from `at` on say. Returns the exit code, which the process has to end with.
 #[pyfunction]
-pub fn launch(arguments: Vec<OsString>, at: usize) -> u8 {
+pub(crate) fn launch(arguments: Vec<OsString>, at: usize) -> u8 {
     match run_if_asked(&arguments, at) {
         Some(Ok(code)) => code,
         Some(Err(error)) => {

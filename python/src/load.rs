@@ -11,7 +11,7 @@ use crate::wait::Told;
 use crate::wanted::{Base, Wanted};
 
 /// Loads generator and scorer, and gives what requests' settings are made of.
-pub fn solver<T: 'static>(
+pub(crate) fn solver<T: 'static>(
     wanted: &Wanted,
     generator: Option<Callable>,
     scorer: Option<Callable>,
@@ -44,17 +44,18 @@ pub fn solver<T: 'static>(
 }
 
 /// Refuses to have the bundled reward model score a generator with another tokenizer.
-pub fn refuse_foreign(config: &Config) -> Result<(), Error> {
+pub(crate) fn refuse_foreign(config: &Config) -> Result<(), Error> {
     let line = "the bundled reward model knows the bundled problems only, so it cannot score a generator with \
                 another tokenizer: name a prm that can, or give scorer=\"none\" with a strategy that needs no scores";
-    match config.is_bundled_scorer_foreign() && config.uses_scorer() {
-        true => Err(Error::Refused(line.into())),
-        false => Ok(()),
+    if config.is_bundled_scorer_foreign() && config.uses_scorer() {
+        Err(Error::Refused(line.into()))
+    } else {
+        Ok(())
     }
 }
 
 /// A builder with these settings and what the environment says, as in the program.
-pub fn builder(config: Config) -> Result<SolverBuilder, Error> {
+pub(crate) fn builder(config: Config) -> Result<SolverBuilder, Error> {
     let builder = Solver::builder().config(config);
     builder.settings_from(|name| std::env::var(name).ok())
 }

@@ -135,7 +135,7 @@ type Evaluated = Result<(Report, bool), Error>;
 /// file. Returns the line of `beamgen eval-prm --json`, the figures of `results.json`, and whether a
 /// problem is foreign to the bundled model.
 #[pyfunction]
-pub fn evaluate_prm(
+pub(crate) fn evaluate_prm(
     py: Python<'_>,
     keywords: &str,
     chains: Option<String>,
@@ -219,7 +219,7 @@ type Benched = Result<(Outcome, bool), Error>;
 /// Solves the problems, those of a file or the bundled sample under every strategy. Returns the
 /// lines of `beamgen bench --json`, the raw rows, and whether a problem is foreign to a bundled model.
 #[pyfunction]
-pub fn bench(
+pub(crate) fn bench(
     py: Python<'_>,
     keywords: &str,
     lines: Option<String>,

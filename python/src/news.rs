@@ -12,7 +12,7 @@ use crate::errors::{self, InputError, RunError};
 use crate::running::Running;
 
 /// What becomes of the request at a position.
-pub enum News {
+pub(crate) enum News {
     Event(Progress),
     /// Whether it is done has to be looked at.
     Changed(usize),
@@ -20,13 +20,13 @@ pub enum News {
 }
 
 /// An event as the Python side reads it.
-pub fn event(progress: &Progress) -> Option<String> {
+pub(crate) fn event(progress: &Progress) -> Option<String> {
     serde_json::to_string(progress).ok()
 }
 
 /// A result.
 #[pyclass(frozen, get_all, module = "beamgen._beamgen")]
-pub struct Outcome {
+pub(crate) struct Outcome {
     position: usize,
     /// The line of `beamgen solve --json`.
     record: String,
@@ -39,7 +39,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub fn new(
+    pub(crate) fn new(
         py: Python<'_>,
         position: usize,
         result: &ProblemResult,

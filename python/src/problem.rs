@@ -12,7 +12,7 @@ use crate::errors::InputError;
 type Parts = (String, String, Option<String>);
 
 /// A problem written as a line of a problem file; `name` stands for it in messages.
-pub fn read(json: &str, name: &str) -> PyResult<Problem> {
+pub(crate) fn read(json: &str, name: &str) -> PyResult<Problem> {
     let read = Problems::read(json.as_bytes(), name).map_err(|error| match error {
         ProblemsError::Line { fault, .. } => InputError::new_err(format!("{name}: {fault}")),
         error => InputError::new_err(error.to_string()),
@@ -23,13 +23,13 @@ pub fn read(json: &str, name: &str) -> PyResult<Problem> {
 
 /// The problems of a file: JSON lines, or text with a problem a line.
 #[pyfunction]
-pub fn read_problems(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Parts>> {
+pub(crate) fn read_problems(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Parts>> {
     parts(py.detach(|| Problems::open(&path)))
 }
 
 /// The sample problems that every build carries.
 #[pyfunction]
-pub fn sample_problems() -> PyResult<Vec<Parts>> {
+pub(crate) fn sample_problems() -> PyResult<Vec<Parts>> {
     parts(beamgen::bundled::sample())
 }
 

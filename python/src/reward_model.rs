@@ -35,15 +35,15 @@ impl RewardModel {
     }
 
     pub fn load<T: 'static>(config: Config, tell: Sender<Told<News, T>>) -> Result<Self, Error> {
-        let (model, is_bundled): (Box<dyn Scorer + Send>, _) = match config.models.scorer {
-            ScorerKind::Exact => (Box::new(ExactScorer::default()), true),
-            _ => {
+        let (model, is_bundled): (Box<dyn Scorer + Send>, _) =
+            if config.models.scorer == ScorerKind::Exact {
+                (Box::new(ExactScorer::default()), true)
+            } else {
                 let builder = download::attach(load::builder(config.clone())?, tell)?;
                 let mut prepared = builder.prepare_reward_model()?;
                 let is_bundled = prepared.has_bundled();
                 (prepared.reward_model()?, is_bundled)
-            }
-        };
+            };
         Ok(Self {
             model: Arc::new(Mutex::new(model)),
             config,

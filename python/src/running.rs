@@ -41,13 +41,14 @@ impl Running {
     /// # Errors
     /// The process was forked since.
     pub fn check_process(&self) -> PyResult<()> {
-        match self.is_here() {
-            true => Ok(()),
-            false => Err(RunError::new_err(format!(
+        if self.is_here() {
+            Ok(())
+        } else {
+            Err(RunError::new_err(format!(
                 "this solver belongs to process {}: a forked process has to make its own, \
-                 or use multiprocessing's start method \"spawn\"",
+             or use multiprocessing's start method \"spawn\"",
                 self.process
-            ))),
+            )))
         }
     }
 

@@ -17,7 +17,7 @@ const TICK: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// What a handler of a signal raises: `KeyboardInterrupt`, for one.
-pub fn receive<T: Send>(py: Python<'_>, from: &Mutex<Receiver<T>>) -> PyResult<Option<T>> {
+pub(crate) fn receive<T: Send>(py: Python<'_>, from: &Mutex<Receiver<T>>) -> PyResult<Option<T>> {
     loop {
         match py.detach(|| lock(from).recv_timeout(TICK)) {
             Ok(message) => return Ok(Some(message)),
@@ -38,7 +38,7 @@ pub enum Told<M, T> {
 ///
 /// # Errors
 /// As [`receive`], and what `note` raises.
-pub fn run<M: Send + 'static, T: Send + 'static>(
+pub(crate) fn run<M: Send + 'static, T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(Sender<Told<M, T>>) -> T + Send + 'static,
     mut note: impl FnMut(M) -> PyResult<()>,

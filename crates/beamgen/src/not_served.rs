@@ -11,11 +11,16 @@ use crate::{Config, Error};
 #[derive(Default)]
 pub(crate) struct Served;
 
+#[expect(
+    clippy::unused_self,
+    reason = "the shape of the servers that a build with them has"
+)]
 impl Served {
     pub(crate) fn open(config: &Config) -> Result<Self, Error> {
-        match config.models.names_servers() {
-            true => Err(Error::NoRemote),
-            false => Ok(Self),
+        if config.models.names_servers() {
+            Err(Error::NoRemote)
+        } else {
+            Ok(Self)
         }
     }
 
