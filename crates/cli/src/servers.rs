@@ -32,7 +32,7 @@ pub(crate) fn traffic(solver: &beamgen::Solver) -> Vec<String> {
 }
 
 #[cfg(not(feature = "remote"))]
-pub fn traffic(_: &beamgen::Solver) -> Vec<String> {
+pub(crate) fn traffic(_: &beamgen::Solver) -> Vec<String> {
     Vec::new()
 }
 
@@ -109,6 +109,6 @@ pub(crate) fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Resu
 
 /// Refuses: this build has no code for servers.
 #[cfg(not(feature = "remote"))]
-pub fn show(_: [(&'static str, &Vec<String>); 2], _: bool) -> Result<(), Failure> {
+pub(crate) fn show(_: [(&'static str, &Vec<String>); 2], _: bool) -> Result<(), Failure> {
     Err(beamgen::Error::NoRemote.into())
 }
