@@ -19,10 +19,12 @@ const TICK: Duration = Duration::from_millis(100);
 /// What a handler of a signal raises: `KeyboardInterrupt`, for one.
 pub(crate) fn receive<T: Send>(py: Python<'_>, from: &Mutex<Receiver<T>>) -> PyResult<Option<T>> {
     loop {
+        // Messages may come faster than the clock ticks.
+        py.check_signals()?;
         match py.detach(|| lock(from).recv_timeout(TICK)) {
             Ok(message) => return Ok(Some(message)),
             Err(RecvTimeoutError::Disconnected) => return Ok(None),
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }
