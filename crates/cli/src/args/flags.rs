@@ -164,12 +164,18 @@ fn dashed(name: &str) -> String {
 
 /// A text with flags in place of the settings between backticks.
 pub(crate) fn flagged(text: &str) -> String {
-    let mut text = text.to_owned();
-    for setting in SETTINGS {
-        let flag = format!("--{}", dashed(setting.name));
-        text = text.replace(&format!("`{}`", setting.name), &flag);
+    let mut parts = text.split('`');
+    let mut flagged = parts.next().unwrap_or_default().to_owned();
+    while let Some(name) = parts.next() {
+        let after = parts.next();
+        if after.is_some() && Setting::named(name).is_some() {
+            flagged += &format!("--{}", dashed(name));
+        } else {
+            flagged += &format!("`{name}{}", if after.is_some() { "`" } else { "" });
+        }
+        flagged += after.unwrap_or_default();
     }
-    text
+    flagged
 }
 
 impl<const PARTS: u16> FromArgMatches for Flags<PARTS> {
