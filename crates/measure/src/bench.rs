@@ -1,6 +1,6 @@
 //! Solves equal problems under several strategies.
 //!
-//! A [`Plan`] says what is measured, a [`Measurement`] runs it and a [`Store`] keeps a raw row per
+//! A [`Plan`] says what is measured, a [`Measurement`] runs it and a store keeps a raw row per
 //! problem. Everything after that is a function of the rows: a report is drawn from them as often
 //! as one likes.
 
