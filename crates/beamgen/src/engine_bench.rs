@@ -26,7 +26,7 @@ pub struct EngineBench {
     /// Where the model comes from.
     pub name: String,
     notes: Vec<String>,
-    /// What keys and values are kept in.
+    /// The type of number in which keys and values are kept.
     pub kv_dtype: KvType,
 }
 

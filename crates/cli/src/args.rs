@@ -305,7 +305,7 @@ pub(crate) struct LabelArgs {
     pub rollouts: u32,
     /// With --mode binary: search so many wrong rollouts of each problem, too
     ///
-    /// They are chosen as `OmegaPRM` does, and come out as chains with the source rollout.
+    /// Searches are chosen as `OmegaPRM` does, and come out as chains with the source rollout.
     #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub searches: u32,
     /// Label only the K wrong chains of each problem that the PRM rates highest, and as many right

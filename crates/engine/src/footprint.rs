@@ -72,7 +72,7 @@ impl ModelConfig {
     }
 }
 
-/// What the decoder takes on a CUDA device.
+/// The memory of the decoder on a CUDA device.
 #[cfg(feature = "cuda")]
 fn on_device(
     parts: &Parts<'_>,

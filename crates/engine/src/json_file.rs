@@ -22,7 +22,8 @@ impl JsonFile {
         Ok(Self { path, value })
     }
 
-    /// What `read` makes of a field, or nothing; `expected` says what it can read.
+    /// The value that `read` makes of a field, or nothing; `expected` names the values that it can
+    /// read.
     fn optional<T>(
         &self,
         field: &str,

@@ -261,7 +261,7 @@ impl Model {
         Ok(found.map(|()| row))
     }
 
-    /// What [`Decoder::bytes`] says.
+    /// The bytes of the matrices by [`Decoder::bytes`].
     fn matrix_bytes(&self) -> (usize, usize) {
         match &self.packed {
             Packed::Cpu(decoder) => decoder.bytes(PackedLinear::bytes),

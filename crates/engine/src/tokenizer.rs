@@ -300,7 +300,7 @@ impl Tokenizer {
         self.chat_template.as_deref()
     }
 
-    /// What `generation_config.json` says about sampling.
+    /// The sampling settings of `generation_config.json`.
     #[must_use]
     pub fn generation(&self) -> &GenerationDefaults {
         &self.generation

@@ -1,4 +1,4 @@
-//! What is measured: accuracy with its interval, and the first error that a reward model finds.
+//! Measures: accuracy with its interval, and the first error that a reward model finds.
 
 use serde::Serialize;
 

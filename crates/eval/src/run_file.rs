@@ -113,7 +113,7 @@ fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, S
 pub struct RunFileError {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The fault of the file.
     pub fault: RunFileFault,
 }
 

@@ -99,7 +99,7 @@ impl LmGenerator {
         &self.book.plans().defaults.config
     }
 
-    /// What the checkpoint's `generation_config.json` asks for and does not get, a line each.
+    /// Lines on the settings of the checkpoint's `generation_config.json` that are not followed.
     pub fn notes(&self) -> &[String] {
         &self.tokenizer.generation().notes
     }

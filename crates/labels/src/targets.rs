@@ -16,7 +16,7 @@ pub(crate) enum Kind {
 
 /// The labels of one chain, up to the last step that has one.
 pub(crate) struct Targets {
-    /// What the labels of the whole file are.
+    /// The kind of all labels of the file.
     pub kind: Kind,
     /// One a step; steps behind them have none.
     pub labels: Vec<Option<f64>>,

@@ -82,7 +82,7 @@ pub enum Error {
         run: String,
         /// N, the number of chains.
         n: usize,
-        /// What is wrong with them.
+        /// The reason.
         error: Box<beamgen::Error>,
     },
     /// A problem of a bench failed.

@@ -28,19 +28,19 @@ pub(crate) struct Server {
     down: AtomicBool,
 }
 
-/// What the servers of a role were asked so far.
+/// Counts of the requests to the servers of a role.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Traffic {
     /// Requests, those that were made again included.
     pub requests: u64,
-    /// Of those, the ones that failed.
+    /// Requests that failed.
     pub failures: u64,
     /// Requests that were made again: the tokens may then be others.
     pub retries: u64,
     /// Tokens of the prompts, as the servers count.
     pub prompt_tokens: u64,
-    /// Of those, the ones that were in a server's cache; absent if no server tells.
+    /// Tokens of prompts that were in a server's cache; absent if no server tells.
     pub cached_tokens: Option<u64>,
     /// Tokens of prompts whose answers told what was cached.
     pub told_tokens: u64,
@@ -102,7 +102,7 @@ impl Replicas {
         }
     }
 
-    /// What the servers were asked so far, to be read or counted on.
+    /// The counts of requests, to be read or added to.
     pub(crate) fn traffic(&self) -> MutexGuard<'_, Traffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }

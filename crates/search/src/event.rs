@@ -24,7 +24,7 @@ pub enum Event<'a> {
         tree: &'a ChainTree,
         /// The step, and the chain that ends with it.
         node: NodeId,
-        /// What happened.
+        /// The event.
         what: ChainEvent<'a>,
     },
     /// Memory ran out and the problem was set back; it will start again from nothing.
@@ -52,7 +52,7 @@ pub enum Event<'a> {
     },
 }
 
-/// What happens to a chain, which ends with a step.
+/// An event of the chain that ends with a node.
 #[derive(Debug, Clone, Copy)]
 pub enum ChainEvent<'a> {
     /// The chain goes on: these steps were begun after it, without text yet.

@@ -156,7 +156,7 @@ struct Parser<'a> {
     known: &'a Known,
     reading: Reading,
     fuel: &'a mut Fuel,
-    /// What all parts read so far add to the expression.
+    /// The expression of all parts that were read so far.
     read: Expression,
 }
 

@@ -148,7 +148,7 @@ pub(crate) struct RunFlags {
     pub stop_after: Option<usize>,
 }
 
-/// What every training on given examples has.
+/// Flags of every training on given examples.
 #[derive(Args, Debug)]
 pub(crate) struct TuneFlags {
     #[command(flatten)]

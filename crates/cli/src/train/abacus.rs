@@ -69,8 +69,8 @@ fn device(wanted: DeviceFlag) -> Result<Device, Failure> {
 /// Problems that the search with the PRM is measured on, at most: it reads 64 chains of each.
 const SEARCHED_WITH_PRM: usize = 250;
 
-/// What the search makes of the fresh models on held-out problems with the exact checker as scorer:
-/// the ceiling of any reward model.
+/// Accuracies of the fresh models on held-out problems with the exact checker as scorer: the
+/// ceiling of any reward model.
 #[derive(Serialize)]
 struct ExactSearches {
     problems: usize,
@@ -78,7 +78,8 @@ struct ExactSearches {
     best_of_16: f64,
 }
 
-/// What it makes of them with the PRM. More chains find more of what that wrongly takes for right.
+/// Accuracies with the PRM as scorer. More chains find more of the wrong answers that it takes for
+/// right.
 #[derive(Serialize)]
 struct PrmSearches {
     problems: usize,

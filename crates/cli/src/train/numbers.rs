@@ -29,7 +29,7 @@ pub(super) fn not_negative(name: &str, value: f64) -> Result<f64, Failure> {
     }
 }
 
-/// What the flags of every training say of a recipe.
+/// The recipe that the flags of every training describe.
 pub(super) fn recipe_of(flags: &RunFlags) -> Result<Recipe, Failure> {
     Ok(Recipe {
         train: flags.train,

@@ -219,7 +219,7 @@ fn logprob_is_the_models_own() {
     }
 }
 
-/// As `RepetitionPenaltyLogitsProcessor` of `transformers`.
+/// The penalty of `RepetitionPenaltyLogitsProcessor` of `transformers`.
 #[test]
 fn said_tokens_are_penalised_once_and_their_logprob_is_the_models_own() {
     let logits = [1.0f32, -1.0, 2.0, 0.0, f32::NEG_INFINITY];

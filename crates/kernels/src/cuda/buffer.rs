@@ -123,7 +123,7 @@ impl Buffer {
     /// once.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     ///
     /// # Panics
     /// If they do not fit.
@@ -142,7 +142,7 @@ impl Buffer {
     /// Waits for all work queued so far and copies what is at byte `offset` to `values`.
     ///
     /// # Errors
-    /// What the driver says, also of work queued before.
+    /// Errors of the driver, also of work queued before.
     ///
     /// # Panics
     /// If so much is not there.
@@ -166,7 +166,7 @@ impl Buffer {
     /// Like [`read`](Self::read), of numbers of a kind that are widened to `f32`.
     ///
     /// # Errors
-    /// What the driver says, also of work queued before.
+    /// Errors of the driver, also of work queued before.
     ///
     /// # Panics
     /// If so much is not there.
@@ -195,7 +195,7 @@ impl Buffer {
     /// Copies `bytes` bytes within the buffer; the two places must not overlap.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     ///
     /// # Panics
     /// If a place is outside or they overlap.
@@ -217,7 +217,7 @@ impl Buffer {
     /// Fills it with zero bytes.
     ///
     /// # Errors
-    /// What the driver says.
+    /// Errors of the driver.
     pub fn clear(&mut self) -> Result<(), CudaError> {
         const WHAT: &str = "clearing memory";
         if self.bytes == 0 {

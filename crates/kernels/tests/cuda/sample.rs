@@ -489,7 +489,8 @@ fn a_sample_is_batch_invariant() {
     assert_eq!(reversed, together);
 }
 
-/// As `RepetitionPenaltyLogitsProcessor` of `transformers`; the log-probability is the model's own.
+/// The penalty of `RepetitionPenaltyLogitsProcessor` of `transformers`; the log-probability is the
+/// model's own.
 #[test]
 fn said_tokens_are_penalised_once() {
     let Some(device) = device() else { return };

@@ -224,7 +224,7 @@ impl<'a> Measurement<'a> {
     }
 }
 
-/// What became of a bench.
+/// The result of a bench.
 #[derive(Debug)]
 pub struct Outcome {
     /// The number of searches that are done.

@@ -38,7 +38,7 @@ pub(crate) struct Plot {
     /// The number of its set.
     pub set: usize,
     pub title: String,
-    /// Its file's name without `.svg` or `.png`.
+    /// The name of the file without `.svg` or `.png`.
     pub stem: String,
 }
 

@@ -62,9 +62,9 @@ impl Wrong {
 /// Problems whose caches are held at once while their lines are rated.
 const RATED_TOGETHER: usize = 16;
 
-/// What a round is mined with.
+/// The generator, the reward model and the settings of a round of mining.
 pub struct Miner<'a> {
-    /// How.
+    /// The settings.
     pub mining: &'a Mining,
     /// The checkpoint that samples.
     pub generator: &'a Path,

@@ -44,8 +44,8 @@ pub struct Batches<'a> {
     pub pool: &'a SamplePool,
     /// Hard negatives: half of the chains, where there are any.
     pub mined: Option<&'a SamplePool>,
-    /// What is learnt of a chain: every line up to the first wrong one, or the answer, at the end of
-    /// the last line only.
+    /// The part of a chain that is learnt: every line up to the first wrong one, or the answer, at
+    /// the end of the last line only.
     pub target: Target,
     /// How long, how fast, and the size of a batch.
     pub schedule: Schedule,

@@ -19,7 +19,7 @@ pub(super) struct Policy {
     generator: LmGenerator,
 }
 
-/// What stays the same when the weights change.
+/// Parts of a policy that stay the same when the weights change.
 struct Parts {
     tokenizer: Arc<Tokenizer>,
     writing: GeneratorConfig,

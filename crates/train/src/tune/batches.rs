@@ -60,9 +60,9 @@ impl Example {
 /// The examples of a file, with what was left out.
 #[derive(Debug, Default)]
 pub struct Read {
-    /// Those that fit, in the order of the file.
+    /// The examples that fit, in the order of the file.
     pub examples: Vec<Example>,
-    /// Of each example, the text of its problem: examples with the same one belong together.
+    /// The text of the problem of each example: examples of one problem belong together.
     pub problems: Vec<String>,
     /// Records that are no labelled chains.
     pub rejected: usize,
