@@ -96,6 +96,7 @@ impl Engine {
             id: String::new(),
             text: problem.clone(),
             answer: None,
+            ..beamgen::Problem::default()
         };
         let score = move |_| {
             let (send, receive) = std::sync::mpsc::channel();

@@ -11,8 +11,8 @@ struct BestStep {
 }
 
 impl Strategy for BestStep {
-    fn begin(&mut self, _: Start) -> Vec<Action> {
-        vec![Action::expand(ChainTree::ROOT, self.width)]
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        vec![Action::expand(start.node, self.width)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {

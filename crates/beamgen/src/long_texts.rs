@@ -19,7 +19,7 @@ impl TextLimits {
     pub(crate) fn check_request(&self, request: &Request) -> Result<(), GenError> {
         let system = request.settings.generator.system_prompt.as_deref();
         match &self.generator {
-            Some(limit) => check_text(limit, &request.problem.text, system),
+            Some(limit) => check_text(limit, &request.problem, system),
             None => Ok(()),
         }
     }

@@ -128,7 +128,7 @@ impl Prepared {
     /// The problem does not fit the context, or the template or the tokenizer refuses it.
     pub fn validate(&self, problem: &Problem) -> Result<(), GenError> {
         match &self.generator.prompts {
-            Some(prompts) => prompts.prompt(&problem.text).map(drop),
+            Some(prompts) => prompts.prompt(problem).map(drop),
             None => Ok(()),
         }
     }

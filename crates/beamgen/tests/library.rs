@@ -362,6 +362,7 @@ fn what_cannot_be_solved_is_refused() {
         id: "1".to_owned(),
         text: long,
         answer: None,
+        ..Problem::default()
     };
     assert_eq!(
         solver.validate(&problem).expect_err("too long").to_string(),

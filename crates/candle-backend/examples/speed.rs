@@ -31,6 +31,7 @@ fn decode(
                How many clips did Natalia sell altogether in April and May?"
             .into(),
         answer: None,
+        ..Problem::default()
     };
     let opened = generator.open(&problem, 0, settings)?;
     let plan = |stream| StepPlan {

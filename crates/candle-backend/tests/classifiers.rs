@@ -33,6 +33,7 @@ fn problem(text: &str) -> Problem {
         id: "p".into(),
         text: text.into(),
         answer: None,
+        ..Problem::default()
     }
 }
 

@@ -20,6 +20,7 @@ fn texts(mut solver: Solver) -> Vec<Vec<String>> {
         id: i.to_string(),
         text: (*text).to_owned(),
         answer: None,
+        ..Problem::default()
     });
     let mut texts = Vec::new();
     let solved = solver.solve_all(problems, |result| {

@@ -85,6 +85,7 @@ mod tests {
             id: "p".into(),
             text: "?".into(),
             answer: None,
+            ..Problem::default()
         };
         let root = scorer.open(&problem, 0).expect("it opens all");
         let step = |text| StepRef {

@@ -205,6 +205,7 @@ fn open(scorer: &mut ExternalScorer) -> ScoreId {
         id: "p".into(),
         text: "the problem".into(),
         answer: None,
+        ..Problem::default()
     };
     scorer.open(&problem, 0).expect("it opens all")
 }

@@ -56,6 +56,7 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
     }
     let (problems, count) = settings::problems(args.file.as_deref(), args.limit)?;
     problems.require_answers(count)?;
+    problems.refuse_steps()?;
     let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
     let show = ShowPlan::unless(args.quiet);
     let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;

@@ -48,6 +48,7 @@ pub(crate) fn generate(args: &ProblemsArgs) -> Result<impl Iterator<Item = Probl
         id: id(args, i),
         text: problem.text(),
         answer: Some(problem.answer().to_string()),
+        ..Problem::default()
     };
     Ok(worlds(args)?.enumerate().map(problem))
 }

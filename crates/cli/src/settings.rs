@@ -94,8 +94,10 @@ pub(crate) fn problems(
         Some(path) => Problems::open(path)?,
         None => beamgen::bundled::sample()?,
     };
-    if let Some(note) = problems.unread_note() {
-        output::note_once(format_args!("note: {note}"));
+    for note in [problems.unread_note(), problems.given_note()] {
+        if let Some(note) = note {
+            output::note_once(format_args!("note: {note}"));
+        }
     }
     let count = limit.unwrap_or(usize::MAX).min(problems.problems.len());
     Ok((problems, count))

@@ -131,6 +131,7 @@ fn one(
         id: record.id.clone(),
         text: record.problem.clone(),
         answer: record.reference.clone(),
+        ..Problem::default()
     };
     printed::problem(out, palette, &problem, record)?;
     if let Some(error) = &record.error {

@@ -27,18 +27,12 @@ impl GivenChain {
         let problem = text(problem, field)?;
         let (field, steps) = find(object, &["steps", "completions"])
             .ok_or("field \"steps\": missing: add the chain's steps, a list of strings")?;
-        // `beamgen label` writes steps that are objects.
-        let text_of = |(i, step): (usize, &Value)| {
-            text(step.get("text").unwrap_or(step), &format!("{field}[{i}]"))
-        };
-        let steps = steps
-            .as_array()
-            .filter(|steps| !steps.is_empty())
-            .ok_or_else(|| format!("field \"{field}\": write a list of at least one string"))?
-            .iter()
-            .enumerate()
-            .map(text_of)
-            .collect::<Result<_, _>>()?;
+        let steps = steps_of(steps, field)?;
+        if steps.is_empty() {
+            return Err(format!(
+                "field \"{field}\": write a list of at least one string"
+            ));
+        }
         let id = match object.get("id") {
             None | Some(Value::Null) => number.to_string(),
             Some(Value::String(id)) => id.clone(),
@@ -46,6 +40,34 @@ impl GivenChain {
             Some(_) => return Err("field \"id\": write a string or a number".into()),
         };
         Ok(Self { id, problem, steps })
+    }
+}
+
+/// Steps under `field`: a list of strings that are not blank, or of objects with such a `text`, which
+/// `beamgen label` writes.
+///
+/// # Errors
+/// The fault, with the field.
+pub fn steps_of(steps: &Value, field: &str) -> Result<Vec<String>, String> {
+    let list = steps.as_array().ok_or_else(|| {
+        let found = kind(steps);
+        format!("field \"{field}\": found {found}: write a list of at least one string")
+    })?;
+    let text_of = |(i, step): (usize, &Value)| {
+        text(step.get("text").unwrap_or(step), &format!("{field}[{i}]"))
+    };
+    list.iter().enumerate().map(text_of).collect()
+}
+
+/// The type of a value, in words.
+pub(crate) fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
     }
 }
 

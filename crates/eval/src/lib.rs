@@ -26,7 +26,7 @@ mod record;
 mod run_file;
 
 pub use answer::{MathAnswers, Verdict};
-pub use chains::GivenChain;
+pub use chains::{GivenChain, steps_of};
 pub use fingerprint::Fingerprint;
 pub use problems::{LineFault, MAX_LINE_BYTES, MAX_PROBLEM_BYTES, Problems, ProblemsError};
 pub use record::{Record, Spent, StepRecord, is_correct, verdict};

@@ -10,6 +10,7 @@ use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
 use crate::answer::Marker;
+use crate::chains::{kind, steps_of};
 use crate::number::counted;
 use crate::{Fingerprint, answer};
 use error::TABLES;
@@ -41,6 +42,9 @@ const ANSWER_KEYS: [&str; 5] = [
 
 /// The story before a `question`, as in `ASDiv` and SVAMP.
 const BODY: &str = "body";
+
+/// The steps that every chain of the problem begins with.
+const STEPS: &str = "steps";
 
 /// Most keys that a message names.
 const NAMED_KEYS: usize = 8;
@@ -175,6 +179,19 @@ impl Problems {
         })
     }
 
+    /// Returns a note on the problems that give steps, which are often solutions in other files.
+    pub fn given_note(&self) -> Option<String> {
+        let given = |problem: &&Problem| !problem.steps.is_empty();
+        let count = self.problems.iter().filter(given).count();
+        (count > 0).then(|| {
+            format!(
+                "{}: {} \"steps\", and all its chains begin with them",
+                self.source,
+                counted(count, "problem gives", "problems give"),
+            )
+        })
+    }
+
     /// The error for a problem (by index) that a model refuses, with the problem's place in the
     /// file.
     pub fn refused(&self, index: usize, reason: String) -> ProblemsError {
@@ -197,13 +214,31 @@ impl Problems {
         }
     }
 
-    /// A stable hash of all ids, texts and answers, so that a run is not resumed on other problems.
+    /// Refuses the first problem that gives steps, where chains are sampled from their beginning.
+    ///
+    /// # Errors
+    /// [`ProblemsError`] names the line of that problem.
+    pub fn refuse_steps(&self) -> Result<(), ProblemsError> {
+        let given = |problem: &Problem| !problem.steps.is_empty();
+        match self.problems.iter().position(given) {
+            None => Ok(()),
+            Some(index) => Err(at(&self.source, self.lines[index], LineFault::GivenSteps)),
+        }
+    }
+
+    /// A stable hash of all ids, texts, answers and given steps, so that a run is not resumed on other problems.
     pub fn fingerprint(&self) -> String {
         let mut hash = Fingerprint::default();
         for problem in &self.problems {
             hash.field(problem.id.as_bytes());
             hash.field(problem.text.as_bytes());
             hash.field(problem.answer.as_deref().unwrap_or("\0none").as_bytes());
+            if !problem.steps.is_empty() {
+                hash.field(b"\0steps");
+            }
+            for step in &problem.steps {
+                hash.field(step.as_bytes());
+            }
         }
         hash.finish()
     }
@@ -241,6 +276,7 @@ impl Format {
                     id: number.to_string(),
                     text,
                     answer: None,
+                    ..Problem::default()
                 };
                 Ok((problem, Vec::new()))
             }
@@ -323,7 +359,7 @@ fn from_object(
     let whole = body.map(|body| format!("{} {text}", body.trim_end()));
     let answer = reference(object)?;
     let is_read = |key: &str| {
-        let read = [field, "id"].into_iter().chain(body.map(|_| BODY));
+        let read = [field, "id", STEPS].into_iter().chain(body.map(|_| BODY));
         read.into_iter().any(|read| key.eq_ignore_ascii_case(read))
     };
     let others = object
@@ -337,6 +373,10 @@ fn from_object(
         id,
         text: checked_text(whole.as_deref().unwrap_or(text), field)?,
         answer,
+        steps: match find(object, STEPS).filter(|steps| !steps.is_null()) {
+            Some(steps) => steps_of(steps, STEPS).map_err(LineFault::Steps)?,
+            None => Vec::new(),
+        },
     };
     Ok((problem, unread))
 }
@@ -406,17 +446,6 @@ fn scalar(object: &Map<String, Value>, field: &'static str) -> Result<Option<Str
         wanted: "a string or a number",
     });
     text.map(Some)
-}
-
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }
 
 /// The text of a line; `is_first` says that it begins the file.

@@ -261,6 +261,7 @@ mod tests {
                 id: "7".to_owned(),
                 text: "p".to_owned(),
                 answer: expected.map(str::to_owned),
+                ..Problem::default()
             },
             tree: serde_json::from_value(tree).unwrap(),
             finished: vec![chain],

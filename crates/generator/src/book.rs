@@ -34,7 +34,7 @@ pub struct Chain<C> {
     pub problem: u64,
     /// Most tokens that all its steps may have.
     limit: usize,
-    /// Tokens sampled in all steps so far.
+    /// Tokens sampled in all steps so far, those of given steps included.
     sampled: usize,
     /// Bytes of the last token after the end of the last step.
     leftover: Vec<u8>,
@@ -174,7 +174,7 @@ impl<C> ChainBook<C> {
         &self.active
     }
 
-    /// Opens a problem; `read` makes the cache of its prompt.
+    /// Opens a problem; `read` makes the cache of its prompt and the steps that it gives.
     ///
     /// # Errors
     /// A setting cannot be followed, the prompt is refused or leaves no room, or `read` fails.
@@ -187,15 +187,21 @@ impl<C> ChainBook<C> {
     ) -> Result<OpenedProblem, GenError> {
         let plan = self.plans.get(settings);
         let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
-        let Prompt { tokens, thought } = plan.prompts.prompt(&problem.text)?;
-        let prompt_tokens = tokens.len();
+        let prompt = plan.prompts.prompt(problem)?;
+        let sampled = prompt.given_tokens();
+        let Prompt {
+            tokens,
+            thought,
+            given,
+        } = prompt;
+        let prompt_tokens = tokens.len() - sampled;
         let room = self.plans.context - prompt_tokens;
         let strategy_seed = child_stream(plan.config.seed, 0) ^ key;
         let chain = self.insert(Chain {
             limit: plan.config.max_chain_tokens.min(room),
             plan,
             problem: key,
-            sampled: 0,
+            sampled,
             leftover: Vec::new(),
             state: State::Idle,
             cache: read(tokens)?,
@@ -203,6 +209,7 @@ impl<C> ChainBook<C> {
         Ok(OpenedProblem {
             chain,
             prompt_tokens,
+            given,
             strategy_seed,
             thought,
         })

@@ -1,5 +1,7 @@
 //! Where a step's text ends.
 
+use beamgen_search::GeneratorConfig;
+
 /// What ends a step, in bytes.
 #[derive(Debug, Clone)]
 pub struct Cuts {
@@ -10,6 +12,46 @@ pub struct Cuts {
 }
 
 impl Cuts {
+    /// The marks of these settings.
+    pub fn of(config: &GeneratorConfig) -> Self {
+        let bytes = |marks: &[String]| marks.iter().map(|m| m.clone().into_bytes()).collect();
+        Self {
+            boundaries: bytes(&config.boundaries),
+            starts: bytes(&config.starts),
+        }
+    }
+
+    /// A whole answer as the steps that a chain with this text has. The last one may lack a
+    /// boundary, and none of them is blank.
+    pub fn steps(&self, answer: &str) -> Vec<String> {
+        let (mut steps, mut rest) = (Vec::new(), answer);
+        while let Some(end) = self.find(rest.as_bytes(), 0) {
+            // Marks are whole characters, so they end and begin between characters.
+            let (step, after) = rest.split_at(end);
+            steps.push(step.to_owned());
+            rest = after;
+        }
+        if !rest.trim().is_empty() {
+            steps.push(rest.to_owned());
+        }
+        steps
+    }
+
+    /// A given step with what ends a step: where it lacks a boundary, the first one follows.
+    pub fn ended(&self, step: &str) -> String {
+        let ends = |mark: &Vec<u8>| step.as_bytes().ends_with(mark);
+        let boundary = match self.boundaries.first() {
+            None if self.starts.is_empty() => return step.to_owned(),
+            None => "\n",
+            Some(first) => std::str::from_utf8(first).unwrap_or("\n"),
+        };
+        if self.boundaries.iter().any(ends) {
+            step.to_owned()
+        } else {
+            [step.trim_end(), boundary].concat()
+        }
+    }
+
     /// Where a step that begins with `bytes` ends, if they show it and those before `seen` do not.
     ///
     /// Bytes are looked at one after the other, so it does not matter how tokens divide them.
@@ -79,6 +121,23 @@ mod tests {
     }
 
     #[test]
+    fn given_steps_end_as_sampled_ones_do() {
+        let lines = cuts(&["\n"], &[]);
+        for (cuts, step, ended) in [
+            (&lines, "a", "a\n"),
+            (&lines, "a\nb\n", "a\nb\n"),
+            (&cuts(&["\n\n", "."], &[]), "a\n", "a\n\n"),
+            (&cuts(&["\n\n", "."], &[]), "a.", "a."),
+            (&cuts(&[], &["Step"]), "Step 1: a ", "Step 1: a\n"),
+            (&cuts(&[], &[]), "a", "a"),
+        ] {
+            assert_eq!(cuts.ended(step), ended);
+        }
+        assert_eq!(lines.steps("\na\n\n b"), ["\na\n", "\n b"]);
+        assert_eq!(lines.steps("a\n \n"), ["a\n"]);
+    }
+
+    #[test]
     fn boundaries_end_a_step_and_starts_begin_one() {
         let lines = cuts(&["\n"], &[]);
         assert_eq!(texts(&lines, "a\n\n b\nc"), ["a\n", "\n b\n", "c"]);
@@ -136,6 +195,10 @@ mod tests {
             let steps = steps(cuts, pieces);
             prop_assert_eq!(&steps, &super::tests::steps(cuts, [bytes]));
             prop_assert_eq!(steps.concat(), bytes);
+            let texts = cuts.steps(&text);
+            let last = steps.last().is_some_and(|last| last.trim_ascii().is_empty());
+            prop_assert_eq!(texts.len(), steps.len() - usize::from(last));
+            prop_assert!(texts.iter().zip(&steps).all(|(text, step)| text.as_bytes() == step));
             for step in steps {
                 prop_assert!(String::from_utf8(step).is_ok());
             }

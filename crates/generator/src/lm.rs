@@ -138,7 +138,7 @@ impl LmGenerator {
     /// # Errors
     /// The template refuses it, or it leaves no room in the context.
     pub fn prompt(&self, problem: &str) -> Result<Vec<u32>, GenError> {
-        let prompt = self.book.plans().defaults.prompts.prompt(problem)?;
+        let prompt = self.book.plans().defaults.prompts.prompt(&problem.into())?;
         Ok(prompt.tokens)
     }
 

@@ -55,7 +55,7 @@ impl Plans {
     /// # Errors
     /// The errors of [`Prompts::prompt`].
     pub fn check(&self, problem: &Problem) -> Result<(), GenError> {
-        self.defaults.prompts.prompt(&problem.text).map(drop)
+        self.defaults.prompts.prompt(problem).map(drop)
     }
 
     /// How problems with these settings are written; made once for all of them.
@@ -112,11 +112,7 @@ impl WritingPlan {
         let sampling = from_search(config.sampling).or(tokenizer.generation().sampling);
         let sampling = sampling.params();
         config.sampling = sampling_settings(sampling);
-        let bytes = |marks: &[String]| marks.iter().map(|m| m.clone().into_bytes()).collect();
-        let cuts = Cuts {
-            boundaries: bytes(&config.boundaries),
-            starts: bytes(&config.starts),
-        };
+        let cuts = Cuts::of(&config);
         Ok(Self {
             given: given.clone(),
             config,

@@ -1,29 +1,44 @@
 use std::sync::Arc;
 
 use beamgen_engine::{ChatTemplate, TextLimit, Tokenizer};
-use beamgen_search::{GenError, GeneratorConfig, thoughts};
+use beamgen_search::{GenError, GeneratorConfig, GivenStep, Problem, thoughts};
 
+use crate::cut::Cuts;
 use crate::error::Error;
 
 /// A problem as a generator reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The tokens of the prompt.
+    /// The tokens of the prompt, and after them those of the given steps.
     pub tokens: Vec<u32>,
     /// The tag of a thought that the prompt leaves open.
     pub thought: Option<&'static str>,
+    /// The steps that the problem gives.
+    pub given: Vec<GivenStep>,
 }
 
-/// Refuses a problem and its system prompt if they cannot fit, without cutting them into tokens as
-/// a whole.
+impl Prompt {
+    /// The number of tokens of the given steps.
+    pub fn given_tokens(&self) -> usize {
+        self.given.iter().map(|step| step.tokens.len()).sum()
+    }
+}
+
+/// Refuses a problem with its given steps and its system prompt if they cannot fit, without cutting
+/// them into tokens as a whole.
 ///
 /// # Errors
 /// [`GenError::TextTooLong`]
-pub fn check_text(limit: &TextLimit, problem: &str, system: Option<&str>) -> Result<(), GenError> {
-    let texts = [problem, system.unwrap_or_default()];
+pub fn check_text(
+    limit: &TextLimit,
+    problem: &Problem,
+    system: Option<&str>,
+) -> Result<(), GenError> {
+    let mut texts = vec![problem.text.as_str(), system.unwrap_or_default()];
+    texts.extend(problem.steps.iter().map(String::as_str));
     if limit.is_exceeded_by(&texts) {
         return Err(GenError::TextTooLong {
-            bytes: texts.map(str::len).into_iter().sum(),
+            bytes: texts.iter().map(|text| text.len()).sum(),
             context: limit.context(),
         });
     }
@@ -38,6 +53,8 @@ pub struct Prompts {
     template: ChatTemplate,
     system: Option<String>,
     context: usize,
+    cuts: Cuts,
+    max_chain_tokens: usize,
 }
 
 impl Prompts {
@@ -64,6 +81,8 @@ impl Prompts {
             template,
             system: config.system_prompt.clone(),
             context,
+            cuts: Cuts::of(config),
+            max_chain_tokens: config.max_chain_tokens,
         })
     }
 
@@ -83,24 +102,38 @@ impl Prompts {
         TextLimit::new(Arc::clone(&self.tokenizer), self.context)
     }
 
-    /// The prompt of a problem.
+    /// The prompt of a problem, and the steps that it gives, each with what ends it.
     ///
     /// # Errors
-    /// The template refuses it, or it leaves no room in the context.
-    pub fn prompt(&self, problem: &str) -> Result<Prompt, GenError> {
+    /// The template refuses it, or no room is left in the context or for another token of a chain.
+    pub fn prompt(&self, problem: &Problem) -> Result<Prompt, GenError> {
         let system = self.system.as_deref();
         check_text(&self.text_limit(), problem, system)?;
         let text = self
             .template
-            .prompt(system, problem)
+            .prompt(system, &problem.text)
             .map_err(|error| GenError::Prompt(error.to_string()))?;
         let special = !self.template.is_present();
-        let tokens = self
-            .tokenizer
-            .encode(&text, special)
-            .map_err(|error| GenError::Prompt(error.to_string()))?;
+        let mut tokens = self.encode(&text, special)?;
         if tokens.is_empty() {
             return Err(GenError::Prompt("it has no tokens".into()));
+        }
+        let mut given = Vec::new();
+        if !problem.steps.is_empty() {
+            let steps = problem.steps.iter().map(|step| self.cuts.ended(step));
+            let steps: Vec<String> = steps.collect();
+            let written = steps.concat();
+            // A chain samples after the tokens of the prompt, which stay as they are.
+            let whole = self.encode(&[&text, written.as_str()].concat(), special)?;
+            let after = match whole.strip_prefix(&tokens[..]) {
+                Some(after) => after.to_vec(),
+                None => self.encode(&written, false)?,
+            };
+            given = match self.divided(&after, &steps) {
+                Some(given) => given,
+                None => self.apart(steps)?,
+            };
+            tokens.extend(given.iter().flat_map(|step| &step.tokens));
         }
         if tokens.len() >= self.context {
             return Err(GenError::PromptTooLong {
@@ -108,7 +141,59 @@ impl Prompts {
                 context: self.context,
             });
         }
-        let thought = thoughts::opened_by(&text);
-        Ok(Prompt { tokens, thought })
+        let prompt = Prompt {
+            tokens,
+            thought: thoughts::opened_by(&text),
+            given,
+        };
+        let (given, most) = (prompt.given_tokens(), self.max_chain_tokens);
+        if given > 0 && given >= most {
+            return Err(GenError::GivenTooLong {
+                given,
+                what: "tokens of steps",
+                most,
+                setting: "max_chain_tokens",
+            });
+        }
+        Ok(prompt)
+    }
+
+    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, GenError> {
+        let tokens = self.tokenizer.encode(text, special);
+        tokens.map_err(|error| GenError::Prompt(error.to_string()))
+    }
+
+    /// Steps whose tokens are those of each alone.
+    fn apart(&self, steps: Vec<String>) -> Result<Vec<GivenStep>, GenError> {
+        let given = steps.into_iter().map(|text| {
+            Ok(GivenStep {
+                tokens: self.encode(&text, false)?,
+                text,
+                tokens_match_text: false,
+            })
+        });
+        given.collect()
+    }
+
+    /// The tokens of each step, if all together stand for the text of the steps: of a token that
+    /// holds the ends of two steps, the first has it.
+    fn divided(&self, tokens: &[u32], steps: &[String]) -> Option<Vec<GivenStep>> {
+        let (mut at, mut end, mut written) = (0, 0, Vec::new());
+        let mut given = Vec::new();
+        for text in steps {
+            let (first, carried) = (at, written.len() > end);
+            end += text.len();
+            while written.len() < end {
+                written.extend_from_slice(self.tokenizer.token_bytes(*tokens.get(at)?));
+                at += 1;
+            }
+            given.push(GivenStep {
+                text: text.clone(),
+                tokens: tokens[first..at].to_vec(),
+                tokens_match_text: !carried && written.len() == end,
+            });
+        }
+        let is_text = at == tokens.len() && written == steps.concat().into_bytes();
+        is_text.then_some(given)
     }
 }

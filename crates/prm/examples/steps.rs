@@ -76,6 +76,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             id: "p".into(),
             text: PROBLEM.into(),
             answer: None,
+            ..Problem::default()
         };
         let root = prm.open(&problem, 0)?;
         let probe = prm.fork(root);

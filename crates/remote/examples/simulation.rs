@@ -239,6 +239,7 @@ impl Generator for Writer {
         Ok(OpenedProblem {
             chain: ChainId(self.next),
             prompt_tokens: 200,
+            given: Vec::new(),
             strategy_seed: key,
             thought: None,
         })
@@ -472,6 +473,7 @@ fn run(replicas: usize, problems: usize, in_flight: usize) -> Row {
         id: i.to_string(),
         text: "a problem".to_owned(),
         answer: None,
+        ..Problem::default()
     };
     world.borrow_mut().give();
     let models = Models {

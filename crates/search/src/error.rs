@@ -68,6 +68,20 @@ pub enum GenError {
     /// The template or the tokenizer refused the problem.
     #[error("the prompt cannot be rendered: {0}")]
     Prompt(String),
+    /// The steps that the problem gives leave no room for another.
+    #[error(
+        "the problem gives {given} {what}, and a chain may have {most}: give fewer, or raise {setting}"
+    )]
+    GivenTooLong {
+        /// How many are given.
+        given: usize,
+        /// What is counted, in words.
+        what: &'static str,
+        /// The most that a chain may have.
+        most: usize,
+        /// The setting that says so.
+        setting: &'static str,
+    },
     /// Settings that this generator cannot follow.
     #[error("{0}")]
     Settings(String),

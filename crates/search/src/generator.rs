@@ -11,17 +11,30 @@ use crate::strategy::DecodeMode;
 pub struct ChainId(pub u64);
 
 /// A problem accepted by a generator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenedProblem {
-    /// The chain that holds the prompt and no steps.
+    /// The chain that holds the prompt and the given steps.
     pub chain: ChainId,
-    /// Length of the rendered prompt in tokens.
+    /// Length of the rendered prompt in tokens, without the given steps.
     pub prompt_tokens: usize,
+    /// The steps of the [problem](Problem::steps), in their order.
+    pub given: Vec<GivenStep>,
     /// Follows from the problem and the generator's seed; strategies draw from it.
     pub strategy_seed: u64,
     /// The tag of a thought that the prompt leaves open ([`opened_by`](crate::thoughts::opened_by)):
     /// what the chain says begins after the tag that closes it.
     pub thought: Option<&'static str>,
+}
+
+/// A step that a problem gives, as the generator reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GivenStep {
+    /// Its text, its boundary included.
+    pub text: String,
+    /// Its tokens: of a token that holds the ends of two steps, the first has it.
+    pub tokens: Vec<u32>,
+    /// Whether `tokens` stand for `text` and nothing else.
+    pub tokens_match_text: bool,
 }
 
 /// How the next step of a chain is to be written.
@@ -125,8 +138,10 @@ impl Memory {
 /// depend on the problem's key, the streams and the texts alone, never on what else is decoded
 /// beside.
 pub trait Generator {
-    /// Renders and queues the prompt. It is read once, in a later [`pass`](Self::pass). The
-    /// problem's chains are written as `settings` say.
+    /// Renders and queues the prompt with the steps that the problem gives. It is read once, in a
+    /// later [`pass`](Self::pass). The problem's chains are written as `settings` say, and go on
+    /// as if the given steps had been sampled: their tokens count for the length of a chain and
+    /// for its random numbers.
     ///
     /// # Errors
     /// What is wrong with this problem (a prompt longer than the context, say); other problems

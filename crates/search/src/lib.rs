@@ -50,7 +50,7 @@ pub use event::{ChainEvent, Event};
 pub use finish::{Border, Finish};
 pub use generation::{GeneratorConfig, SamplingSettings};
 pub use generator::{
-    ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
+    ChainId, Generator, GivenStep, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
 };
 pub use given::{GivenChain, GivenReply, score_chains, steps_of};
 pub use judges::{Combine, Judge, Judges};

@@ -6,6 +6,7 @@ mod admission;
 mod budget;
 mod contents;
 mod ending;
+mod given;
 mod live;
 mod policy;
 mod problem_result;

@@ -7,7 +7,7 @@ use crate::error::GenError;
 use crate::finish::{Border, Finish};
 use crate::generation::GeneratorConfig;
 use crate::generator::{
-    ChainId, Generator, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
+    ChainId, Generator, GivenStep, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
 };
 use crate::problem::Problem;
 use crate::strategy::DecodeMode;
@@ -77,8 +77,8 @@ impl Chain {
         let steps: Vec<&str> = self.steps.iter().map(|step| &**step).collect();
         let mut text = generator.next_step(&self.problem, &steps, seed)?;
         let ends = text.is_empty();
-        if !ends && !text.ends_with('\n') {
-            text.push('\n');
+        if !ends {
+            text = ended(text);
         }
         self.steps.push(text.as_str().into());
         Ok(StepOutput {
@@ -93,6 +93,14 @@ impl Chain {
             paused: false,
         })
     }
+}
+
+/// A step with the newline that ends it.
+fn ended(mut step: String) -> String {
+    if !step.ends_with('\n') {
+        step.push('\n');
+    }
+    step
 }
 
 impl<G: StepGenerator> StepByStep<G> {
@@ -121,14 +129,21 @@ impl<G: StepGenerator> Generator for StepByStep<G> {
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
         let strategy_seed = child_stream(settings.seed, 0) ^ key;
+        let given = problem.steps.iter().map(|step| GivenStep {
+            text: ended(step.clone()),
+            tokens: vec![0],
+            tokens_match_text: false,
+        });
+        let given: Vec<GivenStep> = given.collect();
         Ok(OpenedProblem {
             chain: self.add(Chain {
                 problem: Arc::new(problem.clone()),
                 seed: strategy_seed,
-                steps: Vec::new(),
+                steps: given.iter().map(|step| step.text.as_str().into()).collect(),
                 plan: None,
             }),
             prompt_tokens: 0,
+            given,
             strategy_seed,
             thought: None,
         })

@@ -118,6 +118,7 @@ mod tests {
             id: "p".into(),
             text: "?".into(),
             answer: None,
+            ..Problem::default()
         };
         let root = scorer.open(&problem, 0).unwrap();
         let step = |text| StepRef {

@@ -149,6 +149,9 @@ pub enum Scoring {
 /// What a strategy is told at the start of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
+    /// Where all chains begin: the root or, if the problem gives steps, the node of the last one.
+    /// The nodes of given steps have the numbers below it.
+    pub node: NodeId,
     /// Follows from the problem and the generator's seed: what a strategy draws, it draws from
     /// here.
     pub strategy_seed: u64,
@@ -185,7 +188,7 @@ pub trait Strategy {
         true
     }
 
-    /// The first actions; usually [`Action::Expand`] of the root.
+    /// The first actions; usually [`Action::Expand`] of [`Start::node`].
     fn begin(&mut self, start: Start) -> Vec<Action>;
 
     /// Called with the nodes whose steps are done since the last call, in order of age: they are

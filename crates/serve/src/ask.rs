@@ -188,6 +188,10 @@ impl Ask {
             return Err(fields.wrong("reference", &reason));
         }
         self.problem.answer = answer;
+        if let Some(steps) = fields.take("steps") {
+            let steps = beamgen::eval::steps_of(&steps, &fields.name("steps"));
+            self.problem.steps = steps.map_err(|fault| fields.wrong("steps", &fault))?;
+        }
         if let Some(seconds) = fields.number("timeout")? {
             let deadline = Duration::try_from_secs_f64(seconds)
                 .ok()

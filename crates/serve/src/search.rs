@@ -40,7 +40,8 @@ impl Search {
             .timeout(ask.deadline)
             .keep_events(events);
         let system = request.settings.generator.system_prompt.as_deref();
-        let bytes = request.problem.text.len() + system.unwrap_or_default().len();
+        let given: usize = request.problem.steps.iter().map(String::len).sum();
+        let bytes = request.problem.text.len() + given + system.unwrap_or_default().len();
         let problem_field = ask.problem_field();
         let date_field = ask.field_of("date").map(str::to_owned);
         let taker = Arc::clone(app);

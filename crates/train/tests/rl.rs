@@ -39,6 +39,7 @@ fn problems(seed: u64, count: usize, split: Split) -> Vec<Problem> {
             id: i.to_string(),
             text: problem.text(),
             answer: Some(problem.answer().to_string()),
+            ..Problem::default()
         })
         .collect()
 }

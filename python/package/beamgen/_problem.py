@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,18 +20,24 @@ class Problem:
     id: str = "1"
     answer: str | None = None
     """The reference answer, if it is known. The search never looks at it."""
+    steps: Sequence[str] = ()
+    """Steps that every chain begins with, exactly as if they had been sampled."""
 
 
 def read_problems(path: str | os.PathLike[str]) -> list[Problem]:
     """The problems of a file: JSON lines with ``problem`` (or ``question`` or ``prompt``), ``answer`` and ``id``, or
-    plain text with a problem a line.
+    plain text with a problem a line. The list ``steps`` has steps that every chain begins with.
     """
-    return [Problem(text, id, answer) for id, text, answer in _beamgen.read_problems(path)]
+    return [_problem(*parts) for parts in _beamgen.read_problems(path)]
 
 
 def sample_problems() -> list[Problem]:
     """Problems, with answers, that the bundled models know and were not trained on."""
-    return [Problem(text, id, answer) for id, text, answer in _beamgen.sample_problems()]
+    return [_problem(*parts) for parts in _beamgen.sample_problems()]
+
+
+def _problem(id: str, text: str, answer: str | None, steps: list[str]) -> Problem:
+    return Problem(text, id, answer, tuple(steps))
 
 
 def refuse_table(given: object, name: str, instead: str) -> None:
@@ -47,6 +53,8 @@ def as_line(problem: str | Problem | Mapping[str, Any], id: str, name: str) -> s
         fields: dict[str, Any] = {"id": id, "problem": problem}
     elif isinstance(problem, Problem):
         fields = {"id": problem.id, "problem": problem.text, "answer": problem.answer}
+        if problem.steps:
+            fields["steps"] = problem.steps if isinstance(problem.steps, str) else list(problem.steps)
     elif isinstance(problem, Mapping):
         fields = {"id": id, **problem}
     else:

@@ -105,6 +105,7 @@ fn searches(
                 id: i.to_string(),
                 text: p.text(),
                 answer: Some(p.answer().to_string()),
+                ..Problem::default()
             })
             .collect();
     let fewer = &problems[..count.min(SEARCHED_WITH_PRM)];

@@ -74,6 +74,7 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
 fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
     let (problems, count) = settings::problems(Some(&args.problems), args.limit)?;
     problems.require_answers(count)?;
+    problems.refuse_steps()?;
     let part = share("--held-out", args.held_out)?;
     let problems = problems.problems[..count].to_vec();
     match &args.held_out_problems {
@@ -84,6 +85,7 @@ fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
         Some(path) => {
             let held_out = Problems::open(path)?;
             held_out.require_answers(usize::MAX)?;
+            held_out.refuse_steps()?;
             Ok((problems, held_out.problems))
         }
     }

@@ -126,6 +126,12 @@ pub enum LineFault {
         /// The types it may have.
         wanted: &'static str,
     },
+    /// The given steps are no list of texts.
+    #[error("{0}")]
+    Steps(String),
+    /// Given steps where chains are sampled from their beginning.
+    #[error("field \"steps\": chains are sampled from their first step here: leave it out")]
+    GivenSteps,
     /// An id used before.
     #[error("field \"id\": \"{id}\" stands on line {first} already: make the ids unique")]
     Repeated {

@@ -225,8 +225,49 @@ fn the_fingerprint_sees_every_field() {
         "{\"problem\": \"a\", \"answer\": \"b1\"}",
         "{\"problem\": \"ab\", \"answer\": 2}",
         "{\"problem\": \"ab\", \"answer\": 1, \"id\": 2}",
+        "{\"problem\": \"ab\", \"answer\": 1, \"steps\": [\"c\"]}",
     ] {
         assert_ne!(base, print(other), "{other}");
+    }
+}
+
+#[test]
+fn given_steps_are_read_and_change_the_fingerprint_only_where_they_are() {
+    let read = |text: &str| Problems::read(text.as_bytes(), "f");
+    let given = r#"{"problem": "p", "answer": 1, "steps": ["a", {"text": "b\n", "right": true}]}"#;
+    let given = read(given).unwrap();
+    assert_eq!(given.problems[0].steps, ["a", "b\n"]);
+    let refused = given.refuse_steps().unwrap_err().to_string();
+    assert!(refused.starts_with("f:1: field \"steps\": "), "{refused}");
+    let note = given.given_note().unwrap();
+    assert!(note.starts_with("f: 1 problem gives \"steps\""), "{note}");
+    let none = [
+        r#"{"problem": "p", "answer": 1, "steps": []}"#,
+        r#"{"problem": "p", "answer": 1, "steps": null}"#,
+        r#"{"problem": "p", "answer": 1}"#,
+    ]
+    .map(|text| read(text).unwrap());
+    assert!(none.iter().all(|none| none.given_note().is_none()));
+    // As builds that knew no steps wrote it.
+    assert_eq!(
+        none[2].fingerprint(),
+        "sha256:02ec7b96825b6b0da45c0ed93533e4f1"
+    );
+    assert!(
+        none.iter()
+            .all(|other| other.fingerprint() == none[2].fingerprint())
+    );
+    assert_ne!(given.fingerprint(), none[2].fingerprint());
+    for (steps, fault) in [
+        (
+            "3",
+            "f:1: field \"steps\": found a number: write a list of at least one string",
+        ),
+        ("[\"a\", 2]", "f:1: field \"steps[1]\": write a string"),
+        ("[\"a\", \" \"]", "f:1: field \"steps[1]\": empty"),
+    ] {
+        let error = read(&format!("{{\"problem\": \"p\", \"steps\": {steps}}}")).unwrap_err();
+        assert!(error.to_string().starts_with(fault), "{error}");
     }
 }
 

@@ -127,6 +127,7 @@ fn solved(
         id: "1".into(),
         text: "?".into(),
         answer: None,
+        ..Problem::default()
     };
     let mut found = None;
     run(models, settings, [problem], &mut |_| (), &mut |result| {

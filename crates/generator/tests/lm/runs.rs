@@ -63,6 +63,7 @@ pub(crate) fn problems(count: usize) -> Vec<Problem> {
             id: i.to_string(),
             text: format!("{}+{i}=?", "ab c".repeat(i % 3)),
             answer: None,
+            ..Problem::default()
         })
         .collect()
 }

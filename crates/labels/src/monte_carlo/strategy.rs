@@ -193,7 +193,7 @@ impl Strategy for Labeller {
         self.cache_tokens = start.cache_tokens;
         self.phase = Phase::Chains;
         self.searches = 0;
-        vec![Action::expand(ChainTree::ROOT, self.options.chains)]
+        vec![Action::expand(start.node, self.options.chains)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {

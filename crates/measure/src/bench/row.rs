@@ -235,6 +235,7 @@ mod tests {
             id: "1".to_owned(),
             text: "1 + 1?".to_owned(),
             answer: Some("2".to_owned()),
+            ..Problem::default()
         };
         let mut result = ProblemResult::unsearched(0, problem);
         let chain = |answer, score, is_guess| {

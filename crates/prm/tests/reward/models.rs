@@ -42,6 +42,7 @@ pub(crate) fn problem(text: &str) -> Problem {
         id: "p".into(),
         text: text.into(),
         answer: None,
+        ..Problem::default()
     }
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn problems(count: usize) -> Vec<Problem> {
         id: format!("p{i}"),
         text: format!("{i}+{}=?", i * 7 % 10),
         answer: None,
+        ..Problem::default()
     };
     (0..count).map(problem).collect()
 }

@@ -205,6 +205,7 @@ fn grow(prm: &mut RemoteScorer, family: &str, chains: &[Chain]) -> Vec<Vec<f32>>
         id: "p".into(),
         text: text.into(),
         answer: None,
+        ..Problem::default()
     };
     let mut ids: Vec<_> = chains
         .iter()

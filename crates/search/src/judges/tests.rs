@@ -122,6 +122,7 @@ fn problem(text: &str) -> Problem {
         id: "p".into(),
         text: text.into(),
         answer: None,
+        ..Problem::default()
     }
 }
 

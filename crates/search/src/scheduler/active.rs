@@ -181,7 +181,7 @@ impl ActiveProblem {
             token_limit: budget.total(),
             ..NodeResources::default()
         };
-        Ok(Ok(Self {
+        let mut live = Self {
             index,
             epoch,
             request,
@@ -189,6 +189,7 @@ impl ActiveProblem {
                 strategy,
                 scoring,
                 start: Start {
+                    node: ChainTree::ROOT,
                     strategy_seed: opened.strategy_seed,
                     cache_tokens: cx.models.generator.memory().capacity_tokens,
                 },
@@ -209,7 +210,9 @@ impl ActiveProblem {
             noted: 0,
             ran_beside_others: false,
             outcome: Outcome::default(),
-        }))
+        };
+        live.take_given(opened.given, cx);
+        Ok(Ok(live))
     }
 
     pub(super) fn config(&self) -> &SearchConfig {

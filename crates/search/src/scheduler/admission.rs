@@ -138,9 +138,7 @@ impl Scheduler<'_, '_> {
         match ActiveProblem::open(index, epoch, request, &mut self.cx)? {
             Ok(live) => {
                 let live = self.live.insert(index, live);
-                let start = live.policy.start;
-                let actions = live.policy.strategy.begin(start);
-                live.follow(actions, &mut self.cx);
+                live.begin(&mut self.cx);
                 self.conclude_idle(index);
             }
             Err(refused) => self.hand_over(*refused),

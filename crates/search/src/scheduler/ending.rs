@@ -62,7 +62,13 @@ impl ActiveProblem {
                 _ => self.release(id, cx),
             }
         }
-        if self.policy.scoring == Scoring::OnDemand && cx.models.scorer.is_some() {
+        // A strategy that scores every step has done so, unless it was never followed.
+        let is_due = match self.policy.scoring {
+            Scoring::EveryStep => self.policy.answers == 0,
+            Scoring::OnDemand => true,
+            Scoring::Never => false,
+        };
+        if is_due && cx.models.scorer.is_some() {
             let unread = |id: &NodeId| self.tree.node(*id).is_complete() && !self.is_read(*id);
             self.steps.ready = ids.into_iter().filter(unread).collect();
         }

@@ -239,8 +239,10 @@ impl ActiveProblem {
             self.resources[parent].unstarted -= 1;
             if !self.bill.prompt_read {
                 self.bill.prompt_read = true;
-                self.bill.ledger.prompt_tokens += self.bill.prompt_tokens as u64;
-                total.prompt_tokens += self.bill.prompt_tokens as u64;
+                let given = self.tree.token_count(self.policy.start.node);
+                let read = (self.bill.prompt_tokens + given) as u64;
+                self.bill.ledger.prompt_tokens += read;
+                total.prompt_tokens += read;
             }
             match from {
                 Source::Itself(_) => self.resources[parent].chain = None,

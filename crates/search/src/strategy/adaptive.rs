@@ -27,6 +27,8 @@ pub struct AdaptiveN {
     /// From which score on a chain is sure; `None`: scores are probabilities.
     sure_score: Option<f32>,
     aggregation: Aggregation,
+    /// Where chains begin.
+    start: NodeId,
     /// Chains begun so far.
     drawn: usize,
     /// The last nodes of the chains that have come to their end, and whether each was scored.
@@ -43,6 +45,7 @@ impl AdaptiveN {
             wanted: f64::from(config.confidence),
             sure_score: (config.sure_score > 0.0).then_some(config.sure_score),
             aggregation: config.aggregation,
+            start: ChainTree::ROOT,
             drawn: 0,
             ended: Vec::new(),
             asked: false,
@@ -51,7 +54,7 @@ impl AdaptiveN {
 
     fn draw(&mut self, count: usize) -> Action {
         self.drawn += count;
-        Action::expand(ChainTree::ROOT, count)
+        Action::expand(self.start, count)
     }
 
     /// Whether the best complete chain is sure enough.
@@ -77,8 +80,9 @@ impl AdaptiveN {
             return self.n;
         }
         let first = |end: &NodeId| {
-            let path = tree.path(*end);
-            let steps = path.into_iter().map(|id| tree.node(id));
+            let path = tree.path(*end).into_iter();
+            let drawn = path.filter(|&id| id > self.start);
+            let steps = drawn.map(|id| tree.node(id));
             steps.filter_map(|node| node.score).map(f64::from).next()
         };
         let firsts: Vec<f64> = self.ended.iter().filter_map(first).collect();
@@ -111,10 +115,11 @@ impl Strategy for AdaptiveN {
     }
 
     fn keeps_expanded(&self, node: NodeId) -> bool {
-        node == ChainTree::ROOT && self.drawn < self.n
+        node == self.start && self.drawn < self.n
     }
 
-    fn begin(&mut self, _: Start) -> Vec<Action> {
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        self.start = start.node;
         vec![self.draw(ROUND.min(self.n))]
     }
 

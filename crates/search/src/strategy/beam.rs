@@ -40,8 +40,8 @@ impl Beam {
 }
 
 impl Strategy for Beam {
-    fn begin(&mut self, _: Start) -> Vec<Action> {
-        vec![self.mode.expand(ChainTree::ROOT, self.n)]
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        vec![self.mode.expand(start.node, self.n)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {

@@ -46,8 +46,8 @@ impl Strategy for BestOfN {
         self.in_rounds
     }
 
-    fn begin(&mut self, _: Start) -> Vec<Action> {
-        vec![Action::expand(ChainTree::ROOT, self.n)]
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        vec![Action::expand(start.node, self.n)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {

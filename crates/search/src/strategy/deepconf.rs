@@ -68,6 +68,8 @@ pub struct DeepConf {
     warmup: usize,
     config: DeepConfConfig,
     begun: bool,
+    /// Where chains begin.
+    start: NodeId,
     threshold: Option<f64>,
     /// Complete chains of the warm-up.
     complete: Vec<NodeId>,
@@ -87,6 +89,7 @@ impl DeepConf {
             },
             config: keys,
             begun: false,
+            start: ChainTree::ROOT,
             threshold: None,
             complete: Vec::new(),
             waiting: Vec::new(),
@@ -104,8 +107,14 @@ impl DeepConf {
         (sum / tokens.max(1) as f64).exp()
     }
 
+    /// The steps of a chain that were sampled: a given one has no confidence.
+    fn sampled(&self, tree: &ChainTree, end: NodeId) -> Vec<NodeId> {
+        let path = tree.path(end).into_iter();
+        path.filter(|&id| id > self.start).collect()
+    }
+
     fn lowest(&self, tree: &ChainTree, end: NodeId) -> f64 {
-        let path = tree.path(end);
+        let path = self.sampled(tree, end);
         let ends = 1..=path.len();
         ends.map(|end| self.group(tree, &path[..end]))
             .fold(1.0, f64::min)
@@ -127,7 +136,7 @@ impl DeepConf {
             let node = tree.node(id);
             match node.state {
                 State::Paused => Some(Action::Resume(id)),
-                State::Open if self.group(tree, &tree.path(id)) < threshold => {
+                State::Open if self.group(tree, &self.sampled(tree, id)) < threshold => {
                     Some(Action::Prune(id))
                 }
                 State::Open => Some(Action::expand(id, 1)),
@@ -142,8 +151,8 @@ impl DeepConf {
 
     /// Whether a chain is one of the first, by its place among the problem's chains.
     fn is_warmup(&self, tree: &ChainTree, id: NodeId) -> bool {
-        let first = tree.path(id).first().copied();
-        let mut chains = tree.node(ChainTree::ROOT).children.iter();
+        let first = self.sampled(tree, id).first().copied();
+        let mut chains = tree.node(self.start).children.iter();
         chains
             .position(|&chain| Some(chain) == first)
             .is_some_and(|place| place < self.warmup)
@@ -160,14 +169,15 @@ impl Strategy for DeepConf {
         false
     }
 
-    fn begin(&mut self, _: Start) -> Vec<Action> {
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        self.start = start.node;
         // A node is expanded once: chains that come later wait behind their first token.
         let mode = if self.warmup < self.n {
             DecodeMode::PauseAfter(1)
         } else {
             DecodeMode::Sample
         };
-        vec![mode.expand(ChainTree::ROOT, self.n)]
+        vec![mode.expand(start.node, self.n)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
@@ -192,10 +202,12 @@ impl Strategy for DeepConf {
     }
 
     fn chain_score(&self, tree: &ChainTree, end: NodeId) -> Option<f32> {
-        Some(match self.config.weight {
+        let sampled = self.sampled(tree, end);
+        let confidence = match self.config.weight {
             ConfidenceKind::Lowest => self.lowest(tree, end),
-            ConfidenceKind::Tail => self.group(tree, &tree.path(end)),
-        } as f32)
+            ConfidenceKind::Tail => self.group(tree, &sampled),
+        };
+        (!sampled.is_empty()).then_some(confidence as f32)
     }
 }
 

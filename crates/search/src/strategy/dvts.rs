@@ -102,8 +102,13 @@ fn representative(tree: &ChainTree, id: NodeId) -> NodeId {
 }
 
 impl Strategy for Dvts {
-    fn begin(&mut self, _: Start) -> Vec<Action> {
-        vec![self.mode.expand(ChainTree::ROOT, self.n)]
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        for subtree in &mut self.subtrees {
+            if let Field::Children(node, _) = &mut subtree.field {
+                *node = start.node;
+            }
+        }
+        vec![self.mode.expand(start.node, self.n)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
@@ -219,6 +224,7 @@ mod tests {
     }
 
     const START: Start = Start {
+        node: ChainTree::ROOT,
         strategy_seed: 0,
         cache_tokens: 0,
     };

@@ -81,6 +81,8 @@ pub struct Mcts {
     /// Nodes selected at once.
     parallel: usize,
     simulations_left: usize,
+    /// Where chains begin.
+    start: NodeId,
     /// By node.
     seen: Vec<Seen>,
     /// Nodes that are being given children.
@@ -123,6 +125,7 @@ impl Mcts {
                 0 => 8 * slots,
                 simulations => simulations,
             },
+            start: ChainTree::ROOT,
             seen: Vec::new(),
             batch: Vec::new(),
             alone: None,
@@ -194,10 +197,10 @@ impl Mcts {
                 leads[parent.index()] = true;
             }
         }
-        if !leads[0] {
+        if !leads[self.start.index()] {
             return None;
         }
-        let mut at = ChainTree::ROOT;
+        let mut at = self.start;
         while tree.node(at).state == State::Expanded && !self.is_widened(tree, at) {
             let children = &tree.node(at).children;
             let priors = priors(tree, children);
@@ -279,17 +282,20 @@ impl Strategy for Mcts {
         true
     }
 
-    fn begin(&mut self, _: Start) -> Vec<Action> {
+    fn begin(&mut self, start: Start) -> Vec<Action> {
         self.simulations_left -= 1;
-        self.seen = vec![Seen {
+        self.start = start.node;
+        // The root and the given steps are one path.
+        let pending = Seen {
             pending: 1.0,
             ..Seen::default()
-        }];
+        };
+        self.seen = vec![pending; start.node.index() + 1];
         self.batch = vec![Growing {
-            node: ChainTree::ROOT,
+            node: start.node,
             known: 0,
         }];
-        vec![Action::expand(ChainTree::ROOT, self.m)]
+        vec![Action::expand(start.node, self.m)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {

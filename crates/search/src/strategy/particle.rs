@@ -103,7 +103,7 @@ fn uniform(bits: u64) -> f64 {
 impl Strategy for Particle {
     fn begin(&mut self, start: Start) -> Vec<Action> {
         self.strategy_seed = start.strategy_seed;
-        vec![Action::expand(ChainTree::ROOT, self.n)]
+        vec![Action::expand(start.node, self.n)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {

@@ -170,8 +170,8 @@ fn rounded_up(weights: &[f64], width: usize) -> Vec<usize> {
 }
 
 impl Strategy for Rebase {
-    fn begin(&mut self, _: Start) -> Vec<Action> {
-        vec![Action::expand(ChainTree::ROOT, self.width)]
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        vec![Action::expand(start.node, self.width)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {

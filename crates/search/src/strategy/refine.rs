@@ -44,6 +44,8 @@ pub struct Refine {
     /// Rounds begun.
     round: usize,
     aggregation: Aggregation,
+    /// Where chains begin.
+    start: NodeId,
     /// Whether scores are being waited for, and not steps.
     judging: bool,
     places: Vec<Place>,
@@ -63,17 +65,14 @@ struct Place {
 impl Refine {
     /// The strategy of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
-        let place = |i| Place {
-            next: Some((ChainTree::ROOT, i)),
-            ..Place::default()
-        };
         Self {
             n: config.n,
             rounds: config.refine.rounds,
             round: 0,
             aggregation: config.aggregation,
+            start: ChainTree::ROOT,
             judging: false,
-            places: (0..config.n).map(place).collect(),
+            places: vec![Place::default(); config.n],
         }
     }
 
@@ -136,7 +135,8 @@ impl Refine {
             } else if winner.is_none() && self.rounds > 0 {
                 // Cut short by a limit: nothing above it will be written again.
                 let path = tree.path(tip);
-                dropped.extend(path.into_iter().filter(|&id| id != tip));
+                let sampled = path.into_iter().filter(|&id| id > self.start);
+                dropped.extend(sampled.filter(|&id| id != tip));
             }
             place.best = winner;
         }
@@ -150,7 +150,7 @@ impl Refine {
         }
         self.round += 1;
         let weak = self.places.iter().enumerate().filter_map(|(i, place)| {
-            let step = weakest(tree, place.best?)?;
+            let step = weakest(tree, place.best?, self.start)?;
             Some((i, tree.node(step).parent?))
         });
         let parents = weak.collect();
@@ -158,9 +158,9 @@ impl Refine {
     }
 }
 
-/// The step of a chain with the lowest score, unless even that is 1.
-fn weakest(tree: &ChainTree, end: NodeId) -> Option<NodeId> {
-    let scored = tree.path(end).into_iter();
+/// The step of a chain after `start` with the lowest score, unless even that is 1.
+fn weakest(tree: &ChainTree, end: NodeId, start: NodeId) -> Option<NodeId> {
+    let scored = tree.path(end).into_iter().filter(|&id| id > start);
     let scored = scored.filter_map(|id| Some((tree.node(id).score?, id)));
     let (score, id) = scored.min_by(|a, b| a.0.total_cmp(&b.0))?;
     (score < 1.0).then_some(id)
@@ -189,8 +189,12 @@ impl Strategy for Refine {
         self.rounds > 0
     }
 
-    fn begin(&mut self, _: Start) -> Vec<Action> {
-        vec![Action::expand(ChainTree::ROOT, self.n)]
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        self.start = start.node;
+        for (i, place) in self.places.iter_mut().enumerate() {
+            place.next = Some((start.node, i));
+        }
+        vec![Action::expand(start.node, self.n)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {

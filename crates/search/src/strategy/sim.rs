@@ -95,6 +95,7 @@ impl World {
             max_steps: 12,
             token_limit: usize::MAX,
             start: Start {
+                node: ChainTree::ROOT,
                 strategy_seed: 7,
                 cache_tokens: 10_000,
             },

@@ -109,7 +109,7 @@ impl Strategy for SpeculativeRejection {
         if self.memory_tokens == 0 {
             self.memory_tokens = start.cache_tokens;
         }
-        vec![Action::expand(ChainTree::ROOT, self.n)]
+        vec![Action::expand(start.node, self.n)]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
@@ -194,6 +194,7 @@ mod tests {
         // The whole cache, if nothing else is said.
         let mut whole = strategy(3, 0, 0.5);
         let start = Start {
+            node: ChainTree::ROOT,
             strategy_seed: 0,
             cache_tokens: 39,
         };

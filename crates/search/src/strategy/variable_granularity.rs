@@ -133,8 +133,8 @@ impl Strategy for VariableGranularity {
         Scoring::OnDemand
     }
 
-    fn begin(&mut self, _: Start) -> Vec<Action> {
-        self.cycle(&[(ChainTree::ROOT, self.slots)], 0)
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        self.cycle(&[(start.node, self.slots)], 0)
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {

@@ -52,6 +52,10 @@ struct Run {
 }
 
 fn run_in(config: &SearchConfig, capacity: usize, count: usize) -> Run {
+    run_on(config, capacity, &problems(count))
+}
+
+fn run_on(config: &SearchConfig, capacity: usize, problems: &[Problem]) -> Run {
     let mut generator = ScriptedGenerator::new(random_said).with_capacity(capacity);
     let mut scorer = ScriptedScorer::new(random_score);
     let models = Models {
@@ -78,7 +82,7 @@ fn run_in(config: &SearchConfig, capacity: usize, count: usize) -> Run {
     let summary = run(
         models,
         config,
-        problems(count),
+        problems.to_vec(),
         &mut observe,
         &mut |result| {
             results.push(result);
@@ -87,7 +91,7 @@ fn run_in(config: &SearchConfig, capacity: usize, count: usize) -> Run {
     )
     .unwrap();
     results.sort_by_key(|result| result.index);
-    assert_eq!(results.len(), count, "{}", name(config));
+    assert_eq!(results.len(), problems.len(), "{}", name(config));
     let held = (generator.chains_held(), scorer.chains_held());
     assert_eq!(held, (0, 0), "{}", name(config));
     let spent = summary.ledger;
@@ -154,31 +158,35 @@ fn a_budget_gives_the_same_result_whatever_else_is_in_flight() {
             budget_tokens: 60,
             ..config
         };
-        same_whatever_is_in_flight(&limited, usize::MAX);
+        same_whatever_is_in_flight(&limited, usize::MAX, &problems(12));
     }
 }
 
 #[test]
 fn the_same_result_whatever_else_is_in_flight() {
     for config in configs() {
-        same_whatever_is_in_flight(&config, usize::MAX);
+        same_whatever_is_in_flight(&config, usize::MAX, &problems(12));
     }
 }
 
 #[test]
 fn the_same_result_when_memory_is_for_one_or_two_only() {
     for config in configs() {
-        same_whatever_is_in_flight(&config, 1500);
+        same_whatever_is_in_flight(&config, 1500, &problems(12));
     }
 }
 
-fn same_whatever_is_in_flight(config: &SearchConfig, capacity: usize) {
+pub(crate) fn same_whatever_is_in_flight(
+    config: &SearchConfig,
+    capacity: usize,
+    problems: &[Problem],
+) {
     let with = |in_flight| {
         let config = SearchConfig {
             in_flight,
             ..config.clone()
         };
-        run_in(&config, capacity, 12).results
+        run_on(&config, capacity, problems).results
     };
     let alone = with(1);
     for in_flight in [3, 12] {

@@ -5,6 +5,7 @@ mod budget;
 mod determinism;
 mod early_rejection;
 mod every_strategy;
+mod given;
 mod judges;
 mod memory;
 mod pitfalls;

@@ -273,19 +273,29 @@ impl Generator for ScriptedGenerator<'_> {
                 context: 512,
             });
         }
+        let given = problem.steps.iter().map(|step| GivenStep {
+            text: step.clone(),
+            tokens: vec![7; 2],
+            tokens_match_text: true,
+        });
+        let root = ChainTree::new().node(ChainTree::ROOT).stream;
         let chain = self.insert(Chain {
             problem: Rc::new((problem.clone(), key)),
             prompt: Rc::default(),
             segments: Vec::new(),
-            text: String::new(),
-            depth: 0,
-            stream: ChainTree::new().node(ChainTree::ROOT).stream,
+            text: problem.steps.concat(),
+            depth: problem.steps.len(),
+            stream: problem
+                .steps
+                .iter()
+                .fold(root, |stream, _| child_stream(stream, 0)),
             growing: None,
             paused: None,
         });
         Ok(OpenedProblem {
             chain,
             prompt_tokens: PROMPT_TOKENS,
+            given: given.collect(),
             strategy_seed: key,
             thought: None,
         })
@@ -514,6 +524,7 @@ pub(crate) fn problems(count: usize) -> Vec<Problem> {
             id: format!("p{i}"),
             text: format!("What is {i}?"),
             answer: None,
+            ..Problem::default()
         })
         .collect()
 }
@@ -633,6 +644,7 @@ pub(crate) fn random_score(problem: &Problem, before: &str, step: &str) -> f32 {
         id: problem.id.clone(),
         text: format!("{before}|{step}"),
         answer: None,
+        ..Problem::default()
     };
     (text.key() % 1000) as f32 / 1000.0
 }

@@ -8,7 +8,7 @@ use crate::every_strategy::configs;
 use crate::scripted::*;
 
 /// A [`Stated`] whose chains end at any marker in the text.
-struct Found;
+pub(crate) struct Found;
 
 impl Answers for Found {
     fn extract(&self, text: &str) -> Option<Answer> {

@@ -1,0 +1,66 @@
+//! The steps that a problem gives: nodes of the tree that all chains go on from.
+
+use super::Context;
+use super::active::{ActiveProblem, NodeResources};
+use super::contents::ContentId;
+use crate::error::GenError;
+use crate::event::ChainEvent;
+use crate::finish::{Border, Finish};
+use crate::generator::GivenStep;
+use crate::tree::{ChainTree, State};
+
+impl ActiveProblem {
+    /// Makes nodes of the given steps, each the first child of the one before, as if they had been
+    /// sampled. A chain that states its answer in one of them ends with the last one.
+    pub(super) fn take_given(&mut self, steps: Vec<GivenStep>, cx: &mut Context<'_, '_>) {
+        let mut is_stated = false;
+        for step in steps {
+            let above = self.policy.start.node;
+            let id = self.tree.add_child(above);
+            self.tree.node_mut(above).state = State::Expanded;
+            let node = self.tree.node_mut(id);
+            node.state = State::Open;
+            node.text = step.text;
+            node.tokens = step.tokens;
+            let resources = &mut self.resources[above];
+            let content = resources.content.unwrap_or(ContentId::ROOT);
+            let given = NodeResources {
+                chain: resources.chain.take(),
+                content: Some(self.contents.intern(&self.tree, content, id)),
+                tokens_match_text: step.tokens_match_text,
+                token_limit: resources.token_limit,
+                ..NodeResources::default()
+            };
+            self.resources.push(given);
+            is_stated |= self.states_answer(id, Border::Boundary, cx.models.answers);
+            self.policy.start.node = id;
+            self.tell(above, ChainEvent::Expanded(&[id]), cx);
+            self.tell(id, ChainEvent::Closed, cx);
+        }
+        if is_stated {
+            self.finish(self.policy.start.node, Finish::Answer, cx);
+        }
+    }
+
+    /// Asks the strategy for the first time. Its answer is not followed where the given steps are a
+    /// whole chain, or as many as a chain may have.
+    pub(super) fn begin(&mut self, cx: &mut Context<'_, '_>) {
+        let start = self.policy.start;
+        let actions = self.policy.strategy.begin(start);
+        let (node, most) = (self.tree.node(start.node), self.config().max_steps);
+        let given = node.depth as usize;
+        if node.finish().is_some() {
+            self.conclude(cx);
+        } else if start.node != ChainTree::ROOT && given >= most {
+            let error = GenError::GivenTooLong {
+                given,
+                what: "steps",
+                most,
+                setting: "max_steps",
+            };
+            self.fail(error.to_string(), cx);
+        } else {
+            self.follow(actions, cx);
+        }
+    }
+}
