@@ -87,6 +87,33 @@ fn each_step_of_a_chain_says_how_many_rollouts_were_right() {
 }
 
 #[test]
+fn without_rollouts_chains_have_their_outcomes_alone() {
+    let place = Place::new();
+    place.run(&label("some.jsonl", &[])).ok();
+    let none = ["label", "--limit", "4", "--chains", "3", "--rollouts", "0"];
+    let ran = place
+        .run(&[&none[..], &["--out", "none.jsonl", "--json"]].concat())
+        .ok();
+    let mut some = chains(&place, "some.jsonl");
+    for chain in &mut some {
+        for step in chain["steps"].as_array_mut().expect("steps") {
+            step.as_object_mut().expect("a step").remove("rollouts");
+        }
+    }
+    assert_eq!(chains(&place, "none.jsonl"), some);
+    assert!(some.iter().all(|chain| chain["outcome"].is_boolean()));
+    let summary = ran.json().pop().expect("a summary");
+    assert_eq!(
+        (&summary["rollouts"], &summary["labels"]),
+        (&0.into(), &0.into())
+    );
+    assert_eq!(
+        summary["chain_tokens"],
+        summary["ledger"]["generated_tokens"]
+    );
+}
+
+#[test]
 fn a_rollout_that_a_limit_cuts_is_neither_right_nor_wrong() {
     let place = Place::new();
     let cut = ["--set", "generator.max_chain_tokens=90"];
@@ -194,7 +221,15 @@ fn what_cannot_be_labelled_is_refused() {
             vec!["--set models.prm", "--mine"],
         ),
         (
-            vec!["label", "--rollouts", "0", "--out", "l.jsonl"],
+            vec![
+                "label",
+                "--rollouts",
+                "0",
+                "--mode",
+                "binary",
+                "--out",
+                "l.jsonl",
+            ],
             vec!["rollouts"],
         ),
         (

@@ -27,7 +27,7 @@ enum Way {
 }
 
 /// Arguments with `OUT` for the output, the input that it must not be, and how it is written.
-const COMMANDS: [(&str, &str, Way); 11] = [
+const COMMANDS: [(&str, &str, Way); 12] = [
     ("show run.jsonl --html OUT", "run.jsonl", Way::Whole),
     (
         "check steps.jsonl --checker arithmetic --out OUT",
@@ -61,6 +61,11 @@ const COMMANDS: [(&str, &str, Way); 11] = [
     ),
     (
         "labels judge steps.jsonl --checker arithmetic --out OUT",
+        "steps.jsonl",
+        Way::Whole,
+    ),
+    (
+        "labels chains steps.jsonl --out OUT",
         "steps.jsonl",
         Way::Whole,
     ),

@@ -214,6 +214,48 @@ mod built_in {
     }
 
     #[test]
+    fn a_reward_model_learns_from_a_checker_alone() {
+        let place = Place::new();
+        let step = |text: String| serde_json::json!({"text": text});
+        let chain = |n: u32| {
+            let slip = n % 2;
+            let steps = [
+                step(format!("{n} + 4 = {}.", n + 4 + slip)),
+                step("So it is.".into()),
+            ];
+            serde_json::json!({"problem": format!("{n} and 4?"), "steps": steps}).to_string()
+        };
+        let chains: Vec<String> = (0..40).map(chain).collect();
+        place.write("data.jsonl", chains.join("\n"));
+        let some = ["--train", "top=1", "--batch", "4", "--held-out", "0.3"];
+        reward(&place, "prm", "prm", &some).assert_refused("bare chains", &["no labelled chain"]);
+        let judge = ["labels", "judge", "data.jsonl", "--checker", "arithmetic"];
+        place
+            .run(&[&judge[..], &["--out", "facts.jsonl"]].concat())
+            .ok();
+        std::fs::rename(place.path("facts.jsonl"), place.path("data.jsonl")).expect("a file");
+        // Facts alone are no labels, and the message says which there are.
+        reward(&place, "prm", "prm", &some).assert_refused(
+            "facts",
+            &["fail by arithmetic", "pass by arithmetic", "verdict"],
+        );
+        let by_rule = [&some[..], &["--rule", "verdict,pass"]].concat();
+        let shown = reward(&place, "prm", "by-rule", &by_rule).ok().stderr;
+        assert!(shown.contains("balanced accuracy"), "{shown}");
+        let labels = [&judge[..], &["--as", "label", "--out", "labels.jsonl"]].concat();
+        place.run(&labels).ok();
+        std::fs::rename(place.path("labels.jsonl"), place.path("data.jsonl")).expect("a file");
+        reward(&place, "prm", "prm", &some).ok();
+        let weights = |of: &str| std::fs::read(place.path(of).join("model.safetensors"));
+        assert_eq!(
+            weights("prm").expect("a file"),
+            weights("by-rule").expect("a file")
+        );
+        let solve = ["solve", "--limit", "2", "-n", "4", "--json", "--prm", "prm"];
+        place.run(&solve).ok();
+    }
+
+    #[test]
     fn data_and_formats_that_cannot_train_a_reward_model_are_named() {
         let place = Place::new();
         let chain = r#"{"problem": "1 + 1?", "steps": [{"text": "2", "right": true}]}"#;

@@ -147,7 +147,12 @@ pub(crate) fn evaluate_prm(
     let (keywords, wanted) = (read(keywords)?, Wanted::read(wanted)?);
     let rollouts: Option<String> = take(&keywords, "rollout_label")?;
     let rollouts = rollouts.map(|text| text.parse()).transpose();
+    let sources: Option<Vec<String>> = take(&keywords, "rule")?;
+    let sources = sources.into_iter().flatten().map(|text| text.parse());
     let rule = LabelRule {
+        sources: sources
+            .collect::<Result<_, String>>()
+            .map_err(|advice| InputError::new_err(format!("rule: {advice}")))?,
         neutral: take::<Option<_>>(&keywords, "neutral")?.unwrap_or_default(),
         rollouts: rollouts
             .map_err(|advice: String| InputError::new_err(format!("rollout_label: {advice}")))?
@@ -167,10 +172,10 @@ pub(crate) fn evaluate_prm(
     let model = model.cloned();
     let work = move |follower: &mut Follower<Evaluated>| -> Evaluated {
         let sets = match chains {
-            None => eval_prm::open(file.as_slice(), limit, rule)?,
+            None => eval_prm::open(file.as_slice(), limit, &rule)?,
             Some(chains) => {
                 let labelled = beamgen_labels::parse(chains.as_bytes(), "data", None)?;
-                vec![Set::new("data".to_owned(), labelled, limit, rule)?]
+                vec![Set::new("data".to_owned(), labelled, limit, &rule)?]
             }
         };
         for left_out in sets.iter().filter_map(|set| set.left_out.clone()) {

@@ -33,7 +33,8 @@ pub(crate) use flags::{
     flagged,
 };
 pub(crate) use labels::{
-    ConvertArgs, InputFlags, JudgeArgs, LabelsArgs, LabelsCommand, RuleFlags, SplitArgs, StatArgs,
+    ChainsArgs, ConvertArgs, InputFlags, JudgeArgs, JudgeAs, LabelsArgs, LabelsCommand, RuleFlags,
+    SplitArgs, StatArgs,
 };
 pub(crate) use serve::ServeArgs;
 #[cfg_attr(
@@ -300,7 +301,7 @@ pub(crate) struct LabelArgs {
     /// Chains to sample for each problem
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub chains: usize,
-    /// Rollouts from behind a step
+    /// Rollouts from after a step; 0 gives chains with their outcomes alone
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub rollouts: u32,
     /// With --mode binary: search so many wrong rollouts of each problem, too

@@ -74,7 +74,7 @@ fn print(out: &mut dyn Write, rows: &[Summary<'_>], threshold: f32) -> io::Resul
 fn reported(args: &EvalPrmArgs) -> Result<Report, Failure> {
     let config = settings::prm_config(&args.prm)?;
     let rule = args.labels.rule(Neutral::Positive);
-    let sets = eval_prm::open(&args.data, args.limit, rule)?;
+    let sets = eval_prm::open(&args.data, args.limit, &rule)?;
     for left_out in sets.iter().filter_map(|set| set.left_out.as_ref()) {
         output::note(format_args!("note: {left_out}"));
     }

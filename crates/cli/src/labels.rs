@@ -1,5 +1,6 @@
 //! `beamgen labels`: labelled chains read from any known format, counted, written and split.
 
+mod chains;
 mod convert;
 pub(crate) mod inputs;
 mod judge;
@@ -15,6 +16,7 @@ pub(crate) fn main(command: &LabelsCommand) -> Result<(), Failure> {
         LabelsCommand::Convert(args) => convert::main(args),
         LabelsCommand::Stat(args) => stat::main(args),
         LabelsCommand::Judge(args) => judge::main(args),
+        LabelsCommand::Chains(args) => chains::main(args),
         LabelsCommand::Split(args) => split::main(args),
     }
 }

@@ -25,7 +25,7 @@ enum Kind {
 }
 
 /// Command (any, if it is empty), argument, and what is written there.
-const OUTPUTS: [(&str, &str, Kind); 19] = [
+const OUTPUTS: [(&str, &str, Kind); 20] = [
     ("solve", "out", Kind::File),
     ("show", "html", Kind::File),
     ("label", "out", Kind::File),
@@ -35,6 +35,7 @@ const OUTPUTS: [(&str, &str, Kind); 19] = [
     ("split", "train", Kind::File),
     ("split", "test", Kind::File),
     ("judge", "out", Kind::File),
+    ("chains", "out", Kind::File),
     ("calibrate", "out", Kind::File),
     ("calibrate", "plots", Kind::Shared),
     ("man", "out", Kind::Shared),

@@ -1,6 +1,11 @@
 //! The format: one labelled chain.
 
+use std::collections::BTreeMap;
+
+use beamgen_eval::Fingerprint;
 use serde::{Deserialize, Serialize};
+
+use crate::Source;
 
 /// A problem, one chain of steps, and what is known of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,9 +40,9 @@ pub struct LabelledChain {
     /// Who wrote the steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// Who gave the steps' second opinions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub second_scorer: Option<String>,
+    /// The rules that derive the chain's labels where nobody names others; empty for the usual ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rule: Vec<Source>,
 }
 
 /// A step and the raw facts about it. Each fact may be missing; a step without any has no label.
@@ -46,9 +51,12 @@ pub struct LabelledChain {
 pub struct LabelledStep {
     /// Without its boundary.
     pub text: String,
-    /// A person's rating: 1 right, 0 neutral, -1 wrong (PRM800K).
+    /// The rating of a person without a name: 1 right, 0 neutral, -1 wrong (PRM800K).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<i8>,
+    /// The ratings of people, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub ratings: BTreeMap<String, Rated>,
     /// A hard label whose origin the source does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right: Option<bool>,
@@ -58,10 +66,12 @@ pub struct LabelledStep {
     /// Rollouts from behind this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollouts: Option<Rollouts>,
-    /// What a second scorer says: the probability that the step is right. No label is made of it; a
-    /// [`LabelRule`](crate::LabelRule) may ask that it agrees.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub second: Option<f64>,
+    /// The verdicts of checkers, by their names. A checker that abstained is missing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub verdicts: BTreeMap<String, Checked>,
+    /// The scores of judges, by their names: the probability that the step is right.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub opinions: BTreeMap<String, f64>,
     /// Other steps at this place, which the chain does not go on from: they share its prefix, and
     /// only their own label counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -69,6 +79,18 @@ pub struct LabelledStep {
 }
 
 impl LabelledChain {
+    /// The name of the problem and its steps, the same in every file; what is known of them does not
+    /// matter.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let mut hash = Fingerprint::default();
+        hash.field(self.problem.as_bytes());
+        for step in &self.steps {
+            hash.field(step.text.as_bytes());
+        }
+        hash.finish()
+    }
+
     /// The chain without its alternatives, and then a chain for each of them: the steps before it
     /// without what is known of them, and it. So every label is in one chain only.
     #[must_use]
@@ -122,6 +144,28 @@ impl LabelledStep {
             ..Self::unlabelled(text)
         }
     }
+}
+
+/// The opinion of a person on a step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rated {
+    /// 1 right, 0 neutral, -1 wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rating: Option<i8>,
+    /// A remark.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+/// The verdict of a checker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Checked {
+    /// The step was verified.
+    Pass,
+    /// The step was proved wrong, for this reason.
+    Fail(String),
 }
 
 /// How many completions of a prefix came to the right answer.

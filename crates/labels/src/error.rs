@@ -73,6 +73,38 @@ pub enum LabelsError {
         /// The file.
         source_name: String,
     },
+    /// A file cannot be appended to.
+    #[error("{source_name}: {}: name a file that can be written", beamgen_files::reason(.error))]
+    Unwritable {
+        /// The file.
+        source_name: String,
+        /// The error of the operating system.
+        error: io::Error,
+    },
+    /// The chains lack the facts that an order goes by.
+    #[error(
+        "the order {order} goes by {facts}, which no chain has: add them, or take another order"
+    )]
+    NoFacts {
+        /// The order.
+        order: &'static str,
+        /// The facts.
+        facts: &'static str,
+    },
+    /// There is no such step among the chains that are rated.
+    #[error("there is no step {step} of a chain {chain} (both from 0): name one that is there")]
+    NoStep {
+        /// The chain, from 0.
+        chain: usize,
+        /// The step, from 0.
+        step: usize,
+    },
+    /// A rating is none of the three.
+    #[error("a rating is 1 (right), 0 (neutral) or -1 (wrong), not {rating}")]
+    NoRating {
+        /// The rating.
+        rating: i8,
+    },
     /// There is no format of this name.
     #[error("no format {name:?}: one of {formats}")]
     NoFormat {

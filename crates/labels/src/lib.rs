@@ -1,12 +1,14 @@
 //! Labelled chains: problems with their steps and what is known of each step. Reward models are
 //! trained on them and measured against them.
 //!
-//! A file has one [`LabelledChain`] a line, as JSON. It keeps the raw facts (a human rating, how
-//! many rollouts came to the right answer), never a derived label alone; a [`LabelRule`] derives
-//! labels from them when they are used. [`open`] reads this and all other [`FORMATS`].
+//! A file has one [`LabelledChain`] a line, as JSON. It keeps the raw facts by source (ratings of
+//! people, counts of rollouts, verdicts of checkers, scores of judges), never a derived label alone;
+//! a [`LabelRule`] derives labels from them when they are used. [`open`] reads this and all other [`FORMATS`].
 
 #![forbid(unsafe_code)]
 
+mod agreement;
+pub mod annotate;
 mod chain;
 mod check;
 mod error;
@@ -20,17 +22,20 @@ mod place;
 mod read;
 mod reason;
 mod rule;
+mod source;
 mod split;
 mod stat;
 mod targets;
 
-pub use chain::{LabelledChain, LabelledStep, Policy, Rollouts};
+pub use agreement::{Agreement, Kappa, agreement};
+pub use chain::{Checked, LabelledChain, LabelledStep, Policy, Rated, Rollouts};
 pub use error::LabelsError;
 pub use format::{FORMATS, Format};
 pub use normal::{normalised, problems_of};
-pub use open::{Labelled, Rejected, open, open_unlabelled, parse};
+pub use open::{Labelled, Rejected, open, open_any, open_unlabelled, parse};
 pub use place::Place;
 pub use reason::Reason;
 pub use rule::{Agree, LabelRule, Neutral, RolloutLabel};
+pub use source::{Bound, Quantity, Source};
 pub use split::{Parts, split};
 pub use stat::Stat;

@@ -31,7 +31,8 @@ use strategy::{Labeller, lock};
 pub struct MonteCarlo {
     /// Chains. Chains of the same text are one in what comes out, and so are common prefixes.
     pub chains: usize,
-    /// Rollouts from behind a step; [`Mode`] says when they are fewer or more.
+    /// Rollouts from behind a step; [`Mode`] says when they are fewer or more. With 0 the chains have
+    /// their outcomes alone.
     pub rollouts: u32,
     /// Which steps, and how many rollouts of each.
     pub mode: Mode,
@@ -129,11 +130,13 @@ impl MonteCarlo {
     /// Refuses what cannot be run.
     ///
     /// # Errors
-    /// No chains, or no rollouts, or mining for no chains.
+    /// No chains, or mining for no chains, or a binary search without rollouts.
     pub fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_count("chains", self.chains)?;
         ConfigError::check_count("mine", self.mine.map_or(1, |mine| mine.wrong))?;
-        ConfigError::check_count("rollouts", self.rollouts as usize)
+        // Without rollouts there is no search for an error.
+        let is_idle = self.mode == Mode::Binary && self.rollouts == 0;
+        ConfigError::check_count("rollouts", usize::from(!is_idle))
     }
 
     /// The labelling of one problem.

@@ -1,10 +1,12 @@
 //! A file of labelled chains, of any known format.
 
+use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::Path;
 
 use serde_json::Value;
 
+use crate::annotate::Event;
 use crate::{Format, LabelledChain, LabelsError, Place, Reason, read};
 
 /// How many records are looked at to recognise a format.
@@ -76,6 +78,18 @@ pub fn open_unlabelled(path: &Path) -> Result<Labelled, LabelsError> {
     reader.done()
 }
 
+/// Reads a file like [`open`], or if its chains have no labels, like [`open_unlabelled`]: so what is
+/// known of chains is there.
+///
+/// # Errors
+/// The errors of [`open_unlabelled`].
+pub fn open_any(path: &Path) -> Result<Labelled, LabelsError> {
+    match open(path, None) {
+        Err(LabelsError::Unknown { .. } | LabelsError::NoneUsable { .. }) => open_unlabelled(path),
+        read => read,
+    }
+}
+
 /// As [`open`], of anything; `source` names it in messages.
 ///
 /// # Errors
@@ -104,6 +118,10 @@ struct Reader {
     places: Vec<Place>,
     records: usize,
     rejected: Vec<Rejected>,
+    /// Chains by their keys, as far as ratings by [`Event`] needed them.
+    keys: HashMap<String, usize>,
+    /// How many chains were looked at for that.
+    keyed: usize,
 }
 
 impl Reader {
@@ -117,6 +135,8 @@ impl Reader {
             places: Vec::new(),
             records: 0,
             rejected: Vec::new(),
+            keys: HashMap::new(),
+            keyed: 0,
         }
     }
 
@@ -136,20 +156,50 @@ impl Reader {
                 Err(self.unknown())
             };
         };
-        for (place, record) in self.waiting.drain(..) {
+        let may_be_rated = std::ptr::eq(format, Format::own()) || !self.is_labelled;
+        for (place, record) in std::mem::take(&mut self.waiting) {
             self.records += 1;
-            match format.import(&record) {
-                Ok(chains) => {
+            let event = Event::of(&record).filter(|_| may_be_rated);
+            let taken = match event {
+                Some(event) => event.and_then(|event| {
+                    self.key_chains();
+                    event.apply(&mut self.chains, &self.keys)
+                }),
+                None => format.import(&record).map(|chains| {
                     self.places.extend(chains.iter().map(|_| place));
                     self.chains.extend(chains);
-                }
-                Err(reason) => self.rejected.push(Rejected { place, reason }),
+                }),
+            };
+            if let Err(reason) = taken {
+                self.rejected.push(Rejected { place, reason });
             }
         }
         Ok(())
     }
 
-    fn done(self) -> Result<Labelled, LabelsError> {
+    /// Brings the chains by their keys up to date. Of equal ones the first counts.
+    fn key_chains(&mut self) {
+        for (chain, at) in self.chains[self.keyed..].iter().zip(self.keyed..) {
+            self.keys.entry(chain.key()).or_insert(at);
+        }
+        self.keyed = self.chains.len();
+    }
+
+    /// Drops chains that stand twice among ratings, as two people who began at once leave them.
+    fn drop_repeats(&mut self) {
+        self.key_chains();
+        let is_first = |at: usize| self.keys[&self.chains[at].key()] == at;
+        let first: Vec<bool> = (0..self.chains.len()).map(is_first).collect();
+        let mut is_kept = first.iter();
+        self.chains.retain(|_| is_kept.next() == Some(&true));
+        let mut is_kept = first.iter();
+        self.places.retain(|_| is_kept.next() == Some(&true));
+    }
+
+    fn done(mut self) -> Result<Labelled, LabelsError> {
+        if self.keyed > 0 {
+            self.drop_repeats();
+        }
         if !self.waiting.is_empty() {
             return Err(self.unknown());
         }

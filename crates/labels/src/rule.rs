@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LabelledChain, LabelledStep};
+use crate::{Bound, Checked, LabelledChain, LabelledStep, Source};
 
 /// What a neutral rating counts as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,11 +76,14 @@ pub enum Agree {
     Known,
 }
 
-/// How labels are derived from raw facts. A person's rating goes before rollouts, and these before
-/// labels of unknown origin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// How labels are derived from raw facts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LabelRule {
+    /// The origins of labels, in order of precedence. If there are none, those that the chain names
+    /// itself hold; and if it names none, ratings, then rollouts, then what was given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
     /// What a neutral rating counts as.
     pub neutral: Neutral,
     /// How rollouts become a label.
@@ -93,22 +96,21 @@ pub struct LabelRule {
     pub agree: Option<Agree>,
 }
 
+/// The knowledge of a step by now: nothing, or its label, or that it has none.
+type Known = Option<Option<f64>>;
+
 impl LabelRule {
     /// One label in `[0, 1]` a step of the chain's path; `None` where there is none.
     #[must_use]
     pub fn labels(&self, chain: &LabelledChain) -> Vec<Option<f64>> {
-        let mut before = None;
-        let mut labels: Vec<Option<f64>> = Vec::with_capacity(chain.steps.len());
-        for (i, step) in chain.steps.iter().enumerate() {
-            let marked = chain.first_error.and_then(|at| match usize::try_from(at) {
-                Err(_) => Some(1.0),
-                Ok(at) if i < at => Some(1.0),
-                Ok(at) if i == at => Some(0.0),
-                Ok(_) => None,
-            });
-            labels.push(self.label(step, before).or(marked));
-            before = share(step);
+        let usual = [Source::Rating(None), Source::Rollouts, Source::Given];
+        let mut lists = [&self.sources[..], &chain.rule].into_iter();
+        let sources = lists.find(|list| !list.is_empty()).unwrap_or(&usual);
+        let mut known: Vec<Known> = vec![None; chain.steps.len()];
+        for source in sources {
+            self.add(source, chain, &mut known);
         }
+        let mut labels: Vec<Option<f64>> = known.into_iter().map(Option::flatten).collect();
         self.keep_agreed(chain, &mut labels);
         if self.first_error_only
             && let Some(wrong) = labels.iter().position(|&label| label == Some(0.0))
@@ -118,10 +120,93 @@ impl LabelRule {
         labels
     }
 
-    /// Drops the labels that the second opinions contradict.
+    /// The label of the whole chain, as an outcome reward model learns it: whether its answer is
+    /// right. If the rule names origins, it is the lowest label of the steps instead. It is known
+    /// only if the last step has one, or some step is 0.
+    #[must_use]
+    pub fn chain_label(&self, chain: &LabelledChain) -> Option<f64> {
+        if self.sources.is_empty() {
+            return chain.outcome.map(hard);
+        }
+        let labels = self.labels(chain);
+        let lowest = labels.iter().flatten().copied().reduce(f64::min);
+        lowest.filter(|&lowest| lowest == 0.0 || labels.last().is_some_and(Option::is_some))
+    }
+
+    /// Adds what one origin says of the steps that nothing is known of.
+    fn add(&self, source: &Source, chain: &LabelledChain, known: &mut [Known]) {
+        let steps = &chain.steps;
+        let is_wrong = |known: &Known| known.flatten().is_some_and(|label| label < 0.5);
+        let any_wrong = known.iter().any(is_wrong);
+        let first_fail = match source {
+            Source::Verdict(by) => steps.iter().position(|step| step.fails(by.as_deref())),
+            _ => None,
+        };
+        for (i, known) in known.iter_mut().enumerate().filter(|(_, k)| k.is_none()) {
+            let step = &steps[i];
+            *known = match source {
+                Source::Rating(by) => match step.rated(by.as_deref()) {
+                    Some(Some(0)) => match self.neutral {
+                        Neutral::Positive => Some(Some(1.0)),
+                        Neutral::Negative => Some(Some(0.0)),
+                        Neutral::Half => Some(Some(0.5)),
+                        Neutral::Drop => Some(marked(chain, i)),
+                    },
+                    rated => rated.map(|rating| Some(hard(rating? > 0))),
+                },
+                Source::Rollouts => {
+                    let before = i.checked_sub(1).and_then(|before| steps[before].share());
+                    self.sampled(step, before).map(Some)
+                }
+                Source::Given => {
+                    let own = step.right.map(hard).or(step.soft);
+                    own.or_else(|| marked(chain, i)).map(Some)
+                }
+                Source::Verdict(_) => first_fail
+                    .filter(|&failed| i >= failed)
+                    .map(|failed| (i == failed).then_some(0.0)),
+                Source::Pass(by) => {
+                    let is_pass = |of: &Checked| matches!(of, Checked::Pass);
+                    let passes = step.checked(by.as_deref()).any(is_pass);
+                    passes.then_some(Some(1.0))
+                }
+                Source::Judge {
+                    name,
+                    cut,
+                    hard: is_hard,
+                } => {
+                    let score = step.opinion(name.as_deref());
+                    let is_sure = |p: &f64| cut.is_none_or(|cut| p.max(1.0 - p) >= cut);
+                    let sure = score.filter(is_sure);
+                    sure.map(|p| Some(if *is_hard { hard(p > 0.5) } else { p }))
+                }
+                Source::Outcome => {
+                    let holds = |&right: &bool| !any_wrong && (right || i + 1 == steps.len());
+                    chain.outcome.filter(holds).map(|right| Some(hard(right)))
+                }
+                Source::When { bounds, above } => {
+                    let holds = |Bound { of, bound }: &Bound| {
+                        let is_beyond = |n: f64| if *above { n > *bound } else { n < *bound };
+                        of.of(step).is_some_and(is_beyond)
+                    };
+                    bounds.iter().all(holds).then_some(Some(hard(*above)))
+                }
+            };
+        }
+    }
+
+    /// Drops the labels that the second opinions contradict: a fail of a checker, or the mean of the
+    /// judges.
     fn keep_agreed(&self, chain: &LabelledChain, labels: &mut [Option<f64>]) {
         let is_right = |p: f64| p > 0.5;
-        let second = || chain.steps.iter().map(|step| step.second.map(is_right));
+        let opinion = |step: &LabelledStep| {
+            if step.fails(None) {
+                Some(0.0)
+            } else {
+                step.opinion(None)
+            }
+        };
+        let second = || chain.steps.iter().map(|step| opinion(step).map(is_right));
         match self.agree {
             None => {}
             Some(agree @ (Agree::Steps | Agree::Known)) => {
@@ -142,44 +227,34 @@ impl LabelRule {
         }
     }
 
-    /// The label of a step; `before` is the share of right rollouts from behind the step before it.
-    #[must_use]
-    pub fn label(&self, step: &LabelledStep, before: Option<f64>) -> Option<f64> {
-        let rated = match step.rating {
-            Some(1..) => Some(1.0),
-            Some(..0) => Some(0.0),
-            Some(0) => match self.neutral {
-                Neutral::Positive => Some(1.0),
-                Neutral::Negative => Some(0.0),
-                Neutral::Half => Some(0.5),
-                Neutral::Drop => return None,
+    /// The label of a step by its rollouts; `before` is the share of right ones from behind the step
+    /// before it.
+    fn sampled(&self, step: &LabelledStep, before: Option<f64>) -> Option<f64> {
+        let share = step.share()?;
+        Some(match self.rollouts {
+            RolloutLabel::Soft => share,
+            RolloutLabel::Threshold(above) => hard(share > above),
+            RolloutLabel::Ratio(least) => match before {
+                Some(before) if before > 0.0 => hard(share / before >= least),
+                _ => hard(share > 0.0),
             },
-            None => None,
-        };
-        let hard = |is: bool| f64::from(u8::from(is));
-        let sampled = || {
-            let share = share(step)?;
-            Some(match self.rollouts {
-                RolloutLabel::Soft => share,
-                RolloutLabel::Threshold(above) => hard(share > above),
-                RolloutLabel::Ratio(least) => match before {
-                    Some(before) if before > 0.0 => hard(share / before >= least),
-                    _ => hard(share > 0.0),
-                },
-                RolloutLabel::Hard => hard(share > 0.0),
-            })
-        };
-        rated
-            .or_else(sampled)
-            .or_else(|| step.right.map(hard))
-            .or(step.soft)
+            RolloutLabel::Hard => hard(share > 0.0),
+        })
     }
 }
 
-/// The share of right rollouts from behind a step.
-fn share(step: &LabelledStep) -> Option<f64> {
-    let rollouts = step.rollouts.as_ref()?;
-    (rollouts.n > 0).then(|| f64::from(rollouts.k) / f64::from(rollouts.n))
+fn hard(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+/// The label of a step in a chain whose first wrong step is marked.
+fn marked(chain: &LabelledChain, i: usize) -> Option<f64> {
+    match usize::try_from(chain.first_error?) {
+        Err(_) => Some(1.0),
+        Ok(at) if i < at => Some(1.0),
+        Ok(at) if i == at => Some(0.0),
+        Ok(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -247,7 +322,10 @@ mod tests {
                 ..LabelledChain::default()
             };
             for (step, second) in chain.steps.iter_mut().zip(opinions) {
-                step.second = second;
+                step.opinions = second
+                    .map(|p| ("judge".to_owned(), p))
+                    .into_iter()
+                    .collect();
             }
             chain
         };
@@ -294,11 +372,138 @@ mod tests {
                 neutral: neutral_is,
                 ..LabelRule::default()
             };
-            rule.label(&neutral, None)
+            let chain = LabelledChain {
+                steps: vec![neutral.clone()],
+                ..LabelledChain::default()
+            };
+            rule.labels(&chain)[0]
         };
         assert_eq!(of(Neutral::Positive), Some(1.0));
         assert_eq!(of(Neutral::Negative), Some(0.0));
         assert_eq!(of(Neutral::Half), Some(0.5));
         assert_eq!(of(Neutral::Drop), None);
+    }
+
+    /// Labels of a chain by rules as they are typed.
+    fn by(chain: &LabelledChain, sources: &[&str]) -> Vec<Option<f64>> {
+        let sources = sources.iter().map(|text| text.parse().unwrap()).collect();
+        let rule = LabelRule {
+            sources,
+            ..LabelRule::default()
+        };
+        rule.labels(chain)
+    }
+
+    /// Three steps: rollouts 8, 6 and 0 of 8; the second fails one checker, the first passes it; a
+    /// judge says 0.95, 0.6, 0.1, and another 0.85 of the first.
+    fn all_facts() -> LabelledChain {
+        let mut chain = LabelledChain {
+            steps: vec![step(8, 8), step(8, 6), step(8, 0)],
+            outcome: Some(true),
+            ..LabelledChain::default()
+        };
+        for (step, score) in chain.steps.iter_mut().zip([0.95, 0.6, 0.1]) {
+            step.opinions.insert("a".to_owned(), score);
+        }
+        chain.steps[0].opinions.insert("b".to_owned(), 0.85);
+        let mut verdict = |at: usize, verdict| {
+            let verdicts = &mut chain.steps[at].verdicts;
+            verdicts.insert("arithmetic".to_owned(), verdict);
+        };
+        verdict(0, Checked::Pass);
+        verdict(1, Checked::Fail("2 + 2 is 4".to_owned()));
+        chain
+    }
+
+    #[test]
+    fn each_rule_reads_its_own_facts_and_the_first_that_speaks_counts() {
+        let chain = all_facts();
+        let (yes, no) = (Some(1.0), Some(0.0));
+        // A fail is 0, and what follows it is unknown even to the rules after it.
+        assert_eq!(by(&chain, &["verdict"]), [None, no, None]);
+        assert_eq!(by(&chain, &["verdict", "rollouts"]), [yes, no, None]);
+        assert_eq!(by(&chain, &["rollouts", "verdict"]), [yes, yes, no]);
+        assert_eq!(by(&chain, &["verdict=other", "pass"]), [yes, None, None]);
+        // A right answer is no label of a chain in which a step is wrong.
+        assert_eq!(by(&chain, &["outcome"]), [yes; 3]);
+        assert_eq!(by(&chain, &["verdict", "outcome"]), [None, no, None]);
+        assert_eq!(by(&chain, &["verdict=other", "outcome"]), [yes; 3]);
+        let wrong = LabelledChain {
+            outcome: Some(false),
+            ..chain.clone()
+        };
+        assert_eq!(by(&wrong, &["outcome"]), [None, None, no]);
+        assert_eq!(by(&wrong, &["pass", "outcome"]), [yes, None, no]);
+        // Judges: the mean of all, or one of them, hard or soft, with and without a cut.
+        let mean = 0.5 * (0.95 + 0.85);
+        assert_eq!(by(&chain, &["judge"]), [Some(mean), Some(0.6), Some(0.1)]);
+        assert_eq!(by(&chain, &["judge=b"]), [Some(0.85), None, None]);
+        assert_eq!(by(&chain, &["judge=a:0.9"]), [Some(0.95), None, Some(0.1)]);
+        assert_eq!(by(&chain, &["judge-hard=a"]), [yes, yes, no]);
+        assert_eq!(by(&chain, &["judge-hard=a:0.9"]), [yes, None, no]);
+        // Combinations.
+        assert_eq!(by(&chain, &["V<0.8&judge<0.7"]), [None, no, no]);
+        assert_eq!(by(&chain, &["V<0.8&judge<0.6"]), [None, None, no]);
+        let both = ["V<0.2&judge<0.5", "V>0.9&judge=b>0.8"];
+        assert_eq!(by(&chain, &both), [yes, None, no]);
+        // The usual rules know neither verdicts nor opinions.
+        assert_eq!(by(&chain, &[]), [yes, yes, no]);
+    }
+
+    #[test]
+    fn a_chain_may_name_its_rules_and_a_call_overrides_them() {
+        let mut chain = all_facts();
+        chain.rule = vec!["verdict".parse().unwrap(), "pass".parse().unwrap()];
+        let (yes, no) = (Some(1.0), Some(0.0));
+        assert_eq!(by(&chain, &[]), [yes, no, None]);
+        assert_eq!(by(&chain, &["rollouts"]), [yes, yes, no]);
+    }
+
+    #[test]
+    fn most_people_decide_and_one_may_be_asked() {
+        let rated = |ratings: &[(&str, i8)]| {
+            let rated = |&(name, rating): &(&str, i8)| {
+                let (rating, comment) = (Some(rating), None);
+                (name.to_owned(), crate::Rated { rating, comment })
+            };
+            LabelledChain {
+                steps: vec![LabelledStep {
+                    ratings: ratings.iter().map(rated).collect(),
+                    right: Some(true),
+                    ..LabelledStep::default()
+                }],
+                ..LabelledChain::default()
+            }
+        };
+        let two = rated(&[("anna", -1), ("ben", -1), ("cleo", 1)]);
+        assert_eq!(by(&two, &[]), [Some(0.0)]);
+        assert_eq!(by(&two, &["rating=cleo"]), [Some(1.0)]);
+        assert_eq!(by(&two, &["rating=dora"]), [None]);
+        assert_eq!(by(&two, &["rating=dora", "given"]), [Some(1.0)]);
+        // A dispute gives no label, whatever else is known.
+        assert_eq!(by(&rated(&[("anna", -1), ("ben", 1)]), &[]), [None]);
+    }
+
+    #[test]
+    fn an_outcome_model_learns_the_outcome_or_what_the_rules_say() {
+        let chain = all_facts();
+        let of = |chain: &LabelledChain, sources: &[&str]| {
+            let sources = sources.iter().map(|text| text.parse().unwrap()).collect();
+            let rule = LabelRule {
+                sources,
+                ..LabelRule::default()
+            };
+            rule.chain_label(chain)
+        };
+        assert_eq!(of(&chain, &[]), Some(1.0));
+        assert_eq!(of(&chain, &["verdict", "outcome"]), Some(0.0));
+        assert_eq!(of(&chain, &["verdict=other", "outcome"]), Some(1.0));
+        assert_eq!(of(&chain, &["judge=a"]), Some(0.1));
+        assert_eq!(of(&chain, &["judge=b"]), None);
+        let named = LabelledChain {
+            rule: vec!["verdict".parse().unwrap()],
+            ..chain
+        };
+        assert_eq!(of(&named, &[]), Some(1.0));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use beamgen_eval::Fingerprint;
 use serde::Serialize;
 
-use crate::{LabelRule, LabelledChain, Rejected, normalised};
+use crate::{Checked, LabelRule, LabelledChain, LabelledStep, Rejected, normalised};
 
 /// Counts of chains and labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -36,6 +36,12 @@ pub struct Stat {
     pub disputed: usize,
     /// Chains that are the same, step by step, as an earlier one.
     pub duplicate_chains: usize,
+    /// Facts by their source: steps that have one, and chains for what is known of whole chains.
+    pub facts: BTreeMap<String, usize>,
+    /// Chains whose answer is right.
+    pub right_answers: usize,
+    /// Right chains with a step that is labelled wrong: unsound ones.
+    pub right_unsound: usize,
     /// Chains of each level that their source names.
     pub levels: BTreeMap<String, usize>,
     /// Rejected records, by reason.
@@ -60,10 +66,17 @@ impl Stat {
                 *stat.levels.entry(level.clone()).or_default() += 1;
             }
             stat.steps += chain.steps.len();
+            stat.count_facts(chain);
+            let labels = rule.labels(chain);
+            if chain.outcome == Some(true) {
+                let is_wrong = |label: &f64| *label < 0.5;
+                stat.right_answers += 1;
+                stat.right_unsound += usize::from(labels.iter().flatten().any(is_wrong));
+            }
             problems.insert(normalised(&chain.problem));
             let mut prefix = Fingerprint::default();
             prefix.field(chain.problem.as_bytes());
-            for (step, label) in chain.steps.iter().zip(rule.labels(chain)) {
+            for (step, label) in chain.steps.iter().zip(labels) {
                 stat.alternatives += step.alternatives.len();
                 prefix.field(step.text.as_bytes());
                 let Some(label) = label else { continue };
@@ -84,6 +97,57 @@ impl Stat {
             *stat.rejected.entry(one.reason.what.clone()).or_default() += 1;
         }
         stat
+    }
+
+    fn count_facts(&mut self, chain: &LabelledChain) {
+        let mut count = |fact: String| *self.facts.entry(fact).or_default() += 1;
+        for step in &chain.steps {
+            let LabelledStep {
+                rating,
+                right,
+                soft,
+                rollouts,
+                ..
+            } = step;
+            for (fact, is_there) in [
+                ("rating", rating.is_some()),
+                ("right or wrong", right.is_some()),
+                ("soft label", soft.is_some()),
+                ("rollouts", rollouts.is_some()),
+            ] {
+                if is_there {
+                    count(fact.to_owned());
+                }
+            }
+            for (rater, rated) in &step.ratings {
+                let said = [
+                    ("rating", rated.rating.is_some()),
+                    ("comment", rated.comment.is_some()),
+                ];
+                for (fact, _) in said.into_iter().filter(|&(_, is_there)| is_there) {
+                    count(format!("{fact} by {rater}"));
+                }
+            }
+            for (checker, verdict) in &step.verdicts {
+                let verdict = match verdict {
+                    Checked::Pass => "pass",
+                    Checked::Fail(_) => "fail",
+                };
+                count(format!("{verdict} by {checker}"));
+            }
+            for judge in step.opinions.keys() {
+                count(format!("score by {judge}"));
+            }
+        }
+        for (fact, is_there) in [
+            ("chain: first error", chain.first_error.is_some()),
+            ("chain: outcome", chain.outcome.is_some()),
+            ("chain: rule", !chain.rule.is_empty()),
+        ] {
+            if is_there {
+                count(fact.to_owned());
+            }
+        }
     }
 
     fn count(&mut self, label: f64) {

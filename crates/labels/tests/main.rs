@@ -1,6 +1,8 @@
 //! The formats, on texts of our own and on data that others labelled; Monte Carlo labels, on a
 //! scripted generator.
 
+#[path = "labels/annotate.rs"]
+mod annotate;
 #[path = "labels/exported.rs"]
 mod exported;
 #[path = "labels/formats.rs"]

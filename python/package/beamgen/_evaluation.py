@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -116,6 +116,7 @@ def evaluate_prm(
     limit: int | None = None,
     report: str | os.PathLike[str] | None = None,
     probes: bool = False,
+    rule: Sequence[str] | None = None,
     neutral: str | None = None,
     rollout_label: str | None = None,
     first_error_only: bool = False,
@@ -133,8 +134,8 @@ def evaluate_prm(
     ``on_progress`` hears how many chains are scored, and of how many. Ctrl-C ends it.
 
     The other keywords are flags of ``beamgen eval-prm``: a score below ``wrong_below`` flags a step; ``limit`` takes
-    the first chains only; ``probes`` changes chains on purpose and scores them again; ``neutral``, ``rollout_label``,
-    ``first_error_only`` and ``agree`` say how labels are derived.
+    the first chains only; ``probes`` changes chains on purpose and scores them again; ``rule`` (a list), ``neutral``,
+    ``rollout_label``, ``first_error_only`` and ``agree`` say how labels are derived.
     """
     own = {"scorer": scorer, **settings}
     if model is not None and any(value is not None for value in own.values()):
@@ -147,6 +148,7 @@ def evaluate_prm(
         "limit": limit,
         "report": report,
         "probes": probes,
+        "rule": None if rule is None else [rule] if isinstance(rule, str) else list(rule),
         "neutral": neutral,
         "rollout_label": rollout_label,
         "first_error_only": first_error_only,

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use beamgen_labels::{Agree, FORMATS, Format, LabelRule, Neutral, RolloutLabel};
+use beamgen_labels::{Agree, FORMATS, Format, LabelRule, Neutral, RolloutLabel, Source};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::{CheckerFlags, PrmFlags, by_name};
 
@@ -29,8 +29,10 @@ pub(crate) enum LabelsCommand {
     Stat(StatArgs),
     /// Part chains into training and test, by problem
     Split(SplitArgs),
-    /// Add a reward model's second opinion to each step
+    /// Add what a reward model or checkers say of each step
     Judge(Box<JudgeArgs>),
+    /// Write chains without anything that is known of them, for people who rate
+    Chains(ChainsArgs),
 }
 
 /// The files, and how they are read.
@@ -62,6 +64,21 @@ pub(crate) struct InputFlags {
 #[derive(Args, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Labels")]
 pub(crate) struct RuleFlags {
+    /// Where labels come from, in order of precedence: rating, rollouts, given, verdict, pass, judge,
+    /// outcome, V<0.2&judge<0.5
+    ///
+    /// A step's label is that of the first rule that says something of it; names are separated by
+    /// commas, or the flag is repeated. rating[=NAME]: what people say, by most of them or by one.
+    /// rollouts: as --rollout-label says. given: labels of unknown origin. verdict[=CHECKER]: the first
+    /// step that fails is 0, and what follows is unknown. pass[=CHECKER]: a step that passes is 1.
+    /// judge[=NAME][:C]: the judge's score, unless it is between 1-C and C; judge-hard: 1 if it is
+    /// above one half. outcome: if no step is wrong by the rules before, all steps of a right chain
+    /// are 1, and the last one of a wrong chain is 0. V (the share of right rollouts) and judge[=NAME]
+    /// with bounds: 0 where all are below, 1 where all are above. For an ORM the chain's label is the
+    /// lowest of its steps [default: those that a chain names (`labels judge --as`), or
+    /// rating,rollouts,given]
+    #[arg(long, value_name = "RULE", value_delimiter = ',')]
+    pub rule: Vec<Source>,
     /// What a neutral rating counts as: positive, negative, drop or half
     ///
     /// positive is Lightman's and Qwen's way, negative TRL's, half the label 0.5 [default:
@@ -90,6 +107,7 @@ impl RuleFlags {
     /// The rule, with what a neutral rating counts as if no flag says it.
     pub(crate) fn rule(&self, neutral: Neutral) -> LabelRule {
         LabelRule {
+            sources: self.rule.clone(),
             neutral: self.neutral.unwrap_or(neutral),
             rollouts: self.rollouts.unwrap_or_default(),
             first_error_only: self.first_error_only,
@@ -165,10 +183,42 @@ pub(crate) struct JudgeArgs {
     /// The file to write, in the format beamgen; `-` is stdout
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Derive the chains' labels from it: label, soft or veto
+    ///
+    /// The file's chains name the rules then, which hold wherever --rule names no others. label:
+    /// verdict,outcome,pass of checkers, judge-hard of a reward model. soft: judge. veto: verdict, or
+    /// judge<0.5, before the usual rules.
+    #[arg(
+        long = "as",
+        value_name = "WAY",
+        value_enum,
+        hide_possible_values = true
+    )]
+    pub way: Option<JudgeAs>,
     #[command(flatten)]
     pub prm: PrmFlags,
     #[command(flatten)]
     pub checkers: CheckerFlags,
+}
+
+/// The use that `labels judge` makes of the new facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum JudgeAs {
+    /// Hard labels: fails, the outcome and passes; or scores above one half
+    Label,
+    /// Soft labels: scores; of checkers, as label
+    Soft,
+    /// 0 where it says so, before all that was known
+    Veto,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct ChainsArgs {
+    #[command(flatten)]
+    pub input: InputFlags,
+    /// The file to write, in the format beamgen; `-` is stdout
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
 }
 
 /// The flags that name one.
@@ -178,14 +228,15 @@ const JUDGE: &str = "\
 Examples:
   beamgen labels judge labels.jsonl --prm DIR --out judged.jsonl
   beamgen train prm --from DIR --data judged.jsonl --agree chains --out my-prm
-  beamgen labels judge labels.jsonl --checker arithmetic --out checked.jsonl
-  beamgen train prm --from DIR --data checked.jsonl --agree known --out my-prm
+  beamgen labels judge chains.jsonl --checker arithmetic --as label --out l.jsonl
+  beamgen train prm --from DIR --data l.jsonl --out my-prm
+      labels by a checker alone
 
-Each step gets `second`, the reward model's probability that it is right, and each chain \
-`second_scorer`. With --checker or --checker-command these are asked in place of the reward model: \
-`second` is 0 where one of them fails a step, and missing elsewhere, since a step that passes may be \
-wrong still. Facts and labels stay as they are; --agree of the commands that use labels leaves out what \
-the two disagree on. A file may carry second opinions from elsewhere, too.";
+Each step gets the reward model's probability that it is right, under its name in `opinions`. With \
+--checker or --checker-command these are asked in place of the reward model: `verdicts` has by name \
+what each says, with the reason of a fail; one that abstains says nothing. Other facts stay as they are. \
+Without --as labels stay as they are, too: --rule of the commands that use labels derives them from the new facts, and \
+--agree leaves out what a fail or the mean of the opinions contradicts.";
 
 const SPLIT: &str = "\
 Example:

@@ -145,6 +145,8 @@ Examples:
       hard examples: the wrong chains that the PRM rates highest, and right ones that it rates lowest
   beamgen label problems.jsonl --generator DIR --chains 16 --mixed --out labels.jsonl
       a weak generator: rollouts only where some chains are right
+  beamgen label problems.jsonl --generator DIR --chains 16 --rollouts 0 --out outcomes.jsonl
+      outcomes alone: for `train orm`, and for rules that need no rollouts
   beamgen label problems.jsonl --generator DIR --out labels.jsonl --resume
       go on after an interruption
 

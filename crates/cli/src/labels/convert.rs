@@ -15,8 +15,8 @@ pub(super) fn main(args: &ConvertArgs) -> Result<(), Failure> {
     let own = std::ptr::eq(args.to, Format::own());
     if own && args.rule.given() {
         return refuse(
-            "--to beamgen keeps the raw facts: give --neutral, --rollout-label and --first-error-only where labels are \
-             used, or write another format",
+            "--to beamgen keeps the raw facts: give --rule, --neutral, --rollout-label and --first-error-only where \
+             labels are used, or write another format",
         );
     }
     let out = Lines::open(&args.out)?;

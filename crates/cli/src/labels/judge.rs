@@ -1,11 +1,12 @@
-//! `beamgen labels judge`: second opinions of a reward model or of checkers.
+//! `beamgen labels judge`: the scores of a reward model, or the verdicts of checkers.
 
-use beamgen_labels::LabelledChain;
+use beamgen::checkers::{Opinion, Verdict};
+use beamgen_labels::{Bound, Checked, LabelledChain, Quantity, Source};
 use beamgen_measure::{Watch, scores};
 
 use super::inputs;
 use super::write::Lines;
-use crate::args::JudgeArgs;
+use crate::args::{JudgeArgs, JudgeAs};
 use crate::failure::Failure;
 use crate::lost;
 use crate::output;
@@ -25,15 +26,24 @@ pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
     config.checkers.commands.clear();
     let config = settings::with_flags(config, flags)?;
     let mut chains = inputs::chains(inputs::read(&args.input)?);
-    let (judged, what) = if !checks {
-        (ask_model(config, &mut chains)?, "second opinions")
+    let (judged, what, names) = if !checks {
+        let name = scores::scorer(&config);
+        let judged = ask_model(config, &name, &mut chains)?;
+        (judged, "opinions", vec![name])
     } else {
-        (ask_checkers(&config, &mut chains)?, "a step that fails")
+        let (failed, names) = ask_checkers(&config, &mut chains)?;
+        (Some(failed), "a step that fails", names)
     };
     let judged = judged.ok_or_else(|| {
         let message = "the reward model could not read any of the chains, see above";
         Failure::Run(anyhow::anyhow!(message))
     })?;
+    if let Some(way) = args.way {
+        let rule = rule(way, checks, &names);
+        for chain in &mut chains {
+            chain.rule.clone_from(&rule);
+        }
+    }
     out.write(chains.iter())?;
     output::note(format_args!(
         "{} of {} chains have {what} in {}",
@@ -44,12 +54,51 @@ pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The probability of each step by the reward model; how many chains it could read, if any.
+/// The rules that make labels of what was just said. Those of one name alone ask that one, whatever
+/// else the file has.
+fn rule(way: JudgeAs, checks: bool, names: &[String]) -> Vec<Source> {
+    let usual = [Source::Rating(None), Source::Rollouts, Source::Given];
+    if checks {
+        let name = match names {
+            [only] => Some(only.clone()),
+            _ => None,
+        };
+        let verdict = Source::Verdict(name.clone());
+        return match way {
+            JudgeAs::Veto => [&[verdict], &usual[..]].concat(),
+            JudgeAs::Label | JudgeAs::Soft => vec![verdict, Source::Outcome, Source::Pass(name)],
+        };
+    }
+    let name = names.first().cloned();
+    let judge = |hard| Source::Judge {
+        name: name.clone(),
+        cut: None,
+        hard,
+    };
+    match way {
+        JudgeAs::Label => vec![judge(true)],
+        JudgeAs::Soft => vec![judge(false)],
+        JudgeAs::Veto => {
+            let bound = Bound {
+                of: Quantity::Judge(name),
+                bound: 0.5,
+            };
+            let veto = Source::When {
+                bounds: vec![bound],
+                above: false,
+            };
+            [&[veto], &usual[..]].concat()
+        }
+    }
+}
+
+/// Keeps the probability of each step by the reward model of this name; how many chains it could
+/// read, if any.
 fn ask_model(
     config: beamgen::Config,
+    name: &str,
     chains: &mut [LabelledChain],
 ) -> Result<Option<usize>, Failure> {
-    let scorer = scores::scorer(&config);
     let problems = chains.iter().map(|chain| chain.problem.as_str());
     let mut model = settings::reward_model(config, problems)?;
     let given = scores::given(chains);
@@ -60,38 +109,45 @@ fn ask_model(
     for (chain, scores) in chains.iter_mut().zip(all) {
         let Some(scores) = scores else { continue };
         for (step, score) in chain.steps.iter_mut().zip(scores) {
-            step.second = Some(f64::from(score));
+            step.opinions.insert(name.to_owned(), f64::from(score));
         }
-        chain.second_scorer = Some(scorer.clone());
         judged += 1;
     }
     Ok((judged > 0).then_some(judged))
 }
 
-/// 0 for each step that a checker fails, and nothing for the others, pass or not, in place of earlier
-/// opinions: what a checker verified can be beside the point. How many chains have a fail.
+/// Keeps what each checker says of each step, in place of what it said before; how many chains have
+/// a fail, and the checkers' names.
 fn ask_checkers(
     config: &beamgen::Config,
     chains: &mut [LabelledChain],
-) -> Result<Option<usize>, Failure> {
+) -> Result<(usize, Vec<String>), Failure> {
     let mut panel = verdicts::panel(config)?;
-    let names: Vec<&str> = panel.names().collect();
-    let scorer = names.join(", ");
+    let names: Vec<String> = panel.names().map(str::to_owned).collect();
     let mut progress = Progress::new(chains.len(), "chains");
     let mut failed = 0;
     for some in chains.chunks_mut(AT_ONCE) {
         let said = verdicts::of(&mut panel, some);
         for (chain, opinions) in some.iter_mut().zip(said) {
+            let mut fails = false;
             for (step, opinions) in chain.steps.iter_mut().zip(opinions) {
-                let fails = opinions.iter().any(|opinion| opinion.verdict.is_fail());
-                step.second = fails.then_some(0.0);
+                for Opinion { checker, verdict } in opinions {
+                    fails |= verdict.is_fail();
+                    let checked = match verdict {
+                        Verdict::Pass => Some(Checked::Pass),
+                        Verdict::Fail { reason } => Some(Checked::Fail(reason)),
+                        Verdict::Abstain | Verdict::Lost => None,
+                    };
+                    step.verdicts.remove(&checker);
+                    step.verdicts
+                        .extend(checked.map(|checked| (checker, checked)));
+                }
             }
-            failed += usize::from(chain.steps.iter().any(|step| step.second.is_some()));
-            chain.second_scorer = Some(scorer.clone());
+            failed += usize::from(fails);
             progress.done(None);
         }
     }
     drop(progress);
     lost::tell(panel.lost());
-    Ok(Some(failed))
+    Ok((failed, names))
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use beamgen_labels::{Labelled, Neutral, Stat};
+use beamgen_labels::{Agreement, Labelled, Neutral, Stat, agreement};
 use serde_json::{Value, json};
 
 use super::inputs;
@@ -19,7 +19,13 @@ pub(super) fn main(args: &StatArgs) -> Result<(), Failure> {
     // A neutral rating is neither a 1 nor a 0 unless somebody says so.
     let rule = args.rule.rule(Neutral::Half);
     let mut out = io::stdout().lock();
-    for (i, input) in inputs::read(&args.input)?.iter().enumerate() {
+    let inputs = inputs::read(&args.input)?;
+    let rated = inputs.iter().flat_map(|input| {
+        let chains = input.chains.iter();
+        chains.map(|chain| (input.source.as_str(), chain))
+    });
+    let agreements = agreement(rated);
+    for (i, input) in inputs.iter().enumerate() {
         let stat = Stat::of(&input.chains, &input.rejected, &rule);
         if args.json {
             output::json_line(&mut out, &row(input, &stat))?;
@@ -32,7 +38,46 @@ pub(super) fn main(args: &StatArgs) -> Result<(), Failure> {
         writeln!(out, "{source}, format {}:\n", input.format.name)?;
         table(input, &stat).write(&mut out)?;
     }
+    for agreement in agreements.iter().filter(|_| args.json) {
+        output::json_line(&mut out, &json!({"agreement": agreement}))?;
+    }
+    if !args.json && !agreements.is_empty() {
+        writeln!(out)?;
+        agreed(&agreements).write(&mut out)?;
+    }
     Ok(out.flush()?)
+}
+
+/// How far each two people agree, over all files.
+fn agreed(agreements: &[Agreement]) -> Table {
+    let mut table = Table::new(&[
+        "raters",
+        "steps",
+        "equal",
+        "kappa",
+        "first errors",
+        "equal",
+        "kappa",
+    ]);
+    for Agreement {
+        raters: [one, other],
+        steps,
+        first_errors,
+    } in agreements
+    {
+        let mut row = vec![printable::line(&format!("{one}, {other}")).to_string()];
+        for of in [steps, first_errors] {
+            let share = (of.count > 0).then(|| percent(of.equal as f64 / of.count as f64));
+            row.push(grouped(of.count));
+            row.push(share.unwrap_or_default());
+            row.push(
+                of.kappa
+                    .map_or("-".to_owned(), |kappa| format!("{kappa:.3}")),
+            );
+        }
+        table.row(row);
+    }
+    table
 }
 
 fn row(input: &Labelled, stat: &Stat) -> Value {
@@ -72,9 +117,23 @@ fn table(input: &Labelled, stat: &Stat) -> Table {
     for (level, &count) in stat.levels.iter().take(MOST_LEVELS) {
         add(&format!("  of level {level}"), count, Some(stat.chains));
     }
+    if stat.right_answers > 0 {
+        let (right, unsound) = (stat.right_answers, stat.right_unsound);
+        add("  with a right answer", right, Some(stat.chains));
+        add("    and a step labelled wrong", unsound, Some(right));
+    }
     add("problems", stat.problems, None);
     add("steps", stat.steps, None);
     add("alternatives of steps", stat.alternatives, None);
+    for (fact, &count) in &stat.facts {
+        let is_of_chains = fact.starts_with("chain: ");
+        let of = if is_of_chains {
+            stat.chains
+        } else {
+            stat.steps
+        };
+        add(&format!("  {fact}"), count, Some(of));
+    }
     add("labels", stat.labels, None);
     add("  + (1)", stat.positive, Some(stat.labels));
     add("  0 (neutral or between)", stat.between, Some(stat.labels));

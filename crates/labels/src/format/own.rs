@@ -1,7 +1,7 @@
 //! The project's own format: [`LabelledChain`] as JSON, which loses nothing.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::field::Record;
 use crate::targets::Targets;
@@ -19,10 +19,36 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
-    match LabelledChain::deserialize(record) {
+    match LabelledChain::deserialize(renewed(record)) {
         Ok(chain) => Ok(vec![chain]),
         Err(error) => Err(Reason::with("not a labelled chain", error.to_string())),
     }
+}
+
+/// The record with what earlier versions called a second opinion among the opinions.
+fn renewed(record: &Record) -> Value {
+    let mut record = record.clone();
+    let scorer = match record.remove("second_scorer") {
+        Some(Value::String(scorer)) => scorer,
+        _ => "second".to_owned(),
+    };
+    let steps = record.get_mut("steps").and_then(Value::as_array_mut);
+    let opinion = |step: &mut Value| {
+        let step = step.as_object_mut()?;
+        let second = step.remove("second").filter(|second| !second.is_null())?;
+        let opinions = step.entry("opinions").or_insert_with(|| json!({}));
+        opinions.as_object_mut()?.insert(scorer.clone(), second);
+        Some(())
+    };
+    for step in steps.into_iter().flatten() {
+        let others = step.get_mut("alternatives").and_then(Value::as_array_mut);
+        others
+            .into_iter()
+            .flatten()
+            .for_each(|other| _ = opinion(other));
+        opinion(step);
+    }
+    Value::Object(record)
 }
 
 fn export(chain: &LabelledChain, _: &Targets) -> Result<Value, Reason> {

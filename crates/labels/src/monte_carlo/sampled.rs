@@ -318,7 +318,7 @@ impl Sampled {
             labelled.chains.push(LabelledChain {
                 id: Some(format!("{}/{number}", problem.id)),
                 problem: problem.text.clone(),
-                steps: self.steps(chain, seed),
+                steps: self.steps(chain, (options.rollouts > 0).then_some(seed)),
                 first_error: match (options.mode, self.search(chain)) {
                     (Mode::Binary, Search::Found(step)) => Some(step as i64),
                     (Mode::Binary, Search::NoError) => Some(-1),
@@ -345,12 +345,13 @@ impl Sampled {
         labelled
     }
 
-    fn steps(&self, chain: &Chain, seed: u64) -> Vec<LabelledStep> {
+    /// The steps with their rollouts, if there are any to have.
+    fn steps(&self, chain: &Chain, seed: Option<u64>) -> Vec<LabelledStep> {
         let step = |&prefix: &usize| {
             let prefix = &self.prefixes[prefix];
             LabelledStep {
                 text: prefix.step.clone(),
-                rollouts: prefix.rollouts(seed),
+                rollouts: seed.and_then(|seed| prefix.rollouts(seed)),
                 ..LabelledStep::default()
             }
         };

@@ -1,8 +1,10 @@
 //! What is written is read again.
 
+use std::collections::BTreeMap;
+
 use beamgen_labels::{
-    FORMATS, Format, LabelRule, LabelledChain, LabelledStep, Neutral, Policy, RolloutLabel,
-    Rollouts, parse,
+    Checked, FORMATS, Format, LabelRule, LabelledChain, LabelledStep, Neutral, Policy, Rated,
+    RolloutLabel, Rollouts, Source, parse,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -46,6 +48,26 @@ fn text() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..6).prop_map(|pieces| format!("x{}", pieces.concat()))
 }
 
+fn share() -> impl Strategy<Value = f64> {
+    (0..=1000u32).prop_map(|n| f64::from(n) / 1000.0)
+}
+
+fn people() -> impl Strategy<Value = BTreeMap<String, Rated>> {
+    let rated = (prop::option::of(-1i8..=1), prop::option::of(text()));
+    let rated = rated.prop_map(|(rating, comment)| Rated { rating, comment });
+    prop::collection::btree_map(text(), rated, 0..3)
+}
+
+fn verdicts() -> impl Strategy<Value = BTreeMap<String, Checked>> {
+    let verdict = prop::option::of(text());
+    let verdict = verdict.prop_map(|reason| reason.map_or(Checked::Pass, Checked::Fail));
+    prop::collection::btree_map(text(), verdict, 0..3)
+}
+
+fn opinions() -> impl Strategy<Value = BTreeMap<String, f64>> {
+    prop::collection::btree_map(text(), share(), 0..3)
+}
+
 fn step(alternatives: bool) -> BoxedStrategy<LabelledStep> {
     let rollouts = (
         0u32..9,
@@ -67,24 +89,28 @@ fn step(alternatives: bool) -> BoxedStrategy<LabelledStep> {
         Just(Vec::new()).boxed()
     };
     let right = prop::option::of(any::<bool>());
-    let share = || prop::option::of((0..=1000u32).prop_map(|n| f64::from(n) / 1000.0));
+    let share = || prop::option::of(self::share());
     (
         text(),
         prop::option::of(-1i8..=1),
         right,
-        (share(), share()),
+        (share(), people(), verdicts(), opinions()),
         prop::option::of(rollouts),
         others,
     )
         .prop_map(
-            |(text, rating, right, (soft, second), rollouts, alternatives)| LabelledStep {
-                text,
-                rating,
-                right,
-                soft,
-                second,
-                rollouts,
-                alternatives,
+            |(text, rating, right, (soft, ratings, verdicts, opinions), rollouts, alternatives)| {
+                LabelledStep {
+                    text,
+                    rating,
+                    ratings,
+                    right,
+                    soft,
+                    rollouts,
+                    verdicts,
+                    opinions,
+                    alternatives,
+                }
             },
         )
         .boxed()
@@ -110,7 +136,8 @@ prop_compose! {
         let name = |i: usize| names[i].clone();
         LabelledChain {
             id: name(0), problem, steps, first_error, outcome, answer: name(1), source: name(2),
-            level: name(3), class: name(4), policy, second_scorer: name(5),
+            level: name(3), class: name(4), policy,
+            rule: name(5).map(|name| Source::Rating(Some(name))).into_iter().collect(),
         }
     }
 }
@@ -128,11 +155,13 @@ proptest! {
         chains in prop::collection::vec(chain(), 1..5),
         first_error_only in any::<bool>(),
     ) {
-        let rule = LabelRule { neutral: Neutral::Negative, rollouts: RolloutLabel::Hard, first_error_only, agree: None };
+        let rule = LabelRule { neutral: Neutral::Negative, rollouts: RolloutLabel::Hard, first_error_only, ..LabelRule::default() };
         // Soft labels have a test of their own, and here every step has some label.
         let chains: Vec<LabelledChain> = chains.into_iter().map(|mut chain| {
+            chain.rule.clear();
             for step in &mut chain.steps {
                 step.soft = None;
+                step.ratings.clear();
                 step.right = step.right.or(Some(false));
             }
             chain

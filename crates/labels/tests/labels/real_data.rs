@@ -47,6 +47,7 @@ fn labels(read: &Labelled, rule: &LabelRule) -> [usize; 3] {
 }
 
 const HALF: LabelRule = LabelRule {
+    sources: Vec::new(),
     neutral: Neutral::Half,
     rollouts: beamgen_labels::RolloutLabel::Hard,
     first_error_only: false,

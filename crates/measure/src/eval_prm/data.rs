@@ -30,7 +30,7 @@ pub struct Set {
 pub fn open(
     paths: &[impl AsRef<Path>],
     limit: Option<usize>,
-    rule: LabelRule,
+    rule: &LabelRule,
 ) -> Result<Vec<Set>, Error> {
     let mut sets: Vec<Set> = Vec::new();
     for path in paths {
@@ -51,7 +51,7 @@ impl Set {
         name: String,
         mut labelled: Labelled,
         limit: Option<usize>,
-        rule: LabelRule,
+        rule: &LabelRule,
     ) -> Result<Self, Error> {
         labelled.chains.truncate(limit.unwrap_or(usize::MAX));
         let rows = rows(&labelled.chains, rule);
@@ -90,7 +90,7 @@ fn name(path: &Path, taken: impl Fn(&str) -> bool) -> String {
     names.find(|name| !taken(name)).unwrap_or(stem)
 }
 
-fn rows(chains: &[LabelledChain], rule: LabelRule) -> Vec<ScoredChain> {
+fn rows(chains: &[LabelledChain], rule: &LabelRule) -> Vec<ScoredChain> {
     // Two texts that differ in white space alone are one problem.
     let mut problems: BTreeMap<String, u32> = BTreeMap::new();
     let row = |(number, chain): (usize, &LabelledChain)| {

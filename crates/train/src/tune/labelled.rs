@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use beamgen_labels::{LabelRule, LabelledChain};
+use beamgen_labels::{LabelRule, LabelledChain, Stat};
 use beamgen_prm::ChainWriter;
 
 use super::batches::Read;
@@ -14,7 +14,8 @@ use crate::{Error, Result};
 pub enum Target {
     /// The label of every step that has one (PRM).
     Process,
-    /// Whether the chain's answer is right, read behind its last step (ORM).
+    /// Whether the chain's answer is right, or what the rules say of the whole chain, read after its
+    /// last step (ORM).
     Outcome,
 }
 
@@ -30,7 +31,7 @@ impl Target {
 }
 
 /// How labelled chains become examples.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Labels {
     /// Process or outcome.
     pub target: Target,
@@ -73,10 +74,22 @@ impl Labels {
             }
         }
         if read.examples.is_empty() {
-            Err(Error::Config(format!(
-                "{}: no labelled chain of at most {longest} tokens",
-                path.display()
-            )))
+            let path = path.display();
+            Err(Error::Config(if read.too_long > 0 {
+                format!("{path}: no labelled chain of at most {longest} tokens")
+            } else {
+                let stat = Stat::of(&file.chains, &[], &self.rule);
+                let facts: Vec<&str> = stat.facts.keys().map(String::as_str).collect();
+                format!(
+                    "{path}: no labelled chain: what is known of the steps ({}) gives no label by the rule: name one \
+                     that reads it, such as judge or verdict",
+                    if facts.is_empty() {
+                        "nothing".to_owned()
+                    } else {
+                        facts.join(", ")
+                    }
+                )
+            }))
         } else {
             Ok(read)
         }
@@ -126,8 +139,8 @@ impl Labels {
             Target::Process => self.rule.labels(chain),
             Target::Outcome => {
                 let mut labels = vec![None; chain.steps.len()];
-                if let (Some(last), Some(right)) = (labels.last_mut(), chain.outcome) {
-                    *last = Some(f64::from(u8::from(right)));
+                if let Some(last) = labels.last_mut() {
+                    *last = self.rule.chain_label(chain);
                 }
                 labels
             }

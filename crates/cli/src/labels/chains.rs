@@ -1,0 +1,30 @@
+//! `beamgen labels chains`: chains without anything that is known of them.
+
+use beamgen_labels::{LabelledChain, LabelledStep};
+
+use super::inputs;
+use super::write::Lines;
+use crate::args::ChainsArgs;
+use crate::failure::Failure;
+use crate::output;
+use crate::table::counted;
+
+pub(super) fn main(args: &ChainsArgs) -> Result<(), Failure> {
+    let out = Lines::open(&args.out)?;
+    let chains = inputs::chains(inputs::read(&args.input)?);
+    let bare = |chain: &LabelledChain| LabelledChain {
+        id: chain.id.clone(),
+        problem: chain.problem.clone(),
+        steps: (chain.steps.iter())
+            .map(|step| LabelledStep::unlabelled(step.text.clone()))
+            .collect(),
+        ..LabelledChain::default()
+    };
+    out.write(chains.iter().map(bare))?;
+    output::note(format_args!(
+        "{} written to {}",
+        counted(chains.len(), "chain", "chains"),
+        args.out.display()
+    ));
+    Ok(())
+}

@@ -1,0 +1,300 @@
+//! One rule among several: where a step's label comes from.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::chain::{Checked, LabelledStep};
+
+/// The origin of a label. A list of them is in order of precedence: a step's label is that of the
+/// first that says something of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Source {
+    /// The rating of the person of this name, or the one that most people gave. Where two are
+    /// equally frequent, the step has no label.
+    Rating(Option<String>),
+    /// Counts of rollouts.
+    Rollouts,
+    /// Labels of unknown origin, and the first error that a source marks.
+    Given,
+    /// The fails of the checker of this name, or of all: the first one is 0, and what follows it has
+    /// no label.
+    Verdict(Option<String>),
+    /// The passes of the checker of this name, or of all: 1.
+    Pass(Option<String>),
+    /// The score of the judge of this name, or the mean of all.
+    Judge {
+        /// The name.
+        name: Option<String>,
+        /// A score between 1 less this and this says nothing.
+        cut: Option<f64>,
+        /// Makes a score above one half 1, and any other 0.
+        hard: bool,
+    },
+    /// The chain's outcome, if nothing before it in the list calls a step wrong: every step of a
+    /// right chain is 1, and the last one of a wrong chain is 0.
+    Outcome,
+    /// 0 where all numbers are below their bounds, or 1 where all are above them.
+    When {
+        /// The numbers and their bounds.
+        bounds: Vec<Bound>,
+        /// Whether they have to be above.
+        above: bool,
+    },
+}
+
+/// A number that is known of a step, and a bound for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bound {
+    /// The number.
+    pub of: Quantity,
+    /// The bound, which the number must not be equal to.
+    pub bound: f64,
+}
+
+/// A number that may be known of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Quantity {
+    /// The share of right rollouts, `V`.
+    Share,
+    /// The score of the judge of this name, or the mean of all.
+    Judge(Option<String>),
+}
+
+/// The texts that are rules.
+const ADVICE: &str = "write rating, rollouts, given, verdict, pass, judge, judge-hard or outcome (rating=NAME, \
+                      verdict=CHECKER, judge=NAME:CUT), or bounds as in V<0.2&judge<0.5";
+
+impl FromStr for Source {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.contains(['<', '>']) {
+            return when(text);
+        }
+        let (kind, rest) = match text.find(['=', ':']) {
+            Some(at) => text.split_at(at),
+            None => (text, ""),
+        };
+        let judge = |hard| {
+            let (name, cut) = match rest.rsplit_once(':') {
+                Some((name, cut)) if cut.parse::<f64>().is_ok_and(is_share) => {
+                    (name, cut.parse().ok())
+                }
+                _ => (rest, None),
+            };
+            if cut.is_some_and(|cut| cut < 0.5) {
+                return Err("a judge's cut is from 0.5 to 1".to_owned());
+            }
+            Ok(Self::Judge {
+                name: named(name)?,
+                cut,
+                hard,
+            })
+        };
+        match kind {
+            "rating" => Ok(Self::Rating(named(rest)?)),
+            "verdict" => Ok(Self::Verdict(named(rest)?)),
+            "pass" => Ok(Self::Pass(named(rest)?)),
+            "judge" => judge(false),
+            "judge-hard" => judge(true),
+            "rollouts" if rest.is_empty() => Ok(Self::Rollouts),
+            "given" if rest.is_empty() => Ok(Self::Given),
+            "outcome" if rest.is_empty() => Ok(Self::Outcome),
+            _ => Err(ADVICE.to_owned()),
+        }
+    }
+}
+
+fn is_share(number: f64) -> bool {
+    (0.0..=1.0).contains(&number)
+}
+
+/// The name after `=`; nothing is no name.
+fn named(text: &str) -> Result<Option<String>, String> {
+    match text.strip_prefix('=') {
+        None if text.is_empty() => Ok(None),
+        Some(name) if !name.is_empty() => Ok(Some(name.to_owned())),
+        _ => Err(ADVICE.to_owned()),
+    }
+}
+
+fn when(text: &str) -> Result<Source, String> {
+    let above = text.contains('>');
+    if above && text.contains('<') {
+        return Err("bounds are all < (which gives 0) or all > (which gives 1)".to_owned());
+    }
+    let bound = |text: &str| {
+        let (of, bound) = text.rsplit_once(['<', '>']).ok_or(ADVICE)?;
+        let bound = bound.parse::<f64>().ok().filter(|&bound| is_share(bound));
+        let of = match of.strip_prefix("judge") {
+            _ if of == "V" => Quantity::Share,
+            Some(name) => Quantity::Judge(named(name)?),
+            None => return Err(ADVICE.to_owned()),
+        };
+        let bound = bound.ok_or("a bound is a number from 0 to 1")?;
+        Ok(Bound { of, bound })
+    };
+    let bounds = text.split('&').map(bound).collect::<Result<_, String>>()?;
+    Ok(Source::When { bounds, above })
+}
+
+impl TryFrom<String> for Source {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Source> for String {
+    fn from(source: Source) -> Self {
+        source.to_string()
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = |f: &mut fmt::Formatter<'_>, kind: &str, name: &Option<String>| match name {
+            Some(name) => write!(f, "{kind}={name}"),
+            None => f.write_str(kind),
+        };
+        match self {
+            Self::Rating(name) => named(f, "rating", name),
+            Self::Rollouts => f.write_str("rollouts"),
+            Self::Given => f.write_str("given"),
+            Self::Verdict(name) => named(f, "verdict", name),
+            Self::Pass(name) => named(f, "pass", name),
+            Self::Judge { name, cut, hard } => {
+                named(f, if *hard { "judge-hard" } else { "judge" }, name)?;
+                cut.map_or(Ok(()), |cut| write!(f, ":{cut}"))
+            }
+            Self::Outcome => f.write_str("outcome"),
+            Self::When { bounds, above } => {
+                for (i, Bound { of, bound }) in bounds.iter().enumerate() {
+                    f.write_str(if i > 0 { "&" } else { "" })?;
+                    match of {
+                        Quantity::Share => f.write_str("V")?,
+                        Quantity::Judge(name) => named(f, "judge", name)?,
+                    }
+                    write!(f, "{}{bound}", if *above { ">" } else { "<" })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl LabelledStep {
+    /// The rating of a person, or the one that most people gave; `Some(None)` if two are equally
+    /// frequent.
+    pub(crate) fn rated(&self, by: Option<&str>) -> Option<Option<i8>> {
+        if let Some(name) = by {
+            return self.ratings.get(name)?.rating.map(Some);
+        }
+        let mut counts = [0; 3];
+        let by_name = self.ratings.values().filter_map(|rated| rated.rating);
+        for rating in self.rating.into_iter().chain(by_name) {
+            counts[(rating.signum() + 1) as usize] += 1;
+        }
+        let most = counts.iter().copied().max().filter(|&most| most > 0)?;
+        let mut best = (-1..).zip(counts).filter(|&(_, count)| count == most);
+        let first = best.next().map(|(rating, _)| rating);
+        Some(first.filter(|_| best.next().is_none()))
+    }
+
+    /// The verdicts of a checker, or of all.
+    pub(crate) fn checked<'a>(
+        &'a self,
+        by: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Checked> + 'a {
+        let verdicts = self.verdicts.iter();
+        let is_asked = move |name: &str| by.is_none_or(|by| by == name);
+        verdicts
+            .filter(move |(name, _)| is_asked(name))
+            .map(|(_, checked)| checked)
+    }
+
+    /// Whether a checker fails the step.
+    pub(crate) fn fails(&self, by: Option<&str>) -> bool {
+        self.checked(by).any(|one| matches!(one, Checked::Fail(_)))
+    }
+
+    /// The score of a judge, or the mean of all.
+    pub(crate) fn opinion(&self, by: Option<&str>) -> Option<f64> {
+        match by {
+            Some(name) => self.opinions.get(name).copied(),
+            None if self.opinions.is_empty() => None,
+            None => Some(self.opinions.values().sum::<f64>() / self.opinions.len() as f64),
+        }
+    }
+
+    /// The share of right rollouts.
+    pub(crate) fn share(&self) -> Option<f64> {
+        let rollouts = self.rollouts.as_ref()?;
+        (rollouts.n > 0).then(|| f64::from(rollouts.k) / f64::from(rollouts.n))
+    }
+}
+
+impl Quantity {
+    /// The number of a step, if it is known.
+    pub(crate) fn of(&self, step: &LabelledStep) -> Option<f64> {
+        match self {
+            Self::Share => step.share(),
+            Self::Judge(name) => step.opinion(name.as_deref()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_are_read_as_they_are_written() {
+        for text in [
+            "rating",
+            "rating=anna",
+            "rollouts",
+            "given",
+            "verdict",
+            "verdict=arithmetic",
+            "pass",
+            "judge",
+            "judge:0.9",
+            "judge=Qwen/Qwen2.5-Math-PRM-7B:0.8",
+            "judge=http://127.0.0.1:8080",
+            "judge=http://127.0.0.1:8080:0.75",
+            "judge-hard",
+            "judge-hard=a:b",
+            "outcome",
+            "V<0.2&judge<0.5",
+            "V>0.9",
+            "judge=my-prm>0.9&judge=orm>0.8",
+        ] {
+            assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
+        }
+        let judge = |name: &str, cut| {
+            let (name, hard) = (Some(name.to_owned()), false);
+            Ok(Source::Judge { name, cut, hard })
+        };
+        assert_eq!("judge=a:b".parse(), judge("a:b", None));
+        assert_eq!("judge=a:1".parse(), judge("a", Some(1.0)));
+        for (text, told) in [
+            ("", "write rating"),
+            ("ratings", "write rating"),
+            ("rating=", "write rating"),
+            ("outcome=x", "write rating"),
+            ("judge:0.4", "from 0.5 to 1"),
+            ("V<0.2&judge>0.5", "all <"),
+            ("V<2", "from 0 to 1"),
+            ("V<", "from 0 to 1"),
+            ("W<0.1", "write rating"),
+        ] {
+            let error = text.parse::<Source>().unwrap_err();
+            assert!(error.contains(told), "{text}: {error}");
+        }
+    }
+}
