@@ -8,7 +8,7 @@ use crate::{Place, Reason};
 #[derive(Debug, thiserror::Error)]
 pub enum LabelsError {
     /// It cannot be opened or read.
-    #[error("{source_name}: {}: give a readable file of labelled chains, or `-` for stdin", beamgen_files::reason(.error))]
+    #[error("{source_name}: {}: give a readable file, or `-` for stdin", beamgen_files::reason(.error))]
     Unreadable {
         /// The file.
         source_name: String,
@@ -104,6 +104,16 @@ pub enum LabelsError {
     NoRating {
         /// The rating.
         rating: i8,
+    },
+    /// A record of a pool of solutions cannot be used.
+    #[error("{source_name}: {place}: {reason}")]
+    NoSolutions {
+        /// The file.
+        source_name: String,
+        /// The record.
+        place: Place,
+        /// Why.
+        reason: Reason,
     },
     /// There is no format of this name.
     #[error("no format {name:?}: one of {formats}")]

@@ -113,13 +113,16 @@ pub(crate) fn scalar(record: &Record, fields: &[&'static str]) -> Option<String>
 
 /// A truth, which some files write as 1 or 0; `None` if it is not there or null.
 pub(crate) fn truth(record: &Record, field: &'static str) -> Result<Option<bool>, Reason> {
-    let Some((_, value)) = any(record, &[field]) else {
-        return Ok(None);
-    };
+    let value = any(record, &[field]);
+    value.map(|(_, value)| truth_of(value, field)).transpose()
+}
+
+/// A truth, which some files write as 1 or 0.
+pub(crate) fn truth_of(value: &Value, field: &str) -> Result<bool, Reason> {
     match (value, value.as_f64()) {
-        (Value::Bool(truth), _) => Ok(Some(*truth)),
-        (_, Some(0.0)) => Ok(Some(false)),
-        (_, Some(1.0)) => Ok(Some(true)),
+        (Value::Bool(truth), _) => Ok(*truth),
+        (_, Some(0.0)) => Ok(false),
+        (_, Some(1.0)) => Ok(true),
         _ => Err(Reason::with(
             format!("field \"{field}\": write true or false"),
             shown(value),

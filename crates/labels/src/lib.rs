@@ -23,6 +23,7 @@ mod read;
 mod reason;
 mod rule;
 mod source;
+pub mod solutions;
 mod split;
 mod stat;
 mod targets;
