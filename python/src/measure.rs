@@ -5,16 +5,18 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 
+use beamgen::checkers::Panel;
 use beamgen::eval::Problems;
 use beamgen::launcher::Launcher;
-use beamgen::scorer::ScoreError;
+use beamgen::scorer::{ScoreError, ScorerKind};
 use beamgen::service::CancelToken;
 use beamgen::strategy::StrategyName;
 use beamgen::{Config, Solver};
-use beamgen_labels::LabelRule;
+use beamgen_labels::{LabelRule, solutions};
 use beamgen_measure::bench::{Host, Measurement, Outcome, Plan, SetOutline, crossed};
 use beamgen_measure::eval_prm::{self, Outline, Report, Set};
-use beamgen_measure::{About, Error, Watch};
+use beamgen_measure::pool::{self, Pools, Ranked};
+use beamgen_measure::{About, Error, Watch, scores};
 use pyo3::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -277,4 +279,67 @@ pub(crate) fn bench(
     let launcher = engine::launcher(&launcher);
     let (outcome, is_foreign) = follow(py, launcher, [download, progress], work)?;
     Ok((json(&outcome.summaries)?, json(&outcome.rows)?, is_foreign))
+}
+
+/// The table of a pool, and whether a problem is foreign to the bundled model.
+type Reranked = Result<(Vec<Ranked>, bool), Error>;
+
+/// Chooses among the solutions, or those of a file. Returns the lines of `beamgen bench --pool
+/// --json`, and whether a problem is foreign to the bundled model.
+#[pyfunction]
+pub(crate) fn rerank(
+    py: Python<'_>,
+    keywords: &str,
+    lines: Option<String>,
+    wanted: &str,
+    launcher: Vec<OsString>,
+    download: Option<Py<PyAny>>,
+    progress: Option<Py<PyAny>>,
+) -> PyResult<(String, bool)> {
+    let (keywords, wanted) = (read(keywords)?, Wanted::read(wanted)?);
+    let kinds: Vec<ScorerKind> = take(&keywords, "scorers")?;
+    let (file, limit): (Option<PathBuf>, Option<usize>) =
+        (take(&keywords, "pool")?, take(&keywords, "limit")?);
+    if limit == Some(0) {
+        let line = "limit = 0 leaves nothing to measure: give at least 1";
+        return Err(InputError::new_err(line));
+    }
+    let (folder, call): (Option<PathBuf>, String) =
+        (take(&keywords, "out")?, take(&keywords, "call")?);
+    let work = move |follower: &mut Follower<Reranked>| -> Reranked {
+        let base = Base::of(&wanted)?.config;
+        let mut pools = match lines {
+            None => Pools::open(file.as_slice(), limit, &base)?,
+            Some(lines) => {
+                let pool = solutions::parse(lines.as_bytes(), "pool", limit)?;
+                Pools::of(vec![("pool".to_owned(), pool)], &base)?
+            }
+        };
+        if let Some(folder) = &folder {
+            pool::create(folder)?;
+        }
+        for (name, config, at_end) in pool::scorers(&base, &kinds) {
+            let model_name = scores::scorer(&config);
+            let model = RewardModel::load(config, follower.tell.clone())?;
+            follower.is_foreign |= pools.problems().any(|text| model.is_foreign(text));
+            let model = &mut **lock(&model.model);
+            pools.score(&name, (model, &model_name), at_end, follower)?;
+        }
+        if !base.checkers.is_empty() {
+            let mut panel = Panel::default();
+            for (name, checker) in base.checkers.open(&follower.launcher)? {
+                panel.add(name, checker);
+            }
+            pools.check(&mut panel, follower)?;
+        }
+        let about = About::now(env!("CARGO_PKG_VERSION"), "unknown", call);
+        let report = match &folder {
+            Some(folder) => pools.write(folder, &about)?,
+            None => pools.report(),
+        };
+        Ok((report.table, follower.is_foreign))
+    };
+    let launcher = engine::launcher(&launcher);
+    let (table, is_foreign) = follow(py, launcher, [download, progress], work)?;
+    Ok((json(&table)?, is_foreign))
 }

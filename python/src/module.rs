@@ -11,7 +11,7 @@ mod _beamgen {
     #[pymodule_export]
     use crate::launch::launch;
     #[pymodule_export]
-    use crate::measure::{bench, evaluate_prm};
+    use crate::measure::{bench, evaluate_prm, rerank};
     #[pymodule_export]
     use crate::news::Outcome;
     #[pymodule_export]

@@ -267,6 +267,28 @@ impl Config {
         self.has_scorer() && self.search.uses_scores()
     }
 
+    /// The settings of the scorer and of each judge next to it, each as the only scorer, with their
+    /// names in results; the last part says whether it judges whole chains by their ends.
+    pub fn each_scorer(&self) -> Vec<(String, Self, bool)> {
+        let mut alone = self.clone();
+        alone.models.judges.clear();
+        let kind = self.models.scorer;
+        let mut all = Vec::new();
+        if kind != ScorerKind::None {
+            all.push((
+                kind.name().to_owned(),
+                alone.clone(),
+                kind == ScorerKind::Orm,
+            ));
+        }
+        for judge in &self.models.judges {
+            let names: Vec<String> = all.iter().map(|(name, ..)| name.clone()).collect();
+            let config = judge.as_scorer(&alone);
+            all.push((judge.name_beside(&names), config, judge.judges_ends()));
+        }
+        all
+    }
+
     /// Whether the bundled reward model would score what a generator of another kind writes. It
     /// knows the bundled problems only, so its scores would mean nothing. One that was trained from
     /// the bundled generator has its tokenizer.

@@ -5,6 +5,7 @@
 pub(crate) mod file;
 mod from_file;
 mod from_flags;
+mod pool;
 mod sets;
 
 use std::io::{self, Write};
@@ -13,6 +14,8 @@ use std::path::Path;
 use beamgen::eval::Problems;
 use beamgen::{Config, Solver};
 use beamgen_measure::bench::{self, COLUMNS, Host, Measurement, Outline, Plan, Summary};
+use beamgen_measure::pool::{is_pool, redraw};
+use beamgen_measure::{AGGREGATIONS, Aggregated};
 use file::BenchFile;
 
 use crate::about;
@@ -29,8 +32,19 @@ use crate::watch::Shown;
 
 pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
     if let Some(path) = &args.redraw {
-        let (outline, summaries) = bench::redraw(path)?;
-        return Ok(print(&outline, &summaries)?);
+        if is_pool(path) {
+            return Ok(pool::print(&redraw(path)?)?);
+        }
+        let drawn = bench::redraw(path)?;
+        return Ok(print(&drawn.outline, &drawn.summaries, &drawn.aggregated)?);
+    }
+    if beamgen::program::is_word(args.settings.given.path("prm"), "none") {
+        return refuse(
+            "--prm none: the scorer belongs to what is compared here: give --scorers none",
+        );
+    }
+    if !args.pool.is_empty() {
+        return pool::main(args);
     }
     if args.resume && args.out.is_none() {
         return refuse("--resume needs a results folder: add --out DIR");
@@ -51,7 +65,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
             output::json_line(&mut io::stdout(), summary)?;
         }
     } else {
-        print(&plan.outline, &came.summaries)?;
+        print(&plan.outline, &came.summaries, &came.aggregated)?;
     }
     let missing = args.out.is_none().then_some("DIR");
     run_report::ended(&interrupt, [came.done, came.total], "searches", missing)
@@ -76,11 +90,6 @@ impl Host for Shown {
 
 /// The plan that was asked for: by a bench file, or by flags.
 fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
-    if beamgen::program::is_word(args.settings.given.path("prm"), "none") {
-        return refuse(
-            "--prm none: the scorer belongs to what is compared here: give --scorers none",
-        );
-    }
     let file = match &args.settings.config {
         Some(path) => BenchFile::open(path)?,
         None => None,
@@ -120,8 +129,12 @@ fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a table for each set.
-pub(crate) fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> {
+/// Writes a table for each set, and what other aggregations make of its scored pools.
+pub(crate) fn print(
+    outline: &Outline,
+    summaries: &[Summary],
+    aggregated: &[Aggregated],
+) -> io::Result<()> {
     let mut out = io::stdout().lock();
     for set in &outline.sets {
         writeln!(
@@ -146,6 +159,19 @@ pub(crate) fn print(outline: &Outline, summaries: &[Summary]) -> io::Result<()> 
                 cells.insert(1, format!("{} of {all}", row.searches));
             }
             table.row(cells);
+        }
+        table.write(&mut out)?;
+        let of_set = || aggregated.iter().filter(|row| row.set == set.name);
+        if of_set().next().is_none() {
+            continue;
+        }
+        writeln!(out, "  other aggregations of the same samples, %:")?;
+        let mut head = vec!["samples"];
+        head.extend(AGGREGATIONS.iter().map(|column| column.0));
+        let mut table = Table::new(&head);
+        for row in of_set() {
+            let cells = AGGREGATIONS.iter().map(|column| column.1(row));
+            table.row(std::iter::once(row.name.clone()).chain(cells).collect());
         }
         table.write(&mut out)?;
     }

@@ -23,7 +23,7 @@ mod share;
 mod store;
 mod summary;
 
-pub use folder::redraw;
+pub use folder::{Redrawn, redraw};
 pub use measure::{Host, Measurement, Outcome};
 pub use outline::{Cell, Outline, PlotOutline, SetOutline, UNFIT_NAME, is_fit_name};
 pub use plan::{Cells, Plan, Search, crossed, unscored_unless_needed};
@@ -31,15 +31,18 @@ pub use row::{Chains, Depths, Row};
 pub use summary::{COLUMNS, Summary};
 
 use measured::{Measured, measured, measured_so_far};
+pub(crate) use measured::{interval, paired};
 
 use crate::Error;
+use crate::rerank::Aggregated;
 
-/// Puts the rows of a bench together, by set and then by cell.
-fn summaries(outline: &Outline, rows: &[Row]) -> Result<Vec<Summary>, Error> {
-    Ok(summed(
-        outline,
-        &measured(outline, rows, "the rows".as_ref())?,
-    ))
+/// Puts the rows of a bench together, by set and then by cell, with what each aggregation chooses.
+fn tables(outline: &Outline, rows: &[Row]) -> Result<(Vec<Summary>, Vec<Aggregated>), Error> {
+    let measured = measured(outline, rows, "the rows".as_ref())?;
+    let pools = measured.iter().filter_map(pools::Pools::of);
+    let aggregated = pools.flat_map(|pool| pool.aggregated(&outline.sets[pool.set()].name));
+    let aggregated = aggregated.collect();
+    Ok((summed(outline, &measured), aggregated))
 }
 
 /// Puts the rows of a bench that was not finished together: the cells that have any.

@@ -2,7 +2,7 @@
 //!
 //! [`bench`](mod@bench) solves the same problems under several settings and keeps a raw row for each.
 //! [`eval_prm`] compares the step scores of a reward model with labels. [`calibrate`] fits the scores
-//! to probabilities. Reports are functions of the raw rows, so they can be drawn again at any time.
+//! to probabilities. [`pool`] chooses among solutions that exist already. Reports are functions of the raw rows, so they can be drawn again at any time.
 //!
 //! Nothing here prints or reads the command line: a caller follows a measurement through [`Watch`].
 
@@ -13,8 +13,10 @@ pub mod bench;
 pub mod calibrate;
 mod error;
 pub mod eval_prm;
+pub mod pool;
 pub mod printable;
 mod report;
+mod rerank;
 pub mod scores;
 mod watch;
 
@@ -23,4 +25,5 @@ pub use error::Error;
 pub use report::about::{About, Machine};
 pub use report::numbers::{megabytes, percent};
 pub use report::slug;
+pub use rerank::{AGGREGATIONS, Aggregated, Share};
 pub use watch::Watch;

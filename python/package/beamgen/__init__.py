@@ -29,6 +29,7 @@ from beamgen._events import (
     StepScored,
 )
 from beamgen._problem import Problem, read_problems, sample_problems
+from beamgen._rerank import Reranking, Selector, rerank
 from beamgen._result import Answer, Ledger, Node, Pruned, Result, Step
 from beamgen._reward_model import RewardModel, score
 from beamgen._settings_table import BenchSettings, SearchSettings, Settings
@@ -53,12 +54,14 @@ __all__ = [
     "Node",
     "Problem",
     "Pruned",
+    "Reranking",
     "Restarted",
     "Result",
     "Results",
     "RewardModel",
     "RunError",
     "SearchSettings",
+    "Selector",
     "Settings",
     "Solver",
     "Started",
@@ -72,6 +75,7 @@ __all__ = [
     "bench",
     "evaluate_prm",
     "read_problems",
+    "rerank",
     "sample_problems",
     "score",
 ]

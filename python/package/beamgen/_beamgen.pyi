@@ -14,6 +14,7 @@ __all__ = [
     "evaluate_prm",
     "launch",
     "read_problems",
+    "rerank",
     "sample_problems",
 ]
 
@@ -82,4 +83,12 @@ def evaluate_prm(
 ) -> tuple[str, str, bool]: ...
 def launch(arguments: list[str], at: int) -> int: ...
 def read_problems(path: str | os.PathLike[str]) -> list[tuple[str, str, str | None, list[str]]]: ...
+def rerank(
+    keywords: str,
+    lines: str | None,
+    wanted: str,
+    launcher: list[str],
+    download: Callable[[str, str, int, int | None], object] | None,
+    progress: Callable[[int, int], object] | None,
+) -> tuple[str, bool]: ...
 def sample_problems() -> list[tuple[str, str, str | None, list[str]]]: ...

@@ -94,18 +94,7 @@ fn find_part(
         finder,
         served,
     } = inputs;
-    // The settings as if the judge were the scorer.
-    let mut config = config.clone();
-    let models = &mut config.models;
-    models.scorer = if judge.is("orm") {
-        ScorerKind::Orm
-    } else {
-        ScorerKind::Prm
-    };
-    models.prm = (!judge.is("prm") && !judge.is("orm")).then(|| judge.judge.clone());
-    models.prm_format.clone_from(&judge.format);
-    models.prm_reference.clone_from(&judge.reference);
-    models.prm_server.clone_from(&judge.server);
+    let config = judge.as_scorer(config);
     let tokens_of = generator.tokens_of.as_ref();
     if let Some((identity, scorer)) = served.scorer("judge", &config, tokens_of, own, finder)? {
         return Ok(Part::Scorer(identity, scorer));

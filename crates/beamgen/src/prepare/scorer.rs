@@ -39,7 +39,7 @@ pub(super) fn find_scorer(
         own.scorer = None;
         return Ok(found);
     }
-    if wanted == Wanted::Pair && config.models.scorer == ScorerKind::Exact && own.scorer.is_none() {
+    if config.models.scorer == ScorerKind::Exact && own.scorer.is_none() {
         let identity = Identity::Named(ScorerKind::Exact.name().to_owned());
         own.scorer = Some((identity, Box::new(ExactScorer::default())));
     }

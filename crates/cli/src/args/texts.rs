@@ -81,6 +81,8 @@ Examples:
       go on after an interruption
   beamgen bench --redraw quick
       draw the report again; nothing is run
+  beamgen bench --pool solutions.jsonl --prm MODEL --checker arithmetic --out pool
+      choose among solutions that exist already
 
 A --config with [[run]] tables describes a whole bench: problem sets, runs, seeds and comparisons \
 (examples are in configs/bench/). Any other --config holds settings for all strategies, as for \

@@ -11,9 +11,9 @@ use super::row::Row;
 use super::store::{self, ROWS};
 use super::summary::Summary;
 use super::{csv, markdown, plots};
-use crate::Error;
 use crate::report::about::About;
 use crate::report::folder::{RESULTS, read_results, write_report, write_results};
+use crate::{Aggregated, Error};
 
 /// The key of what was measured.
 #[derive(Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub(super) fn begin(folder: &Path, about: &About, outline: &Outline) -> Result<(
     write_results(folder, about, &Bench { bench: outline }, &())
 }
 
-/// Writes the whole report of a finished folder, and returns its table.
+/// Writes the whole report of a finished folder, and returns its tables.
 ///
 /// # Errors
 /// A row is missing, or a file cannot be written.
@@ -38,7 +38,7 @@ pub(super) fn write(
     about: &About,
     outline: &Outline,
     rows: &[Row],
-) -> Result<Vec<Summary>, Error> {
+) -> Result<(Vec<Summary>, Vec<Aggregated>), Error> {
     let source = folder.join(ROWS);
     let measured = measured(outline, rows, &source)?;
     let report = Report::of(outline, &measured);
@@ -52,14 +52,25 @@ pub(super) fn write(
         &text,
     )?;
     write_results(folder, about, &Bench { bench: outline }, &report)?;
-    Ok(report.summary)
+    Ok((report.summary, report.aggregated))
 }
 
-/// Writes the report of a folder again from what is in it, and returns its table.
+/// The report of a folder that was drawn again.
+#[derive(Debug)]
+pub struct Redrawn {
+    /// What was measured.
+    pub outline: Outline,
+    /// The table.
+    pub summaries: Vec<Summary>,
+    /// What each aggregation chooses among the scored samples of each pool.
+    pub aggregated: Vec<Aggregated>,
+}
+
+/// Writes the report of a folder again from what is in it.
 ///
 /// # Errors
 /// The folder has no results, or they cannot be used or written.
-pub fn redraw(folder: &Path) -> Result<(Outline, Vec<Summary>), Error> {
+pub fn redraw(folder: &Path) -> Result<Redrawn, Error> {
     let given = read_results::<Bench<Outline>>(folder)?;
     let (about, bench) = (given.about, given.outline.bench);
     if let Some(name) = bench.unfit_name() {
@@ -69,8 +80,12 @@ pub fn redraw(folder: &Path) -> Result<(Outline, Vec<Summary>), Error> {
         });
     }
     let rows = store::read(&folder.join(ROWS))?;
-    let summaries = write(folder, &about, &bench, &rows)?;
-    Ok((bench, summaries))
+    let (summaries, aggregated) = write(folder, &about, &bench, &rows)?;
+    Ok(Redrawn {
+        outline: bench,
+        summaries,
+        aggregated,
+    })
 }
 
 #[cfg(test)]

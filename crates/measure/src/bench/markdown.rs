@@ -11,12 +11,13 @@ use beamgen::eval::pool::SUBSETS;
 use crate::bench::allocation::{Allocation, Choice, Outcome};
 use crate::bench::compare::Difference;
 use crate::bench::outline::{Outline, SetOutline};
-use crate::bench::pools::{AtK, PoolCurve, Share};
+use crate::bench::pools::{AtK, PoolCurve};
 use crate::bench::report::Report;
 use crate::bench::summary::COLUMNS;
 use crate::report::about::About;
 use crate::report::chart::Plot;
-use crate::report::markdown::{Column, between, code, columns, points, share, table};
+use crate::report::markdown::{Column, between, code, columns, points, table};
+use crate::rerank::{AGGREGATIONS, Aggregated, Share};
 use crate::{counted, grouped, percent};
 
 /// The whole text.
@@ -42,6 +43,11 @@ pub(super) fn text(about: &About, outline: &Outline, report: &Report, plots: &[P
         }
         for curve in report.pools.iter().filter(|one| one.set == set.name) {
             pool(&mut out, curve);
+            let of_pool = |row: &&Aggregated| row.set == set.name && row.name == curve.name;
+            let rows: Vec<&Aggregated> = report.aggregated.iter().filter(of_pool).collect();
+            if !rows.is_empty() {
+                aggregated(&mut out, &curve.name, &rows);
+            }
         }
         for one in report.difficulty.iter().filter(|one| one.set == set.name) {
             difficulty(&mut out, one);
@@ -119,9 +125,7 @@ fn compared(out: &mut String, pairs: &[&Difference]) {
 
 /// A share of a pool, if the samples have what it needs.
 fn optional(of: Option<Share>) -> String {
-    of.map_or("-".to_owned(), |of| {
-        between(of.share, (of.low, of.high), share)
-    })
+    of.map_or("-".to_owned(), Share::shown)
 }
 
 const POOL: [Column<AtK>; 6] = [
@@ -146,6 +150,15 @@ fn pool(out: &mut String, curve: &PoolCurve) {
         curve.name
     );
     columns(out, &POOL, curve.at.iter());
+}
+
+fn aggregated(out: &mut String, pool: &str, rows: &[&Aggregated]) {
+    let _ = writeln!(
+        out,
+        "\n### Other aggregations over the samples of {pool}\n\nHow the scores of a chain's steps become its score, read off the \
+         same samples: the answer of the best of all N, and of the weighted vote. Per cent, with intervals.\n"
+    );
+    columns(out, &AGGREGATIONS, rows.iter().copied());
 }
 
 fn difficulty(out: &mut String, allocation: &Allocation) {

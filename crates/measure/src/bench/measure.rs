@@ -18,7 +18,7 @@ use super::row::{Chains, Row, microseconds};
 use super::share::{self, Execution};
 use super::store::Store;
 use super::{Summary, folder};
-use crate::{About, Error, Watch};
+use crate::{About, Aggregated, Error, Watch};
 
 /// The program that a bench runs in: it loads models, and hears how far the bench is.
 pub trait Host: Watch {
@@ -133,16 +133,17 @@ impl<'a> Measurement<'a> {
         }
         let (done, total) = self.run(&mut store, host, cancel)?;
         let rows = store.finish()?;
-        let summaries = match folder {
-            _ if done < total => super::summaries_so_far(outline, &rows),
+        let (summaries, aggregated) = match folder {
+            _ if done < total => (super::summaries_so_far(outline, &rows), Vec::new()),
             Some(path) => folder::write(path, about, outline, &rows)?,
-            None => super::summaries(outline, &rows)?,
+            None => super::tables(outline, &rows)?,
         };
         Ok(Outcome {
             done,
             total,
             rows,
             summaries,
+            aggregated,
         })
     }
 
@@ -235,6 +236,8 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// The table; of a bench that was cancelled, the cells that have any rows.
     pub summaries: Vec<Summary>,
+    /// What each aggregation chooses among the scored samples of each pool of a finished bench.
+    pub aggregated: Vec<Aggregated>,
 }
 
 /// One search over one set with one seed.

@@ -103,12 +103,12 @@ impl<'a> Measured<'a> {
 }
 
 /// The mean of one share a problem, with its interval; of nothing it is 0.
-pub(super) fn interval(by_problem: &[f64]) -> Interval {
+pub(crate) fn interval(by_problem: &[f64]) -> Interval {
     interval_within(Range::Unit, by_problem)
 }
 
 /// The mean of `a` less `b`, paired by problem, with its interval; of nothing it is 0.
-pub(super) fn paired(a: &[f64], b: &[f64]) -> Interval {
+pub(crate) fn paired(a: &[f64], b: &[f64]) -> Interval {
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
     interval_within(Range::Signed, &differences)
 }

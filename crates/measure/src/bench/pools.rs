@@ -1,25 +1,17 @@
 //! What the largest pool of samples says about every smaller number of them.
 
 use beamgen::Choose;
-use beamgen::eval::metrics::Interval;
 use beamgen::eval::pass_at_k::pass_at_k;
 use beamgen::eval::pool::{Sample, chosen_at_k, pass_rate};
 use serde::Serialize;
 
-use super::measured::{Measured, interval, mean};
+use super::measured::{Measured, mean};
+use crate::rerank::{Aggregated, Share, aggregations, chosen, scored};
 
 /// The samples of a cell that kept its chains, by problem and seed.
 pub(super) struct Pools<'m, 'a> {
     measured: &'m Measured<'a>,
     samples: Vec<Vec<Vec<Sample>>>,
-}
-
-/// A share with its 95 % bootstrap interval over problems.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(super) struct Share {
-    pub share: f64,
-    pub low: f64,
-    pub high: f64,
 }
 
 /// What k samples are worth.
@@ -63,6 +55,11 @@ impl<'m, 'a> Pools<'m, 'a> {
         self.measured.cell.label()
     }
 
+    /// The number of its set.
+    pub(super) fn set(&self) -> usize {
+        self.measured.set
+    }
+
     /// How many samples a problem has, all seeds together.
     pub(super) fn samples_a_problem(&self) -> usize {
         self.samples
@@ -74,6 +71,34 @@ impl<'m, 'a> Pools<'m, 'a> {
     pub(super) fn pass_rates(&self) -> Vec<f64> {
         let rate = |seeds: &Vec<Vec<Sample>>| pass_rate(&seeds.concat()).unwrap_or(0.0);
         self.samples.iter().map(rate).collect()
+    }
+
+    /// What each aggregation chooses among all samples; nothing where their steps have no scores.
+    pub(super) fn aggregated(&self, set: &str) -> Vec<Aggregated> {
+        let steps = |row: &&'a super::row::Row| Some(&row.chains.as_ref()?.steps);
+        let rows = self.measured.rows.iter();
+        let steps: Option<Vec<Vec<_>>> = rows.map(|of| of.iter().map(steps).collect()).collect();
+        let Some(steps) = steps.filter(|all| all.iter().flatten().any(|of| !of.is_empty())) else {
+            return Vec::new();
+        };
+        let share = |how, aggregation| {
+            let each = |(pool, steps): (&Vec<Sample>, &&Vec<Vec<f32>>)| {
+                chosen(&scored(pool.iter().copied(), *steps, aggregation), how)
+            };
+            let of_problem = |(pools, steps): (&Vec<Vec<Sample>>, &Vec<_>)| {
+                mean(&pools.iter().zip(steps).map(each).collect::<Vec<_>>())
+            };
+            let by_problem = self.samples.iter().zip(&steps).map(of_problem);
+            Share::over(&by_problem.collect::<Vec<_>>())
+        };
+        let row = |aggregation| Aggregated {
+            set: set.to_owned(),
+            name: self.name(),
+            aggregation,
+            best: share(Choose::Best, aggregation),
+            weighted: share(Choose::Weighted, aggregation),
+        };
+        aggregations().map(row).collect()
     }
 
     /// The curve over k = 1, 2, 4, ... N.
@@ -125,11 +150,6 @@ impl<'m, 'a> Pools<'m, 'a> {
             }
             by_problem.push(sum / seeds.len() as f64);
         }
-        let Interval { mean, low, high } = interval(&by_problem);
-        Some(Share {
-            share: mean,
-            low,
-            high,
-        })
+        Some(Share::over(&by_problem))
     }
 }

@@ -11,6 +11,7 @@ use super::outline::Outline;
 use super::over_n::OverN;
 use super::pools::{PoolCurve, Pools};
 use super::summary::Summary;
+use crate::rerank::Aggregated;
 
 /// What is computed from the rows.
 #[derive(Default, Serialize)]
@@ -22,6 +23,8 @@ pub(super) struct Report {
     /// Accuracy and reward of runs with several N.
     pub over_n: Vec<OverN>,
     pub pools: Vec<PoolCurve>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub aggregated: Vec<Aggregated>,
     pub difficulty: Vec<Allocation>,
 }
 
@@ -52,6 +55,8 @@ impl Report {
         self.over_n.extend(OverN::all(set, cells));
         let pools: Vec<Pools<'_, '_>> = cells.iter().filter_map(|cell| Pools::of(cell)).collect();
         self.pools.extend(pools.iter().map(|pool| pool.curve(set)));
+        let aggregated = pools.iter().flat_map(|pool| pool.aggregated(set));
+        self.aggregated.extend(aggregated);
         if let Some(pool) = pools.iter().max_by_key(|pool| pool.samples_a_problem()) {
             let of = (pool.name(), pool.samples_a_problem());
             // The checker knows the answers: a ceiling and nothing to choose.
@@ -134,6 +139,7 @@ mod tests {
             guess: String::new(),
             score: (0..4_u8).map(|i| Some(f32::from(i) / 4.0)).collect(),
             tokens: vec![u32::from(generated) / 4; 4],
+            steps: (0..4_u8).map(|i| vec![f32::from(i) / 4.0, 0.5]).collect(),
         };
         Row {
             set: "set".to_owned(),

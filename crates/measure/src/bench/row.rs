@@ -173,6 +173,9 @@ pub struct Chains {
     pub score: Vec<Option<f32>>,
     /// The numbers of sampled tokens.
     pub tokens: Vec<u32>,
+    /// The scores of the steps, where the chains have any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<Vec<f32>>,
 }
 
 impl Chains {
@@ -198,6 +201,11 @@ impl Chains {
             chains
                 .tokens
                 .push(result.tree.token_count(chain.node) as u32);
+            let scores = result.tree.steps(chain.node).filter_map(|step| step.score);
+            chains.steps.push(scores.collect());
+        }
+        if chains.steps.iter().all(Vec::is_empty) {
+            chains.steps.clear();
         }
         if !chains.guess.contains('1') {
             chains.guess.clear();

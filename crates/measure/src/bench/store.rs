@@ -10,9 +10,7 @@ use serde_json::Map;
 use super::row::Row;
 use crate::Error;
 use crate::report::create_folder;
-
-/// The file in the results folder.
-pub(super) const ROWS: &str = "rows.jsonl";
+pub(super) use crate::report::folder::ROWS;
 
 /// A line of the file.
 #[derive(Serialize, Deserialize)]

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use beamgen::eval::quality::ScoredChain;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::outline::{Outline, SetOutline};
@@ -12,11 +11,9 @@ use super::results::SetReport;
 use super::{markdown, plots, probes};
 use crate::Error;
 use crate::report::about::About;
-use crate::report::folder::{MAX_BYTES, read_results, write_report, write_results};
-use crate::report::{create_folder, write_file};
-
-/// Raw scores, a chain a line.
-const ROWS: &str = "rows.jsonl";
+use crate::report::folder::{
+    ROWS, each, free_folder, read_results, write_lines, write_report, write_results,
+};
 
 /// Raw scores of changed chains, a chain a line, if there are probes.
 const PROBES: &str = "probes.jsonl";
@@ -54,13 +51,7 @@ struct Figures<'a> {
 /// # Errors
 /// The folder cannot be made, or has a report already.
 pub fn create(folder: &Path) -> Result<(), Error> {
-    create_folder(folder)?;
-    let rows = folder.join(ROWS);
-    if !rows.exists() {
-        Ok(())
-    } else {
-        Err(Error::Exists { path: rows })
-    }
+    free_folder(folder)
 }
 
 /// The raw scores of a report.
@@ -87,16 +78,6 @@ pub fn write(folder: &Path, about: &About, outline: &Outline, rows: Rows) -> Res
     // A report is a function of its files, so the rows are read back.
     let rows = read(folder, outline)?;
     draw(folder, about, outline.clone(), rows)
-}
-
-fn write_lines(path: &Path, rows: impl IntoIterator<Item = impl Serialize>) -> Result<(), Error> {
-    let mut text = Vec::new();
-    for row in rows {
-        let written = serde_json::to_writer(&mut text, &row);
-        written.map_err(|error| Error::writing(path)(error.into()))?;
-        text.push(b'\n');
-    }
-    write_file(path, &text)
 }
 
 /// Writes everything but the rows again.
@@ -132,24 +113,6 @@ fn read(folder: &Path, outline: &Outline) -> Result<Rows, Error> {
         sets,
         probes: changed,
     })
-}
-
-/// Calls `take` with every line of a file of rows; it says what is wrong with one.
-fn each<T: DeserializeOwned>(
-    path: &Path,
-    mut take: impl FnMut(T) -> Result<(), String>,
-) -> Result<(), Error> {
-    let text = beamgen_files::read_text_file(path, MAX_BYTES).map_err(Error::reading(path))?;
-    for (number, line) in text.lines().enumerate() {
-        let row = serde_json::from_str(line).map_err(|error| error.to_string());
-        row.and_then(&mut take).map_err(|reason| {
-            let line = number + 1;
-            Error::reading(path)(format!(
-                "line {line}: {reason}: it is not as it was written"
-            ))
-        })?;
-    }
-    Ok(())
 }
 
 /// Makes the report of raw scores.

@@ -169,6 +169,11 @@ pub(crate) fn bar(look: Look, place: At, (low, high): (f64, f64)) -> Item {
     Item::Stroke(look.colour.mix(0.5), 1, [end(low), end(high)])
 }
 
+/// A straight stroke in the colour of a look.
+pub(crate) fn stroke(look: Look, width: u32, ends: [At; 2]) -> Item {
+    Item::Stroke(look.colour.mix(1.0), width, ends)
+}
+
 /// The bars of points that have one, the line through the points, and their markers.
 pub(crate) fn series(look: Look, points: &[(At, Option<(f64, f64)>)]) -> Vec<Item> {
     let bars = points

@@ -6,14 +6,17 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::about::About;
-use super::write_file;
+use super::{create_folder, write_file};
 use crate::Error;
 
 /// The file with everything but the rows.
 pub(crate) const RESULTS: &str = "results.json";
 
+/// The file with the raw rows, one a line.
+pub(crate) const ROWS: &str = "rows.jsonl";
+
 /// The largest file of results or rows that is read.
-pub(crate) const MAX_BYTES: u64 = 4 << 30;
+const MAX_BYTES: u64 = 4 << 30;
 
 /// The largest figure that is put into a page.
 const MAX_FIGURE: u64 = 1 << 26;
@@ -81,4 +84,47 @@ pub(crate) fn write_report(
     };
     let page = beamgen_view::document(title, markdown, &figure);
     write_file(&folder.join("index.html"), page.as_bytes())
+}
+
+/// Makes the folder, unless it has rows already.
+pub(crate) fn free_folder(folder: &Path) -> Result<(), Error> {
+    create_folder(folder)?;
+    let rows = folder.join(ROWS);
+    if !rows.exists() {
+        Ok(())
+    } else {
+        Err(Error::Exists { path: rows })
+    }
+}
+
+/// Writes rows, a line each.
+pub(crate) fn write_lines(
+    path: &Path,
+    rows: impl IntoIterator<Item = impl Serialize>,
+) -> Result<(), Error> {
+    let mut text = Vec::new();
+    for row in rows {
+        let written = serde_json::to_writer(&mut text, &row);
+        written.map_err(|error| Error::writing(path)(error.into()))?;
+        text.push(b'\n');
+    }
+    write_file(path, &text)
+}
+
+/// Calls `take` with every line of a file of rows; it says what is wrong with one.
+pub(crate) fn each<T: DeserializeOwned>(
+    path: &Path,
+    mut take: impl FnMut(T) -> Result<(), String>,
+) -> Result<(), Error> {
+    let text = beamgen_files::read_text_file(path, MAX_BYTES).map_err(Error::reading(path))?;
+    for (number, line) in text.lines().enumerate() {
+        let row = serde_json::from_str(line).map_err(|error| error.to_string());
+        row.and_then(&mut take).map_err(|reason| {
+            let line = number + 1;
+            Error::reading(path)(format!(
+                "line {line}: {reason}: it is not as it was written"
+            ))
+        })?;
+    }
+    Ok(())
 }

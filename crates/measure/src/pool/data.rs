@@ -1,0 +1,320 @@
+//! Solutions that were read, and what is asked about them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use beamgen::checkers::{CheckItem, Panel};
+use beamgen::eval::answer::compare;
+use beamgen::eval::{GivenChain, MathAnswers, Verdict};
+use beamgen::program::Cuts;
+use beamgen::result::{Answer, Answers};
+use beamgen::scorer::{Scorer, ScorerKind};
+use beamgen::{Aggregation, Config};
+use beamgen_labels::solutions::{Pool, Solution, Solved, Text, open};
+
+use super::outline::{FILE, Outline, Rightness, ScorerOutline, SetOutline};
+use super::row::Row;
+use crate::report::slug;
+use crate::{Error, Watch, scores};
+
+/// Files of solutions, each solution cut into steps.
+pub struct Pools {
+    pub(super) outline: Outline,
+    pub(super) rows: Vec<Row>,
+    /// By row, the text of the problem and the steps of each solution.
+    texts: Vec<(String, Vec<Vec<String>>)>,
+}
+
+impl Pools {
+    /// Reads the files, the first `limit` problems of each. Texts are cut into steps as the search
+    /// with these settings cuts them.
+    ///
+    /// # Errors
+    /// A file cannot be used; the message names it and the line.
+    pub fn open(
+        paths: &[impl AsRef<Path>],
+        limit: Option<usize>,
+        config: &Config,
+    ) -> Result<Self, Error> {
+        let mut all = Vec::new();
+        for path in paths {
+            let path = path.as_ref();
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            all.push((name.into_owned(), open(path, limit)?));
+        }
+        Self::of(all, config)
+    }
+
+    /// Takes solutions that were read, each pool with its name.
+    ///
+    /// # Errors
+    /// The settings do not go together with solutions that exist already.
+    pub fn of(all: Vec<(String, Pool)>, config: &Config) -> Result<Self, Error> {
+        let mut pools = Self {
+            outline: Outline {
+                sets: Vec::new(),
+                scorers: Vec::new(),
+                checkers: Vec::new(),
+                aggregation: plain(config.search.aggregation)?,
+                boundaries: config.generator.boundaries.clone(),
+                starts: config.generator.starts.clone(),
+            },
+            rows: Vec::new(),
+            texts: Vec::new(),
+        };
+        let cuts = Cuts::of(&config.generator);
+        for (name, pool) in all {
+            pools.add(&name, &pool, &cuts);
+        }
+        Ok(pools)
+    }
+
+    fn add(&mut self, stem: &str, pool: &Pool, cuts: &Cuts) {
+        let set = self.outline.sets.len();
+        let solutions = || pool.problems.iter().flat_map(|of| &of.solutions);
+        let judged = solutions().all(|solution| solution.right.is_some());
+        let outside = |solution: &Solution| {
+            let scores = solution.scores.iter().flatten();
+            scores.clone().any(|score| !(0.0..=1.0).contains(score))
+        };
+        let outline = SetOutline {
+            name: self.name(stem),
+            source: pool.source.clone(),
+            layout: pool.layout.name.to_owned(),
+            rightness: if judged {
+                Rightness::File
+            } else {
+                Rightness::Grader
+            },
+            gives_answers: solutions().all(|solution| solution.answer.is_some()),
+            log_odds: solutions().any(outside),
+        };
+        for (number, solved) in pool.problems.iter().enumerate() {
+            let steps = solved.solutions.iter().map(|of| steps(of, cuts));
+            let steps: Vec<Vec<String>> = steps.collect();
+            self.rows.push(row(set, number, solved, judged, &steps));
+            self.texts.push((solved.problem.clone(), steps));
+        }
+        self.outline.sets.push(outline);
+    }
+
+    /// A name that no other file has.
+    fn name(&self, stem: &str) -> String {
+        let stem = match slug(stem) {
+            name if name.is_empty() => "pool".to_owned(),
+            name => name,
+        };
+        let taken = |name: &String| self.outline.sets.iter().any(|set| set.name == *name);
+        let others = (2..).map(|number| format!("{stem}-{number}"));
+        let mut names = std::iter::once(stem.clone()).chain(others);
+        names.find(|name| !taken(name)).unwrap_or(stem)
+    }
+
+    /// The texts of the problems.
+    pub fn problems(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(|(problem, _)| problem.as_str())
+    }
+
+    /// The number of solutions.
+    #[must_use]
+    pub fn solutions(&self) -> usize {
+        self.texts.iter().map(|(_, all)| all.len()).sum()
+    }
+
+    /// Asks a reward model about every solution; equal ones of a problem are scored once. `at_end`
+    /// says that it judges whole solutions, so that its last score alone counts.
+    ///
+    /// # Errors
+    /// The model is lost, the watcher cancelled, or a scorer of that name was there.
+    pub fn score(
+        &mut self,
+        name: &str,
+        model: (&mut dyn Scorer, &str),
+        at_end: bool,
+        watch: &mut dyn Watch,
+    ) -> Result<(), Error> {
+        let is_taken = |of: &ScorerOutline| of.name == name;
+        if name == FILE || self.outline.scorers.iter().any(is_taken) {
+            let reason = format!("two scorers are called \"{name}\": give one another name");
+            return Err(Error::Data(reason));
+        }
+        let (model, model_name) = model;
+        let mut chains = Vec::new();
+        let mut places = Vec::new();
+        for (row, (problem, solutions)) in self.rows.iter().zip(&self.texts) {
+            let mut there: HashMap<&[String], usize> = HashMap::new();
+            for (at, steps) in solutions.iter().enumerate() {
+                let place = there.entry(steps).or_insert_with(|| {
+                    chains.push(GivenChain {
+                        id: format!("{}, solution {}", row.id, at + 1),
+                        problem: problem.clone(),
+                        steps: steps.clone(),
+                    });
+                    chains.len() - 1
+                });
+                places.push(*place);
+            }
+        }
+        watch.begin(chains.len(), "solutions", chains.len() as f64);
+        let mut scores = scores::judge(model, &chains, watch)?;
+        if at_end {
+            for scores in scores.iter_mut().flatten() {
+                scores.drain(..scores.len().saturating_sub(1));
+            }
+        }
+        let mut places = places.into_iter();
+        let mut refused = 0;
+        for row in &mut self.rows {
+            let of_row = places.by_ref().take(row.len());
+            let of_row: Vec<_> = of_row.map(|at| scores[at].clone()).collect();
+            refused += of_row.iter().filter(|scores| scores.is_none()).count();
+            row.scores.insert(name.to_owned(), of_row);
+        }
+        self.outline.scorers.push(ScorerOutline {
+            name: name.to_owned(),
+            model: model_name.to_owned(),
+            refused,
+        });
+        Ok(())
+    }
+
+    /// Asks checkers about every step.
+    ///
+    /// # Errors
+    /// The watcher cancelled.
+    pub fn check(&mut self, panel: &mut Panel, watch: &mut dyn Watch) -> Result<(), Error> {
+        watch.begin(self.rows.len(), "problems", self.rows.len() as f64);
+        self.outline.checkers = panel.names().map(str::to_owned).collect();
+        for (row, (problem, solutions)) in self.rows.iter_mut().zip(&self.texts) {
+            let ids: Vec<_> = solutions.iter().map(|_| panel.open(problem)).collect();
+            let items = ids.iter().zip(solutions).map(|(&id, steps)| CheckItem {
+                id,
+                steps: steps.iter().map(String::as_str).collect(),
+            });
+            let said = panel.check(&items.collect::<Vec<_>>());
+            let first = |steps: Vec<Vec<_>>| {
+                let fails = |all: &Vec<beamgen::checkers::Opinion>| {
+                    all.iter().any(|one| one.verdict.is_fail())
+                };
+                steps.iter().position(fails).map(|at| at as u32)
+            };
+            row.fails = Some(said.into_iter().map(first).collect());
+            ids.into_iter().for_each(|id| panel.release(id));
+            watch.done(None);
+            if watch.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A scorer of pools: the name in tables, the settings in which it is the only one, and whether it
+/// judges whole solutions by their ends.
+pub type PoolScorer = (String, Config, bool);
+
+/// The scorers of these kinds, the PRM without any, and each judge of the settings once.
+#[must_use]
+pub fn scorers(base: &Config, kinds: &[ScorerKind]) -> Vec<PoolScorer> {
+    let kinds = if kinds.is_empty() {
+        &[ScorerKind::Prm]
+    } else {
+        kinds
+    };
+    let mut all: Vec<PoolScorer> = Vec::new();
+    for &kind in kinds {
+        let mut config = base.clone();
+        config.models.scorer = kind;
+        for one in config.each_scorer() {
+            let is_there = |there: &PoolScorer| there.1.models == one.1.models;
+            if !all.iter().any(is_there) {
+                all.push(one);
+            }
+        }
+    }
+    all
+}
+
+/// Refuses an aggregation that asks what a generator says of the steps.
+fn plain(aggregation: Aggregation) -> Result<Aggregation, Error> {
+    match aggregation {
+        Aggregation::LikelyMin { .. } => Err(Error::Data(format!(
+            "aggregation {aggregation}: asks how probable steps are under a generator, and a pool has none: take another"
+        ))),
+        other => Ok(other),
+    }
+}
+
+/// The steps of a solution.
+fn steps(solution: &Solution, cuts: &Cuts) -> Vec<String> {
+    match &solution.text {
+        Text::Whole(text) => cuts.steps(text),
+        Text::Steps(steps) => steps.clone(),
+    }
+}
+
+/// The row of a problem before anybody scored it.
+fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<String>]) -> Row {
+    let mut row = Row {
+        set,
+        id: solved.id.clone().unwrap_or_else(|| number.to_string()),
+        reference: solved.reference.clone(),
+        ..Row::default()
+    };
+    let mut classes: HashMap<String, u32> = HashMap::new();
+    // By answer: it is compared once.
+    let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
+    let mut graded = String::new();
+    for (solution, steps) in solved.solutions.iter().zip(steps) {
+        let text = whole(solution, steps);
+        let answer = match &solution.answer {
+            Some(given) => {
+                let given = given.trim();
+                (!given.is_empty()).then(|| Answer::stated(given))
+            }
+            None => MathAnswers.extract(&text),
+        };
+        let class = answer.as_ref().map(|answer| {
+            let next = classes.len() as u32;
+            let class = MathAnswers.class(&answer.text);
+            *classes.entry(class).or_insert(next)
+        });
+        let verdict = solved.reference.as_ref().map(|reference| {
+            answer.as_ref().map_or(Verdict::Different, |answer| {
+                let compared = || compare(&answer.text, reference);
+                *verdicts.entry(answer.text.clone()).or_insert_with(compared)
+            })
+        });
+        let mark = |right| if right { '1' } else { '0' };
+        let by_grader = verdict == Some(Verdict::Same);
+        row.right.push(mark(solution.right.unwrap_or(by_grader)));
+        graded.push(match verdict {
+            Some(Verdict::CannotTell) => '?',
+            _ => mark(by_grader),
+        });
+        row.guess
+            .push(mark(answer.as_ref().is_some_and(|of| of.is_guess)));
+        row.class.push(class);
+        row.length.push(text.chars().count() as u32);
+        row.answers.push(answer.map(|answer| answer.text));
+    }
+    row.graded = (judged && solved.reference.is_some()).then_some(graded);
+    let solutions = || solved.solutions.iter();
+    if solutions().any(|solution| solution.scores.is_some()) {
+        let scores = solutions().map(|solution| solution.scores.clone());
+        row.scores.insert(FILE.to_owned(), scores.collect());
+    }
+    if solutions().any(|solution| solution.first_error.is_some()) {
+        let labels = solutions().map(|solution| solution.first_error);
+        row.first_error = Some(labels.collect());
+    }
+    row
+}
+
+/// The text of a solution, in which its answer is.
+fn whole(solution: &Solution, steps: &[String]) -> String {
+    match &solution.text {
+        Text::Whole(text) => text.clone(),
+        Text::Steps(_) => steps.join("\n"),
+    }
+}

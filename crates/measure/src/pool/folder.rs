@@ -1,0 +1,89 @@
+//! The results folder.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::data::Pools;
+use super::outline::Outline;
+use super::report::Report;
+use super::row::Row;
+use super::{markdown, plots};
+use crate::Error;
+use crate::report::about::About;
+use crate::report::folder::{
+    ROWS, each, free_folder, read_results, write_lines, write_report, write_results,
+};
+
+/// The key of what was reranked.
+#[derive(Serialize, Deserialize)]
+struct Reranked<O> {
+    pool: O,
+}
+
+/// Makes the folder, before anything is scored.
+///
+/// # Errors
+/// The folder cannot be made, or has rows already.
+pub fn create(folder: &Path) -> Result<(), Error> {
+    free_folder(folder)
+}
+
+/// Whether a results folder is one of pools.
+#[must_use]
+pub fn is_pool(folder: &Path) -> bool {
+    read_results::<Reranked<serde_json::Value>>(folder).is_ok()
+}
+
+impl Pools {
+    /// Makes the report.
+    #[must_use]
+    pub fn report(self) -> Report {
+        Report::of(self.outline, &self.rows)
+    }
+
+    /// Writes the rows and their report into a folder.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(self, folder: &Path, about: &About) -> Result<Report, Error> {
+        write_lines(&folder.join(ROWS), &self.rows)?;
+        // A report is a function of its files, so the rows are read back.
+        let rows = read(folder, &self.outline)?;
+        draw(folder, about, self.outline, &rows)
+    }
+}
+
+/// Writes everything but the rows of a folder again.
+///
+/// # Errors
+/// The folder has no report of pools, or its files cannot be used or written.
+pub fn redraw(folder: &Path) -> Result<Report, Error> {
+    let given = read_results::<Reranked<Outline>>(folder)?;
+    let outline = given.outline.pool;
+    let rows = read(folder, &outline)?;
+    draw(folder, &given.about, outline, &rows)
+}
+
+fn read(folder: &Path, outline: &Outline) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    each(&folder.join(ROWS), |row: Row| {
+        row.check(outline.sets.len())?;
+        rows.push(row);
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+fn draw(folder: &Path, about: &About, outline: Outline, rows: &[Row]) -> Result<Report, Error> {
+    let report = Report::of(outline, rows);
+    let plots = plots::draw(folder, &report)?;
+    let text = markdown::text(about, &report, &plots);
+    let title = format!("Pools of {}", about.date());
+    write_report(folder, "README.md", &title, &text)?;
+    let outline = Reranked {
+        pool: &report.outline,
+    };
+    write_results(folder, about, &outline, &report)?;
+    Ok(report)
+}

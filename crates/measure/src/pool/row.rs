@@ -1,0 +1,110 @@
+//! One problem with its solutions, as the results folder keeps it.
+
+use std::collections::BTreeMap;
+
+use beamgen::eval::pool::Sample;
+use serde::{Deserialize, Serialize};
+
+/// A raw row; lists have an item for each solution.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    /// The number of its file.
+    pub set: usize,
+    pub id: String,
+    pub reference: Option<String>,
+    pub answers: Vec<Option<String>>,
+    /// `1` for a right answer, `0` for a wrong one or none: what counts.
+    pub right: String,
+    /// The grader's word where the file's counts; `?` where the grader cannot tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graded: Option<String>,
+    /// A number for each distinct answer; `null` without one.
+    pub class: Vec<Option<u32>>,
+    /// `1` for an answer that is a guess.
+    pub guess: String,
+    /// Characters.
+    pub length: Vec<u32>,
+    /// By scorer the scores of the steps; `null` for a solution that it refused.
+    pub scores: BTreeMap<String, Vec<Option<Vec<f32>>>>,
+    /// The first step that a checker proves wrong, if checkers looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails: Option<Vec<Option<u32>>>,
+    /// The first step that people call wrong, or -1 for none; `null` where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_error: Option<Vec<Option<i64>>>,
+}
+
+impl Row {
+    /// The number of solutions.
+    pub(super) fn len(&self) -> usize {
+        self.right.len()
+    }
+
+    /// The solutions as samples without scores.
+    pub(super) fn samples(&self) -> impl Iterator<Item = Sample> {
+        let columns = self.class.iter().zip(&self.length);
+        let flags = self.right.bytes().zip(self.guess.bytes());
+        flags
+            .zip(columns)
+            .map(|((right, guess), (&class, &length))| Sample {
+                correct: right == b'1',
+                class,
+                is_guess: guess == b'1',
+                score: None,
+                tokens: length,
+            })
+    }
+
+    /// Whether a checker proves a step of this solution wrong.
+    pub(super) fn is_vetoed(&self, at: usize) -> bool {
+        self.fails.as_ref().is_some_and(|fails| fails[at].is_some())
+    }
+
+    /// Whether a step of this solution is wrong: what people say counts before what checkers prove.
+    pub(super) fn is_unsound(&self, at: usize) -> bool {
+        let label = self.first_error.as_ref().and_then(|labels| labels[at]);
+        label.map_or_else(|| self.is_vetoed(at), |first| first >= 0)
+    }
+
+    /// Whether anything is known of the steps.
+    pub(super) fn knows_steps(&self) -> bool {
+        self.fails.is_some() || self.first_error.is_some()
+    }
+
+    /// Says which list does not have an item for each solution.
+    pub(super) fn check(&self, sets: usize) -> Result<(), String> {
+        let count = self.len();
+        let scores = self.scores.iter();
+        let lengths = [
+            ("answers", self.answers.len()),
+            ("class", self.class.len()),
+            ("guess", self.guess.len()),
+            ("length", self.length.len()),
+            ("graded", self.graded.as_ref().map_or(count, String::len)),
+            ("fails", self.fails.as_ref().map_or(count, Vec::len)),
+            (
+                "first_error",
+                self.first_error.as_ref().map_or(count, Vec::len),
+            ),
+        ];
+        let lengths = lengths
+            .into_iter()
+            .chain(scores.map(|(name, of)| (name.as_str(), of.len())));
+        if self.set >= sets {
+            return Err(format!("field \"set\": there are {sets}"));
+        }
+        for (name, length) in lengths {
+            if length != count {
+                return Err(format!(
+                    "field \"{name}\": {length} items for {count} solutions"
+                ));
+            }
+        }
+        let most = self.class.iter().flatten().max();
+        match most.filter(|&&most| most as usize >= count) {
+            Some(most) => Err(format!("field \"class\": {most} of {count} solutions")),
+            None => Ok(()),
+        }
+    }
+}
