@@ -79,6 +79,29 @@ fn all_checkers_are_asked_without_a_flag_and_false_fails_are_listed() {
     );
 }
 
+/// The world labels its own chains, so its checker finds each first mistake and fails no right step.
+#[test]
+fn the_exact_checker_agrees_with_the_labels_of_its_world() {
+    let place = Place::new();
+    let made = place.run(&["problems", "--count", "60", "--steps"]).ok();
+    place.write("world.jsonl", made.stdout);
+    let args = ["check", "world.jsonl", "--checker", "exact", "--json"];
+    let row = place.run(&args).ok().json().remove(0);
+    let wrong = row["wrong_chains"].as_u64().expect("a count");
+    assert!(wrong > 10, "{row}");
+    for (field, want) in [
+        ("precision", json!(1.0)),
+        ("recall", json!(1.0)),
+        ("abstain", json!(0)),
+    ] {
+        assert_eq!(row[field], want, "{field}: {row}");
+    }
+    chains(&place);
+    let args = ["check", "chains.jsonl", "--checker", "exact", "--json"];
+    let row = place.run(&args).ok().json().remove(0);
+    assert_eq!((&row["abstain"], &row["fail"]), (&row["steps"], &json!(0)));
+}
+
 #[test]
 fn a_command_that_crashes_costs_its_verdicts_and_is_told() {
     let place = Place::new();

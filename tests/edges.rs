@@ -46,7 +46,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ),
     (
         "beamgen-checkers",
-        &["beamgen-eval", "beamgen-launcher", "beamgen-search"],
+        &[
+            "beamgen-eval",
+            "beamgen-launcher",
+            "beamgen-search",
+            "beamgen-world",
+        ],
     ),
     (
         "beamgen-measure",

@@ -282,10 +282,10 @@ pub static SETTINGS: &[Setting] = table! {
     /// By the threshold that the calibration has for it (`beamgen calibrate` with run files). 0
     /// withholds none.
     "max_error" "" "SHARE" Number "0" "0..1" "models.max_error" Solver Models Long MODEL;
-    /// Checkers that veto steps that they prove wrong: arithmetic, consistency
+    /// Checkers that veto steps that they prove wrong: arithmetic, consistency, exact
     ///
     /// arithmetic: equations in text and in <<3*4=12>>, exactly. consistency: a calculation that the
-    /// next step gives another result. Several with commas between them, or repeated.
+    /// next step gives another result. exact: lines of the bundled world. Several with commas between them, or repeated.
     "checker" "" "NAME" List "" "" "checkers.builtin" Solver Checkers Long;
     /// An own checker: a shell command that speaks JSON lines (docs/checkers.md)
     ///

@@ -12,6 +12,7 @@
 mod arithmetic;
 mod checker;
 mod consistency;
+mod exact;
 mod external;
 mod panel;
 mod scorer;
@@ -21,6 +22,7 @@ mod verdict;
 pub use arithmetic::Arithmetic;
 pub use checker::{CheckItem, Checker, Lost, PerStep, StepState};
 pub use consistency::Consistency;
+pub use exact::Exact;
 pub use external::{External, ExternalConfig, ExternalError, ExternalScorer, LostSoFar};
 pub use panel::{Opinion, Panel, Tally};
 pub use scorer::CheckerScorer;

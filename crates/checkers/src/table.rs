@@ -3,6 +3,7 @@
 use crate::arithmetic::Arithmetic;
 use crate::checker::{Checker, PerStep};
 use crate::consistency::Consistency;
+use crate::exact::Exact;
 
 /// A built-in checker.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,11 @@ pub const CHECKERS: &[Row] = &[
         name: "consistency",
         about: "a variable or a left side whose calculation the next step gives another result",
         open: || Box::new(PerStep::<Consistency>::default()),
+    },
+    Row {
+        name: "exact",
+        about: "the one right form of each line in the bundled world",
+        open: || Box::new(PerStep::<Exact>::default()),
     },
 ];
 

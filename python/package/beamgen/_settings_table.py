@@ -77,7 +77,7 @@ class BenchSettings(_Search, total=False):
     max_error: float | None
     """Withhold answers so that at most this share of the given ones is wrong."""
     checker: str | list[str] | None
-    """Checkers that veto steps that they prove wrong: arithmetic, consistency."""
+    """Checkers that veto steps that they prove wrong: arithmetic, consistency, exact."""
     checker_command: str | list[str] | None
     """An own checker: a shell command that speaks JSON lines (docs/checkers.md)."""
     checker_timeout: float | None
