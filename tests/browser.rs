@@ -287,16 +287,17 @@ mod live {
 
     use super::*;
 
-    /// A server of the bundled pair. It ends when this is dropped.
+    /// A server: of the bundled pair, or of the page on which steps are rated. It ends when this is
+    /// dropped.
     struct Served {
         child: Child,
         address: String,
     }
 
     impl Served {
-        fn start(place: &Place) -> Self {
+        fn start(place: &Place, args: &[&str]) -> Self {
             let mut child = place
-                .command(&["serve", "--port", "0"])
+                .command(args)
                 .stderr(Stdio::piped())
                 .spawn()
                 .expect("the binary starts");
@@ -354,7 +355,7 @@ mod live {
             return;
         };
         let place = Place::new();
-        let served = Served::start(&place);
+        let served = Served::start(&place, &["serve", "--port", "0"]);
         browser.open(&served.address);
         browser.wait("return document.getElementById('samples').options.length > 10");
         assert_accessible(&browser, "the live page");
@@ -441,7 +442,7 @@ mod live {
             return;
         };
         let place = Place::new();
-        let served = Served::start(&place);
+        let served = Served::start(&place, &["serve", "--port", "0"]);
         browser.open(&served.address);
         browser.wait("return document.getElementById('samples').options.length > 10");
         browser.click("#go");
@@ -459,5 +460,134 @@ mod live {
             said.as_str().is_some_and(|said| said.contains('n')),
             "{said}"
         );
+    }
+
+    /// The lines of the file that are ratings: rater, step, rating and comment of each.
+    fn said(place: &Place) -> Vec<[Value; 4]> {
+        let lines = place.read("rated.jsonl");
+        let events = lines.lines().filter_map(|line| {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            let field = |name: &str| line.get(name).cloned().unwrap_or_default();
+            line.get("rater")?;
+            Some(["rater", "step", "rating", "comment"].map(field))
+        });
+        events.collect()
+    }
+
+    /// Waits until the page says where it is.
+    #[track_caller]
+    fn is_at(browser: &Browser, what: &str) {
+        let progress = "document.getElementById('progress').textContent";
+        browser.wait(&format!("return {progress}.includes('{what}');"));
+    }
+
+    #[test]
+    fn two_people_rate_steps_by_keys_and_continue_after_a_restart() {
+        let Some(browser) = Browser::start() else {
+            return;
+        };
+        let place = Place::new();
+        let chain = |problem: &str, steps: &[&str]| {
+            let steps: Vec<Value> = steps.iter().map(|text| json!({"text": text})).collect();
+            json!({"problem": problem, "answer": "12", "steps": steps}).to_string()
+        };
+        let act = "<img src=x onerror=document.title='broken'>";
+        let chains = [
+            chain("3 <b>times</b> 4?", &["3 * 4 = 12.", act, "So 12."]),
+            chain("6 and 6?", &["6 + 6 = 12.", "So 12."]),
+        ];
+        place.write("chains.jsonl", chains.join("\n"));
+        let serve = |rater: &str| {
+            let args = ["annotate", "chains.jsonl", "--out", "rated.jsonl"];
+            Served::start(&place, &[&args[..], &["--rater", rater]].concat())
+        };
+        let served = serve("anna");
+        browser.open(&served.address);
+        is_at(&browser, "anna: chain 1 of 2, step 1 of 3");
+        assert_accessible(&browser, "a chain to rate");
+        browser.press(&["1"]);
+        is_at(&browser, "step 2 of 3");
+        // A comment by its key, in which other keys are letters.
+        browser.press(&["c"]);
+        browser.wait("return document.activeElement.id === 'comment';");
+        browser.press(&["u", "1", "0", "\u{e007}"]);
+        browser.wait(
+            "return document.querySelector('#steps .said.dim:last-child')?.textContent === 'u10';",
+        );
+        browser.press(&["-"]);
+        is_at(&browser, "chain 2 of 2, step 1 of 2. 1 of 2 chains done");
+        browser.press(&["u"]);
+        is_at(&browser, "chain 1 of 2, step 2 of 3. 0 of 2");
+        browser.press(&["0", "\u{e013}", "\u{e013}"]);
+        is_at(&browser, "step 1 of 3");
+        browser.press(&["\u{e014}"]);
+        is_at(&browser, "chain 2 of 2, step 1 of 2");
+        browser.press(&["\u{e012}", "\u{e015}", "\u{e015}"]);
+        is_at(&browser, "chain 1 of 2, step 3 of 3");
+        browser.click("#right");
+        is_at(&browser, "chain 2 of 2, step 1 of 2. 1 of 2");
+        let anna = |step: u32, rating: Value, comment: Value| {
+            [json!("anna"), json!(step), rating, comment]
+        };
+        let ratings = [
+            anna(0, json!(1), json!(null)),
+            anna(1, json!(null), json!("u10")),
+            anna(1, json!(-1), json!("u10")),
+            anna(1, json!(null), json!("u10")),
+            anna(1, json!(0), json!("u10")),
+            anna(2, json!(1), json!(null)),
+        ];
+        assert_eq!(said(&place), ratings);
+        // Text of chains stayed text.
+        assert_eq!(
+            browser.script("return document.querySelectorAll('img, #problem b').length"),
+            0
+        );
+        assert_ne!(browser.script("return document.title"), "broken");
+        for (colours, width, height) in [
+            ("light", 1280, 900),
+            ("dark", 1280, 900),
+            ("light", 390, 844),
+        ] {
+            browser.emulate(colours, width, height);
+            keep(&browser, &format!("annotate-{colours}-{width}.png"));
+            let wide = browser.script("return document.documentElement.scrollWidth");
+            assert!(wide.as_u64() <= Some(u64::from(width)), "{wide} in {width}");
+            assert_accessible(&browser, &format!("rating, {colours}, {width}"));
+        }
+        assert_quiet(&browser, &served.address);
+        drop(served);
+
+        // Anna continues where she was; Ben begins, and sees nothing of hers.
+        let served = serve("anna");
+        browser.open(&served.address);
+        is_at(&browser, "anna: chain 2 of 2, step 1 of 2. 1 of 2");
+        browser.press(&["1", "1"]);
+        is_at(&browser, "All chains are done");
+        drop(served);
+        let served = serve("ben");
+        browser.open(&served.address);
+        is_at(&browser, "ben: chain 1 of 2, step 1 of 3. 0 of 2");
+        let rated =
+            "return [...document.querySelectorAll('#steps .said')].map((of) => of.textContent)";
+        assert_eq!(
+            browser.script(rated),
+            json!(["not rated", "not rated", "not rated"])
+        );
+        browser.press(&["1", "-"]);
+        is_at(&browser, "chain 2 of 2");
+        browser.press(&["1", "1"]);
+        is_at(&browser, "All chains are done");
+        drop(served);
+        let stat = place
+            .run(&["labels", "stat", "rated.jsonl", "--json"])
+            .ok()
+            .json();
+        let agreement = &stat[1]["agreement"];
+        assert_eq!(agreement["raters"], json!(["anna", "ben"]));
+        // 1 and 1, 0 and -1, 1 and 1, 1 and 1: (4 * 3 - 9) / (16 - 9).
+        assert_eq!(agreement["steps"]["kappa"], 3.0 / 7.0);
+        // None and the second step, none and none: agreement by chance.
+        assert_eq!(agreement["first_errors"]["kappa"], 0.0);
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the whole: the real binary, the workspace's shape, the configuration files and the
 //! documents.
 
+mod annotate;
 mod bad_checkpoints;
 mod bad_hub;
 mod bad_inputs;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::run::Place;
 
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 15] = [
     "solve",
     "serve",
     "bench",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 14] = [
     "eval-prm",
     "label",
     "labels",
+    "annotate",
     "models",
     "train",
     "problems",

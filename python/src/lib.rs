@@ -5,6 +5,7 @@
 #![cfg(feature = "extension")]
 #![forbid(unsafe_code)]
 
+mod annotate;
 mod callable;
 mod causes;
 mod download;

@@ -7,6 +7,8 @@ mod _beamgen {
     use super::*;
 
     #[pymodule_export]
+    use crate::annotate::Annotation;
+    #[pymodule_export]
     use crate::engine::Engine;
     #[pymodule_export]
     use crate::launch::launch;

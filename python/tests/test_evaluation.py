@@ -108,6 +108,8 @@ def test_what_is_left_out_or_foreign_is_warned_of() -> None:
         (CHAINS, {"limit": 0}, "data: no step has a label"),
         (CHAINS, {"neutral": "so"}, "neutral: unknown variant `so`, expected one of `positive`"),
         (CHAINS, {"agree": "so"}, "agree: unknown variant"),
+        (CHAINS, {"rule": ["given", "so"]}, "rule: write rating"),
+        (CHAINS, {"rule": "judge"}, "data: no step has a label"),
         (CHAINS, {"rollout_label": "most"}, "rollout_label: write hard, soft, threshold=X or ratio=X"),
         (CHAINS, {"calibration": "no-such.json"}, "no-such.json"),
         (CHAINS, {"prm": "no/such/model", "offline": True}, "no/such/model"),

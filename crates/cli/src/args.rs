@@ -17,6 +17,7 @@ use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::palette::ColorChoice;
 
+mod annotate;
 mod calibrate;
 mod check;
 mod flags;
@@ -26,6 +27,7 @@ mod serve;
 mod texts;
 mod train;
 
+pub(crate) use annotate::AnnotateArgs;
 pub(crate) use calibrate::CalibrateArgs;
 pub(crate) use check::CheckArgs;
 pub(crate) use flags::{
@@ -95,6 +97,8 @@ pub(crate) enum Command {
     Label(Box<LabelArgs>),
     /// Read, count, convert and split labelled steps
     Labels(LabelsArgs),
+    /// Rate steps as a person, on a local page or in the terminal
+    Annotate(AnnotateArgs),
     /// List models, and show the memory that a pair needs
     Models(ModelsArgs),
     /// Train a checkpoint further, or the bundled models from scratch

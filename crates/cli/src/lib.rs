@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod about;
+mod annotate;
 mod args;
 mod assign;
 mod bench;
@@ -102,6 +103,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::EvalPrm(args) => eval_prm::main(&args),
         Command::Check(args) => check::main(&args),
         Command::Label(args) => label::main(&args),
+        Command::Annotate(args) => annotate::main(&args),
         Command::Models(args) => models::main(&args),
         #[cfg(feature = "train")]
         Command::Train(args) => train::main(&args),

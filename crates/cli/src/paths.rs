@@ -25,11 +25,12 @@ enum Kind {
 }
 
 /// Command (any, if it is empty), argument, and what is written there.
-const OUTPUTS: [(&str, &str, Kind); 20] = [
+const OUTPUTS: [(&str, &str, Kind); 21] = [
     ("solve", "out", Kind::File),
     ("show", "html", Kind::File),
     ("label", "out", Kind::File),
     ("check", "out", Kind::File),
+    ("annotate", "out", Kind::File),
     ("", "rejected", Kind::File),
     ("convert", "out", Kind::File),
     ("split", "train", Kind::File),

@@ -34,7 +34,8 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
     };
     let solver = settings::any_solver(config, show)?;
     let stop = Stop::new();
-    stop_on_signals(&stop)?;
+    let draining = "beamgen ends what is at work; a second signal ends it at once";
+    stop_on_signals(&stop, draining)?;
     let address = server.address()?;
     output::note(format_args!("beamgen serves on http://{address}"));
     let (solver, summary) = server.run(solver, presets, &stop)?;
@@ -112,8 +113,8 @@ fn presets(file: Option<&Path>, own: &Settings) -> Result<Presets, Failure> {
     })
 }
 
-/// The first SIGTERM, SIGHUP or Ctrl-C stops the server, a second SIGTERM or Ctrl-C ends the process.
-fn stop_on_signals(stop: &Stop) -> Result<(), Failure> {
+/// The first SIGTERM, SIGHUP or Ctrl-C stops the server with a note, a second SIGTERM or Ctrl-C ends the process.
+pub(crate) fn stop_on_signals(stop: &Stop, note: &'static str) -> Result<(), Failure> {
     let mut heeded = vec![SIGINT, SIGTERM];
     // Under nohup the end of a terminal is nothing to heed.
     heeded.extend(Some(SIGHUP).filter(|&signal| interrupt::is_default(signal)));
@@ -123,9 +124,7 @@ fn stop_on_signals(stop: &Stop) -> Result<(), Failure> {
     std::thread::spawn(move || {
         let mut signals = signals.forever();
         if signals.next().is_some() {
-            output::note(format_args!(
-                "beamgen ends what is at work; a second signal ends it at once"
-            ));
+            output::note(note);
             stop.begin();
         }
         // A terminal that is closed sends SIGHUP twice.

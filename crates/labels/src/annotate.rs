@@ -1,7 +1,7 @@
 //! People rate steps: which chain comes next, what was said, and the file that keeps it.
 //!
 //! The file is only ever appended to. It has each chain once, with the facts that are known of it,
-//! and after it an [`Event`] for all that a person says of a step. So it is resumed where it ends,
+//! and after it an [`Event`](crate::Event) for all that a person says of a step. So it is resumed where it ends,
 //! several people may share it, and [`open`](crate::open) reads it as chains with
 //! [ratings](crate::LabelledStep::ratings).
 
@@ -14,7 +14,8 @@ use beamgen_eval::Fingerprint;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Format, LabelledChain, LabelledStep, LabelsError, Rated, Reason};
+use crate::event::Event;
+use crate::{Format, LabelledChain, LabelledStep, LabelsError, Rated};
 
 /// Which chains come first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,68 +125,6 @@ pub struct Options {
     pub seed: u64,
     /// Whether a chain is done at its first wrong step.
     pub stops: bool,
-}
-
-/// A line of the file: all that a person says of a step, in place of what they said before.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Event {
-    /// The [key](LabelledChain::key) of a chain that stands above.
-    pub chain: String,
-    /// The step, from 0.
-    pub step: usize,
-    /// The person's name.
-    pub rater: String,
-    /// The rating; without one the step has none any more.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rating: Option<i8>,
-    /// A remark.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub comment: Option<String>,
-}
-
-impl Event {
-    /// The event of a record, if it is one.
-    pub(crate) fn of(record: &Value) -> Option<Result<Self, Reason>> {
-        record.get("chain").and(record.get("rater"))?;
-        let event = Self::deserialize(record);
-        Some(event.map_err(|error| Reason::with("not a rating of a step", error.to_string())))
-    }
-
-    /// Takes it into its chain.
-    pub(crate) fn apply(
-        self,
-        chains: &mut [LabelledChain],
-        places: &HashMap<String, usize>,
-    ) -> Result<(), Reason> {
-        let chain = places.get(&self.chain).map(|&at| &mut chains[at]);
-        let step = chain.and_then(|chain| chain.steps.get_mut(self.step));
-        let step = step.ok_or_else(|| {
-            Reason::new(
-                "a rating of a step that no chain above it has: keep chains and ratings together",
-            )
-        })?;
-        if self.rating.is_some_and(|of| !(-1..=1).contains(&of)) {
-            return Err(Reason::new("field \"rating\": write 1, 0 or -1"));
-        }
-        let rated = Rated {
-            rating: self.rating,
-            comment: self.comment,
-        };
-        step.set_rated(&self.rater, rated);
-        Ok(())
-    }
-}
-
-impl LabelledStep {
-    /// Puts what a person says in place of what they said before.
-    fn set_rated(&mut self, rater: &str, rated: Rated) {
-        if rated == Rated::default() {
-            self.ratings.remove(rater);
-        } else {
-            self.ratings.insert(rater.to_owned(), rated);
-        }
-    }
 }
 
 /// A thing that a person does.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::annotate::Event;
+use crate::event::Event;
 use crate::{Format, LabelledChain, LabelsError, Place, Reason, read};
 
 /// How many records are looked at to recognise a format.

@@ -187,7 +187,7 @@ impl LabelRule {
                 Source::When { bounds, above } => {
                     let holds = |Bound { of, bound }: &Bound| {
                         let is_beyond = |n: f64| if *above { n > *bound } else { n < *bound };
-                        of.of(step).is_some_and(is_beyond)
+                        step.quantity(of).is_some_and(is_beyond)
                     };
                     bounds.iter().all(holds).then_some(Some(hard(*above)))
                 }

@@ -23,6 +23,7 @@ mod gate;
 mod histogram;
 mod labels;
 mod listen;
+mod local;
 mod long_texts;
 mod metrics;
 mod models;
@@ -40,6 +41,7 @@ mod stream;
 
 pub use access::{Key, KeyError};
 pub use error::Error;
+pub use local::{Answer, LocalPage};
 pub use options::{Limits, Observe, ServeOptions, Served};
 pub use presets::{BUILT_IN_PRESETS, Preset, Presets};
 pub use server::Server;

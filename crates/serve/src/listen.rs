@@ -54,7 +54,7 @@ async fn accept(
 }
 
 /// What a future gives, or nothing if `end` resolves before.
-async fn unless<T>(
+pub(crate) async fn unless<T>(
     end: &mut (impl Future<Output = ()> + Unpin),
     wanted: impl Future<Output = T>,
 ) -> Option<T> {

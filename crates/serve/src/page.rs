@@ -11,12 +11,17 @@ use beamgen_view::{LivePage, live_page};
 static PAGE: LazyLock<LivePage> = LazyLock::new(live_page);
 
 pub(crate) async fn page() -> Response {
+    served(&PAGE)
+}
+
+/// A page with what its browser has to know of it.
+pub(crate) fn served(page: &LivePage) -> Response {
     let head = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
-        (CONTENT_SECURITY_POLICY, &PAGE.policy),
+        (CONTENT_SECURITY_POLICY, page.policy.as_str()),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (REFERRER_POLICY, "no-referrer"),
         (CACHE_CONTROL, "no-cache"),
     ];
-    (head, PAGE.html.as_str()).into_response()
+    (head, page.html.clone()).into_response()
 }

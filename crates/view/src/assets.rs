@@ -1,9 +1,18 @@
 //! The scripts and styles of the pages, in the order in which they are joined.
 
+/// Elements and text.
+pub(crate) const DOM_SCRIPT: &str = include_str!("../assets/dom.js");
+
+/// The page on which a person rates steps, on top of the elements.
+pub(crate) const ANNOTATE_SCRIPT: &str = include_str!("../assets/annotate.js");
+
+/// The page on which a person rates steps.
+pub(crate) const ANNOTATE_STYLE: &str = include_str!("../assets/annotate.css");
+
 /// The view of a search: what all pages share.
 pub(crate) const VIEW_SCRIPTS: [&str; 6] = [
     include_str!("../assets/chains.js"),
-    include_str!("../assets/dom.js"),
+    DOM_SCRIPT,
     include_str!("../assets/rows.js"),
     include_str!("../assets/overview.js"),
     include_str!("../assets/detail.js"),

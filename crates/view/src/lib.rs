@@ -1,5 +1,5 @@
-//! Searches as web pages: the page of a run file, the live page of a server, and a report in
-//! Markdown as a page.
+//! Searches as web pages: the page of a run file, the live page of a server, the page on which a
+//! person rates steps, and a report in Markdown as a page.
 //!
 //! Every page is one file that works without network: scripts and styles are in it, and its content
 //! security policy allows these alone, by their hashes. Text of models and problems is data. It
@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod annotate;
 mod assets;
 mod calibration;
 mod document;
@@ -20,6 +21,7 @@ mod problem;
 mod report;
 mod search;
 
+pub use annotate::annotate_page;
 pub use document::document;
 pub use findings::{DOUBTFUL, Finding, SURE, findings};
 pub use live::{LivePage, live_page};

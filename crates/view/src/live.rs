@@ -31,18 +31,25 @@ pub struct LivePage {
 /// came from, by the routes of docs/serve.md, and to nobody else.
 #[must_use]
 pub fn live_page() -> LivePage {
-    let page = Page {
+    Page {
         title: "beamgen",
         styles: &[THEME, VIEW_STYLE, LIVE_STYLE],
         scripts: &[&VIEW_SCRIPTS[..], &[LIVE_SCRIPT]].concat(),
         data: Vec::new(),
         body: &body(),
         may: May::AskItsServer,
-    };
-    LivePage {
-        html: page.html(),
-        // A policy that stands in the page cannot say who may frame it.
-        policy: format!("{}; frame-ancestors 'none'", page.policy()),
+    }
+    .live()
+}
+
+impl Page<'_> {
+    /// The file with the policy that its server sends along.
+    pub(crate) fn live(&self) -> LivePage {
+        LivePage {
+            html: self.html(),
+            // A policy that stands in the page cannot say who may frame it.
+            policy: format!("{}; frame-ancestors 'none'", self.policy()),
+        }
     }
 }
 

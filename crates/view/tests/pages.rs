@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use beamgen_view::{document, live_page};
+use beamgen_view::{annotate_page, document, live_page};
 use sha2::{Digest, Sha256};
 
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
@@ -25,15 +25,16 @@ fn assert_allowed(page: &str, policy: &str) {
 }
 
 #[test]
-fn the_live_page_asks_its_own_server_alone_and_may_not_be_framed() {
-    let page = live_page();
-    assert_allowed(&page.html, &page.policy);
-    assert!(page.policy.contains("connect-src 'self'"));
-    assert!(page.policy.contains("frame-ancestors 'none'"));
-    let inside = between(&page.html, "content-security-policy\" content=\"", "\"");
-    assert_allowed(&page.html, inside);
-    for outside in ["http://", "https://", "url("] {
-        assert!(!page.html.contains(outside), "{outside}");
+fn pages_of_servers_ask_these_alone_and_may_not_be_framed() {
+    for page in [live_page(), annotate_page()] {
+        assert_allowed(&page.html, &page.policy);
+        assert!(page.policy.contains("connect-src 'self'"));
+        assert!(page.policy.contains("frame-ancestors 'none'"));
+        let inside = between(&page.html, "content-security-policy\" content=\"", "\"");
+        assert_allowed(&page.html, inside);
+        for outside in ["http://", "https://", "url("] {
+            assert!(!page.html.contains(outside), "{outside}");
+        }
     }
 }
 

@@ -11,6 +11,7 @@ That solver has the models that every build carries, which know problems like th
 Hugging Face layout, GGUF files, or names on a hub: ``Solver(generator=..., prm=...)``, ``Solver(pair=...)``.
 """
 
+from beamgen._annotate import Annotation, AnnotationView, RatedStep, annotate
 from beamgen._beamgen import __version__
 from beamgen._bench import Bench, BenchCell, BenchRow, bench
 from beamgen._errors import Error, ForeignProblemWarning, InputError, RunError
@@ -36,6 +37,8 @@ from beamgen._settings_table import BenchSettings, SearchSettings, Settings
 from beamgen._solver import Results, Solver
 
 __all__ = [
+    "Annotation",
+    "AnnotationView",
     "Answer",
     "Bench",
     "BenchCell",
@@ -54,6 +57,7 @@ __all__ = [
     "Node",
     "Problem",
     "Pruned",
+    "RatedStep",
     "Reranking",
     "Restarted",
     "Result",
@@ -72,6 +76,7 @@ __all__ = [
     "StepPaused",
     "StepScored",
     "__version__",
+    "annotate",
     "bench",
     "evaluate_prm",
     "read_problems",

@@ -60,6 +60,19 @@ class Outcome:
     def error(self) -> BaseException | None: ...
 
 @final
+class Annotation:
+    def __new__(
+        cls,
+        chains: str | os.PathLike[str],
+        out: str | os.PathLike[str],
+        rater: str,
+        order: str,
+        seed: int,
+        through: bool,
+    ) -> Annotation: ...
+    def act(self, /, act: str) -> str: ...
+
+@final
 class RewardModel:
     def __new__(cls, wanted: str, download: Callable[[str, str, int, int | None], object] | None) -> RewardModel: ...
     def score(self, /, problem: str, steps: list[str]) -> list[float]: ...

@@ -1,0 +1,123 @@
+//! Rating in a terminal: a key for an act. Where stdin is no terminal, a line for an act.
+
+use std::io::{self, BufRead, Write};
+
+use beamgen_labels::annotate::{Act, Annotation, View};
+use console::{Key, Term};
+
+use super::progress;
+use crate::failure::Failure;
+use crate::output;
+use crate::printable;
+
+const KEYS: &str = "1 right, 0 neutral, - wrong, u undo, c comment, s stop at first errors or not, arrows move, q quit";
+
+/// Rates until the person leaves; how many chains are done, and how many there are.
+pub(super) fn run(mut annotation: Annotation) -> Result<(usize, usize), Failure> {
+    let term = Term::stdout();
+    let is_terminal = io::IsTerminal::is_terminal(&io::stdin()) && term.is_term();
+    // The terminal's own reader wants the lock.
+    let mut lines = (!is_terminal).then(|| io::stdin().lock().lines());
+    output::note(KEYS);
+    show(&annotation.view())?;
+    loop {
+        let typed = if let Some(lines) = &mut lines {
+            match lines.next() {
+                Some(line) => line?,
+                None => break,
+            }
+        } else {
+            match term.read_key()? {
+                Key::Char('c') => {
+                    write!(io::stdout(), "comment: ")?;
+                    io::stdout().flush()?;
+                    format!("c {}", term.read_line()?)
+                }
+                Key::Char(key) => key.to_string(),
+                Key::ArrowUp => "up".to_owned(),
+                Key::ArrowDown => "down".to_owned(),
+                Key::ArrowLeft => "left".to_owned(),
+                Key::ArrowRight => "right".to_owned(),
+                Key::Escape | Key::CtrlC => "q".to_owned(),
+                _ => continue,
+            }
+        };
+        if typed.trim() == "q" {
+            break;
+        }
+        match act(typed.trim(), &annotation.view()) {
+            Some(act) => show(&annotation.act(act)?)?,
+            None => output::note(KEYS),
+        }
+    }
+    Ok(progress(&annotation))
+}
+
+/// The act that a word means.
+fn act(typed: &str, view: &View<'_>) -> Option<Act> {
+    let (chain, step) = (view.chain, view.step);
+    let rate = |rating| Some(Act::Rate { rating });
+    match typed {
+        "1" => rate(1),
+        "0" => rate(0),
+        "-" | "-1" => rate(-1),
+        "u" => Some(Act::Undo {}),
+        "s" => Some(Act::Stop {
+            at_first_error: !view.stops,
+        }),
+        "up" => Some(Act::Go {
+            chain,
+            step: step.saturating_sub(1),
+        }),
+        "down" => Some(Act::Go {
+            chain,
+            step: (step + 1).min(view.steps.len() - 1),
+        }),
+        "left" | "right" => Some(Act::Go {
+            chain: match typed {
+                "left" => chain.saturating_sub(1),
+                _ => (chain + 1).min(view.chains - 1),
+            },
+            step: 0,
+        }),
+        _ => {
+            let text = typed.strip_prefix('c')?;
+            let is_word = text.is_empty() || text.starts_with(' ');
+            is_word.then(|| Act::Comment {
+                text: text.trim().to_owned(),
+            })
+        }
+    }
+}
+
+/// Writes the problem with its steps, and what was said of them.
+fn show(view: &View<'_>) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "\n{}: chain {} of {}{}, {} done\n\n{}",
+        printable::line(view.rater),
+        view.chain + 1,
+        view.chains,
+        if view.is_done { " (done)" } else { "" },
+        view.done,
+        printable::lines(view.problem)
+    )?;
+    if let Some(answer) = view.answer {
+        writeln!(out, "(answer: {})", printable::line(answer))?;
+    }
+    for (at, step) in view.steps.iter().enumerate() {
+        let said = match step.rating {
+            Some(1) => "+",
+            Some(0) => "0",
+            Some(_) => "-",
+            None => " ",
+        };
+        let here = if at == view.step { ">" } else { " " };
+        writeln!(out, "{here} [{said}] {}", printable::lines(step.text))?;
+        if let Some(comment) = step.comment {
+            writeln!(out, "        {}", printable::line(comment))?;
+        }
+    }
+    out.flush()
+}

@@ -1,0 +1,108 @@
+"""A person rates the steps of chains, as in ``beamgen annotate``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from beamgen import _beamgen
+
+
+@dataclass(frozen=True, kw_only=True)
+class RatedStep:
+    """A step, and what the person says of it."""
+
+    text: str
+    rating: int | None
+    """1 right, 0 neutral, -1 wrong."""
+    comment: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotationView:
+    """What the person sees: no score and nobody else's rating."""
+
+    rater: str
+    chain: int
+    """The chain's place in the order, from 0."""
+    chains: int
+    """How many chains there are."""
+    done: int
+    """How many of them are done."""
+    step: int
+    """The step at hand, from 0."""
+    is_done: bool
+    """Whether the chain is done."""
+    stops: bool
+    """Whether a chain is done at its first wrong step."""
+    can_undo: bool
+    problem: str
+    answer: str | None
+    """The reference answer."""
+    steps: list[RatedStep]
+
+
+class Annotation:
+    """Chains that a person rates, and the file that keeps the ratings: see :func:`annotate`."""
+
+    def __init__(self, own: _beamgen.Annotation) -> None:
+        self._own = own
+
+    @property
+    def view(self) -> AnnotationView:
+        """What there is to see."""
+        return self._act("look")
+
+    def rate(self, rating: int) -> AnnotationView:
+        """Rates the step at hand: 1 right, 0 neutral, -1 wrong. The next step is at hand then."""
+        return self._act("rate", rating=rating)
+
+    def comment(self, text: str) -> AnnotationView:
+        """Remarks on the step at hand; an empty remark takes it back."""
+        return self._act("comment", text=text)
+
+    def undo(self) -> AnnotationView:
+        """Takes the last rating or remark of this object back."""
+        return self._act("undo")
+
+    def go(self, chain: int, step: int = 0) -> AnnotationView:
+        """Goes to another step or chain, both from 0."""
+        return self._act("go", chain=chain, step=step)
+
+    def __iter__(self) -> Iterator[AnnotationView]:
+        """Yields the step at hand until all chains are done. Each has to be rated before the next is asked for."""
+        view = self.view
+        while view.done < view.chains:
+            yield view
+            view = self.view
+
+    def _act(self, what: str, **more: Any) -> AnnotationView:
+        view = json.loads(self._own.act(json.dumps({"do": what, **more})))
+        steps = [RatedStep(**step) for step in view.pop("steps")]
+        return AnnotationView(steps=steps, **view)
+
+
+def annotate(
+    chains: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    rater: str,
+    order: str = "given",
+    seed: int = 0,
+    through: bool = False,
+) -> Annotation:
+    """Lets a person rate the steps of the chains in a file, as ``beamgen annotate`` does, in a notebook say.
+
+    Every rating is appended to the file ``out`` at once; a later call continues where the file ends, and several people
+    may share it. ``order`` is ``"given"``, ``"random"`` (by ``seed``), ``"unsure"``, ``"apart"`` or ``"convincing"``. A
+    chain is done at its first wrong step, or with ``through`` at its last one. ::
+
+        rating = beamgen.annotate("chains.jsonl", "rated.jsonl", rater="anna")
+        for view in rating:
+            print(view.problem, view.steps[view.step].text)
+            rating.rate(int(input()))
+    """
+    return Annotation(_beamgen.Annotation(os.fspath(chains), os.fspath(out), rater, order, seed, through))
