@@ -36,6 +36,7 @@ mod numbers;
 mod outputs;
 mod pairs;
 mod pipe;
+mod pool;
 mod programs;
 mod readme;
 mod real_checkpoints;

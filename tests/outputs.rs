@@ -480,12 +480,16 @@ fn full_and_read_only_disks_are_told_in_one_line() {
 }
 
 /// Commands that fill a folder.
-const FOLDERS: [(&str, &str); 2] = [
+const FOLDERS: [(&str, &str); 3] = [
     (
         "bench p.jsonl --strategies single --n 1 --out OUT",
         "rows.jsonl",
     ),
     ("eval-prm --data steps.jsonl --report OUT", "rows.jsonl"),
+    (
+        "bench --pool steps.jsonl --scorers none --out OUT",
+        "rows.jsonl",
+    ),
 ];
 
 #[test]

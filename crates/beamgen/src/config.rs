@@ -283,10 +283,25 @@ impl Config {
         }
         for judge in &self.models.judges {
             let names: Vec<String> = all.iter().map(|(name, ..)| name.clone()).collect();
-            let config = judge.as_scorer(&alone);
+            let config = alone.judged_by(judge);
             all.push((judge.name_beside(&names), config, judge.judges_ends()));
         }
         all
+    }
+
+    /// The settings as if a judge were the only scorer.
+    pub(crate) fn judged_by(&self, judge: &JudgeConfig) -> Self {
+        let mut config = self.clone();
+        let models = &mut config.models;
+        let words = [("orm", ScorerKind::Orm), ("exact", ScorerKind::Exact)];
+        let word = words.into_iter().find(|(word, _)| judge.is(word));
+        models.scorer = word.map_or(ScorerKind::Prm, |(_, kind)| kind);
+        models.prm = judge.model().cloned();
+        models.prm_format.clone_from(&judge.format);
+        models.prm_reference.clone_from(&judge.reference);
+        models.prm_server.clone_from(&judge.server);
+        models.judges.clear();
+        config
     }
 
     /// Whether the bundled reward model would score what a generator of another kind writes. It

@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Config;
-use crate::config::ScorerKind;
 use crate::server_config::ServerConfig;
 
 /// A judge beside the scorer (`[[models.judges]]`): what the two say of a step is combined as
@@ -66,21 +64,6 @@ impl JudgeConfig {
     /// Whether it knows the problems of the bundled world alone, and is no model of the user's.
     pub(crate) fn is_bundled_model(&self) -> bool {
         self.server.is_none() && (self.is("prm") || self.is("orm"))
-    }
-
-    /// The settings as if the judge were the only scorer.
-    pub(crate) fn as_scorer(&self, config: &Config) -> Config {
-        let mut config = config.clone();
-        let models = &mut config.models;
-        let words = [("orm", ScorerKind::Orm), ("exact", ScorerKind::Exact)];
-        let word = words.into_iter().find(|(word, _)| self.is(word));
-        models.scorer = word.map_or(ScorerKind::Prm, |(_, kind)| kind);
-        models.prm = self.model().cloned();
-        models.prm_format.clone_from(&self.format);
-        models.prm_reference.clone_from(&self.reference);
-        models.prm_server.clone_from(&self.server);
-        models.judges.clear();
-        config
     }
 
     /// Its name, unless it is one of those `taken`: then with a number.

@@ -460,7 +460,7 @@ pub(crate) struct BenchArgs {
     #[arg(long)]
     pub resume: bool,
     /// Check everything and show what would be run
-    #[arg(long, conflicts_with = "out")]
+    #[arg(long, conflicts_with = "out", hide_short_help = true)]
     pub plan: bool,
     /// Draw the tables and plots of a results folder again
     ///

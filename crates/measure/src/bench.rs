@@ -31,7 +31,6 @@ pub use row::{Chains, Depths, Row};
 pub use summary::{COLUMNS, Summary};
 
 use measured::{Measured, measured, measured_so_far};
-pub(crate) use measured::{interval, paired};
 
 use crate::Error;
 use crate::rerank::Aggregated;

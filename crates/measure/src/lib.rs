@@ -13,6 +13,7 @@ pub mod bench;
 pub mod calibrate;
 mod error;
 pub mod eval_prm;
+mod intervals;
 pub mod pool;
 pub mod printable;
 mod report;

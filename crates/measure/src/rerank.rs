@@ -5,7 +5,7 @@ use beamgen::eval::pool::{Sample, chosen_at_k};
 use beamgen::{Aggregation, Choose};
 use serde::Serialize;
 
-use crate::bench::interval;
+use crate::intervals::interval;
 use crate::report::markdown::{Column, between, share};
 
 /// A share with its 95 % interval over problems.

@@ -94,7 +94,7 @@ fn find_part(
         finder,
         served,
     } = inputs;
-    let config = judge.as_scorer(config);
+    let config = config.judged_by(judge);
     let tokens_of = generator.tokens_of.as_ref();
     if let Some((identity, scorer)) = served.scorer("judge", &config, tokens_of, own, finder)? {
         return Ok(Part::Scorer(identity, scorer));

@@ -139,5 +139,15 @@ pub(super) fn print(report: &Report) -> io::Result<()> {
             )?;
         }
     }
+    let all: usize = report.counts.iter().map(|count| count.solutions).sum();
+    for scorer in report.outline.scorers.iter().filter(|of| of.refused > 0) {
+        writeln!(
+            out,
+            "{} could not score {} of {}",
+            printable::line(&scorer.name),
+            grouped(scorer.refused as u64),
+            counted(all, "solution", "solutions")
+        )?;
+    }
     out.flush()
 }

@@ -4,15 +4,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use beamgen::eval::Spent;
-use beamgen::eval::metrics::{Interval, Range, mean_with_interval};
+use beamgen::eval::metrics::Interval;
 
 use super::outline::{Cell, Outline};
 use super::row::Row;
 use super::summary::Summary;
 use crate::Error;
-
-/// The seed of every bootstrap, so that intervals of the same problems are comparable.
-pub(super) const BOOTSTRAP_SEED: u64 = 0;
+pub(super) use crate::intervals::{BOOTSTRAP_SEED, interval, paired};
 
 /// A cell on a set. Vectors are by problem, in the set's order: means over the seeds.
 pub(super) struct Measured<'a> {
@@ -100,25 +98,6 @@ impl<'a> Measured<'a> {
             peak_kv_is_bound: self.rows.iter().flatten().any(|row| row.without_scores),
         }
     }
-}
-
-/// The mean of one share a problem, with its interval; of nothing it is 0.
-pub(crate) fn interval(by_problem: &[f64]) -> Interval {
-    interval_within(Range::Unit, by_problem)
-}
-
-/// The mean of `a` less `b`, paired by problem, with its interval; of nothing it is 0.
-pub(crate) fn paired(a: &[f64], b: &[f64]) -> Interval {
-    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
-    interval_within(Range::Signed, &differences)
-}
-
-fn interval_within(range: Range, by_problem: &[f64]) -> Interval {
-    mean_with_interval(by_problem, range, BOOTSTRAP_SEED).unwrap_or(Interval {
-        mean: 0.0,
-        low: 0.0,
-        high: 0.0,
-    })
 }
 
 pub(super) fn mean(values: &[f64]) -> f64 {

@@ -8,7 +8,7 @@ use beamgen::eval::answer::compare;
 use beamgen::eval::{GivenChain, MathAnswers, Verdict};
 use beamgen::program::Cuts;
 use beamgen::result::{Answer, Answers};
-use beamgen::scorer::{Scorer, ScorerKind};
+use beamgen::scorer::{ScoreError, Scorer, ScorerKind};
 use beamgen::{Aggregation, Config};
 use beamgen_labels::solutions::{Pool, Solution, Solved, Text, open};
 
@@ -156,7 +156,8 @@ impl Pools {
             }
         }
         watch.begin(chains.len(), "solutions", chains.len() as f64);
-        let mut scores = scores::judge(model, &chains, watch)?;
+        let mut watch = FirstRefusal { watch, told: false };
+        let mut scores = scores::judge(model, &chains, &mut watch)?;
         if at_end {
             for scores in scores.iter_mut().flatten() {
                 scores.drain(..scores.len().saturating_sub(1));
@@ -206,6 +207,28 @@ impl Pools {
             }
         }
         Ok(())
+    }
+}
+
+/// Passes the first refusal on; the report counts them all.
+struct FirstRefusal<'w> {
+    watch: &'w mut dyn Watch,
+    told: bool,
+}
+
+impl Watch for FirstRefusal<'_> {
+    fn done(&mut self, correct: Option<bool>) {
+        self.watch.done(correct);
+    }
+
+    fn refused(&mut self, chain: &str, reason: &ScoreError) {
+        if !std::mem::replace(&mut self.told, true) {
+            self.watch.refused(chain, reason);
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.watch.is_cancelled()
     }
 }
 

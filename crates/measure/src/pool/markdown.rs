@@ -75,7 +75,7 @@ fn head(out: &mut String, outline: &Outline) {
          among all solutions of each; every interval is a 95 % interval over problems: Wilson's for plain shares and where all \
          problems agree, else a percentile bootstrap. Differences are paired by problem. \"best\" takes the solution with the \
          highest score, \"weighted\" the answer with the largest sum of scores, \"majority\" the answer that most solutions \
-         give. Answers are equal by their exact value. Of equal scores the first in the file wins; of equal votes the answer \
+         give. A solution that a scorer refused comes last and has no weight. Answers are equal by their exact value. Of equal scores the first in the file wins; of equal votes the answer \
          with the best solution, and without scores the one that comes first. An answer that its text states comes before one \
          that was guessed. Lengths are in characters. \"pass@k\" is a right one among them if there is any: a bound, no selector."
     );

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::row::Row;
 use super::selector::{Counts, MAJORITY, Selector};
-use crate::bench::{interval, paired};
+use crate::intervals::{interval, paired};
 use crate::percent;
 use crate::report::markdown::{Column, between, points, share};
 

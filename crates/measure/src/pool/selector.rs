@@ -85,7 +85,12 @@ pub(super) fn all(outline: &Outline, set: usize, rows: &[&Row]) -> Vec<Selector>
 
 fn by_scorer(outline: &Outline, set: usize, rows: &[&Row], name: &str) -> Vec<Selector> {
     let given = rows.iter().filter_map(|row| row.scores.get(name));
-    let by_step = given.flatten().flatten().any(|scores| scores.len() > 1);
+    let scores: Vec<&Vec<f32>> = given.flatten().flatten().collect();
+    // What refused every solution chooses none.
+    if scores.is_empty() {
+        return Vec::new();
+    }
+    let by_step = scores.iter().any(|scores| scores.len() > 1);
     let main = outline.aggregation;
     let aggregations: Vec<Aggregation> = if !by_step {
         vec![main]

@@ -205,6 +205,59 @@ fn people_s_labels_say_what_is_sound_and_a_judge_of_ends_counts_by_its_last_scor
     assert!(report.table.iter().all(|row| row.sound == Some(0.5)));
 }
 
+/// Reads short steps only.
+struct Short;
+
+impl StepScorer for Short {
+    fn score(&mut self, _: &Problem, steps: &[&str]) -> Result<f32, ScoreError> {
+        match steps.last() {
+            Some(step) if step.len() < 4 => Ok(0.25),
+            _ => Err(ScoreError::Failed("too long".into())),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Told(Vec<String>);
+
+impl crate::Watch for Told {
+    fn refused(&mut self, chain: &str, reason: &ScoreError) {
+        self.0.push(format!("{chain}: {reason}"));
+    }
+}
+
+#[test]
+fn what_a_scorer_refuses_comes_last_and_is_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let solutions = json!(["It is 1.", "It is 2.", "3"]);
+    let line = json!({"problem": "p", "answer": "3", "solutions": solutions});
+    let path = pool(folder.path(), "p.jsonl", &[line]);
+    let mut pools = Pools::open(&[&path], None, &Config::default()).expect("a pool");
+    let mut told = Told::default();
+    pools
+        .score("short", (&mut Steps::new(Short), "m"), false, &mut told)
+        .expect("scored");
+    assert_eq!(told.0.len(), 1, "{:?}", told.0);
+    assert!(told.0[0].starts_with("1, solution 1: "), "{:?}", told.0);
+    assert_eq!(pools.outline.scorers[0].refused, 2);
+    let report = pools.report();
+    assert_eq!(accuracy(&report, "short, best"), 1.0);
+    assert_eq!(accuracy(&report, "short, weighted"), 1.0);
+    let line = json!({"problem": "p", "answer": "3", "solutions": ["It is 3."]});
+    let path = pool(folder.path(), "q.jsonl", &[line]);
+    let mut pools = Pools::open(&[&path], None, &Config::default()).expect("a pool");
+    pools
+        .score("short", (&mut Steps::new(Short), "m"), false, &mut ())
+        .expect("asked");
+    let names = pools.report().table.into_iter().map(|row| row.selector);
+    assert!(
+        names
+            .collect::<Vec<_>>()
+            .iter()
+            .all(|name| !name.contains("short,"))
+    );
+}
+
 #[test]
 fn a_pool_has_no_generator_to_ask() {
     let mut config = Config::default();

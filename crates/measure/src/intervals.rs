@@ -1,0 +1,25 @@
+//! Means over problems with their 95 % intervals.
+
+use beamgen::eval::metrics::{Interval, Range, mean_with_interval};
+
+/// The seed of every bootstrap, so that intervals of the same problems are comparable.
+pub(crate) const BOOTSTRAP_SEED: u64 = 0;
+
+/// The mean of one share a problem, with its interval; of nothing it is 0.
+pub(crate) fn interval(by_problem: &[f64]) -> Interval {
+    interval_within(Range::Unit, by_problem)
+}
+
+/// The mean of `a` less `b`, paired by problem, with its interval; of nothing it is 0.
+pub(crate) fn paired(a: &[f64], b: &[f64]) -> Interval {
+    let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
+    interval_within(Range::Signed, &differences)
+}
+
+fn interval_within(range: Range, by_problem: &[f64]) -> Interval {
+    mean_with_interval(by_problem, range, BOOTSTRAP_SEED).unwrap_or(Interval {
+        mean: 0.0,
+        low: 0.0,
+        high: 0.0,
+    })
+}
