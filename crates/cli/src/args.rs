@@ -237,7 +237,7 @@ pub(crate) struct EvalPrmArgs {
     ///
     /// Question removed or swapped, a wrong number, filler, repeats, one giant step and others; and how scores
     /// hold on other generators and harder levels, where the data name them.
-    /// --report has all figures. It costs about twelve times the scoring.
+    /// --report has all figures. It costs about fifteen times the scoring.
     #[arg(long, conflicts_with = "redraw", help_heading = "Probes")]
     pub probes: bool,
     /// How step scores become a chain's score in probes [default: min]
@@ -396,6 +396,12 @@ pub(crate) struct ProblemsArgs {
     /// Write the right solution of each problem, too, for `beamgen train sft`
     #[arg(long, conflicts_with = "steps")]
     pub solutions: bool,
+    /// Write a twin behind each problem: the same with other numbers
+    ///
+    /// Its id ends in -twin. Summaries then say how many are right on both, which tells method from
+    /// luck.
+    #[arg(long, conflicts_with = "steps")]
+    pub twins: bool,
 }
 
 #[derive(Args, Debug)]

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use beamgen::Problem;
+use beamgen::eval::twins::TWIN;
 use beamgen_world::{
     self as world, Checker, Difficulty, ErrorRates, Verdict, WorldProblem, noisy_solution,
 };
@@ -10,9 +11,14 @@ use serde_json::{Value, json};
 
 use crate::args::ProblemsArgs;
 use crate::failure::{Failure, refuse};
+use crate::output;
+use crate::table::counted;
 
 /// The stage of the random draws for chains, beyond those of training.
 const NOISY_SOLUTIONS: u64 = 100;
+
+/// The stage of those for twins.
+const TWINS: u64 = 101;
 
 pub(crate) fn main(args: &ProblemsArgs) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
@@ -22,16 +28,32 @@ pub(crate) fn main(args: &ProblemsArgs) -> Result<(), Failure> {
         }
         return Ok(out.flush()?);
     }
-    for (i, problem) in worlds(args)?.enumerate() {
+    let mut line = |id: String, problem: &WorldProblem| {
         let mut line = json!({
-            "id": id(args, i),
+            "id": id,
             "problem": problem.text(),
             "answer": problem.answer().to_string(),
         });
         if args.solutions {
-            line["solution"] = solution(&problem).into();
+            line["solution"] = solution(problem).into();
         }
-        writeln!(out, "{line}")?;
+        writeln!(out, "{line}")
+    };
+    let mut alone = 0;
+    for (i, problem) in worlds(args)?.enumerate() {
+        line(id(args, i), &problem)?;
+        if args.twins {
+            match world::twin(&mut world::rng(args.seed, TWINS, i), &problem) {
+                Some(twin) => line(format!("{}{TWIN}", id(args, i)), &twin)?,
+                None => alone += 1,
+            }
+        }
+    }
+    if alone > 0 {
+        let problems = counted(alone, "problem", "problems");
+        output::note(format_args!(
+            "note: {problems} without a twin: no other numbers were found that can be worked out"
+        ));
     }
     Ok(out.flush()?)
 }

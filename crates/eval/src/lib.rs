@@ -24,6 +24,7 @@ mod problems;
 pub mod quality;
 mod record;
 mod run_file;
+pub mod twins;
 
 pub use answer::{MathAnswers, Verdict};
 pub use chains::{GivenChain, steps_of};

@@ -19,7 +19,7 @@ mod tests;
 
 pub use check::{Checker, Verdict, mistake};
 pub use errors::{ErrorRates, corrupt, noisy_solution};
-pub use make::{Difficulty, Split, problem, problems, rng, split_of, sum};
+pub use make::{Difficulty, Split, problem, problems, rng, split_of, sum, twin};
 pub use parse::parse;
 
 /// Names a problem draws its people from.

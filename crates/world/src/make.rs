@@ -91,6 +91,39 @@ pub fn problems(
     std::iter::repeat_with(move || problem(&mut rng, difficulty, split))
 }
 
+/// Returns the twin of a problem: the same people, things and relations with other numbers and
+/// another answer, of the same split. `None` if none was found.
+pub fn twin(rng: &mut impl Rng, problem: &WorldProblem) -> Option<WorldProblem> {
+    let split = split_of(&problem.text());
+    let twins = (0..TRIES).filter_map(|_| renumbered(rng, problem));
+    let mut fit =
+        twins.filter(|twin| twin.answer() != problem.answer() && split_of(&twin.text()) == split);
+    fit.next()
+}
+
+/// Problems that are drawn for a twin at most.
+const TRIES: usize = 200_000;
+
+/// The problem with numbers of its own, if they can be worked out.
+fn renumbered(rng: &mut impl Rng, problem: &WorldProblem) -> Option<WorldProblem> {
+    let mut facts: Vec<Fact> = Vec::with_capacity(problem.facts.len());
+    let mut values: Vec<i64> = Vec::with_capacity(problem.facts.len());
+    for fact in &problem.facts {
+        let mut up_to =
+            |least: i64, most: i64| (least <= most).then(|| rng.random_range(least..=most));
+        let relation = match fact.relation {
+            Relation::Given(_) => Relation::Given(up_to(2, 50)?),
+            Relation::More(_, p) => Relation::More(up_to(1, (MAX_NUMBER - values[p]).min(12))?, p),
+            Relation::Fewer(_, p) => Relation::Fewer(up_to(1, (values[p] - 1).min(12))?, p),
+            Relation::Times(_, p) => Relation::Times(up_to(2, (MAX_NUMBER / values[p]).min(6))?, p),
+            plain @ (Relation::Half(_) | Relation::Together(..)) => plain,
+        };
+        facts.push(Fact { relation, ..*fact });
+        values = WorldProblem::new(problem.item, facts.clone())?.values;
+    }
+    WorldProblem::new(problem.item, facts)
+}
+
 /// Random numbers for one step of one stage of the work: nothing that a step draws depends on the
 /// steps before it.
 pub fn rng(seed: u64, stage: u64, step: usize) -> ChaCha8Rng {

@@ -55,6 +55,33 @@ fn parse_gives_back_every_drawn_problem() {
 }
 
 #[test]
+fn a_twin_has_the_structure_and_other_numbers() {
+    let shape = |p: &WorldProblem| {
+        let plain = |relation| match relation {
+            Relation::Given(_) => Relation::Given(0),
+            Relation::More(_, p) => Relation::More(0, p),
+            Relation::Fewer(_, p) => Relation::Fewer(0, p),
+            Relation::Times(_, p) => Relation::Times(0, p),
+            other => other,
+        };
+        let facts = p.facts.iter().map(|of| (of.person, plain(of.relation)));
+        (p.item, facts.collect::<Vec<_>>())
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    for split in [Split::Train, Split::Test] {
+        for _ in 0..200 {
+            let p = problem(&mut rng, D, split);
+            let again = || twin(&mut ChaCha8Rng::seed_from_u64(7), &p);
+            let twin = again().expect("a twin");
+            assert_eq!(shape(&twin), shape(&p));
+            assert_ne!(twin.answer(), p.answer());
+            assert_eq!(split_of(&twin.text()), split);
+            assert_eq!(again(), Some(twin), "the same seed, another twin");
+        }
+    }
+}
+
+#[test]
 fn the_bundled_dials_cover_what_they_draw_and_nothing_else() {
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     for _ in 0..200 {

@@ -274,7 +274,9 @@ Example:
   beamgen problems --count 500 > held-out.jsonl
   beamgen bench held-out.jsonl
   beamgen problems --count 4000 --split train --solutions > train.jsonl
-      for `beamgen train sft`";
+      for `beamgen train sft`
+  beamgen problems --twins | beamgen solve -
+      with how many are right on both of two twins";
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:

@@ -81,6 +81,7 @@ fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
     let args = ProblemsArgs {
         steps: false,
         solutions: false,
+        twins: false,
         count,
         seed: set.seed.unwrap_or(1),
         split: Split::Test,
