@@ -13,7 +13,7 @@ mod shift;
 mod trial;
 mod verdict;
 
-pub use changes::PROBES;
+pub use changes::{FIRST_PROBES, PROBES};
 pub use effect::{Effect, Effects};
 pub use probe::{Changed, Probe, Subject, Takes, Touched, Wanted};
 pub use report::ProbeReport;

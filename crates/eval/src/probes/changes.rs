@@ -1,9 +1,11 @@
 //! The probes: a row each, and the functions of those whose change is longer than a line.
 
+use std::ops::Range;
+
 use super::{Changed, Probe, Subject, Takes, Touched, Wanted};
 
-/// All probes, in the order of reports.
-pub static PROBES: [&Probe; 12] = [
+/// All probes, in the order of reports. New ones stand at the end ([`FIRST_PROBES`]).
+pub static PROBES: [&Probe; 15] = [
     &Probe {
         key: "question-removed",
         name: "question removed",
@@ -117,9 +119,55 @@ pub static PROBES: [&Probe; 12] = [
             (subject.steps.len() > 1).then(|| subject.with_steps(joined.collect(), None))
         },
     },
+    &Probe {
+        key: "errors-cancel",
+        name: "two errors that cancel",
+        about: "In the middle one of the steps whose result a later step calculates with, that result is changed as in \
+                \"wrong number in a step\"; the later step calculates with the wrong number and states the right \
+                result. The touched step is the earlier one.",
+        takes: Takes::Right,
+        wanted: Wanted::Falls,
+        change: errors_cancel,
+    },
+    &Probe {
+        key: "other-answer",
+        name: "an answer to another question",
+        about: "In the last step, the last number is replaced by the result of the last earlier equation with another one: \
+                a right number that was not asked for.",
+        takes: Takes::Right,
+        wanted: Wanted::Falls,
+        change: other_answer,
+    },
+    &Probe {
+        key: "stops-early",
+        name: "a chain that stops early",
+        about: "The steps behind the middle one are left out, the answer among them.",
+        takes: Takes::Right,
+        wanted: Wanted::NoGain,
+        change: |subject| {
+            let kept = subject.middle() + 1;
+            (kept < subject.steps.len())
+                .then(|| subject.with_steps(subject.steps[..kept].to_vec(), None))
+        },
+    },
 ];
 
+/// The probes that every report has. Later ones are in those only that have chains of a later one:
+/// so reports of before stay the same when they are drawn again.
+pub const FIRST_PROBES: usize = 12;
+
 impl Probe {
+    /// Returns the probes of a report whose changed chains are of probes with these keys.
+    #[must_use]
+    pub fn in_report<'a>(keys: impl IntoIterator<Item = &'a str>) -> &'static [&'static Self] {
+        let (first, later) = PROBES.split_at(FIRST_PROBES);
+        let mut keys = keys.into_iter();
+        if keys.any(|key| later.iter().any(|probe| probe.key == key)) {
+            return &PROBES;
+        }
+        first
+    }
+
     /// Returns the probe with this key.
     #[must_use]
     pub fn keyed(key: &str) -> Option<&'static Self> {
@@ -155,6 +203,72 @@ fn wrong_result(step: &str) -> Option<String> {
     let behind = step.rfind('=')? + 1;
     let first = behind + step[behind..].find(|c: char| c.is_ascii_digit())?;
     raised(step, first)
+}
+
+fn errors_cancel(subject: &Subject<'_>) -> Option<Changed> {
+    let steps = subject.steps;
+    // The step with another result, and a later one that calculates with it.
+    let pair = |(at, step): (usize, &String)| {
+        let result = &step[result(step)?];
+        let wrong = wrong_result(step)?;
+        let mistaken = &wrong[self::result(&wrong)?];
+        let calculates = |(later, text): (usize, &String)| {
+            let used = numbers(text).find(|used| &text[used.clone()] == result)?;
+            let is_before = text.rfind('=').is_some_and(|equals| used.end <= equals);
+            let mended = format!("{}{mistaken}{}", &text[..used.start], &text[used.end..]);
+            is_before.then_some((later, mended))
+        };
+        let mut later = steps.iter().enumerate().skip(at + 1);
+        let (later, mended) = later.find_map(calculates)?;
+        Some((at, wrong.clone(), later, mended))
+    };
+    let all: Vec<_> = steps.iter().enumerate().filter_map(pair).collect();
+    let middle = all.len().checked_sub(1)? / 2;
+    let (at, wrong, later, mended) = all.into_iter().nth(middle)?;
+    let mut steps = steps.to_vec();
+    steps[at] = wrong;
+    steps[later] = mended;
+    let touched = Touched {
+        before: Some(at),
+        after: at,
+    };
+    Some(subject.with_steps(steps, Some(touched)))
+}
+
+fn other_answer(subject: &Subject<'_>) -> Option<Changed> {
+    let (last, before) = subject.steps.split_last()?;
+    let stated = numbers(last).last()?;
+    let results = before.iter().rev();
+    let mut results = results.filter_map(|step| Some(&step[result(step)?]));
+    let other = results.find(|other| *other != &last[stated.clone()])?;
+    let answer = format!("{}{other}{}", &last[..stated.start], &last[stated.end..]);
+    let touched = Touched {
+        before: Some(before.len()),
+        after: before.len(),
+    };
+    let steps = before.iter().cloned().chain([answer]).collect();
+    Some(subject.with_steps(steps, Some(touched)))
+}
+
+/// The places of a text's numbers: digits, with a decimal point between them or without.
+fn numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let bytes = text.as_bytes();
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let is_within = move |at: usize| {
+        digit(at) || (bytes[at] == b'.' && at > 0 && digit(at - 1) && digit(at + 1))
+    };
+    let starts =
+        (0..bytes.len()).filter(move |&at| is_within(at) && (at == 0 || !is_within(at - 1)));
+    starts.map(move |at| {
+        let end = (at..bytes.len()).find(|&end| !is_within(end));
+        at..end.unwrap_or(bytes.len())
+    })
+}
+
+/// The place of the first number behind the last equals sign.
+fn result(step: &str) -> Option<Range<usize>> {
+    let equals = step.rfind('=')?;
+    numbers(step).find(|number| number.start > equals)
 }
 
 /// The step with another last number.
@@ -269,6 +383,47 @@ mod tests {
             ..subject
         };
         assert_eq!(wrong_step(&plain).expect("a change").steps, ["2 pen"]);
+    }
+
+    #[test]
+    fn errors_cancel_and_answers_are_those_of_other_questions() {
+        let steps = [
+            "Mia has 34 pens: 34.",
+            "Leo: 34 + 8 = 42.",
+            "Kim: 42 / 2 = 21.",
+            "Tom: 21 - 1.5 = 19.5",
+            "The answer is 19.5.",
+        ];
+        let steps = steps.map(str::to_owned);
+        let subject = Subject {
+            problem: "p",
+            steps: &steps,
+            other_problem: None,
+        };
+        let changed = errors_cancel(&subject).expect("a change");
+        let want = ["Leo: 34 + 8 = 43.", "Kim: 43 / 2 = 21."];
+        assert_eq!(changed.steps[1..3], want);
+        assert_eq!(changed.steps[3..], steps[3..]);
+        let changed = other_answer(&subject).expect("a change");
+        assert_eq!(changed.steps[4], "The answer is 21.");
+        let plain = Subject {
+            steps: &steps[..1],
+            ..subject
+        };
+        assert!(errors_cancel(&plain).is_none() && other_answer(&plain).is_none());
+        let found = |text| {
+            numbers(text)
+                .map(|of| text[of].to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(found("a1.5.b 2. 3é.4 .5"), ["1.5", "2", "3", "4", "5"]);
+    }
+
+    #[test]
+    fn a_report_of_before_has_the_probes_of_before() {
+        let count = |keys: &[&str]| Probe::in_report(keys.iter().copied()).len();
+        assert_eq!(count(&["thank-you", "boundaries"]), FIRST_PROBES);
+        assert_eq!(count(&["thank-you", "stops-early"]), PROBES.len());
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(super) fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: 
     let mut out = String::new();
     head(&mut out, about, outline);
     if let Some(aggregation) = outline.probes {
-        probes::head(&mut out, aggregation, outline.threshold);
+        probes::head(&mut out, sets, aggregation, outline.threshold);
     }
     if let Some(of) = &outline.calibration {
         calibrated(&mut out, of);

@@ -183,8 +183,9 @@ impl SetProbes {
             ProbeReport::of(probe, &trials, refused, threshold, SEED)
         };
         let shifts = SHIFTS.into_iter();
+        let probes = Probe::in_report(rows.iter().map(|row| row.probe.as_str()));
         Self {
-            probes: PROBES.into_iter().map(report).collect(),
+            probes: probes.iter().copied().map(report).collect(),
             shifts: shifts
                 .filter_map(|shift| shift.report(chains, SEED))
                 .collect(),

@@ -3,17 +3,21 @@
 use std::fmt::Write;
 
 use beamgen::Aggregation;
-use beamgen::eval::probes::{
-    Effect, PROBES, Probe, ProbeReport, RULES, SHIFTS, ShiftReport, Wanted,
-};
+use beamgen::eval::probes::{Effect, Probe, ProbeReport, RULES, SHIFTS, ShiftReport, Wanted};
 
 use super::{count, signed, written};
 use crate::counted;
 use crate::eval_prm::probes::SetProbes;
+use crate::eval_prm::results::SetReport;
 use crate::report::markdown::{Column, columns, decimal, plain, share};
 
 /// What all sets have in common; once a report.
-pub(super) fn head(out: &mut String, aggregation: Aggregation, threshold: f32) {
+pub(super) fn head(out: &mut String, sets: &[SetReport], aggregation: Aggregation, threshold: f32) {
+    let of_sets = sets.iter().filter_map(|set| set.probes.as_ref());
+    let keys: Vec<&str> = of_sets
+        .flat_map(|of| of.probes.iter().map(|probe| probe.key))
+        .collect();
+    let probes = Probe::in_report(keys);
     let _ = write!(
         out,
         "\n## Probes\n\nChains were changed on purpose and scored again; every figure is paired, chain by chain. A chain's score is \
@@ -33,12 +37,8 @@ pub(super) fn head(out: &mut String, aggregation: Aggregation, threshold: f32) {
             "Only the form changes, so the score should stay",
         ),
     ] {
-        let of = PROBES.into_iter().filter(|probe| probe.wanted == wanted);
-        list(
-            out,
-            title,
-            of.map(|probe: &Probe| (probe.name, probe.about)),
-        );
+        let of = probes.iter().filter(|probe| probe.wanted == wanted);
+        list(out, title, of.map(|probe| (probe.name, probe.about)));
     }
     let shifts = SHIFTS.into_iter();
     list(
