@@ -17,6 +17,12 @@ fn chains(place: &Place, name: &str) -> Vec<Value> {
         .collect()
 }
 
+/// The lines of the chains whose answer is right.
+fn right_chains(chains: &[Value]) -> String {
+    let right = chains.iter().filter(|chain| chain["outcome"] == true);
+    right.map(|chain| format!("{chain}\n")).collect()
+}
+
 /// Labels few problems with few rollouts.
 fn label<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let few = ["label", "--limit", "4", "--chains", "3", "--rollouts", "4"];
@@ -61,6 +67,19 @@ fn each_step_of_a_chain_says_how_many_rollouts_were_right() {
     let place = Place::new();
     let ran = place.run(&label("labels.jsonl", &["--json"])).ok();
     let summary = ran.json().pop().expect("a summary");
+    // Of the right chains, those with a step that the world proves wrong or that no rollout mends.
+    let unsound = |by: &str| summary["unsound"][by].as_u64().expect("a count");
+    let all = chains(&place, "labels.jsonl");
+    let right = all.iter().filter(|chain| chain["outcome"] == true).count() as u64;
+    assert!(unsound("checker") + unsound("label") <= right && unsound("scorer") == 0);
+    place.write("right.jsonl", right_chains(&all));
+    let args = "check right.jsonl --checker exact,arithmetic --out said.jsonl";
+    place.run(&args.split(' ').collect::<Vec<_>>()).ok();
+    let failed = chains(&place, "said.jsonl");
+    let failed = failed
+        .iter()
+        .filter(|line| line.to_string().contains("\"fail\""));
+    assert_eq!(failed.count() as u64, unsound("checker"));
     let mut rollouts = 0;
     for chain in chains(&place, "labels.jsonl") {
         let steps = chain["steps"].as_array().expect("steps");

@@ -58,6 +58,7 @@ mod servers;
 mod settings_agree;
 mod show;
 mod show_html;
+mod sound;
 mod special_files;
 mod strategies;
 #[path = "../crates/hub/tests/tls.rs"]

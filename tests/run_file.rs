@@ -68,6 +68,9 @@ impl Seen {
             self.objects("step", &line["steps"]);
             self.objects("answer", &line["answers"]);
             self.ledger(&line["ledger"]);
+            if let Some(unsound) = line.get("unsound") {
+                self.object("unsound", unsound);
+            }
             self.objects("node", &line["tree"]);
             let nodes = line["tree"].as_array().into_iter().flatten();
             for pruned in nodes.filter_map(|node| node.get("pruned")) {
@@ -86,8 +89,10 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     place.write("doubtful.jsonl", doubtful.to_string());
     let long = json!({"problem": "Mia has 34 pens. ".repeat(1000)});
     place.write("long.jsonl", format!("{long}\n{doubtful}\n"));
+    let twins = place.run(&["problems", "--count", "4", "--twins"]).ok();
+    place.write("twins.jsonl", twins.stdout);
     let guess = "generator.answer_markers=[\":\"]";
-    let runs: [&[&str]; 10] = [
+    let runs: [&[&str]; 11] = [
         &["--limit", "4", "--tree"],
         &["--limit", "4", "--tree", "--early-rejection", "8"],
         &["--limit", "1", "--set", guess],
@@ -98,6 +103,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
         &["--limit", "2", "--checker-command", "exit 3"],
         &["--limit", "2", "--tree", "--judge", "exact"],
         &["--limit", "2", "--tree", "--calibration", "cal.json"],
+        &["twins.jsonl", "--strategy", "single", "--scorer", "none"],
     ];
     let mut seen = Seen::default();
     for (at, args) in runs.into_iter().enumerate() {

@@ -193,6 +193,45 @@ fn a_checker_that_was_given_up_is_told_at_the_end() {
 }
 
 #[test]
+fn an_unsound_answer_is_refused_with_its_step_and_counted() {
+    let place = Place::new();
+    let args = [
+        "--require-sound",
+        "--scorer",
+        "none",
+        "--strategy",
+        "single",
+    ];
+    let server = Serving::start(&place, &args, &[]);
+    // Long chains of this generator nearly always have a wrong step.
+    let problem = place.run(&["problems", "--count", "1", "--min-people", "7"]);
+    let problem = problem.ok().json().remove(0);
+    let body = json!({
+        "model": "beamgen",
+        "messages": [{"role": "user", "content": problem["problem"]}],
+    });
+    let body = body.to_string();
+    let headers = format!(
+        "Content-Type: application/json\r\nContent-Length: {}\r\n",
+        body.len()
+    );
+    let reply = server.send("POST", "/v1/chat/completions", &headers, &body);
+    for words in [
+        "200 OK",
+        "\"content\":null",
+        "the work of the best answer is unsound: step ",
+        "\"by\":\"checker\"",
+        "\"withheld\":\"",
+    ] {
+        assert!(reply.contains(words), "{words}: {reply}");
+    }
+    let metrics = server.get("/metrics", "");
+    assert!(metrics.contains("\nbeamgen_unsound_total 1\n"), "{metrics}");
+    server.signal("-TERM");
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
 fn what_is_wrong_is_said_before_it_listens() {
     let place = Place::new();
     place.write("wrong.toml", "[x]\nsummary = \"s\"\nsearch.width = 2\n");

@@ -58,6 +58,24 @@ def test_the_object_of_a_line_is_the_line_again(program: str, tmp_path: Path, re
     assert beamgen.Result.from_dict(result.to_dict()) == result
 
 
+def test_a_right_answer_by_a_wrong_step_says_so() -> None:
+    with beamgen.Solver(strategy="best-of-n", n=1, prm="none", seed=4) as solver:
+        results = list(solver.solve_all(beamgen.sample_problems()))
+    unsound = [result for result in results if result.unsound is not None]
+    assert unsound and all(result.unsound is None or result.unsound.by == "checker" for result in results)
+    for result in unsound:
+        found = result.unsound
+        assert found is not None and found.source == "exact" and found.reason
+        assert 0 <= found.step < len(result.steps) and f"unsound={found.step}" in repr(result)
+        assert beamgen.Result.from_dict(result.to_dict()) == result
+    with beamgen.Solver(strategy="best-of-n", n=1, prm="none", seed=4, require_sound=True) as solver:
+        strict = {result.id: result for result in solver.solve_all(beamgen.sample_problems())}
+    for result in results:
+        given = strict[result.id]
+        kept = result.unsound is None
+        assert (given.answer, given.withheld) == ((result.answer, None) if kept else (None, result.answer))
+
+
 def test_the_tree_has_every_node_and_why_it_was_pruned(result: beamgen.Result) -> None:
     tree = result.tree
     assert tree is not None and tree is result.tree

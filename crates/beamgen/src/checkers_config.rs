@@ -7,7 +7,7 @@ use beamgen_checkers::{
     Checker, CheckerScorer, External, ExternalConfig, ExternalScorer, LostSoFar, named,
 };
 use beamgen_launcher::Launcher;
-use beamgen_search::Scorer;
+use beamgen_search::{ConfigError, Scorer};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -36,6 +36,28 @@ pub struct CheckersConfig {
     pub workers: usize,
     /// Steps that a process is given before it has answered.
     pub in_flight: usize,
+    /// Built-in ones that look at the chain of each answer afterwards and change no score; `none`
+    /// alone turns that off.
+    #[serde(skip_serializing_if = "is_usual_audit")]
+    pub audit: Vec<String>,
+    /// A chain with a step that the scorer puts below this is unsound, too; 0: never.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sound_above: f32,
+    /// Whether unsound answers are withheld.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub require_sound: bool,
+}
+
+fn usual_audit() -> Vec<String> {
+    ["exact", "arithmetic"].map(str::to_owned).to_vec()
+}
+
+fn is_usual_audit(audit: &[String]) -> bool {
+    audit == usual_audit()
+}
+
+fn is_zero(bound: &f32) -> bool {
+    *bound == 0.0
 }
 
 impl Default for CheckersConfig {
@@ -46,12 +68,23 @@ impl Default for CheckersConfig {
             timeout: 10.0,
             workers: 2,
             in_flight: 16,
+            audit: usual_audit(),
+            sound_above: 0.0,
+            require_sound: false,
         }
     }
 }
 
 impl CheckersConfig {
-    /// Whether there are none.
+    /// Returns the names of the checkers that audit answers.
+    pub(crate) fn auditors(&self) -> &[String] {
+        if self.audit == ["none"] {
+            return &[];
+        }
+        &self.audit
+    }
+
+    /// Whether none vetoes steps.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.builtin.is_empty() && self.commands.is_empty()
@@ -64,6 +97,15 @@ impl CheckersConfig {
     pub fn check(&self) -> Result<(), Error> {
         for name in &self.builtin {
             named(name).map_err(|error| refused("builtin", error))?;
+        }
+        for name in self.auditors() {
+            named(name).map_err(|error| refused("audit", format!("{error}, or none alone")))?;
+        }
+        let words = "a score from 0 to 1";
+        ConfigError::check_range("sound_above", self.sound_above, 0.0..=1.0, words)?;
+        if self.require_sound && self.auditors().is_empty() && self.sound_above == 0.0 {
+            let reason = "nothing tells what is sound: name checkers in audit, or set sound_above";
+            return Err(refused("require_sound", reason));
         }
         if !(0.001..=86_400.0).contains(&self.timeout) {
             return Err(refused("timeout", "write seconds between 0.001 and 86400"));

@@ -85,6 +85,7 @@ mod set_key;
 pub mod settings;
 mod size;
 mod solver;
+mod soundness;
 mod source;
 
 /// Checkers of steps: those that are built in, and external programs.
@@ -133,8 +134,11 @@ pub mod models {
 /// Results: answers, and what they cost.
 pub mod result {
     pub use beamgen_search::{
-        Answer, AnswerVotes, Answers, FinishedChain, JudgeSpent, Ledger, Seconds, Stopped,
+        Answer, AnswerVotes, Answers, Evidence, FinishedChain, JudgeSpent, Ledger, Seconds,
+        Stopped, Unsound,
     };
+
+    pub use crate::soundness::Auditor;
 }
 
 /// Scorers of steps: the traits, what they are asked, several judges as one.

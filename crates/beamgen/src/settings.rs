@@ -109,6 +109,8 @@ pub enum Part {
     Engine,
     /// Checkers.
     Checkers,
+    /// The audit of answers.
+    Soundness,
 }
 
 impl Part {
@@ -117,7 +119,7 @@ impl Part {
         match self {
             Self::Width | Self::Search => "Search",
             Self::Sampling => "Sampling",
-            Self::Checkers => "Checkers",
+            Self::Checkers | Self::Soundness => "Checkers",
             Self::Scorer | Self::Models | Self::Reward | Self::Engine => "Models",
         }
     }
@@ -293,6 +295,17 @@ pub static SETTINGS: &[Setting] = table! {
     "checker_command" "" "CMD" Texts "" "" "checkers.commands" Solver Checkers Long;
     /// Seconds after which a command that answers nothing is ended
     "checker_timeout" "" "SECONDS" Number "10" "0.001..86400" "checkers.timeout" Solver Checkers Long COMMAND;
+    /// Checkers that audit the chain of each answer: exact, arithmetic, ... or none
+    ///
+    /// They change no score. An answer may be right by a chain with a step that they prove wrong; it is
+    /// then told apart as unsound. Several with commas between them, or repeated.
+    "audit" "" "NAME" List "exact,arithmetic" "" "checkers.audit" Solver Soundness Long;
+    /// Count an answer as unsound if the scorer puts a step below this
+    ///
+    /// It is told apart from what checkers prove. 0 is never.
+    "sound_above" "" "SCORE" Number "0" "0..1" "checkers.sound_above" Solver Soundness Long;
+    /// Withhold unsound answers, as `audit` and `sound_above` find them
+    "require_sound" "" "" Switch "" "" "checkers.require_sound" Solver Soundness Long;
     /// Published models by name, e.g. qwen2.5-math-1.5b
     ///
     /// A generator and a reward model with the settings that suit them: a pair of `beamgen models`,

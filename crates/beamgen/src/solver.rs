@@ -18,6 +18,7 @@ use crate::calibrated::{ScoreAs, mismatches};
 use crate::config::{Defaults, ScorerKind};
 use crate::long_texts::TextLimits;
 use crate::request::Request;
+use crate::soundness::{Audited, Auditor};
 use crate::{Config, Error};
 
 /// Solves problems by step-wise search: a generator, a scorer, and the search between them.
@@ -203,7 +204,15 @@ impl Solver {
             clock: &clock,
         };
         let in_flight = self.config.search.in_flight;
-        Ok(beamgen_search::serve(models, in_flight, intake, sink)?)
+        let mut audited = Audited {
+            auditor: Auditor::new(&self.config)?,
+            sink,
+            require: self.config.checkers.require_sound,
+            withheld: 0,
+        };
+        let mut summary = beamgen_search::serve(models, in_flight, intake, &mut audited)?;
+        summary.answered -= audited.withheld;
+        Ok(summary)
     }
 
     /// Takes a calibration over: says what does not fit, and finds the thresholds that `max_error` and
@@ -376,6 +385,12 @@ impl Solver {
         let portable = engine.isa.resolved().is_ok_and(|tier| tier == "portable");
         let isa = if portable { "portable" } else { "auto" };
         add("isa", Ok(isa.into()));
+        // An audit that withholds nothing changes no answer.
+        let checkers = &self.config.checkers;
+        if checkers.require_sound {
+            add("audit", serde_json::to_value(checkers.auditors()));
+            add("sound_above", serde_json::to_value(checkers.sound_above));
+        }
         if let Some(Value::Object(search)) = identity.get_mut("search") {
             search.remove("in_flight");
         }

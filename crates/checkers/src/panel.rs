@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 use beamgen_search::ScoreId;
 use serde::{Deserialize, Serialize};
 
-use crate::{CheckItem, Checker, Lost, Verdict};
+use crate::{CheckItem, Checker, Lost, UnknownChecker, Verdict, named};
 
 /// What one checker says of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,6 +75,33 @@ pub struct Panel {
 }
 
 impl Panel {
+    /// Returns the built-in checkers of these names.
+    ///
+    /// # Errors
+    /// There is no checker of a name.
+    pub fn built_in(names: &[impl AsRef<str>]) -> Result<Self, UnknownChecker> {
+        let mut panel = Self::default();
+        for name in names {
+            let row = named(name.as_ref())?;
+            panel.add(row.name, row.open());
+        }
+        Ok(panel)
+    }
+
+    /// Returns the first step of a chain that a checker proves wrong, by its number from 0, and what
+    /// that checker says of it. Of several checkers the first counts.
+    pub fn first_fail(&mut self, problem: &str, steps: Vec<&str>) -> Option<(usize, Opinion)> {
+        if self.is_empty() {
+            return None;
+        }
+        let id = self.open(problem);
+        let said = self.check(&[CheckItem { id, steps }]);
+        self.release(id);
+        let opinions = said.into_iter().flatten().enumerate();
+        let mut all = opinions.flat_map(|(step, all)| all.into_iter().map(move |of| (step, of)));
+        all.find(|(_, opinion)| opinion.verdict.is_fail())
+    }
+
     /// Adds a checker. Call it before any chain is opened.
     pub fn add(&mut self, name: impl Into<String>, checker: Box<dyn Checker>) {
         self.checkers.push((name.into(), checker));
@@ -156,5 +183,29 @@ impl Panel {
             }
         }
         all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_step_that_any_checker_fails_is_found() {
+        let mut panel = Panel::built_in(&["exact", "arithmetic"]).expect("rows");
+        let problem = "Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?";
+        let right = "Mia has 34 pens: 34.";
+        let found = |panel: &mut Panel, problem, steps| {
+            let (step, opinion) = panel.first_fail(problem, steps)?;
+            Some((step, opinion.checker))
+        };
+        let wrong = "Leo has 8 more pens than Mia: 34 + 8 = 43.";
+        let both = Some((1, "exact".to_owned()));
+        assert_eq!(found(&mut panel, problem, vec![right, wrong]), both);
+        let other = Some((0, "arithmetic".to_owned()));
+        assert_eq!(found(&mut panel, "How many?", vec!["34 + 8 = 43."]), other);
+        assert_eq!(found(&mut panel, problem, vec![right]), None);
+        assert_eq!(found(&mut Panel::default(), problem, vec![wrong]), None);
+        assert!(Panel::built_in(&["exact", "magic"]).is_err());
     }
 }

@@ -13,7 +13,9 @@ use std::path::Path;
 
 use beamgen::eval::Problems;
 use beamgen::{Config, Solver};
-use beamgen_measure::bench::{self, COLUMNS, Host, Measurement, Outline, Plan, Summary};
+use beamgen_measure::bench::{
+    self, COLUMNS, Host, Measurement, Outline, Plan, SOUND_COLUMNS, Summary,
+};
 use beamgen_measure::pool::{is_pool, redraw};
 use beamgen_measure::{AGGREGATIONS, Aggregated};
 use file::BenchFile;
@@ -161,6 +163,15 @@ pub(crate) fn print(
             table.row(cells);
         }
         table.write(&mut out)?;
+        let audited: Vec<&Summary> = of_set().filter(|row| row.sound.is_some()).collect();
+        if !audited.is_empty() {
+            let mut table = Table::new(&SOUND_COLUMNS.map(|column| column.0));
+            for row in audited {
+                table.row(Vec::from(SOUND_COLUMNS.map(|column| column.1(row))));
+            }
+            writeln!(out)?;
+            table.write(&mut out)?;
+        }
         let of_set = || aggregated.iter().filter(|row| row.set == set.name);
         if of_set().next().is_none() {
             continue;

@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::slice::from_ref;
 
 use beamgen::eval::{Problems, RunFile, RunHeader, Spent};
+use beamgen::result::{Auditor, Evidence};
 use beamgen::scorer::ScorerKind;
 use beamgen::settings::Setting;
 use beamgen::strategy::SearchConfig;
 use beamgen::{Aggregation, Choose, Config, Request, RunSummary, Solver, StrategyKind};
 use beamgen_labels::monte_carlo::{Counts, Labelling, Mine, Mode, MonteCarlo, graded_by_answer};
-use beamgen_labels::{LabelledChain, Policy};
+use beamgen_labels::{LabelledChain, LabelledStep, Policy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -150,6 +151,37 @@ struct Done {
     /// Verdicts that checkers lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost_verdicts: Option<NonZeroUsize>,
+    /// Right chains that are unsound, by [`Evidence::ALL`].
+    #[serde(default, skip_serializing_if = "is_none")]
+    unsound: [u64; 3],
+}
+
+fn is_none(unsound: &[u64; 3]) -> bool {
+    *unsound == [0; 3]
+}
+
+/// Counts the right chains that are unsound, by the most trusted evidence.
+fn unsound(auditor: &mut Auditor, chains: &[LabelledChain]) -> [u64; 3] {
+    let mut counts = [0; 3];
+    for chain in chains.iter().filter(|chain| chain.outcome == Some(true)) {
+        let steps = chain.steps.iter().map(|step| (step.text.as_str(), None));
+        let found = auditor.chain(&chain.problem, steps);
+        // No rollout from behind the step was right.
+        let no_rollout = |step: &LabelledStep| {
+            step.rollouts
+                .as_ref()
+                .is_some_and(|of| of.n > 0 && of.k == 0)
+        };
+        let by_label = chain
+            .steps
+            .iter()
+            .any(no_rollout)
+            .then_some(Evidence::Label);
+        if let Some(by) = found.map(|unsound| unsound.by).or(by_label) {
+            counts[by as usize] += 1;
+        }
+    }
+    counts
 }
 
 impl Done {
@@ -263,6 +295,7 @@ impl<'a> Writer<'a> {
             .filter(|at| !self.done.contains_key(at))
             .collect();
         let settings = solver.settings();
+        let mut auditor = Auditor::new(solver.config())?;
         let (problems, options) = (self.problems, self.options);
         let labellings: RefCell<Vec<Labelling>> = RefCell::default();
         let requests = todo.iter().map(|&at| {
@@ -285,6 +318,7 @@ impl<'a> Writer<'a> {
                     labellings.borrow()[result.index].labels(&result.problem, seed, &this.policy);
                 this.run.done(&result, None);
                 let done = Done {
+                    unsound: unsound(&mut auditor, &labels.chains),
                     id: result.problem.id,
                     chains: labels.chains,
                     counts: labels.counts,
@@ -331,6 +365,9 @@ impl<'a> Writer<'a> {
         };
         for done in self.done.values() {
             summary.counts += done.counts;
+            for (by, count) in Evidence::ALL.into_iter().zip(done.unsound) {
+                *summary.unsound.entry(by.name()).or_default() += count;
+            }
             summary.ledger.add(&done.ledger);
             summary.spared_tokens += done.counts.spared_tokens(done.ledger.prompt_tokens);
         }
@@ -366,6 +403,8 @@ struct Summary {
     problems: usize,
     #[serde(flatten)]
     counts: Counts,
+    /// Distinct right chains that are unsound, by the evidence.
+    unsound: BTreeMap<&'static str, u64>,
     /// Tokens and passes of all problems.
     ledger: Spent,
     /// What would be read again if each chain and each rollout began with its own prompt and
@@ -411,6 +450,13 @@ impl Summary {
                 ),
             }
         )?;
+        for by in Evidence::ALL {
+            let unsound = self.unsound.get(by.name()).copied().unwrap_or(0);
+            if unsound > 0 {
+                let chains = counted(unsound, "right chain has", "right chains have");
+                writeln!(out, "{chains} {}", by.words())?;
+            }
+        }
         writeln!(
             out,
             "{} labelled by {}; cut by a limit, and counted neither way: {}",

@@ -7,8 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use beamgen::RunSummary;
 use beamgen::eval::Spent;
+use beamgen::result::Evidence;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::printable;
 use crate::printed::{Before, Graded};
@@ -62,16 +63,25 @@ pub(crate) fn summary(
     before: &Before,
     is_interrupted: bool,
 ) -> Value {
+    let kinds = Evidence::ALL.into_iter().zip(graded.unsound);
+    let unsound: Map<String, Value> = kinds
+        .map(|(by, count)| (by.name().to_owned(), count.into()))
+        .collect();
     let mut totals = json!({
         "problems": graded.problems,
         "correct": (graded.graded > 0).then_some(graded.correct),
         "accuracy": graded.interval().map(|interval| interval.mean),
+        "unsound": unsound,
         "withheld": graded.withheld,
         "cannot_tell": graded.cannot_tell,
         "too_long": graded.too_long,
         "memory_limited": graded.memory_limited,
         "checker_limited": graded.checker_limited,
     });
+    let [both, pairs] = graded.twins();
+    if pairs > 0 {
+        totals["twins"] = json!({"pairs": pairs, "right_on_both": both});
+    }
     if is_interrupted {
         totals["interrupted"] = true.into();
     }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use beamgen::eval::metrics::{Interval, share};
-use beamgen::eval::{Record, Spent};
+use beamgen::eval::{Record, Spent, twins};
+use beamgen::result::Evidence;
 use beamgen::{Problem, RunSummary};
 use serde::Serialize;
 
@@ -50,7 +51,10 @@ pub(crate) fn problem(
                 write!(out, " (a guess: the last number of the text)")?;
             }
         }
-        (None, Some(_)) => write!(out, "withheld, below the threshold")?,
+        (None, Some(_)) => match &record.unsound {
+            Some(unsound) => write!(out, "withheld, unsound: {}", line(&unsound.to_string()))?,
+            None => write!(out, "withheld, below the threshold")?,
+        },
         (None, None) => write!(out, "no answer ({})", record.finish)?,
     }
     let graded = record.correct.filter(|_| record.withheld.is_none());
@@ -68,6 +72,18 @@ pub(crate) fn problem(
             )?;
         }
         _ => {}
+    }
+    if let Some(unsound) = record
+        .unsound
+        .as_ref()
+        .filter(|_| record.withheld.is_none())
+    {
+        let kind = match record.correct {
+            Some(true) => "but unsound",
+            _ => "unsound",
+        };
+        let why = unsound.to_string();
+        write!(out, ", {}: {}", palette.paint(Ink::Bad, kind), line(&why))?;
     }
     let tokens = counted(record.ledger.generated_tokens, "token", "tokens");
     let cost = match record.score {
@@ -160,8 +176,13 @@ pub(crate) struct Graded {
     pub problems: usize,
     pub graded: usize,
     pub correct: usize,
-    /// Answers withheld because their score is below the threshold. They count as wrong.
+    /// Of the right ones, those whose chain is unsound, by [`Evidence::ALL`].
+    pub unsound: [usize; 3],
+    /// Answers withheld because their score is below the threshold, or their chain is unsound. They
+    /// count as wrong.
     pub withheld: usize,
+    /// Of these, the unsound ones.
+    pub withheld_unsound: usize,
     /// Answers that could not be compared with the reference. They count as wrong.
     pub cannot_tell: usize,
     /// Problems that do not fit into a model's context. They count as wrong.
@@ -170,19 +191,36 @@ pub(crate) struct Graded {
     pub memory_limited: usize,
     /// Problems that lost verdicts because a checker's program failed.
     pub checker_limited: usize,
+    /// Whether the answer is right, by the problem's id.
+    by_id: BTreeMap<String, bool>,
 }
 
 impl Graded {
     /// Counts a problem that is done.
     pub(crate) fn count(&mut self, record: &Record) {
         self.problems += 1;
-        self.withheld += usize::from(record.withheld.is_some());
+        let withheld = record.withheld.is_some();
+        self.withheld += usize::from(withheld);
+        self.withheld_unsound += usize::from(withheld && record.unsound.is_some());
         self.cannot_tell += usize::from(record.cannot_tell);
         self.too_long += usize::from(record.is_too_long());
         self.memory_limited += usize::from(record.lost_to_memory > 0);
         self.checker_limited += usize::from(record.lost_verdicts > 0);
         self.graded += usize::from(record.correct.is_some());
+        if let Some(correct) = record.correct {
+            self.by_id.insert(record.id.clone(), correct);
+        }
         self.correct += usize::from(record.correct == Some(true));
+        if let Some(by) = record.right_but_unsound() {
+            self.unsound[by as usize] += 1;
+        }
+    }
+
+    /// Returns how many pairs of twins are right on both, and how many there are.
+    pub(crate) fn twins(&self) -> [usize; 2] {
+        let graded = self.by_id.iter().map(|(id, &right)| (id.as_str(), right));
+        let pairs = twins::pairs(graded);
+        [pairs.iter().filter(|(a, b)| *a && *b).count(), pairs.len()]
     }
 
     /// Returns the 95 % interval of the accuracy; `None` if no problem has a reference answer.
@@ -245,11 +283,40 @@ fn accuracy(out: &mut dyn Write, palette: Palette, graded: &Graded) -> io::Resul
             counted(graded.problems, "problem", "problems"),
         )?,
     }
+    if graded.unsound.iter().any(|&count| count > 0) {
+        let kinds = Evidence::ALL.into_iter().zip(graded.unsound);
+        let kinds = kinds.filter(|&(_, count)| count > 0);
+        let said: Vec<String> = kinds
+            .map(|(by, count)| format!("{} of them with {}", grouped(count as u64), by.words()))
+            .collect();
+        let sound = graded.correct - graded.unsound.iter().sum::<usize>();
+        writeln!(
+            out,
+            "{}     {sound} of {} right and sound; {}",
+            palette.paint(Ink::Bold, "sound"),
+            graded.graded,
+            said.join(", ")
+        )?;
+    }
+    let [both, pairs] = graded.twins();
+    if pairs > 0 {
+        let twins = palette.paint(Ink::Bold, "twins");
+        let share = percent(both as f64 / pairs as f64);
+        writeln!(
+            out,
+            "{twins}     right on both twins: {both} of {pairs} = {share}"
+        )?;
+    }
     if graded.withheld > 0 {
         let given = graded.problems - graded.withheld;
         write!(out, "{}", palette.paint(Ink::Bold, "withheld"))?;
         let answers = counted(graded.withheld, "answer", "answers");
-        write!(out, "  {answers} below the threshold")?;
+        let why = match (graded.withheld_unsound, graded.withheld) {
+            (0, _) => "below the threshold".to_owned(),
+            (unsound, all) if unsound == all => "with unsound work".to_owned(),
+            (unsound, _) => format!("below the threshold, or ({unsound}) with unsound work"),
+        };
+        write!(out, "  {answers} {why}")?;
         match graded.interval() {
             Some(_) if given > 0 => {
                 let share = graded.correct as f64 / given as f64;

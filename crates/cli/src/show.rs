@@ -95,6 +95,7 @@ fn list(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
     for record in records {
         let graded = match record.correct {
             None => "-",
+            Some(true) if record.unsound.is_some() => "right, unsound",
             Some(true) => "right",
             Some(false) => "wrong",
         };

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use beamgen_search::{
-    AnswerVotes, ChainTree, JudgeSpent, Ledger, Node, ProblemResult, number_or_nan, numbers_or_nan,
+    AnswerVotes, ChainTree, Evidence, JudgeSpent, Ledger, Node, ProblemResult, Unsound,
+    number_or_nan, numbers_or_nan,
 };
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +29,7 @@ pub struct Record {
     /// answer, so its last number was taken.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guess: bool,
-    /// The answer withheld because its chain scored below the threshold.
+    /// The answer withheld because its chain scored below the threshold, or is unsound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
     /// Whether the answer certainly equals the reference; `None` without a reference.
@@ -36,6 +37,10 @@ pub struct Record {
     /// Whether the answer could not be compared with the reference. It then counts as wrong.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cannot_tell: bool,
+    /// The step that makes the chosen chain unsound, if its answer was audited. An answer that is
+    /// withheld for it has both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsound: Option<Unsound>,
     /// The chosen chain.
     pub steps: Vec<StepRecord>,
     /// The chain's aggregated score.
@@ -174,6 +179,13 @@ impl Record {
         lost > 0 || (self.error.is_some() && !self.is_too_long())
     }
 
+    /// Returns the evidence against a right answer's chain; `None` if the answer is not right, or
+    /// nothing speaks against its chain.
+    pub fn right_but_unsound(&self) -> Option<Evidence> {
+        let unsound = self.unsound.as_ref()?;
+        (self.correct == Some(true)).then_some(unsound.by)
+    }
+
     /// The record of a result, graded against the problem's reference answer.
     pub fn new(result: &ProblemResult, with_tree: bool) -> Self {
         let finish = match (&result.error, result.chosen_chain()) {
@@ -197,6 +209,7 @@ impl Record {
             withheld: result.withheld.clone(),
             correct: is_correct(result),
             cannot_tell: verdict(result) == Some(Verdict::CannotTell),
+            unsound: result.unsound.clone(),
             steps: result.steps().into_iter().map(step).collect(),
             score: result.score,
             finish: finish.to_owned(),
@@ -269,6 +282,7 @@ mod tests {
             answer: Some("42".to_owned()),
             is_guess: false,
             withheld: None,
+            unsound: None,
             answers: vec![AnswerVotes {
                 answer: "42".to_owned(),
                 votes: 1,
@@ -323,6 +337,28 @@ mod tests {
             assert_eq!(count("lost_verdicts").unwrap_or(0), verdicts as u64);
             assert_eq!(serde_json::from_value::<Record>(line).unwrap(), record);
         }
+    }
+
+    #[test]
+    fn a_right_answer_by_a_wrong_step_is_told_apart() {
+        let mut result = result(Some("42"));
+        assert_eq!(Record::new(&result, false).right_but_unsound(), None);
+        result.unsound = Some(Unsound {
+            step: 0,
+            by: Evidence::Checker,
+            source: "arithmetic".to_owned(),
+            reason: "34 + 8 is 42, not 43".to_owned(),
+        });
+        let record = Record::new(&result, false);
+        assert_eq!(record.right_but_unsound(), Some(Evidence::Checker));
+        let line = serde_json::to_value(&record).unwrap();
+        assert_eq!(line["unsound"]["by"], json!("checker"));
+        assert_eq!(serde_json::from_value::<Record>(line).unwrap(), record);
+        let said = record.unsound.map(|unsound| unsound.to_string());
+        let said = said.expect("unsound");
+        assert_eq!(said, "step 1, arithmetic: 34 + 8 is 42, not 43");
+        result.problem.answer = Some("41".to_owned());
+        assert_eq!(Record::new(&result, false).right_but_unsound(), None);
     }
 
     #[test]

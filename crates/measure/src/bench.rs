@@ -6,6 +6,7 @@
 
 mod against;
 mod allocation;
+mod audit;
 mod compare;
 mod csv;
 mod folder;
@@ -20,15 +21,17 @@ mod pools;
 mod report;
 mod row;
 mod share;
+mod soundness;
 mod store;
 mod summary;
 
+pub use audit::Audit;
 pub use folder::{Redrawn, redraw};
 pub use measure::{Host, Measurement, Outcome};
 pub use outline::{Cell, Outline, PlotOutline, SetOutline, UNFIT_NAME, is_fit_name};
 pub use plan::{Cells, Plan, Search, crossed, unscored_unless_needed};
 pub use row::{Chains, Depths, Row};
-pub use summary::{COLUMNS, Summary};
+pub use summary::{COLUMNS, SOUND_COLUMNS, Sound, Summary};
 
 use measured::{Measured, measured, measured_so_far};
 
@@ -50,5 +53,8 @@ fn summaries_so_far(outline: &Outline, rows: &[Row]) -> Vec<Summary> {
 }
 
 fn summed(outline: &Outline, cells: &[Measured<'_>]) -> Vec<Summary> {
-    cells.iter().map(|cell| cell.summary(outline)).collect()
+    cells
+        .iter()
+        .map(|cell| soundness::summary(cell, outline))
+        .collect()
 }

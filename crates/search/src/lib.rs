@@ -59,7 +59,7 @@ pub use numbers::{number_or_nan, numbers_or_nan};
 pub use prefix::Prefix;
 pub use problem::Problem;
 pub use request::{CancelToken, Intake, Next, Request, RequestList, Settings, StrategyFactory};
-pub use result::{AnswerVotes, ProblemResult, RunSummary, Stopped};
+pub use result::{AnswerVotes, Evidence, ProblemResult, RunSummary, Stopped, Unsound};
 pub use scheduler::{Callbacks, Models, Sink, run, run_with, serve};
 pub use scorer::{
     BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, Scorer, StepRef,

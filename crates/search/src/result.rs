@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::choose::{Choose, FinishedChain, choose, ranked};
@@ -28,6 +30,10 @@ pub struct ProblemResult {
     /// The answer that would have been given, were the score of its chain not below the threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
+    /// The first step of the chosen chain that is known to be wrong, if the chain was audited and
+    /// gives an answer, or would but for that step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsound: Option<Unsound>,
     /// The answers that took part in the choice with their votes: the chosen one first, its rivals
     /// by falling votes, then by falling score.
     #[serde(default)]
@@ -52,6 +58,62 @@ pub struct ProblemResult {
     pub ledger: Ledger,
     /// Seconds from admission to the result.
     pub elapsed: f64,
+}
+
+/// A step that makes a chain unsound, whatever its answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unsound {
+    /// The step's number in its chain, from 0; steps without text do not count.
+    pub step: usize,
+    /// The kind of evidence.
+    pub by: Evidence,
+    /// The name of the checker, the labels or the scorer.
+    pub source: String,
+    /// The reason, in one line.
+    pub reason: String,
+}
+
+impl fmt::Display for Unsound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { source, reason, .. } = self;
+        write!(f, "step {}, {source}: {reason}", self.step + 1)
+    }
+}
+
+/// The kinds of evidence against a step, the most trusted first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evidence {
+    /// A checker proves it wrong.
+    Checker,
+    /// A label calls it wrong.
+    Label,
+    /// The scorer puts it below a stated bound.
+    Scorer,
+}
+
+impl Evidence {
+    /// All kinds, the most trusted first.
+    pub const ALL: [Self; 3] = [Self::Checker, Self::Label, Self::Scorer];
+
+    /// Returns the name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Checker => "checker",
+            Self::Label => "label",
+            Self::Scorer => "scorer",
+        }
+    }
+
+    /// Returns the words for steps of this kind: "a step that a checker proves wrong".
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Checker => "a step that a checker proves wrong",
+            Self::Label => "a step that a label calls wrong",
+            Self::Scorer => "a step that the scorer puts below the bound",
+        }
+    }
 }
 
 /// An answer and the chains that give it.

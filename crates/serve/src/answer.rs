@@ -83,6 +83,9 @@ pub(crate) struct Solved {
 impl Solved {
     pub(crate) fn new(app: &App, ask: &Ask, result: &ProblemResult, seconds: f64) -> Self {
         let refusal = result.withheld.as_ref().map(|_| {
+            if let Some(unsound) = &result.unsound {
+                return format!("the work of the best answer is unsound: {unsound}");
+            }
             let score = result.score.unwrap_or(0.0);
             let threshold = ask.settings.search.threshold;
             format!("the best answer scores {score:.3}, below the threshold {threshold}")

@@ -15,6 +15,7 @@ pub(crate) struct Metrics {
     pub connections: AtomicUsize,
     pub missed_events: AtomicU64,
     pub scored_steps: AtomicU64,
+    unsound: AtomicU64,
     counted: Mutex<Counted>,
 }
 
@@ -56,6 +57,8 @@ impl Metrics {
         counted.searches.add(result.elapsed);
         counted.queue.add((seconds - result.elapsed).max(0.0));
         drop(counted);
+        let unsound = u64::from(result.unsound.is_some());
+        self.unsound.fetch_add(unsound, Ordering::Relaxed);
         let scored = result.tree.nodes().filter(|(_, node)| node.score.is_some());
         self.scored_steps
             .fetch_add(scored.count() as u64, Ordering::Relaxed);
@@ -117,6 +120,11 @@ impl Metrics {
                 "beamgen_forward_passes_total",
                 "passes of the generator",
                 ledger.forward_passes,
+            ),
+            (
+                "beamgen_unsound_total",
+                "answers, given or withheld, whose chain is unsound",
+                self.unsound.load(Ordering::Relaxed),
             ),
             (
                 "beamgen_lost_verdicts_total",

@@ -279,12 +279,14 @@ class Live {
     this.view.soon();
     const line = el("p", "verdict");
     if (told.answer == null) {
-      line.append(told.withheld == null ? `No answer (${told.finish}).` : "The answer is withheld: its score is below the threshold.");
+      const why = told.unsound ? "its work is unsound" : "its score is below the threshold";
+      line.append(told.withheld == null ? `No answer (${told.finish}).` : `The answer is withheld: ${why}.`);
     } else {
       line.append(el("span", null, "Answer "), el("b", null, told.answer));
       if (told.correct != null) line.append(" ", el("span", told.correct ? "label good" : "label bad", told.correct ? "\u2713 right" : "\u2717 wrong"));
       if (told.score != null) line.append(`, score ${score3(told.score)}`);
     }
+    if (told.unsound) line.append(el("span", "bad", ` Unsound: step ${told.unsound.step + 1}, ${told.unsound.source}: ${told.unsound.reason}.`));
     if (told.note) line.append(el("span", "dim", ` (${told.note})`));
     if (told.stopped) line.append(`, ended early (${told.stopped})`);
     this.result.replaceChildren(line);

@@ -7,6 +7,7 @@ const OUTCOMES = {
   withheld: { shape: "\u2013", word: "withheld", kind: "unsure", sure: -1 },
   "no-answer": { shape: "\u2205", word: "no answer", kind: "bad", sure: -1 },
   "not-tried": { shape: "!", word: "not tried", kind: "bad", sure: -1 },
+  unsound: { shape: "\u00b1", word: "right, unsound", kind: "unsure", sure: -1 },
   right: { shape: "\u2713", word: "right", kind: "good", sure: 1 },
   ungraded: { shape: "\u00b7", word: "not graded", kind: "dim", sure: 1 },
 };

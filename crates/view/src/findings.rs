@@ -3,7 +3,7 @@
 
 use beamgen_eval::Record;
 use beamgen_eval::answer::{self, Verdict};
-use beamgen_search::{AnswerVotes, State};
+use beamgen_search::{AnswerVotes, Evidence, State};
 use serde::Serialize;
 
 use crate::search::Search;
@@ -28,16 +28,18 @@ pub struct Finding {
     pub rival: bool,
 }
 
-/// The three findings of a wrong answer; none if the answer is right or cannot be graded, or if no
-/// chain was chosen.
+/// The three findings of a wrong answer, or that another one's chain is unsound; none if no chain
+/// was chosen.
 #[must_use]
 pub fn findings(record: &Record, search: &Search) -> Vec<Finding> {
-    let (Some(false), Some(chosen)) = (record.correct, search.chosen) else {
+    let Some(chain) = search.chosen.map(|chosen| search.chain(chosen)) else {
         return Vec::new();
     };
-    let chain = search.chain(chosen);
+    if record.correct != Some(false) || record.withheld.is_some() {
+        return unsound(record, &chain).into_iter().collect();
+    }
     let right = right_chain(record, search);
-    let suspect = suspect(search, &chain, right);
+    let suspect = suspect(record, search, &chain, right);
     let seen = Finding {
         question: "Did the scorer see it?",
         answer: seen(search, suspect.as_ref().map(|(node, _)| *node)),
@@ -54,12 +56,34 @@ pub fn findings(record: &Record, search: &Search) -> Vec<Finding> {
     vec![which, seen, better(record, search, right)]
 }
 
+/// The step that makes the chosen chain unsound.
+fn unsound(record: &Record, chain: &[u32]) -> Option<Finding> {
+    let unsound = record.unsound.as_ref()?;
+    Some(Finding {
+        question: "Is the work sound?",
+        answer: format!("No: {unsound}."),
+        node: chain.get(unsound.step).copied(),
+        rival: false,
+    })
+}
+
 /// The step that is held to be the first wrong one, and what tells so.
-fn suspect(search: &Search, chain: &[u32], right: Option<u32>) -> Option<(u32, String)> {
+fn suspect(
+    record: &Record,
+    search: &Search,
+    chain: &[u32],
+    right: Option<u32>,
+) -> Option<(u32, String)> {
     let step = |id: u32| &search.steps[id as usize];
     let number = |id: u32| chain.iter().position(|&of| of == id).map_or(0, |at| at + 1);
     if let Some(&wrong) = chain.iter().find(|&&id| step(id).label == Some(false)) {
         return Some((wrong, format!("Step {}, by an exact check.", number(wrong))));
+    }
+    let proved = record.unsound.as_ref();
+    if let Some(unsound) = proved.filter(|unsound| unsound.by != Evidence::Scorer)
+        && let Some(&node) = chain.get(unsound.step)
+    {
+        return Some((node, format!("By a checker, {unsound}.")));
     }
     if let Some(right) = right {
         let shared = search.chain(right);

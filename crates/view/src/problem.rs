@@ -17,7 +17,9 @@ pub(crate) enum Outcome {
     Wrong,
     /// It could not be compared.
     CannotTell,
-    /// It scored below the threshold.
+    /// The answer is the reference, by a chain that is unsound.
+    Unsound,
+    /// It scored below the threshold, or its chain is unsound.
     Withheld,
     /// No chain gave one.
     NoAnswer,
@@ -34,6 +36,7 @@ impl Outcome {
             _ if record.error.is_some() => Self::NotTried,
             _ if record.withheld.is_some() => Self::Withheld,
             _ if record.answer.is_none() => Self::NoAnswer,
+            Some(true) if record.unsound.is_some() => Self::Unsound,
             Some(true) => Self::Right,
             Some(false) if record.cannot_tell => Self::CannotTell,
             Some(false) => Self::Wrong,

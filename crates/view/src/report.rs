@@ -132,6 +132,10 @@ fn figures(html: &mut String, records: &[Record]) {
         let name = format!("right (95 %: {low:.1} to {high:.1})");
         figure(format!("{mean:.1} %"), &name);
     }
+    let unsound = records.iter().filter_map(Record::right_but_unsound).count();
+    if unsound > 0 {
+        figure(unsound.to_string(), "right, but unsound");
+    }
     let (generated, scored) = (mean(spent.generated_tokens), mean(spent.scored_tokens));
     figure(format!("{generated:.0}"), "tokens generated a problem");
     figure(format!("{scored:.0}"), "tokens scored a problem");

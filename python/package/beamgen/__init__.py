@@ -31,7 +31,7 @@ from beamgen._events import (
 )
 from beamgen._problem import Problem, read_problems, sample_problems
 from beamgen._rerank import Reranking, Selector, rerank
-from beamgen._result import Answer, Ledger, Node, Pruned, Result, Step
+from beamgen._result import Answer, Ledger, Node, Pruned, Result, Step, Unsound
 from beamgen._reward_model import RewardModel, score
 from beamgen._settings_table import BenchSettings, SearchSettings, Settings
 from beamgen._solver import Results, Solver
@@ -75,6 +75,7 @@ __all__ = [
     "StepPartlyScored",
     "StepPaused",
     "StepScored",
+    "Unsound",
     "__version__",
     "annotate",
     "bench",

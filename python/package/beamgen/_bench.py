@@ -47,6 +47,9 @@ class BenchCell:
     ledger: dict[str, Any]
     """What all searches cost together."""
     peak_kv_is_bound: bool
+    sound: dict[str, Any] | None = None
+    """The ``share`` of problems right by a sound chain, with ``low`` and ``high``; ``right`` searches, and of these the \
+``unsound`` ones: by a checker, by a label, by the scorer. ``None`` if ``audit`` is ``none``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,19 @@ class Answer:
     """The last node of that chain in the tree."""
 
 
+@dataclass(frozen=True)
+class Unsound:
+    """The step that makes a chain unsound, whatever its answer."""
+
+    step: int
+    """Its number in ``Result.steps``, from 0."""
+    by: str
+    """``checker``: one proves it wrong; ``label``: one calls it wrong; ``scorer``: its score is below ``sound_above``."""
+    source: str
+    """The name of the checker, the labels or the scorer."""
+    reason: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
     """What a problem cost."""
@@ -108,6 +121,8 @@ class Result:
     correct: bool | None
     """Whether the answer certainly equals the reference; ``None`` without a reference."""
     cannot_tell: bool = optional(False)
+    unsound: Unsound | None = optional(None)
+    """The step that makes the chosen chain unsound; an answer that is withheld for it has both."""
     steps: list[Step]
     """The chosen chain."""
     score: float | None
@@ -148,13 +163,14 @@ class Result:
     @classmethod
     def from_dict(cls, line: dict[str, Any]) -> Result:
         """The result that a line of ``beamgen solve --json`` or of a run file is of."""
-        tree = line.get("tree")
+        tree, unsound = line.get("tree"), line.get("unsound")
         return of_line(
             cls,
             line,
             steps=[of_line(Step, step) for step in line["steps"]],
             answers=[of_line(Answer, answer) for answer in line.get("answers", [])],
             ledger=of_line(Ledger, line["ledger"]),
+            unsound=None if unsound is None else of_line(Unsound, unsound),
             tree_json=None if tree is None else json.dumps(tree),
         )
 
@@ -162,6 +178,8 @@ class Result:
         shown = {"id": self.id, "answer": self.answer, "score": self.score, "steps": len(self.steps)}
         if self.correct is not None:
             shown["correct"] = self.correct
+        if self.unsound is not None:
+            shown["unsound"] = self.unsound.step
         shown["finish"] = self.finish
         if self.stopped is not None:
             shown["stopped"] = self.stopped

@@ -82,6 +82,12 @@ class BenchSettings(_Search, total=False):
     """An own checker: a shell command that speaks JSON lines (docs/checkers.md)."""
     checker_timeout: float | None
     """Seconds after which a command that answers nothing is ended."""
+    audit: str | list[str] | None
+    """Checkers that audit the chain of each answer: exact, arithmetic, ... or none."""
+    sound_above: float | None
+    """Count an answer as unsound if the scorer puts a step below this."""
+    require_sound: bool | None
+    """Withhold unsound answers, as ``audit`` and ``sound_above`` find them."""
     pair: str | None
     """Published models by name, e.g. qwen2.5-math-1.5b."""
     prm: _Path | None

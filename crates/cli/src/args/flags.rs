@@ -19,6 +19,7 @@ const MANY: u16 = FILE
     | bit(Part::Sampling)
     | bit(Part::Models)
     | bit(Part::Checkers)
+    | bit(Part::Soundness)
     | REWARD;
 
 /// Flags of a command with one search.

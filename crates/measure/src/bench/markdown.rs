@@ -13,7 +13,7 @@ use crate::bench::compare::Difference;
 use crate::bench::outline::{Outline, SetOutline};
 use crate::bench::pools::{AtK, PoolCurve};
 use crate::bench::report::Report;
-use crate::bench::summary::COLUMNS;
+use crate::bench::summary::{COLUMNS, SOUND_COLUMNS, Summary};
 use crate::report::about::About;
 use crate::report::chart::Plot;
 use crate::report::markdown::{Column, between, code, columns, points, table};
@@ -49,6 +49,7 @@ pub(super) fn text(about: &About, outline: &Outline, report: &Report, plots: &[P
                 aggregated(&mut out, &curve.name, &rows);
             }
         }
+        soundness(&mut out, report, &set.name);
         for one in report.difficulty.iter().filter(|one| one.set == set.name) {
             difficulty(&mut out, one);
         }
@@ -159,6 +160,30 @@ fn aggregated(out: &mut String, pool: &str, rows: &[&Aggregated]) {
          same samples: the answer of the best of all N, and of the weighted vote. Per cent, with intervals.\n"
     );
     columns(out, &AGGREGATIONS, rows.iter().copied());
+}
+
+/// Right answers by sound chains, if any chain was audited.
+fn soundness(out: &mut String, report: &Report, set: &str) {
+    let of_set = |row: &&Summary| row.set == set && row.sound.is_some();
+    let rows: Vec<&Summary> = report.summary.iter().filter(of_set).collect();
+    if rows.is_empty() {
+        return;
+    }
+    out.push_str(
+        "\n### Right, and right by a sound chain\n\nAn answer can be right by a chain with a wrong step. \"unsound right ones\" are \
+         those that each strategy passes: a checker proves a step of the chosen chain wrong, or the scorer puts one below the \
+         bound of `sound_above`. Where no checker can tell, a chain counts as sound. \"right on both twins\" is over pairs of \
+         problems that differ in their numbers only.\n\n",
+    );
+    columns(out, &SOUND_COLUMNS, rows.into_iter());
+    for curve in report.sound_pools.iter().filter(|one| one.set == set) {
+        let _ = writeln!(
+            out,
+            "\n### k of the samples of {}, right and sound\n\nAs above; right chains that are unsound count as wrong.\n",
+            curve.name
+        );
+        columns(out, &POOL, curve.at.iter());
+    }
 }
 
 fn difficulty(out: &mut String, allocation: &Allocation) {

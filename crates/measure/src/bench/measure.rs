@@ -6,12 +6,14 @@ use std::path::Path;
 use std::time::Instant;
 
 use beamgen::eval::{Problems, RunHeader};
+use beamgen::result::Auditor;
 use beamgen::scorer::ScorerKind;
 use beamgen::service::CancelToken;
 use beamgen::strategy::SearchConfig;
 use beamgen::{Config, Problem, ProblemResult, Request, Solver};
 use serde_json::{Map, Value};
 
+use super::audit::Audits;
 use super::outline::Outline;
 use super::plan::Plan;
 use super::row::{Chains, Row, microseconds};
@@ -317,6 +319,7 @@ impl<'a> Series<'a> {
         let mut take = Taking {
             series: self,
             parts: self.labels.iter().map(next_part).collect(),
+            audits: Audits::new(Auditor::new(&self.execution.config)?),
             store,
             score_seconds: 0.0,
             started: Instant::now(),
@@ -356,6 +359,7 @@ impl<'a> Series<'a> {
 struct Taking<'a> {
     series: &'a Series<'a>,
     parts: Vec<u32>,
+    audits: Option<Audits>,
     store: &'a mut Store,
     /// What scoring took so far.
     score_seconds: f64,
@@ -389,6 +393,7 @@ impl Taking<'_> {
             let (read, without_scores) = share::read(result, &execution.config, &cell.config);
             let mut row = Row::new(set, cell, seed, &read, without_scores);
             row.part = part;
+            row.audit = self.audits.as_ref().map(|audits| audits.chosen(&read));
             row.wall = microseconds(if row.without_scores {
                 (wall - self.score_seconds).max(0.0)
             } else {
@@ -396,7 +401,11 @@ impl Taking<'_> {
             });
             first.get_or_insert(row.correct);
             if execution.pool && at == execution.cells[0] {
-                row.chains = Some(Chains::of(result));
+                let mut chains = Chains::of(result);
+                if let Some(audits) = &self.audits {
+                    chains.audit = audits.pool(result, &chains.right);
+                }
+                row.chains = Some(chains);
             }
             if !self.store.has(set, &cell.label(), seed, &row.id) {
                 self.store.add(row)?;

@@ -96,6 +96,7 @@ impl<'a> Measured<'a> {
             accuracy_high: accuracy.high,
             ledger,
             peak_kv_is_bound: self.rows.iter().flatten().any(|row| row.without_scores),
+            sound: None,
         }
     }
 }

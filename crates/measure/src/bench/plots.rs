@@ -3,6 +3,7 @@
 mod accuracy;
 mod over_n;
 mod saved;
+mod soundness;
 
 use std::path::Path;
 
@@ -63,6 +64,9 @@ pub(super) fn draw<'a>(
             let curves: Vec<&OverN> = over_n.iter().filter(|curve| curve.set == of.name).collect();
             if let Some(chart) = over_n::over_n(&place, runs, &curves) {
                 add("over-n", &chart)?;
+            }
+            if let Some(chart) = soundness::soundness(&place, runs, &cells) {
+                add("sound", &chart)?;
             }
         }
     }

@@ -5,6 +5,7 @@ use beamgen::eval::pass_at_k::pass_at_k;
 use beamgen::eval::pool::{Sample, chosen_at_k, pass_rate};
 use serde::Serialize;
 
+use super::audit::Audit;
 use super::measured::{Measured, mean};
 use crate::rerank::{Aggregated, Share, aggregations, chosen, scored};
 
@@ -47,6 +48,26 @@ impl<'m, 'a> Pools<'m, 'a> {
             .iter()
             .map(of_problem)
             .collect::<Option<_>>()?;
+        Some(Self { measured, samples })
+    }
+
+    /// Returns the pools with only the right chains that are sound as right ones; `None` if they were
+    /// not audited.
+    pub(super) fn sound(&self) -> Option<Self> {
+        let all = self.measured.rows.iter().flatten();
+        let chains = all.map(|row| row.chains.as_ref());
+        let letters: Vec<&str> = chains.map(|of| of.map_or("", |of| &of.audit)).collect();
+        let mut samples = self.samples.clone();
+        let pools = samples.iter_mut().flatten();
+        for (pool, letters) in pools.zip(letters) {
+            if pool.len() != letters.len() {
+                return None;
+            }
+            for (sample, letter) in pool.iter_mut().zip(letters.chars()) {
+                sample.correct &= letter == Audit::Sound.letter();
+            }
+        }
+        let measured = self.measured;
         Some(Self { measured, samples })
     }
 

@@ -10,6 +10,7 @@ use super::measured::Measured;
 use super::outline::Outline;
 use super::over_n::OverN;
 use super::pools::{PoolCurve, Pools};
+use super::soundness::summary;
 use super::summary::Summary;
 use crate::rerank::Aggregated;
 
@@ -25,13 +26,16 @@ pub(super) struct Report {
     pub pools: Vec<PoolCurve>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aggregated: Vec<Aggregated>,
+    /// The same of right chains that are sound.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sound_pools: Vec<PoolCurve>,
     pub difficulty: Vec<Allocation>,
 }
 
 impl Report {
     pub(super) fn of(outline: &Outline, measured: &[Measured<'_>]) -> Self {
         let mut report = Self {
-            summary: measured.iter().map(|cell| cell.summary(outline)).collect(),
+            summary: measured.iter().map(|cell| summary(cell, outline)).collect(),
             ..Self::default()
         };
         for (set, of) in outline.sets.iter().enumerate() {
@@ -57,6 +61,8 @@ impl Report {
         self.pools.extend(pools.iter().map(|pool| pool.curve(set)));
         let aggregated = pools.iter().flat_map(|pool| pool.aggregated(set));
         self.aggregated.extend(aggregated);
+        let sound = pools.iter().filter_map(Pools::sound);
+        self.sound_pools.extend(sound.map(|pool| pool.curve(set)));
         if let Some(pool) = pools.iter().max_by_key(|pool| pool.samples_a_problem()) {
             let of = (pool.name(), pool.samples_a_problem());
             // The checker knows the answers: a ceiling and nothing to choose.
@@ -140,6 +146,7 @@ mod tests {
             score: (0..4_u8).map(|i| Some(f32::from(i) / 4.0)).collect(),
             tokens: vec![u32::from(generated) / 4; 4],
             steps: (0..4_u8).map(|i| vec![f32::from(i) / 4.0, 0.5]).collect(),
+            audit: String::new(),
         };
         Row {
             set: "set".to_owned(),
@@ -156,6 +163,7 @@ mod tests {
             wall: ledger.seconds.generate,
             ledger,
             without_scores: false,
+            audit: None,
             lost_verdicts: None,
             part: 0,
             depths: Depths::default(),

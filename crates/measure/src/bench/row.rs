@@ -10,6 +10,7 @@ use beamgen::scorer::ScorerKind;
 use beamgen::strategy::ChainTree;
 use serde::{Deserialize, Serialize};
 
+use super::audit::Audit;
 use super::outline::Cell;
 
 /// A raw row.
@@ -44,6 +45,9 @@ pub struct Row {
     /// upper bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_scores: bool,
+    /// What an audit found in the chosen chain; missing where none was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Audit>,
     /// Verdicts that checkers lost: with them the result may be another.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_verdicts: Option<NonZeroUsize>,
@@ -93,6 +97,7 @@ impl Row {
             finish: chosen.map_or("stopped", |it| it.finish.name()).to_owned(),
             ledger,
             without_scores,
+            audit: None,
             lost_verdicts: NonZeroUsize::new(result.lost_verdicts),
             part: 0,
             wall: 0.0,
@@ -176,6 +181,10 @@ pub struct Chains {
     /// The scores of the steps, where the chains have any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Vec<f32>>,
+    /// Of each right chain what an audit found, by [`Audit::letter`], of others `-`; empty where none
+    /// was made.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub audit: String,
 }
 
 impl Chains {
@@ -214,7 +223,7 @@ impl Chains {
     }
 
     /// Returns the chains as samples of a pool.
-    pub(super) fn samples(&self) -> impl Iterator<Item = Sample> {
+    pub(super) fn samples(&self) -> impl Iterator<Item = Sample> + use<'_> {
         let guesses = self.guess.bytes().chain(std::iter::repeat(b'0'));
         let columns = self.class.iter().zip(&self.score).zip(&self.tokens);
         self.right.bytes().zip(guesses).zip(columns).map(

@@ -2,10 +2,12 @@
 
 use beamgen::StrategyKind;
 use beamgen::eval::Spent;
+use beamgen::result::Evidence;
 use beamgen::scorer::ScorerKind;
 use serde::Serialize;
 
-use crate::report::markdown::{Column, decimal, share};
+use crate::report::markdown::{Column, between, decimal, share};
+use crate::rerank::Share;
 use crate::{grouped, megabytes, percent};
 
 /// A row of the table.
@@ -42,6 +44,9 @@ pub struct Summary {
     pub ledger: Spent,
     /// Whether the peak is an upper bound.
     pub peak_kv_is_bound: bool,
+    /// Right answers by sound chains, of chains that were audited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sound: Option<Sound>,
 }
 
 /// The columns of the table: the heading of each, and its cell in a row.
@@ -74,4 +79,56 @@ impl Summary {
     fn each(&self, total: u64) -> String {
         grouped((total as f64 / self.searches as f64).round() as u64)
     }
+}
+
+/// Right answers, and how many of them are sound, of a cell whose chains were audited.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sound {
+    /// The share of problems that are right by a sound chain: mean over problems and seeds, with its
+    /// interval over problems.
+    #[serde(flatten)]
+    pub share: Share,
+    /// Right searches.
+    pub right: usize,
+    /// Of these, the unsound ones, by [`Evidence::ALL`].
+    pub unsound: [usize; 3],
+    /// Of a set with twins: the share of pairs that are right on both, and the number of pairs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub twins: Option<(Share, usize)>,
+}
+
+/// The columns of the table of soundness; rows without an audit have none.
+pub const SOUND_COLUMNS: [Column<Summary>; 7] = [
+    ("strategy", |row| row.name.clone()),
+    ("right", |row| percent(row.accuracy)),
+    ("right and sound", |row| {
+        let sound = row.sound.as_ref();
+        sound.map_or("-".to_owned(), |of| shown(of.share))
+    }),
+    ("unsound right ones", |row| {
+        let sound = row.sound.as_ref();
+        sound.map_or("-".to_owned(), |of| {
+            let unsound: usize = of.unsound.iter().sum();
+            format!("{unsound} of {}", of.right)
+        })
+    }),
+    ("proved by a checker", |row| {
+        found_by(row, Evidence::Checker)
+    }),
+    ("below the bound", |row| found_by(row, Evidence::Scorer)),
+    ("right on both twins", |row| {
+        let twins = row.sound.as_ref().and_then(|of| of.twins);
+        twins.map_or("-".to_owned(), |(of, pairs)| {
+            format!("{}, {pairs} pairs", shown(of))
+        })
+    }),
+];
+
+fn found_by(row: &Summary, by: Evidence) -> String {
+    let sound = row.sound.as_ref();
+    sound.map_or("-".to_owned(), |of| of.unsound[by as usize].to_string())
+}
+
+fn shown(of: Share) -> String {
+    between(of.share, (of.low, of.high), share)
 }

@@ -28,6 +28,7 @@ pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> Proble
         answer,
         is_guess,
         withheld,
+        unsound: None,
         answers: votes,
         score,
         error: problem.outcome.error,

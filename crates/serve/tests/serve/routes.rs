@@ -220,6 +220,7 @@ fn the_small_routes_answer() {
         "beamgen_requests_total{route=\"chat\",status=\"200\"} 1",
         "beamgen_request_seconds_count{route=\"chat\"} 1",
         "beamgen_search_seconds_count 1",
+        "beamgen_unsound_total 0",
     ] {
         assert!(
             metrics.lines().any(|l| l == line),
