@@ -102,6 +102,7 @@ const CLI: &[&str] = &[
     "beamgen-world",
 ];
 const TRAIN: &[&str] = &[
+    "beamgen-checkers",
     "beamgen-engine",
     "beamgen-eval",
     "beamgen-files",

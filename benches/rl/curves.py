@@ -105,12 +105,17 @@ def main():
     of_outcomes = {name: seeds for name, seeds in found.items() if not name.startswith("prm-")}
     of_prm = {name: seeds for name, seeds in found.items() if name.startswith("prm-")}
     if of_outcomes:
-        figure, axes = plt.subplots(1, 3, figsize=(13, 3.8))
+        # Logs of older builds lack it.
+        audited = all(line.get("unsound") is not None for seeds in of_outcomes.values() for own in seeds.values() for line in own[1])
+        figure, axes = plt.subplots(1, 3 + audited, figsize=(13 + 4 * audited, 3.8))
         for name, seeds in of_outcomes.items():
+            if audited:
+                curve(axes[3], seeds, 1, "unsound", 100, label=name)
             curve(axes[0], seeds, 1, "sampled", 100, label=name)
             curve(axes[1], seeds, 0, "entropy", label=name)
             curve(axes[2], seeds, 0, "kl_reference", label=name)
-        for axis, title in zip(axes, ("held-out accuracy of a single sample, %", "entropy, nats a token", "KL to the start, nats a token")):
+        for axis, title in zip(axes, ("held-out accuracy of a single sample, %", "entropy, nats a token", "KL to the start, nats a token",
+                                       "right samples with a wrong step, %")):
             axis.set_title(title, fontsize="medium")
         finish(figure, axes, folder / "curves")
     if of_prm:

@@ -120,6 +120,17 @@ fn right_answers_alone_make_the_bundled_generator_more_accurate() {
         before.sampled,
         after.sampled
     );
+    // Right answers are earned by wrong steps, too, and the log says how often.
+    let parts = held_out.iter().map(|of| of.unsound);
+    assert!(
+        parts
+            .clone()
+            .all(|part| part.is_some_and(|part| (0.0..1.0).contains(&part)))
+    );
+    assert!(
+        updates.iter().any(|update| update.unsound > Some(0.0)),
+        "{updates:?}"
+    );
     // Engine and trainer are different code; a step has about twenty tokens.
     assert!(updates.iter().all(|u| u.mismatch_max < 1e-3), "{updates:?}");
     assert!(updates[0].kl_reference.abs() < 1e-5, "{:?}", updates[0]);

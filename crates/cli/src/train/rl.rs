@@ -183,15 +183,16 @@ impl Display {
                 self.shown = Some(Instant::now());
                 if self.lines.is_multiple_of(HEADING) {
                     output::note(
-                        "update  reward   right  tokens     cut  repeat  entropy   KL ref   KL old    clip   engine off  sampled/s  trained/s",
+                        "update  reward   right  unsound  tokens     cut  repeat  entropy   KL ref   KL old    clip   engine off  sampled/s  trained/s",
                     );
                 }
                 self.lines += 1;
                 output::note(format_args!(
-                    "{:>6} {:>7.3} {:>6.1}% {:>7.1} {:>6.1}% {:>6.1}% {:>8.3} {:>8.4} {:>8.5} {:>6.2}% {:>12.1e} {:>10} {:>10}",
+                    "{:>6} {:>7.3} {:>6.1}% {:>8} {:>7.1} {:>6.1}% {:>6.1}% {:>8.3} {:>8.4} {:>8.5} {:>6.2}% {:>12.1e} {:>10} {:>10}",
                     update.update,
                     update.reward,
                     100.0 * update.right,
+                    unsound(update.unsound),
                     update.length,
                     100.0 * update.truncated,
                     100.0 * update.repetition,
@@ -210,8 +211,14 @@ impl Display {
                     (false, 0) => String::new(),
                     (false, n) => format!(", fallen while the reward rose ({n} in a row)"),
                 };
+                let unsound = match held_out.unsound {
+                    Some(_) => {
+                        format!(" ({} of the right ones unsound)", unsound(held_out.unsound))
+                    }
+                    None => String::new(),
+                };
                 output::note(format_args!(
-                    "  after update {}: {} of samples and {} of greedy chains right on {}{what}",
+                    "  after update {}: {} of samples{unsound} and {} of greedy chains right on {}{what}",
                     held_out.update,
                     over_problems(held_out.sampled, held_out.problems),
                     over_problems(held_out.greedy, held_out.problems),
@@ -220,6 +227,11 @@ impl Display {
             }
         }
     }
+}
+
+/// The part of right chains that are unsound.
+fn unsound(part: Option<f64>) -> String {
+    part.map_or("-".to_owned(), |part| format!("{:.1}%", 100.0 * part))
 }
 
 /// A share of so many problems with its 95 % interval.

@@ -56,6 +56,7 @@ pub(super) fn measure(
         problems: problems.len(),
         greedy: part(&greedy, &Chain::is_right),
         sampled: part(&sampled, &Chain::is_right),
+        unsound: Chain::unsound(sampled.iter()),
         truncated: part(&sampled, &|chain| !chain.finished),
         length: tokens as f64 / sampled.len().max(1) as f64,
         is_best: false,

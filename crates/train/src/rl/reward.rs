@@ -130,6 +130,7 @@ mod tests {
                 Verdict::Different
             },
             repeated: 0,
+            is_unsound: false,
         }
     }
 

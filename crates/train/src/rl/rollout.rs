@@ -4,17 +4,21 @@
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
+use beamgen_checkers::Panel;
 use beamgen_eval::{MathAnswers, Verdict, answer};
 use beamgen_generator::LmGenerator;
 use beamgen_search::{
-    Choose, Clock, GeneratorConfig, Models, Node, Problem, ProblemResult, Scorer, SearchConfig,
-    Settings, StrategyKind, run,
+    Choose, Clock, FinishedChain, GeneratorConfig, Models, Node, Problem, ProblemResult, Scorer,
+    SearchConfig, Settings, StrategyKind, run,
 };
 
 use crate::{Error, Result};
 
 /// Problems in flight at most. It changes the speed alone.
 const IN_FLIGHT: usize = 64;
+
+/// The checkers that look at right chains.
+const CHECKERS: [&str; 2] = ["exact", "arithmetic"];
 
 /// A step of a chain.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,12 +45,25 @@ pub(super) struct Chain {
     pub verdict: Verdict,
     /// Steps with the text of an earlier one.
     pub repeated: usize,
+    /// Whether its answer is right, but a checker proves one of its steps wrong. Nothing is learnt from
+    /// this.
+    pub is_unsound: bool,
 }
 
 impl Chain {
     /// Whether its answer is certainly right.
     pub(super) fn is_right(&self) -> bool {
         self.verdict == Verdict::Same
+    }
+
+    /// The part of the right ones among chains that are unsound; `None` if none is right.
+    pub(super) fn unsound<'a>(chains: impl Iterator<Item = &'a Self>) -> Option<f64> {
+        let (mut right, mut unsound) = (0_u32, 0_u32);
+        for chain in chains.filter(|chain| chain.is_right()) {
+            right += 1;
+            unsound += u32::from(chain.is_unsound);
+        }
+        (right > 0).then(|| f64::from(unsound) / f64::from(right))
     }
 
     /// Scores of all steps. Those of an unfinished chain count as 0.
@@ -151,6 +168,7 @@ impl Plan {
             results[index] = Some(result);
             ControlFlow::Continue(())
         })?;
+        let mut panel = Panel::built_in(&CHECKERS).map_err(|e| Error::Config(e.to_string()))?;
         let groups = prompts.into_iter().zip(results).map(|(prompt, result)| {
             let result = result.ok_or_else(|| Error::Rollout("a problem has no result".into()))?;
             if let Some(error) = &result.error {
@@ -159,7 +177,9 @@ impl Plan {
             let chains = result.finished.iter();
             Ok(Group {
                 prompt,
-                chains: chains.map(|end| self.chain(&result, end)).collect(),
+                chains: chains
+                    .map(|end| self.chain(&result, end, &mut panel))
+                    .collect(),
             })
         });
         Ok(Rollouts {
@@ -170,7 +190,7 @@ impl Plan {
         })
     }
 
-    fn chain(&self, result: &ProblemResult, end: &beamgen_search::FinishedChain) -> Chain {
+    fn chain(&self, result: &ProblemResult, end: &FinishedChain, panel: &mut Panel) -> Chain {
         let path = result.tree.path(end.node);
         let nodes: Vec<&Node> = path.iter().map(|&id| result.tree.node(id)).collect();
         let mut steps: Vec<Step> = Vec::with_capacity(nodes.len());
@@ -197,6 +217,14 @@ impl Plan {
         let stated = end.answer.as_deref();
         let given = stated.filter(|_| finished && (self.guesses || !end.is_guess));
         let reference = result.problem.answer.as_deref().unwrap_or_default();
+        let verdict = given.map_or(Verdict::Different, |given| {
+            answer::compare(given, reference)
+        });
+        let texts = || result.tree.steps(end.node).map(|node| node.text.trim());
+        let is_unsound = verdict == Verdict::Same
+            && panel
+                .first_fail(&result.problem.text, texts().collect())
+                .is_some();
         Chain {
             tokens: nodes
                 .iter()
@@ -205,10 +233,9 @@ impl Plan {
                 .collect(),
             steps,
             finished,
-            verdict: given.map_or(Verdict::Different, |given| {
-                answer::compare(given, reference)
-            }),
+            verdict,
             repeated,
+            is_unsound,
         }
     }
 }

@@ -27,6 +27,7 @@ pub(super) fn tally(recipe: &Recipe, batch: &Batch, lesson: &Lesson) -> Update {
     Update {
         reward: rewards.sum::<f64>() / chains,
         right: part(&Chain::is_right),
+        unsound: Chain::unsound(batch.chains()),
         informative: informative as f64 / groups.max(1) as f64,
         worst_score: recipe.reward.scores().then(|| sum(&worst) / chains),
         kl_old: lesson.kl_old / learnt,
