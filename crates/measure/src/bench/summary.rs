@@ -6,7 +6,7 @@ use beamgen::result::Evidence;
 use beamgen::scorer::ScorerKind;
 use serde::Serialize;
 
-use crate::report::markdown::{Column, between, decimal, share};
+use crate::report::markdown::{Column, decimal, share};
 use crate::rerank::Share;
 use crate::{grouped, megabytes, percent};
 
@@ -103,7 +103,7 @@ pub const SOUND_COLUMNS: [Column<Summary>; 7] = [
     ("right", |row| percent(row.accuracy)),
     ("right and sound", |row| {
         let sound = row.sound.as_ref();
-        sound.map_or("-".to_owned(), |of| shown(of.share))
+        sound.map_or("-".to_owned(), |of| Share::shown(of.share))
     }),
     ("unsound right ones", |row| {
         let sound = row.sound.as_ref();
@@ -119,7 +119,7 @@ pub const SOUND_COLUMNS: [Column<Summary>; 7] = [
     ("right on both twins", |row| {
         let twins = row.sound.as_ref().and_then(|of| of.twins);
         twins.map_or("-".to_owned(), |(of, pairs)| {
-            format!("{}, {pairs} pairs", shown(of))
+            format!("{}, {pairs} pairs", Share::shown(of))
         })
     }),
 ];
@@ -127,8 +127,4 @@ pub const SOUND_COLUMNS: [Column<Summary>; 7] = [
 fn found_by(row: &Summary, by: Evidence) -> String {
     let sound = row.sound.as_ref();
     sound.map_or("-".to_owned(), |of| of.unsound[by as usize].to_string())
-}
-
-fn shown(of: Share) -> String {
-    between(of.share, (of.low, of.high), share)
 }
