@@ -35,7 +35,12 @@ pub(crate) fn problems(count: usize) -> Vec<Problem> {
         id: format!("p{i}"),
         text: format!("{i}+{}=?", i * 7 % 10),
         answer: None,
-        ..Problem::default()
+        // Some go on from a given step.
+        steps: if i % 4 == 1 {
+            vec!["ab 1+1 d".into()]
+        } else {
+            Vec::new()
+        },
     };
     (0..count).map(problem).collect()
 }

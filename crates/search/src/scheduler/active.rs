@@ -156,6 +156,11 @@ impl ActiveProblem {
                 return refuse(request, error.to_string(), too_long);
             }
         };
+        if opened.given.len() != request.problem.steps.len() {
+            cx.models.generator.release(opened.chain);
+            let error = GenError::Failed("it cannot go on from given steps".into());
+            return refuse(request, error.to_string(), false);
+        }
         let mut handle = None;
         if scoring != Scoring::Never
             && let Some(scorer) = cx.models.scorer.as_mut()

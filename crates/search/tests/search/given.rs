@@ -124,6 +124,66 @@ fn given_steps_that_state_the_answer_are_a_whole_chain() {
     }
 }
 
+/// A generator that knows nothing of given steps.
+struct Deaf<'a>(ScriptedGenerator<'a>);
+
+impl Generator for Deaf<'_> {
+    fn open(
+        &mut self,
+        problem: &Problem,
+        key: u64,
+        settings: &GeneratorConfig,
+    ) -> Result<OpenedProblem, GenError> {
+        let opened = self.0.open(problem, key, settings)?;
+        Ok(OpenedProblem {
+            given: Vec::new(),
+            ..opened
+        })
+    }
+
+    fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
+        self.0.try_start(source, plan)
+    }
+
+    fn release(&mut self, chain: ChainId) -> usize {
+        self.0.release(chain)
+    }
+
+    fn pass(&mut self) -> Result<PassOutput, GenError> {
+        self.0.pass()
+    }
+
+    fn active(&self) -> usize {
+        self.0.active()
+    }
+
+    fn memory(&self) -> Memory {
+        self.0.memory()
+    }
+}
+
+#[test]
+fn a_generator_that_ignores_given_steps_fails_those_problems_alone() {
+    let mut generator = Deaf(ScriptedGenerator::new(random_said));
+    let mut scorer = ScriptedScorer::new(random_score);
+    let models = Models {
+        generator: &mut generator,
+        scorer: Some(&mut scorer),
+        answers: &Stated,
+        clock: &StoppedClock,
+    };
+    let mut failed = Vec::new();
+    let problems = some_given(4);
+    run(models, &beam(4, 2), problems, &mut |_| (), &mut |result| {
+        failed.push((result.index, result.error.is_some()));
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    failed.sort_unstable();
+    assert_eq!(failed, [(0, true), (1, false), (2, true), (3, false)]);
+    assert_eq!((generator.0.chains_held(), scorer.chains_held()), (0, 0));
+}
+
 #[test]
 fn more_given_steps_than_a_chain_may_have_are_refused() {
     let config = SearchConfig {
