@@ -32,6 +32,7 @@ mod label;
 mod labels;
 mod ledger;
 mod manual;
+mod mend;
 mod numbers;
 mod outputs;
 mod pairs;

@@ -27,7 +27,7 @@ enum Way {
 }
 
 /// Arguments with `OUT` for the output, the input that it must not be, and how it is written.
-const COMMANDS: [(&str, &str, Way); 12] = [
+const COMMANDS: [(&str, &str, Way); 14] = [
     ("show run.jsonl --html OUT", "run.jsonl", Way::Whole),
     (
         "check steps.jsonl --checker arithmetic --out OUT",
@@ -66,6 +66,16 @@ const COMMANDS: [(&str, &str, Way); 12] = [
     ),
     (
         "labels chains steps.jsonl --out OUT",
+        "steps.jsonl",
+        Way::Whole,
+    ),
+    (
+        "refine steps.jsonl --limit 1 --rounds 0 --out OUT",
+        "steps.jsonl",
+        Way::Whole,
+    ),
+    (
+        "guard steps.jsonl --limit 1 --rounds 0 --samples 0 --out OUT",
         "steps.jsonl",
         Way::Whole,
     ),

@@ -180,6 +180,7 @@ fn the_document_of_the_server_has_what_a_request_may_set() {
         "search",
         "generator",
         "reference",
+        "steps",
         "events",
         "tree",
     ];

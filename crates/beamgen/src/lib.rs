@@ -67,6 +67,7 @@ mod judge_config;
 mod known;
 mod long_texts;
 mod memory;
+pub mod mend;
 mod nearest;
 mod own;
 mod pair;
@@ -115,8 +116,8 @@ pub use solver::{IntoRequest, Solver, solve};
 /// Generators of steps: the traits, what they are asked and what they give.
 pub mod generator {
     pub use beamgen_search::{
-        Border, ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput,
-        SamplingSettings, Source, StepByStep, StepGenerator, StepOutput, StepPlan,
+        Border, ChainId, GenError, Generator, GeneratorConfig, GivenStep, Memory, OpenedProblem,
+        PassOutput, SamplingSettings, Source, StepByStep, StepGenerator, StepOutput, StepPlan,
     };
 }
 

@@ -1,5 +1,7 @@
-//! Chains that are given, on the bundled models: searches that go on from their first steps.
+//! Chains that are given, on the bundled models: searches that go on from their first steps, and
+//! answers that are mended and guarded.
 
+use beamgen::mend::{self, Cause, Guard, Guarded, Guarding, Refine, Refined, Refining, Verdict};
 use beamgen::strategy::{ChainTree, NodeId};
 use beamgen::{Config, Problem, ProblemResult, Solver, StrategyKind, bundled};
 
@@ -137,4 +139,225 @@ fn steps_that_leave_no_room_are_refused() {
         error.contains("tokens of steps") && error.contains("max_chain_tokens"),
         "{error}"
     );
+}
+
+/// Answers of single chains, some of them wrong, each as a problem with its steps.
+fn answers(count: usize) -> Vec<Problem> {
+    let mut single = solver(|config| {
+        config.search.strategy = StrategyKind::BEST_OF_N;
+        (config.search.n, config.search.m) = (1, 1);
+    });
+    let whole = |result: ProblemResult| {
+        let steps = result.steps().len();
+        with_steps(std::slice::from_ref(&result), steps).remove(0)
+    };
+    let results = solve_all(&mut single, sample(count));
+    results.into_iter().map(whole).collect()
+}
+
+fn refined(solver: &mut Solver, problems: &[Problem], how: Refine) -> Vec<Refined> {
+    let task = |problem: &Problem| Refining::new(problem.clone(), solver.settings(), how);
+    let mut tasks: Vec<Refining> = problems.iter().map(task).collect();
+    mend::run(solver, &mut tasks).expect("a run");
+    tasks.into_iter().map(Refining::done).collect()
+}
+
+#[test]
+fn refining_keeps_the_steps_before_the_weakest_and_what_scores_better() {
+    let answers = answers(10);
+    let mut solver = solver(|_| ());
+    let how = Refine {
+        rounds: 2,
+        below: None,
+    };
+    let all = refined(&mut solver, &answers, how);
+    let (mut mended, mut right) = (0, 0);
+    for (answer, one) in answers.iter().zip(&all) {
+        let (before, after) = (one.before.as_ref().unwrap(), one.after.as_ref().unwrap());
+        assert_eq!((&one.error, &before.steps), (&None, &answer.steps));
+        assert!(after.score >= before.score && one.rounds.len() <= 2);
+        let weakest = one.rounds[0].step - 1;
+        let scores: Vec<f32> = before.scores.iter().flatten().copied().collect();
+        assert!(scores.iter().all(|score| *score >= scores[weakest]));
+        if one.rounds[0].better && !one.rounds[1].better {
+            assert_eq!(after.steps[..weakest], before.steps[..weakest]);
+            assert_ne!(after.steps[weakest..], before.steps[weakest..]);
+        }
+        let kept = |line: &&String| line.starts_with("  ");
+        let kept = one.difference.iter().filter(kept).count();
+        let lines = before.steps.len() + after.steps.len() - kept;
+        assert_eq!(one.difference.len(), lines);
+        assert_eq!(one.changed, kept < before.steps.len());
+        mended += usize::from(before.correct == Some(false) && after.correct == Some(true));
+        right += usize::from(before.correct == Some(true));
+        assert!(before.correct == Some(false) || after.correct == Some(true));
+    }
+    assert!(mended > 2 && right > 0, "{mended} mended, {right} right");
+    // The same alone, and by a service.
+    let alone = refined(&mut solver, &answers[1..2], how).remove(0);
+    assert_eq!(
+        (&alone.after, &alone.rounds),
+        (&all[1].after, &all[1].rounds)
+    );
+    let settings = solver.settings();
+    let service = solver.spawn(beamgen::service::ServiceOptions::default());
+    let mut task = [Refining::new(answers[1].clone(), settings, how)];
+    mend::run_by(&service, &mut task).expect("a run");
+    let [task] = task;
+    assert_eq!(task.done().after, all[1].after);
+}
+
+#[test]
+fn below_a_bound_nothing_or_the_first_step_is_written_again() {
+    let answers = answers(8);
+    let mut solver = solver(|_| ());
+    let how = |below| Refine {
+        rounds: 1,
+        below: Some(below),
+    };
+    let none = refined(&mut solver, &answers, how(0.0));
+    assert!(none.iter().all(|one| one.rounds.is_empty() && !one.changed));
+    let all = refined(&mut solver, &answers, how(0.5));
+    for one in &all {
+        let scores = &one.before.as_ref().unwrap().scores;
+        let first = scores.iter().position(|score| score.unwrap() < 0.5);
+        assert_eq!(one.rounds.first().map(|round| round.step - 1), first);
+    }
+    let empty = Problem {
+        steps: Vec::new(),
+        ..answers[0].clone()
+    };
+    let error = refined(&mut solver, &[empty], how(0.5)).remove(0).error;
+    assert!(error.is_some_and(|error| error.contains("no steps")));
+}
+
+fn guarded(solver: &mut Solver, problem: &Problem, how: Guard) -> Guarded {
+    let is_foreign = solver.is_foreign(problem);
+    let task = Guarding::new(problem.clone(), solver.settings(), how, is_foreign);
+    let mut tasks = [task];
+    mend::run(solver, &mut tasks).expect("a run");
+    let [task] = tasks;
+    task.done()
+}
+
+#[test]
+fn a_guard_accepts_mends_or_withholds_and_says_why() {
+    let mut solver = solver(|_| ());
+    let problem = |steps: &[&str]| {
+        Problem {
+        text: "Ana has 16 shells. Kim has 1 more shells than Ana. Ben has 10 fewer shells than Kim. How many \
+               shells does Ben have?"
+            .into(),
+        steps: steps.iter().map(|step| (*step).to_owned()).collect(),
+        ..Problem::from("")
+    }
+    };
+    let right = [
+        "Ana has 16 shells: 16.",
+        "Kim has 1 more shells than Ana: 16 + 1 = 17.",
+        "Ben has 10 fewer shells than Kim: 17 - 10 = 7.",
+        "The answer is 7.",
+    ];
+    let with = |at: usize, step| {
+        let mut steps = right;
+        steps[at] = step;
+        problem(&steps)
+    };
+    let silent = Guard {
+        bound: 0.0,
+        samples: 0,
+        rounds: 0,
+    };
+    let codes = |guarded: &Guarded| -> Vec<Cause> {
+        guarded.reasons.iter().map(|found| found.code).collect()
+    };
+
+    let accepted = guarded(&mut solver, &problem(&right), Guard::default());
+    assert_eq!(
+        (accepted.verdict, codes(&accepted)),
+        (Some(Verdict::Accept), vec![])
+    );
+    assert_eq!(
+        (accepted.answer.as_deref(), accepted.votes[0].0.as_str()),
+        (Some("7"), "7")
+    );
+
+    let plus = with(2, "Ben has 10 fewer shells than Kim: 17 + 10 = 27.");
+    let unsure = guarded(
+        &mut solver,
+        &plus,
+        Guard {
+            bound: 0.5,
+            ..silent
+        },
+    );
+    assert_eq!(
+        (unsure.verdict, codes(&unsure)),
+        (Some(Verdict::Withhold), vec![Cause::Unsure])
+    );
+    assert_eq!((unsure.reasons[0].step, unsure.answer), (Some(3), None));
+
+    let sum = with(1, "Kim has 1 more shells than Ana: 16 + 1 = 18.");
+    let unsound = guarded(&mut solver, &sum, silent);
+    assert_eq!(codes(&unsound), [Cause::Unsound]);
+    assert_eq!(unsound.reasons[0].step, Some(2));
+
+    let other = with(3, "The answer is 16.");
+    let split = guarded(
+        &mut solver,
+        &other,
+        Guard {
+            samples: 8,
+            ..silent
+        },
+    );
+    assert_eq!(codes(&split), [Cause::SplitVote]);
+
+    let unfinished = guarded(&mut solver, &problem(&right[..3]), silent);
+    assert_eq!(codes(&unfinished), [Cause::Unfinished]);
+
+    let foreign = Problem {
+        steps: vec!["The answer is 5.".into()],
+        ..Problem::from("What is the largest prime below 7?")
+    };
+    let foreign = guarded(
+        &mut solver,
+        &foreign,
+        Guard {
+            rounds: 3,
+            ..silent
+        },
+    );
+    assert_eq!(codes(&foreign), [Cause::UnlikeTraining]);
+    assert_eq!(
+        (foreign.verdict, foreign.mended),
+        (Some(Verdict::Withhold), None)
+    );
+
+    for broken in [&plus, &sum, &problem(&right[..3])] {
+        let how = Guard {
+            rounds: 3,
+            ..Guard::default()
+        };
+        let mended = guarded(&mut solver, broken, how);
+        assert_eq!(
+            (mended.verdict, mended.answer.as_deref()),
+            (Some(Verdict::Mend), Some("7"))
+        );
+        assert!(mended.difference.iter().any(|line| line.starts_with('+')));
+    }
+}
+
+#[test]
+fn a_whole_answer_is_cut_as_a_chain_with_its_text() {
+    let settings = Config::default().generator;
+    let text = "Ana has 16 shells: 16.\n\nKim has 17.\nThe answer is 17.";
+    let steps = ["Ana has 16 shells: 16.", "Kim has 17.", "The answer is 17."];
+    assert_eq!(mend::steps_of(text, &settings), steps);
+    let paragraphs = beamgen::generator::GeneratorConfig {
+        boundaries: vec!["\n\n".into()],
+        ..settings
+    };
+    let steps = [steps[0], "Kim has 17.\nThe answer is 17."];
+    assert_eq!(mend::steps_of(text, &paragraphs), steps);
 }

@@ -2,6 +2,8 @@
 
 mod terminal;
 
+use beamgen::generator::GeneratorConfig;
+use beamgen::mend;
 use beamgen_labels::annotate::{Annotation, Options};
 use beamgen_labels::open_any;
 
@@ -11,7 +13,8 @@ use crate::output;
 use crate::table::counted;
 
 pub(crate) fn main(args: &AnnotateArgs) -> Result<(), Failure> {
-    let input = open_any(&args.file)?;
+    let cut = |text: &str| mend::steps_of(text, &GeneratorConfig::default());
+    let input = open_any(&args.file, &cut)?;
     if let Some(left_out) = input.left_out() {
         output::note(format_args!("note: {left_out}"));
     }

@@ -22,6 +22,7 @@ mod calibrate;
 mod check;
 mod flags;
 mod labels;
+mod mend;
 mod old;
 mod serve;
 mod texts;
@@ -38,6 +39,7 @@ pub(crate) use labels::{
     ChainsArgs, ConvertArgs, InputFlags, JudgeArgs, JudgeAs, LabelsArgs, LabelsCommand, RuleFlags,
     SplitArgs, StatArgs,
 };
+pub(crate) use mend::{AnswersFlags, GuardArgs, RefineArgs};
 pub(crate) use serve::ServeArgs;
 #[cfg_attr(
     not(feature = "train"),
@@ -87,6 +89,10 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Score the steps of given chains with a reward model
     Score(ScoreArgs),
+    /// Write given answers again from their weakest step
+    Refine(Box<RefineArgs>),
+    /// Accept, mend or withhold given answers, with a reason
+    Guard(Box<GuardArgs>),
     /// Measure how well a reward model finds first wrong steps
     EvalPrm(EvalPrmArgs),
     /// Fit a reward model's scores to probabilities of success

@@ -26,6 +26,7 @@ mod label;
 mod labels;
 mod lost;
 mod man;
+mod mend;
 mod models;
 mod output;
 mod palette;
@@ -99,6 +100,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::BenchEngine(args) => bench_engine::main(&args),
         Command::Show(args) => show::main(&args),
         Command::Score(args) => score::main(&args),
+        Command::Refine(args) => mend::refine(&args),
+        Command::Guard(args) => mend::guard(&args),
         Command::Calibrate(args) => calibrate::main(&args),
         Command::EvalPrm(args) => eval_prm::main(&args),
         Command::Check(args) => check::main(&args),

@@ -25,10 +25,12 @@ enum Kind {
 }
 
 /// Command (any, if it is empty), argument, and what is written there.
-const OUTPUTS: [(&str, &str, Kind); 21] = [
+const OUTPUTS: [(&str, &str, Kind); 23] = [
     ("solve", "out", Kind::File),
     ("show", "html", Kind::File),
     ("label", "out", Kind::File),
+    ("refine", "out", Kind::File),
+    ("guard", "out", Kind::File),
     ("check", "out", Kind::File),
     ("annotate", "out", Kind::File),
     ("", "rejected", Kind::File),

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use beamgen::Aggregation;
 use beamgen::eval::GivenChain;
+use beamgen::mend;
 use beamgen::scorer::ScoreError;
 use beamgen_measure::scores;
 use serde::Serialize;
@@ -32,7 +33,10 @@ struct Scored<'a> {
 pub(crate) fn main(args: &ScoreArgs) -> Result<(), Failure> {
     let config = settings::prm_config(&args.prm)?;
     let aggregation = args.aggregation.unwrap_or(config.search.aggregation);
-    let chains = scores::given(&beamgen_labels::open_unlabelled(&args.file)?.chains);
+    let chains = {
+        let cut = |text: &str| mend::steps_of(text, &config.generator);
+        scores::given(&beamgen_labels::open_unlabelled(&args.file, &cut)?.chains)
+    };
     let problems = chains.iter().map(|chain| chain.problem.as_str());
     let mut model = settings::reward_model(config, problems)?;
     let started = Instant::now();

@@ -94,10 +94,9 @@ pub(crate) fn problems(
         Some(path) => Problems::open(path)?,
         None => beamgen::bundled::sample()?,
     };
-    for note in [problems.unread_note(), problems.given_note()] {
-        if let Some(note) = note {
-            output::note_once(format_args!("note: {note}"));
-        }
+    let notes = [problems.unread_note(), problems.given_note()];
+    for note in notes.into_iter().flatten() {
+        output::note_once(format_args!("note: {note}"));
     }
     let count = limit.unwrap_or(usize::MAX).min(problems.problems.len());
     Ok((problems, count))
@@ -189,7 +188,6 @@ pub(crate) fn note_foreign(solver: &Solver, problems: &Problems, count: usize) {
 
 /// Loads the models of the configuration for whatever is asked of them later: a scorer, too, if the
 /// settings themselves do not use it.
-#[cfg(feature = "serve")]
 pub(crate) fn any_solver(config: Config, show: ShowPlan) -> Result<Solver, Failure> {
     let builder = builder(config)?.load_scorer();
     load(prepare(builder, |_| true)?, show)

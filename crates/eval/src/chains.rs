@@ -26,7 +26,7 @@ impl GivenChain {
             .ok_or("field \"problem\": missing: add the problem's text")?;
         let problem = text(problem, field)?;
         let (field, steps) = find(object, &["steps", "completions"])
-            .ok_or("field \"steps\": missing: add the chain's steps, a list of strings")?;
+            .ok_or("field \"steps\": missing: add the chain's steps, a list of strings, or its text as \"response\"")?;
         let steps = steps_of(steps, field)?;
         if steps.is_empty() {
             return Err(format!(
@@ -40,6 +40,20 @@ impl GivenChain {
             Some(_) => return Err("field \"id\": write a string or a number".into()),
         };
         Ok(Self { id, problem, steps })
+    }
+}
+
+/// Gives a record that has a whole answer as `response`, and no steps, the steps that `cut` makes of
+/// it.
+pub fn cut_response(record: &mut Value, cut: &dyn Fn(&str) -> Vec<String>) {
+    let Value::Object(object) = record else {
+        return;
+    };
+    if find(object, &["steps", "completions"]).is_none()
+        && let Some(Value::String(response)) = object.get("response")
+    {
+        let steps = Value::from(cut(response));
+        object.insert("steps".to_owned(), steps);
     }
 }
 

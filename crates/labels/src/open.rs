@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 use std::path::Path;
 
+use beamgen_eval::cut_response;
 use serde_json::Value;
 
 use crate::event::Event;
@@ -68,13 +69,19 @@ pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Labelled, La
 }
 
 /// Reads a file like [`open`], of chains whose labels do not matter and may be missing: a problem with
-/// its steps is enough.
+/// its steps is enough, or with a `response`, of which `cut` makes steps.
 ///
 /// # Errors
 /// A file that cannot be read, is not JSON, or has a record of no use.
-pub fn open_unlabelled(path: &Path) -> Result<Labelled, LabelsError> {
+pub fn open_unlabelled(
+    path: &Path,
+    cut: &dyn Fn(&str) -> Vec<String>,
+) -> Result<Labelled, LabelsError> {
     let mut reader = Reader::new(read::source(path), None, false);
-    read::file(path, &mut |place, record| reader.take(place, record))?;
+    read::file(path, &mut |place, mut record| {
+        cut_response(&mut record, cut);
+        reader.take(place, record)
+    })?;
     reader.done()
 }
 
@@ -83,9 +90,11 @@ pub fn open_unlabelled(path: &Path) -> Result<Labelled, LabelsError> {
 ///
 /// # Errors
 /// The errors of [`open_unlabelled`].
-pub fn open_any(path: &Path) -> Result<Labelled, LabelsError> {
+pub fn open_any(path: &Path, cut: &dyn Fn(&str) -> Vec<String>) -> Result<Labelled, LabelsError> {
     match open(path, None) {
-        Err(LabelsError::Unknown { .. } | LabelsError::NoneUsable { .. }) => open_unlabelled(path),
+        Err(LabelsError::Unknown { .. } | LabelsError::NoneUsable { .. }) => {
+            open_unlabelled(path, cut)
+        }
         read => read,
     }
 }

@@ -133,7 +133,7 @@ Examples:
   beamgen score chains.jsonl --prm DIR --aggregation min
 
 FILE has one chain a line, {\"id\": \"a\", \"problem\": \"...\", \"steps\": [\"...\", \"...\"]}, or is one \
-JSON array of such objects; labelled chains of any format of `beamgen labels` do as well. Each line of output has the id, `scores` (one for each step, 0 to 1) and \
+JSON array of such objects; labelled chains of any format of `beamgen labels` do as well, and so does a whole answer as \"response\" in place of steps, which is cut at each line's end. Each line of output has the id, `scores` (one for each step, 0 to 1) and \
 `score` (their aggregate), or `error` for a chain that the model cannot score.";
 
 pub(super) const LABEL: &str = "\

@@ -21,6 +21,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     Ok(vec![LabelledChain {
         id: field::scalar(record, &["id"]),
         problem: given.problem,
+        answer: field::scalar(record, &["answer", "reference"]),
         steps: steps.collect(),
         ..LabelledChain::default()
     }])

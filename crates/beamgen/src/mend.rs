@@ -1,0 +1,262 @@
+//! Given answers: cut into steps and scored as they are, then [mended](Refining) or
+//! [guarded](Guarding).
+//!
+//! Both are a [`Task`]: a few searches, each asked for by what the one before has brought. The
+//! searches of many tasks run side by side in the same batches, and the outcome of a task is the
+//! same alone and among others.
+
+use std::ops::ControlFlow;
+
+use beamgen_eval::answer;
+use beamgen_generator::Cuts;
+use beamgen_search::{
+    Action, Aggregation, ChainTree, GeneratorConfig, NodeId, Problem, ProblemResult, Scoring,
+    Settings, Start, Strategy,
+};
+use serde::Serialize;
+
+use crate::service::ServiceError;
+use crate::{Error, Request, Service, Solver};
+
+mod guard;
+mod refine;
+
+pub use guard::{Cause, Found, Guard, Guarded, Guarding, Verdict};
+pub use refine::{Refine, Refined, Refining, Round};
+
+/// Several searches, one after the other.
+pub trait Task {
+    /// The next search; `None` when nothing is left to ask.
+    fn next(&mut self) -> Option<Request>;
+
+    /// Takes the result of the search that was asked for last.
+    fn take(&mut self, result: ProblemResult);
+}
+
+/// Runs tasks to their end, the next search of each of them at a time.
+///
+/// # Errors
+/// A model is lost.
+pub fn run(solver: &mut Solver, tasks: &mut [impl Task]) -> Result<(), Error> {
+    loop {
+        let (mut asking, mut requests) = (Vec::new(), Vec::new());
+        for (at, task) in tasks.iter_mut().enumerate() {
+            if let Some(request) = task.next() {
+                asking.push(at);
+                requests.push(request);
+            }
+        }
+        if requests.is_empty() {
+            return Ok(());
+        }
+        solver.run_requests(requests, &mut |_| {}, &mut |result| {
+            let at = asking[result.index];
+            tasks[at].take(result);
+            ControlFlow::Continue(())
+        })?;
+    }
+}
+
+/// [`run`] by a service, beside its other requests.
+///
+/// # Errors
+/// The queue is full, the service has ended, or the settings cannot be run.
+pub fn run_by(service: &Service, tasks: &mut [impl Task]) -> Result<(), ServiceError> {
+    loop {
+        let mut tickets = Vec::new();
+        for (at, task) in tasks.iter_mut().enumerate() {
+            if let Some(request) = task.next() {
+                tickets.push((at, service.submit(request)?));
+            }
+        }
+        if tickets.is_empty() {
+            return Ok(());
+        }
+        for (at, ticket) in tickets {
+            tasks[at].take(ticket.wait()?);
+        }
+    }
+}
+
+/// A whole answer as steps, by the boundaries and markers of these settings: as a chain with this
+/// text is cut.
+pub fn steps_of(answer: &str, settings: &GeneratorConfig) -> Vec<String> {
+    let steps = Cuts::of(settings).steps(answer);
+    steps.iter().map(|step| step.trim().to_owned()).collect()
+}
+
+/// A chain with its scores.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Version {
+    /// Its steps, without their boundaries.
+    pub steps: Vec<String>,
+    /// The scores of the steps; `None` where the scorer abstained.
+    pub scores: Vec<Option<f32>>,
+    /// The aggregated score.
+    pub score: Option<f32>,
+    /// Its answer, if it has one.
+    pub answer: Option<String>,
+    /// Whether it states an answer, or a model ended it.
+    pub finished: bool,
+    /// Whether the answer is that of the problem, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correct: Option<bool>,
+}
+
+impl Version {
+    /// The chain that ends at a node of a result's tree.
+    fn of(result: &ProblemResult, end: NodeId, aggregation: Aggregation) -> Self {
+        let tree = &result.tree;
+        let answer = answer::extract(&tree.solution(end)).map(|found| found.text);
+        let steps = || tree.steps(end);
+        let is_same = |reference: &String| {
+            let compared = answer.as_ref().map(|own| answer::compare(own, reference));
+            compared == Some(answer::Verdict::Same)
+        };
+        Self {
+            steps: steps().map(|node| node.text.trim().to_owned()).collect(),
+            scores: steps().map(|node| node.score).collect(),
+            score: tree.chain_score(end, aggregation),
+            finished: tree.node(end).is_complete() && answer.is_some(),
+            correct: result.problem.answer.as_ref().map(is_same),
+            answer,
+        }
+    }
+
+    /// The first step with a score below this.
+    fn first_below(&self, bound: f32) -> Option<usize> {
+        let is_below = |score: &Option<f32>| score.is_some_and(|score| score < bound);
+        self.scores.iter().position(is_below)
+    }
+
+    /// The step with the lowest score, the first of several, unless even that is 1.
+    fn weakest(&self) -> Option<usize> {
+        let scored = self.scores.iter().enumerate();
+        let scored = scored.filter_map(|(at, score)| Some((at, (*score)?)));
+        let (at, score) = scored.min_by(|a, b| a.1.total_cmp(&b.1))?;
+        (score < 1.0).then_some(at)
+    }
+}
+
+/// The tokens of all searches of a task: what does not depend on the machine or on other tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// Prompts and given steps that the generator read.
+    pub prompt_tokens: u64,
+    /// Sampled, those of pruned chains included.
+    pub generated_tokens: u64,
+    /// Read by the scorer.
+    pub scored_tokens: u64,
+}
+
+/// The steps that two chains have in common, then those of the one alone (`-`) and of the other
+/// (`+`), each with its score.
+fn difference(before: &Version, after: &Version) -> Vec<String> {
+    let alike = before.steps.iter().zip(&after.steps);
+    let common = alike.take_while(|(a, b)| a == b).count();
+    let lines = |mark: &'static str, version: &Version, from: usize, to: usize| {
+        let steps = version.steps[from..to]
+            .iter()
+            .zip(&version.scores[from..to]);
+        let line = |(text, score): (&String, &Option<f32>)| match score {
+            Some(score) => format!("{mark} {text}  [{score:.3}]"),
+            None => format!("{mark} {text}"),
+        };
+        steps.map(line).collect::<Vec<String>>()
+    };
+    [
+        lines(" ", after, 0, common),
+        lines("-", before, common, before.steps.len()),
+        lines("+", after, common, after.steps.len()),
+    ]
+    .concat()
+}
+
+/// What all tasks know of the answer that they are about.
+#[derive(Debug)]
+struct Given {
+    /// With all steps of the answer.
+    problem: Problem,
+    settings: Settings,
+    /// As it was given, once it is scored.
+    before: Option<Version>,
+    cost: Cost,
+    error: Option<String>,
+}
+
+impl Given {
+    fn new(problem: Problem, settings: Settings) -> Self {
+        let none = problem.steps.is_empty();
+        Self {
+            error: none.then(|| "the answer has no steps: write its text".to_owned()),
+            problem,
+            settings,
+            before: None,
+            cost: Cost::default(),
+        }
+    }
+
+    /// The search that scores the answer and samples nothing.
+    fn reading(&self) -> Request {
+        Request::new(self.problem.clone(), self.settings.clone())
+            .custom_strategy("given", |_| Ok(Box::new(Reading)))
+    }
+
+    /// The search that goes on after the first `kept` steps, by other random numbers in each round.
+    fn writing(&self, steps: &[String], kept: usize, round: usize) -> Request {
+        let problem = Problem {
+            steps: steps[..kept].to_vec(),
+            ..self.problem.clone()
+        };
+        let mut settings = self.settings.clone();
+        let seed = &mut settings.generator.seed;
+        *seed = seed.wrapping_add(round as u64);
+        Request::new(problem, settings)
+    }
+
+    /// Books a result and takes its error over. Returns its chain, if there is one.
+    fn take(&mut self, result: &ProblemResult) -> Option<Version> {
+        let (cost, ledger) = (&mut self.cost, &result.ledger);
+        cost.prompt_tokens += ledger.prompt_tokens;
+        cost.generated_tokens += ledger.generated_tokens;
+        cost.scored_tokens += ledger.scored_tokens;
+        self.error.clone_from(&result.error);
+        if result.stopped.is_some() {
+            self.error = Some("the search was ended before it was done".to_owned());
+        }
+        let aggregation = self.settings.search.aggregation;
+        if self.before.is_some() {
+            return Some(Version::of(result, result.chosen?, aggregation));
+        }
+        if self.error.is_some() {
+            return None;
+        }
+        // The given steps alone: each is the first child of the one before.
+        let end = NodeId(self.problem.steps.len() as u32);
+        let read = Version::of(result, end, aggregation);
+        if read.score.is_none() {
+            self.error = Some("no step of the answer has a score".to_owned());
+            return None;
+        }
+        self.before = Some(read);
+        None
+    }
+}
+
+/// Scores the given steps, and is done.
+#[derive(Debug)]
+struct Reading;
+
+impl Strategy for Reading {
+    fn scoring(&self) -> Scoring {
+        Scoring::OnDemand
+    }
+
+    fn begin(&mut self, start: Start) -> Vec<Action> {
+        vec![Action::Score(start.node)]
+    }
+
+    fn on_steps(&mut self, _: &ChainTree, _: &[NodeId]) -> Vec<Action> {
+        vec![Action::Done]
+    }
+}

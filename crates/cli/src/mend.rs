@@ -1,0 +1,172 @@
+//! `beamgen refine` and `beamgen guard`: given answers mended, accepted or withheld.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use beamgen::mend::{self, Guard, Guarded, Guarding, Refine, Refined, Refining, Task, Verdict};
+use beamgen::{Config, Problem, Settings, Solver};
+use serde::Serialize;
+
+use crate::args::{AnswersFlags, GuardArgs, RefineArgs};
+use crate::failure::{Failure, refuse};
+use crate::foreign;
+use crate::lost;
+use crate::output;
+use crate::progress::Progress;
+use crate::settings::{self, ShowPlan};
+use crate::table::counted;
+use crate::write::Output;
+
+/// The number of answers at work together: enough to fill the forward passes.
+const AT_ONCE: usize = 64;
+
+pub(crate) fn refine(args: &RefineArgs) -> Result<(), Failure> {
+    let how = Refine {
+        rounds: args.rounds,
+        below: args.below,
+    };
+    if how.below.is_some_and(|below| !(0.0..=1.0).contains(&below)) {
+        return refuse("--below has to be a score: give a number from 0 to 1");
+    }
+    let task = |_: &Solver, problem, settings| Refining::new(problem, settings, how);
+    let mut changed = 0;
+    let count = each(
+        &args.answers,
+        task,
+        Refining::done,
+        &mut |done: &Refined| {
+            changed += usize::from(done.changed);
+            (done.id.clone(), done.difference.clone(), done.error.clone())
+        },
+    )?;
+    output::note(format_args!(
+        "{changed} of {} changed",
+        counted(count, "answer", "answers")
+    ));
+    Ok(())
+}
+
+pub(crate) fn guard(args: &GuardArgs) -> Result<(), Failure> {
+    let how = Guard {
+        bound: args.bound,
+        samples: args.samples,
+        rounds: args.rounds,
+    };
+    if !(0.0..=1.0).contains(&how.bound) {
+        return refuse("--bound has to be a score: give a number from 0 to 1");
+    }
+    let task = |solver: &Solver, problem: Problem, settings| {
+        let is_foreign = solver.is_foreign(&problem);
+        Guarding::new(problem, settings, how, is_foreign)
+    };
+    let mut verdicts = [0; 3];
+    let count = each(
+        &args.answers,
+        task,
+        Guarding::done,
+        &mut |done: &Guarded| {
+            let mut lines: Vec<String> = Vec::new();
+            if let Some(verdict) = done.verdict {
+                verdicts[verdict as usize] += 1;
+                lines.push(
+                    match verdict {
+                        Verdict::Accept => "accepted",
+                        Verdict::Mend => "mended",
+                        Verdict::Withhold => "withheld",
+                    }
+                    .to_owned(),
+                );
+            }
+            lines.extend(done.reasons.iter().map(|found| found.reason.clone()));
+            lines.extend(done.difference.clone());
+            (done.id.clone(), lines, done.error.clone())
+        },
+    )?;
+    let [accepted, mended, withheld] = verdicts;
+    output::note(format_args!(
+        "{}: {accepted} accepted, {mended} mended, {withheld} withheld",
+        counted(count, "answer", "answers")
+    ));
+    Ok(())
+}
+
+/// The id of an answer, what is to be shown of it, and why it could not be worked on.
+type Shown = (String, Vec<String>, Option<String>);
+
+/// Works on the answers of a file, and writes what came of each in their order. Returns how many
+/// there were.
+fn each<T: Task, D: Serialize>(
+    args: &AnswersFlags,
+    task: impl Fn(&Solver, Problem, Settings) -> T,
+    done: impl Fn(T) -> D,
+    show: &mut dyn FnMut(&D) -> Shown,
+) -> Result<usize, Failure> {
+    let config = settings::search_config(&args.settings)?;
+    config.check()?;
+    let mut out = args.out.as_deref().map(Output::open).transpose()?;
+    let mut problems = answers(&args.file, &config)?;
+    problems.truncate(args.limit.unwrap_or(usize::MAX));
+    let mut solver = settings::any_solver(config, ShowPlan::OwnModels)?;
+    if !solver.has_scorer() {
+        return refuse("answers are scored, and there is no scorer: leave --scorer none out");
+    }
+    let texts = problems.iter().map(|problem| problem.text.as_str());
+    foreign::note(solver.has_bundled(), "answers", texts);
+    let own = solver.settings();
+    let mut progress = Progress::new(problems.len(), "answers");
+    let (mut lines, mut failed) = (Vec::new(), 0);
+    let mut stdout = io::stdout().lock();
+    for some in problems.chunks(AT_ONCE) {
+        let tasks = some
+            .iter()
+            .map(|one| task(&solver, one.clone(), own.clone()));
+        let mut tasks: Vec<T> = tasks.collect();
+        mend::run(&mut solver, &mut tasks)?;
+        for task in tasks {
+            let done = done(task);
+            let (id, shown, error) = show(&done);
+            progress.done(None);
+            if let Some(error) = error {
+                failed += 1;
+                output::note(format_args!("beamgen: answer {id}: {error}"));
+            }
+            if out.is_none() {
+                output::json_line(&mut stdout, &done)?;
+                continue;
+            }
+            output::json_line(&mut lines, &done)?;
+            writeln!(stdout, "{id}")?;
+            for line in shown {
+                writeln!(stdout, "  {}", crate::printable::line(&line))?;
+            }
+        }
+        stdout.flush()?;
+    }
+    drop(progress);
+    if let Some(out) = &mut out {
+        out.write(&lines)?;
+    }
+    lost::tell_of(&solver);
+    match failed {
+        0 => Ok(problems.len()),
+        failed => Err(Failure::Run(anyhow::anyhow!(
+            "{} could not be worked on, see above",
+            counted(failed, "answer", "answers")
+        ))),
+    }
+}
+
+/// The answers of a file, each a problem with the steps of the answer.
+fn answers(file: &Path, config: &Config) -> Result<Vec<Problem>, Failure> {
+    let cut = |text: &str| mend::steps_of(text, &config.generator);
+    let chains = beamgen_labels::open_unlabelled(file, &cut)?.chains;
+    let answers = (1..)
+        .zip(chains)
+        .map(|(number, chain): (usize, _)| Problem {
+            id: chain.id.unwrap_or_else(|| number.to_string()),
+            text: chain.problem,
+            answer: chain.answer,
+            steps: chain.steps.into_iter().map(|step| step.text).collect(),
+        });
+    Ok(answers.collect())
+}
