@@ -2,6 +2,7 @@
 
 use beamgen::eval::Record;
 use beamgen::result::Stopped;
+use beamgen::strategy::NodeId;
 use beamgen::{ProblemResult, bundled};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -90,9 +91,12 @@ impl Solved {
             let threshold = ask.settings.search.threshold;
             format!("the best answer scores {score:.3}, below the threshold {threshold}")
         });
+        // The tokens of given steps are prompt tokens.
+        let given = NodeId(result.problem.steps.len() as u32);
+        let given = result.chosen.map_or(0, |_| result.tree.token_count(given));
         let completion = result
             .chosen
-            .map_or(0, |node| result.tree.token_count(node));
+            .map_or(0, |node| result.tree.token_count(node) - given);
         let prompt = result.ledger.prompt_tokens;
         let finish = result.chosen_chain().map(|chain| chain.finish);
         let search = &ask.settings.search;

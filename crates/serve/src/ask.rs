@@ -41,7 +41,7 @@ pub(crate) struct Ask {
 }
 
 /// Bytes of the longest reference answer: it is compared on the thread that serves all.
-const MOST_REFERENCE: usize = 4096;
+pub(crate) const MOST_REFERENCE: usize = 4096;
 
 /// The reason against a value that no setting has.
 const UNFIT: &str = "it cannot have this value";
@@ -148,6 +148,40 @@ impl Ask {
             events: false,
             tree: false,
             given,
+            notes: Vec::new(),
+        };
+        ask.read_own(Fields::new(own, "beamgen."))?;
+        ask.check(app)?;
+        Ok(ask)
+    }
+
+    /// The settings of the searches for given answers.
+    ///
+    /// # Errors
+    /// What is wrong, with the field.
+    pub(crate) fn of_answers(app: &App, fields: &mut Fields) -> Result<Self, Refusal> {
+        let model = fields.text("model")?.unwrap_or_else(|| OWN.to_owned());
+        let preset = app.presets.find(&model);
+        let preset = preset.ok_or_else(|| unknown_model(app, &model))?;
+        let own = fields.object("beamgen")?;
+        for key in ["id", "reference", "steps", "events", "tree"] {
+            if own.contains_key(key) {
+                let reason = "this is not supported here; leave it out";
+                let field = format!("beamgen.{key}");
+                return Err(Refusal::field("unsupported_field", field, reason));
+            }
+        }
+        let mut ask = Self {
+            shape: Shape::Completion,
+            model,
+            problem: Problem::default(),
+            settings: preset.settings.clone(),
+            deadline: app.limits.search_time,
+            stream: false,
+            include_usage: false,
+            events: false,
+            tree: false,
+            given: Vec::new(),
             notes: Vec::new(),
         };
         ask.read_own(Fields::new(own, "beamgen."))?;

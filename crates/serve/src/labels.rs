@@ -1,14 +1,16 @@
 //! What metrics and logs call a path: one of a fixed list, whatever is asked for.
 
-const LABELS: [(&str, &str); 9] = [
+const LABELS: [(&str, &str); 11] = [
     ("/", "page"),
     ("/health", "health"),
     ("/metrics", "metrics"),
     ("/ready", "ready"),
     ("/v1/chat/completions", "chat"),
     ("/v1/completions", "completions"),
+    ("/v1/guard", "guard"),
     ("/v1/models", "models"),
     ("/v1/problems", "problems"),
+    ("/v1/refine", "refine"),
     ("/v1/score", "score"),
 ];
 

@@ -25,6 +25,7 @@ mod labels;
 mod listen;
 mod local;
 mod long_texts;
+mod mend;
 mod metrics;
 mod models;
 mod options;

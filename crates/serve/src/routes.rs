@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::ask::{Ask, Shape};
 use crate::body;
 use crate::gate::gate;
+use crate::mend;
 use crate::models;
 use crate::page;
 use crate::refusal::Refusal;
@@ -37,6 +38,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .route("/v1/models/{name}", get(one_model))
         .route("/v1/problems", get(models::problems))
         .route("/v1/score", post(scores))
+        .route("/v1/refine", post(refine_answers))
+        .route("/v1/guard", post(guard_answers))
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
         .layer(middleware::from_fn_with_state(Arc::clone(&app), gate))
@@ -131,4 +134,22 @@ async fn scores(
 ) -> Result<Response, Refusal> {
     let body = body::object(&headers, body, &app.limits).await?;
     Ok(Json(score::score(&app, body).await?).into_response())
+}
+
+async fn refine_answers(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let body = body::object(&headers, body, &app.limits).await?;
+    Ok(Json(mend::refine(&app, body).await?).into_response())
+}
+
+async fn guard_answers(
+    State(app): State<Arc<App>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let body = body::object(&headers, body, &app.limits).await?;
+    Ok(Json(mend::guard(&app, body).await?).into_response())
 }

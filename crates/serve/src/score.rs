@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 
 use axum::http::StatusCode;
 use beamgen::Aggregation;
-use beamgen::eval::GivenChain;
+use beamgen::eval::{GivenChain, cut_response};
+use beamgen::mend::steps_of;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
@@ -41,7 +42,10 @@ pub(crate) async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Va
     let mut data = Vec::new();
     for (index, chain) in chains.iter().enumerate() {
         let mut scored = json!({"index": index, "id": id(chain, index)});
-        let scores = match GivenChain::of(chain, index + 1) {
+        let mut chain = chain.clone();
+        let generator = &app.service.request("").settings.generator;
+        cut_response(&mut chain, &|answer| steps_of(answer, generator));
+        let scores = match GivenChain::of(&chain, index + 1) {
             Ok(chain) => one(app, chain.problem, chain.steps).await?,
             Err(fault) => Err(fault),
         };

@@ -36,9 +36,13 @@ impl Search {
     /// Queues the search that is asked for.
     pub(crate) async fn begin(app: &Arc<App>, ask: &Ask) -> Result<Self, Refusal> {
         let events = if ask.events { app.limits.events } else { 0 };
-        let request = Request::new(ask.problem.clone(), ask.settings.clone())
-            .timeout(ask.deadline)
-            .keep_events(events);
+        let request = Request::new(ask.problem.clone(), ask.settings.clone());
+        Self::of(app, request.keep_events(events), ask).await
+    }
+
+    /// Queues a search of one's own, with the deadline of a request.
+    pub(crate) async fn of(app: &Arc<App>, request: Request, ask: &Ask) -> Result<Self, Refusal> {
+        let request = request.timeout(ask.deadline);
         let system = request.settings.generator.system_prompt.as_deref();
         let given: usize = request.problem.steps.iter().map(String::len).sum();
         let bytes = request.problem.text.len() + given + system.unwrap_or_default().len();
@@ -84,6 +88,12 @@ impl Search {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<ProblemResult, Refusal>> {
+        let result = self.poll_any_result(cx);
+        result.map(|result| result.and_then(|result| self.usable(result)))
+    }
+
+    /// The result, once, whether or not it has something to show.
+    fn poll_any_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<ProblemResult, Refusal>> {
         self.heed_stop(cx);
         let Poll::Ready(result) = Pin::new(&mut self.ticket).poll(cx) else {
             return Poll::Pending;
@@ -93,13 +103,18 @@ impl Search {
         let metrics = &self.app.metrics;
         metrics.missed_events.fetch_add(missed, Ordering::Relaxed);
         let result = result.map_err(|error| not_taken(&self.app, &error));
-        Poll::Ready(result.and_then(|result| {
-            metrics.searched(&result, self.seconds());
+        if let Ok(result) = &result {
+            metrics.searched(result, self.seconds());
             if let Some(stopped) = result.stopped {
                 metrics.stopped(reason(stopped));
             }
-            self.usable(result)
-        }))
+        }
+        Poll::Ready(result)
+    }
+
+    /// The result, whether or not it has something to show.
+    pub(crate) async fn any_result(&mut self) -> Result<ProblemResult, Refusal> {
+        poll_fn(|cx| self.poll_any_result(cx)).await
     }
 
     /// The result.

@@ -72,7 +72,13 @@ fn all_routes_but_health_are_behind_the_key() {
             "{path}"
         );
     }
-    for path in ["/v1/chat/completions", "/v1/completions", "/v1/score"] {
+    for path in [
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/score",
+        "/v1/refine",
+        "/v1/guard",
+    ] {
         assert_eq!(
             server.post(path, &ask(&problem(0), json!({}))).refusal().0,
             401

@@ -197,6 +197,141 @@ fn given_chains_get_the_scores_of_the_reward_model() {
 }
 
 #[test]
+fn given_answers_are_refined_and_guarded() {
+    let server = Running::start(ServeOptions::default());
+    let text = "Ana has 16 shells. Kim has 1 more shells than Ana. Ben has 10 fewer shells than Kim. \
+                How many shells does Ben have?";
+    let wrong = "Ana has 16 shells: 16.\nKim has 1 more shells than Ana: 16 + 1 = 17.\n\
+                 Ben has 10 fewer shells than Kim: 17 + 10 = 27.\nThe answer is 27.";
+    let steps: Vec<&str> = wrong.lines().collect();
+    let chains = json!([
+        {"id": "cut", "problem": text, "response": wrong, "answer": "7"},
+        {"id": "steps", "problem": text, "steps": steps, "answer": 7},
+        {"problem": text},
+    ]);
+    let settings = json!({"n": 8, "m": 4});
+    let body = json!({"chains": chains, "rounds": 2, "beamgen": settings});
+    let refined = server.post("/v1/refine", &body).ok();
+    let data = &refined["data"];
+    for (at, id) in ["cut", "steps"].iter().enumerate() {
+        assert_eq!(
+            (&data[at]["id"], &data[at]["index"]),
+            (&json!(id), &json!(at))
+        );
+        assert_eq!(data[at]["before"]["steps"], json!(steps));
+        assert_eq!(data[at]["before"]["correct"], false);
+        assert_eq!(
+            (&data[at]["after"]["correct"], &data[at]["changed"]),
+            (&json!(true), &json!(true))
+        );
+        assert_eq!(data[at]["after"], data[0]["after"]);
+    }
+    assert!(
+        data[2]["error"].as_str().unwrap().contains("response"),
+        "{data}"
+    );
+    let body = json!({"chains": chains, "rounds": 2, "beamgen": settings});
+    let guarded = server.post("/v1/guard", &body).ok();
+    let first = &guarded["data"][0];
+    assert_eq!(
+        (&first["verdict"], &first["answer"]),
+        (&json!("mend"), &json!("7"))
+    );
+    assert_eq!(
+        first["reasons"][0],
+        json!({"code": "unsure", "step": 3, "reason": first["reasons"][0]["reason"]})
+    );
+    for (route, body, field) in [
+        ("/v1/refine", json!({"chains": []}), "chains"),
+        ("/v1/refine", json!({"chains": chains, "below": 2}), "below"),
+        (
+            "/v1/refine",
+            json!({"chains": chains, "rounds": 1_000_000}),
+            "rounds",
+        ),
+        (
+            "/v1/refine",
+            json!({"chains": chains, "bound": 0.5}),
+            "bound",
+        ),
+        (
+            "/v1/guard",
+            json!({"chains": chains, "bound": "x"}),
+            "bound",
+        ),
+        (
+            "/v1/guard",
+            json!({"chains": chains, "samples": 1_000_000}),
+            "rounds",
+        ),
+        (
+            "/v1/guard",
+            json!({"chains": chains, "beamgen": {"steps": ["x"]}}),
+            "beamgen.steps",
+        ),
+        (
+            "/v1/guard",
+            json!({"chains": chains, "beamgen": {"strategy": "x"}}),
+            "beamgen.strategy",
+        ),
+    ] {
+        let refused = server.post(route, &body);
+        assert_eq!(refused.status, 400, "{body}");
+        assert_eq!(refused.json()["error"]["param"], field, "{body}");
+    }
+}
+
+#[test]
+fn a_search_goes_on_from_the_steps_of_a_request() {
+    let server = Running::start(ServeOptions::default());
+    let text = "Ana has 16 shells. Kim has 1 more shells than Ana. Ben has 10 fewer shells than Kim. \
+                How many shells does Ben have?";
+    let ask = |steps: Value| {
+        let settings = json!({"n": 16, "m": 4, "steps": steps});
+        server.post(
+            "/v1/completions",
+            &json!({"prompt": text, "beamgen": settings}),
+        )
+    };
+    let given = [
+        "Ana has 16 shells: 16.",
+        "Kim has 1 more shells than Ana: 16 + 1 = 17.",
+    ];
+    let (plain, answer) = (ask(json!([])).ok(), ask(json!(given)).ok());
+    let texts = |answer: &Value| {
+        let steps = answer["beamgen"]["steps"].as_array().unwrap();
+        steps
+            .iter()
+            .map(|step| step["text"].clone())
+            .collect::<Vec<Value>>()
+    };
+    assert_eq!(json!(texts(&answer)[..2]), json!(given));
+    assert_eq!(answer["beamgen"]["answer"], "7");
+    assert!(
+        answer["choices"][0]["text"]
+            .as_str()
+            .unwrap()
+            .starts_with(given[0])
+    );
+    let usage = |answer: &Value, key: &str| answer["usage"][key].as_u64().unwrap();
+    assert!(usage(&answer, "prompt_tokens") > usage(&plain, "prompt_tokens"));
+    assert!(usage(&answer, "completion_tokens") < usage(&plain, "completion_tokens"));
+    for (steps, word) in [
+        (json!("x"), "a string"),
+        (json!([1]), "steps[0]"),
+        (json!(["a", " "]), "steps[1]"),
+    ] {
+        let refused = ask(steps);
+        let error = refused.json()["error"].clone();
+        assert_eq!(
+            (refused.status, &error["param"]),
+            (400, &json!("beamgen.steps"))
+        );
+        assert!(error["message"].as_str().unwrap().contains(word), "{error}");
+    }
+}
+
+#[test]
 fn the_small_routes_answer() {
     let server = Running::start(ServeOptions::default());
     assert_eq!(server.get("/health").ok()["status"], "ok");
