@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use beamgen::launcher::Launcher;
+use beamgen::mend::{Guard, Guarding, Refine, Refining};
 use beamgen::service::ServiceOptions;
 use pyo3::prelude::*;
 
@@ -11,6 +12,7 @@ use crate::callable::Callable;
 use crate::download;
 use crate::errors::{self, RunError};
 use crate::load;
+use crate::mend;
 use crate::requests::Requests;
 use crate::running::Running;
 use crate::wait;
@@ -116,6 +118,39 @@ impl Engine {
             Some(cause) => errors::caused(py, error.to_string(), cause),
             None => errors::from_scorer(&error),
         })
+    }
+
+    /// Refines answers, each a JSON object; what comes of each as JSON.
+    fn refine(
+        &self,
+        py: Python<'_>,
+        answers: Vec<String>,
+        wanted: &str,
+        how: &str,
+    ) -> PyResult<Vec<String>> {
+        let settings = self.settled.request(&Wanted::read(wanted)?)?;
+        let how: Refine = mend::options(how)?;
+        let task = |problem| Refining::new(problem, settings.clone(), how);
+        let service = self.running.service()?;
+        mend::run(py, service, &settings, &answers, task, Refining::done)
+    }
+
+    /// Guards answers, each a JSON object; what comes of each as JSON.
+    fn guard(
+        &self,
+        py: Python<'_>,
+        answers: Vec<String>,
+        wanted: &str,
+        how: &str,
+    ) -> PyResult<Vec<String>> {
+        let settings = self.settled.request(&Wanted::read(wanted)?)?;
+        let how: Guard = mend::options(how)?;
+        let task = |problem: beamgen::Problem| {
+            let is_foreign = self.settled.is_foreign(&problem.text);
+            Guarding::new(problem, settings.clone(), how, is_foreign)
+        };
+        let service = self.running.service()?;
+        mend::run(py, service, &settings, &answers, task, Guarding::done)
     }
 
     /// The settings as they act, as JSON.

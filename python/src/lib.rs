@@ -15,6 +15,7 @@ mod launch;
 mod load;
 mod lock;
 mod measure;
+mod mend;
 mod module;
 mod news;
 mod problem;

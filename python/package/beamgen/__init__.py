@@ -29,6 +29,7 @@ from beamgen._events import (
     StepPaused,
     StepScored,
 )
+from beamgen._mend import Cost, Found, Guarded, Refined, Round, Version
 from beamgen._problem import Problem, read_problems, sample_problems
 from beamgen._rerank import Reranking, Selector, rerank
 from beamgen._result import Answer, Ledger, Node, Pruned, Result, Step, Unsound
@@ -47,22 +48,27 @@ __all__ = [
     "ChainExpanded",
     "ChainFinished",
     "ChainPruned",
+    "Cost",
     "Error",
     "Evaluation",
     "Event",
     "Figure",
     "ForeignProblemWarning",
+    "Found",
+    "Guarded",
     "InputError",
     "Ledger",
     "Node",
     "Problem",
     "Pruned",
     "RatedStep",
+    "Refined",
     "Reranking",
     "Restarted",
     "Result",
     "Results",
     "RewardModel",
+    "Round",
     "RunError",
     "SearchSettings",
     "Selector",
@@ -76,6 +82,7 @@ __all__ = [
     "StepPaused",
     "StepScored",
     "Unsound",
+    "Version",
     "__version__",
     "annotate",
     "bench",

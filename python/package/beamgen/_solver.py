@@ -16,6 +16,7 @@ from beamgen import _beamgen, _launch
 from beamgen._errors import RunError
 from beamgen._events import Event, reader
 from beamgen._foreign import warn_foreign
+from beamgen._mend import Guarded, Refined
 from beamgen._problem import Problem, as_line, read_problems, refuse_table
 from beamgen._result import Result
 from beamgen._reward_model import checked
@@ -207,6 +208,42 @@ class Solver:
             warn_foreign(2)
         return self._engine.score(text, given)
 
+    def refine(
+        self,
+        answers: Iterable[Problem | Mapping[str, Any]],
+        *,
+        rounds: int = 1,
+        below: float | None = None,
+        **settings: Unpack[SearchSettings],
+    ) -> list[Refined]:
+        """Writes given answers again from their weakest step, ``rounds`` times, and keeps what scores better.
+
+        An answer is a :class:`Problem` with the ``steps`` of the answer, or a mapping with ``problem`` and ``steps``,
+        or with its text as ``response``. ``below`` writes again from the first step that scores less, and not at all
+        if there is none.
+        """
+        how, lines = {"rounds": rounds, "below": below}, _answers(answers)
+        refined = self._engine.refine(lines, for_request(settings), json.dumps(how))
+        return [Refined.from_dict(json.loads(line)) for line in refined]
+
+    def guard(
+        self,
+        answers: Iterable[Problem | Mapping[str, Any]],
+        *,
+        bound: float = 0.5,
+        samples: int = 8,
+        rounds: int = 1,
+        **settings: Unpack[SearchSettings],
+    ) -> list[Guarded]:
+        """Accepts, mends or withholds given answers, and says why; they are given as for :meth:`refine`.
+
+        An answer that scores less than ``bound`` is unsure; ``samples`` chains vote; an answer is written again up to
+        ``rounds`` times before it is withheld.
+        """
+        how, lines = {"bound": bound, "samples": samples, "rounds": rounds}, _answers(answers)
+        guarded = self._engine.guard(lines, for_request(settings), json.dumps(how))
+        return [Guarded.from_dict(json.loads(line)) for line in guarded]
+
     @property
     def settings(self) -> dict[str, Any]:
         """The settings as they act, in the tables of a TOML file."""
@@ -244,6 +281,11 @@ def _with_problem(own: Callable[..., Any]) -> Callable[..., Any]:
         return own(Problem(text, id, answer), *more)
 
     return call
+
+
+def _answers(answers: Iterable[Problem | Mapping[str, Any]]) -> list[str]:
+    refuse_table(answers, "answers", "a list of mappings")
+    return [as_line(answer, str(number), f"answer {number}") for number, answer in enumerate(answers, 1)]
 
 
 def _submit(
