@@ -619,7 +619,7 @@ fn rules_name_the_facts_that_labels_come_from() {
         "pass by arithmetic": 1, "fail by arithmetic": 1, "score by prm": 3, "score by orm": 1,
         "chain: outcome": 1,
     });
-    assert_eq!(row["facts"], facts);
+    assert_eq!((&row["facts"], &row["raters"]), (&facts, &json!(2)));
     // By rollouts nothing is wrong.
     let row = place.run(&stat[..4]).ok().json().remove(0);
     assert_eq!(row["right_unsound"], 0);

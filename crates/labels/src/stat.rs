@@ -38,6 +38,8 @@ pub struct Stat {
     pub duplicate_chains: usize,
     /// Facts by their source: steps that have one, and chains for what is known of whole chains.
     pub facts: BTreeMap<String, usize>,
+    /// People who rated, by their names.
+    pub raters: usize,
     /// Chains whose answer is right.
     pub right_answers: usize,
     /// Right chains with a step that is labelled wrong: unsound ones.
@@ -90,6 +92,8 @@ impl Stat {
             }
             stat.duplicate_chains += usize::from(!whole.insert(prefix.finish()));
         }
+        let raters = stat.facts.keys().filter(|f| f.starts_with("rating by "));
+        stat.raters = raters.count();
         stat.problems = problems.len();
         stat.distinct = seen.len();
         stat.disputed = seen.values().filter(|pair| pair.disputed).count();

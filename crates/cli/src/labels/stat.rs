@@ -134,6 +134,9 @@ fn table(input: &Labelled, stat: &Stat) -> Table {
         };
         add(&format!("  {fact}"), count, Some(of));
     }
+    if stat.raters > 0 {
+        add("people who rated", stat.raters, None);
+    }
     add("labels", stat.labels, None);
     add("  + (1)", stat.positive, Some(stat.labels));
     add("  0 (neutral or between)", stat.between, Some(stat.labels));
