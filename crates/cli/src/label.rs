@@ -464,12 +464,16 @@ impl Summary {
             counted(rollouts, "rollout", "rollouts"),
             grouped(truncated)
         )?;
-        let each = spent.generated_tokens as f64 / labels.max(1) as f64;
+        let each = spent.generated_tokens as f64 / labels as f64;
         writeln!(
             out,
-            "{} generated, {} of them in chains: {each:.1} for each labelled step",
+            "{} generated, {} of them in chains{}",
             counted(spent.generated_tokens, "token", "tokens"),
-            grouped(chain_tokens)
+            grouped(chain_tokens),
+            match labels {
+                0 => String::new(),
+                _ => format!(": {each:.1} for each labelled step"),
+            }
         )?;
         writeln!(
             out,

@@ -218,6 +218,44 @@ fn labels_stand_where_scores_are_read_and_nowhere_else() {
 }
 
 #[test]
+fn an_outcome_model_learns_what_rules_say_of_chains() {
+    let name = "trl-token-classification";
+    let dir = tempfile::tempdir().unwrap();
+    let file = labelled_file(name, dir.path());
+    let tokenizer = Arc::new(Tokenizer::load(folder(name).as_path()).unwrap());
+    let writer =
+        ChainWriter::new(&PrmSpec::named(name).unwrap(), tokenizer, &folder(name)).unwrap();
+    let learned = |rule: &str| {
+        let mut labels = labels(Target::Outcome);
+        labels
+            .rule
+            .sources
+            .extend((!rule.is_empty()).then(|| rule.parse().unwrap()));
+        let read = labels.read(&file, &writer, 1000);
+        let examples = read.map_err(|error| error.to_string())?.examples;
+        let only = examples.iter().map(|example| {
+            assert_eq!(example.labels.len(), 1);
+            example.labels[0].right
+        });
+        Ok::<_, String>(only.collect::<Vec<f32>>())
+    };
+    // The three chains have 1, 0, 0.25 in turn, and the first of them a right answer.
+    assert_eq!(learned("").unwrap(), [1.0, 0.0, 0.0]);
+    let chains = read_json(&folder(name).join("expected.json"))["chains"].take();
+    let mut soft = [1.0, 0.0, 0.25].into_iter().cycle();
+    let lowest = chains.as_array().unwrap().iter().map(|chain| {
+        let steps = chain["steps"].as_array().unwrap().iter();
+        steps.map(|_| soft.next().unwrap()).fold(1.0, f32::min)
+    });
+    assert_eq!(learned("given").unwrap(), lowest.collect::<Vec<f32>>());
+    let none = learned("judge").unwrap_err();
+    assert!(
+        none.contains("soft label") && none.contains("gives no label by the rule"),
+        "{none}"
+    );
+}
+
+#[test]
 fn an_outcome_model_is_read_behind_the_last_step() {
     let read = open(
         "trl-token-classification",

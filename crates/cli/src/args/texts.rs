@@ -212,6 +212,8 @@ Examples:
       PRM800K
   beamgen train prm --from DIR --data labels.jsonl --rollout-label soft --prm-format skywork-o1-open-prm --out my-prm
       a value head that learns the share of right rollouts
+  beamgen train prm --from DIR --data judged.jsonl --rule verdict,judge:0.9 --out my-prm
+      fails of a checker, then the sure scores of a judge: docs/labels.md has all rules
   beamgen eval-prm --data processbench_gsm8k.json --prm my-prm
   beamgen solve problems.jsonl --generator my-generator --prm my-prm
       what came out
@@ -225,7 +227,8 @@ Examples:
   beamgen solve problems.jsonl --generator my-generator --prm my-orm --strategy best-of-n --aggregation last
       what came out
 
-The label is the chain's `outcome`, read behind its last step. Chains without one are left out.";
+The label is the chain's `outcome`, read after its last step. Chains without one are left out. With --rule it is the \
+lowest label of the chain's steps: --rule verdict,outcome makes a right answer with a step that fails a wrong one.";
 
 pub(super) const SFT: &str = "\
 Examples:
