@@ -746,3 +746,44 @@ fn people_who_rated_the_same_chains_are_compared() {
     let alone = place.run(&["labels", "stat", "anna.jsonl", "--json"]);
     assert_eq!(alone.ok().json().len(), 1);
 }
+
+#[test]
+fn rules_hold_wherever_labels_are_read() {
+    let place = Place::new();
+    let world = ["problems", "--count", "40", "--seed", "11", "--steps"];
+    place.write("world.jsonl", place.run(&world).ok().stdout);
+    let bare = "labels chains world.jsonl --out bare.jsonl";
+    place.run(&bare.split(' ').collect::<Vec<_>>()).ok();
+    let judge = "labels judge bare.jsonl --checker arithmetic --out facts.jsonl";
+    place.run(&judge.split(' ').collect::<Vec<_>>()).ok();
+    let fails = |chain: &Value| chain.to_string().contains("fail");
+    let failing = lines(&place, "facts.jsonl")
+        .iter()
+        .filter(|c| fails(c))
+        .count();
+    assert!(failing > 0);
+    let rule = ["--rule", "verdict,pass"];
+    let run = |command: &str, more: &[&str]| {
+        let words: Vec<&str> = command.split(' ').collect();
+        place.run(&[&words[..], more].concat())
+    };
+    for command in [
+        "eval-prm --data facts.jsonl --json",
+        "calibrate --data facts.jsonl --out cal.json",
+    ] {
+        assert_ne!(run(command, &[]).code, Some(0), "{command}");
+        run(command, &rule).ok();
+    }
+    let check = "check facts.jsonl --checker arithmetic --json";
+    let row = |more: &[&str]| run(check, more).ok().json().remove(0);
+    let (without, with) = (row(&[]), row(&rule));
+    assert_eq!(
+        (&without["wrong_chains"], &without["true_fails"]),
+        (&json!(0), &json!(0))
+    );
+    assert_eq!(
+        (&with["wrong_chains"], &with["first_mistakes"]),
+        (&json!(failing), &json!(failing))
+    );
+    assert_eq!(with["precision"], 1.0);
+}

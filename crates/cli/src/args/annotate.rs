@@ -53,7 +53,8 @@ Examples:
   beamgen annotate chains.jsonl --out rated.jsonl --rater ben --terminal
   beamgen labels stat rated.jsonl
       counts, and how far the raters agree
-  beamgen train prm --from DIR --data rated.jsonl --out my-prm
+  beamgen train prm --from DIR --data rated.jsonl --rule rating --out my-prm
+      by ratings alone, whatever else the chains have
 
 Keys: 1 right, 0 neutral, - wrong (as in PRM800K), u undoes, c comments, up and down move among steps, left and right \
 among chains. The page is served on 127.0.0.1 under an address that holds a secret, and shows the problem, the reference \
