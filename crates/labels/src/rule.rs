@@ -100,14 +100,21 @@ pub struct LabelRule {
 type Known = Option<Option<f64>>;
 
 impl LabelRule {
+    /// The origins of labels where nobody names others.
+    pub const USUAL: [Source; 3] = [Source::Rating(None), Source::Rollouts, Source::Given];
+
+    /// The origins that hold for a chain.
+    #[must_use]
+    pub fn sources<'a>(&'a self, chain: &'a LabelledChain) -> &'a [Source] {
+        let mut lists = [&self.sources[..], &chain.rule].into_iter();
+        lists.find(|list| !list.is_empty()).unwrap_or(&Self::USUAL)
+    }
+
     /// One label in `[0, 1]` a step of the chain's path; `None` where there is none.
     #[must_use]
     pub fn labels(&self, chain: &LabelledChain) -> Vec<Option<f64>> {
-        let usual = [Source::Rating(None), Source::Rollouts, Source::Given];
-        let mut lists = [&self.sources[..], &chain.rule].into_iter();
-        let sources = lists.find(|list| !list.is_empty()).unwrap_or(&usual);
         let mut known: Vec<Known> = vec![None; chain.steps.len()];
-        for source in sources {
+        for source in self.sources(chain) {
             self.add(source, chain, &mut known);
         }
         let mut labels: Vec<Option<f64>> = known.into_iter().map(Option::flatten).collect();

@@ -1,7 +1,7 @@
 //! `beamgen labels judge`: the scores of a reward model, or the verdicts of checkers.
 
 use beamgen::checkers::{Opinion, Verdict};
-use beamgen_labels::{Bound, Checked, LabelledChain, Quantity, Source};
+use beamgen_labels::{Bound, Checked, LabelRule, LabelledChain, Quantity, Source};
 use beamgen_measure::{Watch, scores};
 
 use super::inputs;
@@ -57,7 +57,6 @@ pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
 /// The rules that make labels of what was just said. Those of one name alone ask that one, whatever
 /// else the file has.
 fn rule(way: JudgeAs, checks: bool, names: &[String]) -> Vec<Source> {
-    let usual = [Source::Rating(None), Source::Rollouts, Source::Given];
     if checks {
         let name = match names {
             [only] => Some(only.clone()),
@@ -65,7 +64,7 @@ fn rule(way: JudgeAs, checks: bool, names: &[String]) -> Vec<Source> {
         };
         let verdict = Source::Verdict(name.clone());
         return match way {
-            JudgeAs::Veto => [&[verdict], &usual[..]].concat(),
+            JudgeAs::Veto => [&[verdict], &LabelRule::USUAL[..]].concat(),
             JudgeAs::Label | JudgeAs::Soft => vec![verdict, Source::Outcome, Source::Pass(name)],
         };
     }
@@ -87,7 +86,7 @@ fn rule(way: JudgeAs, checks: bool, names: &[String]) -> Vec<Source> {
                 bounds: vec![bound],
                 above: false,
             };
-            [&[veto], &usual[..]].concat()
+            [&[veto], &LabelRule::USUAL[..]].concat()
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use beamgen::eval::calibrate::PolicyName;
 use beamgen::eval::{Fingerprint, GivenChain};
-use beamgen_labels::{LabelRule, LabelledChain, Policy, normalised, split};
+use beamgen_labels::{LabelRule, LabelledChain, Policy, Source, normalised, split};
 
 use crate::Error;
 use crate::scores;
@@ -136,8 +136,10 @@ impl Chains<'_> {
         self.indices.iter().map(|&at| {
             let chain = &self.of.chains[at];
             let labels = self.of.rule.labels(chain).into_iter().enumerate();
+            let by_rollouts = self.of.rule.sources(chain).contains(&Source::Rollouts);
             let known = labels.filter_map(|(step, target)| {
                 let rollouts = chain.steps[step].rollouts.as_ref();
+                let rollouts = rollouts.filter(|_| by_rollouts);
                 Some(Label {
                     step,
                     target: target?,
@@ -146,5 +148,37 @@ impl Chains<'_> {
             });
             (at, known.collect())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_weighs_as_much_as_the_rollouts_that_its_label_is_made_of() {
+        let chain = r#"{"problem": "p", "steps": [
+            {"text": "a", "rollouts": {"n": 8, "k": 6}, "opinions": {"j": 0.9}},
+            {"text": "b", "rollouts": {"n": 4, "k": 1}, "opinions": {"j": 0.2}}]}"#;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("l.jsonl");
+        std::fs::write(&path, chain.replace('\n', " ")).unwrap();
+        let labels = |sources: Vec<Source>| {
+            let rule = LabelRule {
+                sources,
+                rollouts: beamgen_labels::RolloutLabel::Soft,
+                ..LabelRule::default()
+            };
+            let of = &open(&[&path], None, rule).unwrap();
+            let indices = vec![0];
+            let (_, labels) = Chains { of, indices }.labels().next().unwrap();
+            let label = |label: &Label| (label.target, label.weight);
+            labels.iter().map(label).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(Vec::new()), [(0.75, 8.0), (0.25, 4.0)]);
+        assert_eq!(
+            labels(vec!["judge".parse().unwrap()]),
+            [(0.9, 1.0), (0.2, 1.0)]
+        );
     }
 }
