@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # The learning curve of people's ratings in the bundled world, with the exact checker as the rater: benches/annotate/run.sh W
-# (W: a folder for everything). COUNTS, ORDERS and SEEDS choose less of it. Needs python3 with the package beamgen.
+# (W: a folder for everything). COUNTS, ORDERS and SEEDS choose less of it, FROM=weak trains the first reward model further.
+# Needs python3 with the package beamgen.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../stages.sh"
 generator=$(realpath "$here/../../models/abacus/generator")
-: "${COUNTS:=100 300 1000}" "${ORDERS:=random unsure apart convincing}" "${SEEDS:=0 1 2}"
+: "${COUNTS:=100 300 1000}" "${ORDERS:=random unsure apart convincing}" "${SEEDS:=0 1 2}" "${FROM:=$generator}" "${EPOCHS:=4}"
 mkdir -p "$1"; cd "$1"
 
 [ -e problems.jsonl ] || "$beamgen" problems --count 1000 --split train --seed 81 > problems.jsonl
@@ -23,7 +24,7 @@ for seed in $SEEDS; do
       [ -e "$name/model.safetensors" ] && continue
       rm -rf "$name" "$name.jsonl"
       python3 "$here/rate.py" truth.jsonl judged.jsonl "$name.jsonl" "$order" "$seed" "$count"
-      stage "$name" "$beamgen" train prm --from "$generator" --data "$name.jsonl" --rule rating --epochs 4 --seed "$seed" --out "$name"
+      stage "$name" "$beamgen" train prm --from "$FROM" --data "$name.jsonl" --rule rating --epochs "$EPOCHS" --seed "$seed" --out "$name"
     done
   done
 done

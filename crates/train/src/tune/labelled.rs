@@ -81,8 +81,8 @@ impl Labels {
                 let stat = Stat::of(&file.chains, &[], &self.rule);
                 let facts: Vec<&str> = stat.facts.keys().map(String::as_str).collect();
                 format!(
-                    "{path}: no labelled chain: what is known of the steps ({}) gives no label by the rule: name one \
-                     that reads it, such as judge or verdict",
+                    "{path}: no labelled chain: what is known of the steps ({}) gives no label by the rule: name rules \
+                     that give some, such as judge or verdict",
                     if facts.is_empty() {
                         "nothing".to_owned()
                     } else {
