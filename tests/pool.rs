@@ -18,7 +18,7 @@ fn sampled(place: &Place) -> usize {
     let args = [&["solve", "--tree", "--out", "run.jsonl"], &search[..]].concat();
     place.run(&args).ok();
     let run = place.read("run.jsonl");
-    let records = run.lines().map(|line| serde_json::from_str::<Value>(line));
+    let records = run.lines().map(serde_json::from_str::<Value>);
     let records = records.map(|record| record.expect("JSON"));
     let mut pool = String::new();
     let mut problems = 0;

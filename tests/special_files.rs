@@ -24,6 +24,7 @@ fn devices_and_fifos_are_refused_where_a_whole_file_is_read() {
             &["solve", "p.jsonl", "--out", file, "--resume"],
             &["score", file],
             &["eval-prm", "--data", file],
+            &["bench", "--pool", file],
         ];
         for args in cases {
             let ran = place.run_within_a_minute(args);

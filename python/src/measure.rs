@@ -224,7 +224,8 @@ pub(crate) fn evaluate_prm(
 type Benched = Result<(Outcome, bool), Error>;
 
 /// Solves the problems, those of a file or the bundled sample under every strategy. Returns the
-/// lines of `beamgen bench --json`, the raw rows, and whether a problem is foreign to a bundled model.
+/// lines of `beamgen bench --json`, the raw rows, what each aggregation chooses, and whether a problem
+/// is foreign to a bundled model.
 #[pyfunction]
 pub(crate) fn bench(
     py: Python<'_>,
@@ -234,7 +235,7 @@ pub(crate) fn bench(
     launcher: Vec<OsString>,
     download: Option<Py<PyAny>>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(String, String, bool)> {
+) -> PyResult<(String, String, String, bool)> {
     let (keywords, wanted) = (read(keywords)?, Wanted::read(wanted)?);
     let strategies: Vec<String> = take(&keywords, "strategies")?;
     let strategies = strategies.iter().map(|name| name.parse());
@@ -278,7 +279,12 @@ pub(crate) fn bench(
     };
     let launcher = engine::launcher(&launcher);
     let (outcome, is_foreign) = follow(py, launcher, [download, progress], work)?;
-    Ok((json(&outcome.summaries)?, json(&outcome.rows)?, is_foreign))
+    Ok((
+        json(&outcome.summaries)?,
+        json(&outcome.rows)?,
+        json(&outcome.aggregated)?,
+        is_foreign,
+    ))
 }
 
 /// The table of a pool, and whether a problem is foreign to the bundled model.

@@ -42,6 +42,9 @@ def test_rows_and_table_are_those_of_the_program(
     cells = [json.loads(line) for line in printed.splitlines()]
     assert [timeless(asdict(cell)) for cell in bench.cells] == [timeless(line) for line in cells]
     assert bench.to_dict()["cells"] == [asdict(cell) for cell in bench.cells]
+    results = json.loads((tmp_path / "program/results.json").read_text(encoding="utf-8"))
+    theirs = [(row["aggregation"], row["best"]["share"]) for row in results.get("aggregated", [])]
+    assert [(row.aggregation, row.best.value) for row in bench.aggregations] == theirs
     names = [{path.name for path in (tmp_path / name).iterdir()} for name in ("program", "own")]
     assert names[0] == names[1] and "README.md" in names[0]
     assert len(bench.rows) == sum(cell.searches for cell in bench.cells)

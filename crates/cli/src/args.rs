@@ -429,7 +429,7 @@ pub(crate) struct BenchArgs {
     /// Choose among solutions that exist already; nothing is sampled
     ///
     /// JSON lines with problem, answer and solutions, or what Qwen2.5-Math's evaluation,
-    /// search-and-learn, grade-school-math or ProcessBench write. Each solution is scored once, then
+    /// search-and-learn, grade-school-math or `ProcessBench` write. Each solution is scored once, then
     /// every selector with every aggregation chooses among them. May be repeated.
     #[arg(long, value_name = "FILE", help_heading = None::<&str>)]
     pub pool: Vec<PathBuf>,

@@ -13,7 +13,7 @@ Hugging Face layout, GGUF files, or names on a hub: ``Solver(generator=..., prm=
 
 from beamgen._annotate import Annotation, AnnotationView, RatedStep, annotate
 from beamgen._beamgen import __version__
-from beamgen._bench import Bench, BenchCell, BenchRow, bench
+from beamgen._bench import Bench, BenchAggregation, BenchCell, BenchRow, bench
 from beamgen._errors import Error, ForeignProblemWarning, InputError, RunError
 from beamgen._evaluation import Evaluation, Figure, evaluate_prm
 from beamgen._events import (
@@ -42,6 +42,7 @@ __all__ = [
     "AnnotationView",
     "Answer",
     "Bench",
+    "BenchAggregation",
     "BenchCell",
     "BenchRow",
     "BenchSettings",

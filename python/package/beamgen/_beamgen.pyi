@@ -87,7 +87,7 @@ def bench(
     launcher: list[str],
     download: Callable[[str, str, int, int | None], object] | None,
     progress: Callable[[int, int], object] | None,
-) -> tuple[str, str, bool]: ...
+) -> tuple[str, str, str, bool]: ...
 def evaluate_prm(
     keywords: str,
     chains: str | None,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from beamgen import _beamgen, _launch
 from beamgen._errors import InputError
+from beamgen._evaluation import Figure
 from beamgen._foreign import warn_foreign
 from beamgen._problem import Problem, as_line, refuse_table
-from beamgen._record import of_line, to_line
+from beamgen._record import beside, of_line, to_line
 from beamgen._settings import as_json, called, for_bench
 from beamgen._settings_table import BenchSettings
 
@@ -83,12 +84,28 @@ class BenchRow:
     scored_by_depth: list[int]
 
 
+@dataclass(frozen=True, kw_only=True)
+class BenchAggregation:
+    """What one aggregation of step scores chooses among the scored samples of a cell."""
+
+    set: str
+    name: str
+    """The cell that the samples are from, as ``best-of-n@16``."""
+    aggregation: str
+    best: Figure
+    """The accuracy of the answer of the best chain."""
+    weighted: Figure
+    """The accuracy of the answer with the largest sum of scores."""
+
+
 @dataclass(frozen=True)
 class Bench:
     """What a bench measured. ``pandas.DataFrame(bench.rows)`` is the table of all rows."""
 
     cells: list[BenchCell]
     rows: list[BenchRow]
+    aggregations: list[BenchAggregation] = beside(())
+    """What each aggregation chooses among the same samples, at no cost."""
 
     def to_dict(self) -> dict[str, Any]:
         """The lines of ``beamgen bench --json`` under ``cells``, and the rows."""
@@ -141,7 +158,7 @@ def bench(
         "resume": resume,
     }
     keywords["call"] = called("bench", {**keywords, **settings})
-    cells, rows, is_foreign = _beamgen.bench(
+    cells, rows, aggregated, is_foreign = _beamgen.bench(
         as_json(keywords, "bench"),
         lines,
         for_bench(settings),
@@ -151,7 +168,18 @@ def bench(
     )
     if is_foreign:
         warn_foreign(2)
-    return Bench([of_line(BenchCell, cell) for cell in json.loads(cells)], [_row(row) for row in json.loads(rows)])
+    return Bench(
+        [of_line(BenchCell, cell) for cell in json.loads(cells)],
+        [_row(row) for row in json.loads(rows)],
+        [_aggregation(row) for row in json.loads(aggregated)],
+    )
+
+
+def _aggregation(line: dict[str, Any]) -> BenchAggregation:
+    best, weighted = (Figure(of["share"], of["low"], of["high"]) for of in (line["best"], line["weighted"]))
+    return BenchAggregation(
+        set=line["set"], name=line["name"], aggregation=line["aggregation"], best=best, weighted=weighted
+    )
 
 
 def _row(line: dict[str, Any]) -> BenchRow:

@@ -129,6 +129,13 @@ pub(super) fn print(report: &Report) -> io::Result<()> {
             table.row(columns.iter().map(|column| column.1(row)).collect());
         }
         table.write(&mut out)?;
+        if count.tied > 0 {
+            writeln!(
+                out,
+                "  the order in the file decides the majority vote of {}: right and wrong answers have equal votes there",
+                counted(count.tied, "problem", "problems")
+            )?;
+        }
         if let Some(all) = report.disagreements.iter().find(|all| all.set == set.name) {
             writeln!(
                 out,

@@ -43,12 +43,11 @@ fn solution(item: &Value) -> Result<Solution, Reason> {
             ..Solution::default()
         });
     };
-    let text = match field::any(item, &["steps"]) {
-        Some(_) => Text::Steps(field::texts(item, &["steps"])?),
-        None => {
-            let (name, text) = field::needed(item, &["text", "solution"])?;
-            Text::Whole(string(text, name)?)
-        }
+    let text = if field::any(item, &["steps"]).is_some() {
+        Text::Steps(field::texts(item, &["steps"])?)
+    } else {
+        let (name, text) = field::needed(item, &["text", "solution"])?;
+        Text::Whole(string(text, name)?)
     };
     let given = field::any(item, &["scores", "score"]);
     let given = given.map(|(name, value)| scores(value, name));

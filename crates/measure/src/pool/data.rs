@@ -200,7 +200,9 @@ impl Pools {
                 steps.iter().position(fails).map(|at| at as u32)
             };
             row.fails = Some(said.into_iter().map(first).collect());
-            ids.into_iter().for_each(|id| panel.release(id));
+            for id in ids {
+                panel.release(id);
+            }
             watch.done(None);
             if watch.is_cancelled() {
                 return Err(Error::Cancelled);

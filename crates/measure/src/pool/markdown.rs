@@ -133,6 +133,11 @@ fn counts(count: &Count) -> String {
             counted(vetoed, "solution", "solutions")
         );
     }
+    let tied = counted(count.tied, "problem", "problems");
+    let _ = write!(
+        text,
+        ". In {tied} right and wrong answers share the most votes: the order in the file decides that majority vote"
+    );
     text + ".\n\n"
 }
 

@@ -1,5 +1,7 @@
 //! Everything that is reported, computed from the rows.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::outline::{Outline, Rightness};
@@ -94,6 +96,9 @@ pub struct Count {
     pub right_unsound: Option<usize>,
     /// The number of solutions with a step that a checker proves wrong, if checkers looked.
     pub vetoed: Option<usize>,
+    /// The number of problems whose majority vote is a tie of right and wrong answers, so that the
+    /// order in the file decides.
+    pub tied: usize,
 }
 
 impl Report {
@@ -169,7 +174,22 @@ fn count(set: &str, rows: &[&Row]) -> Count {
         right_unsound: knows_steps
             .then(|| number(&|row, at| is_right(row, at) && row.is_unsound(at))),
         vetoed: checked.then(|| number(&|row, at| row.is_vetoed(at))),
+        tied: rows.iter().filter(|row| is_tied(row)).count(),
     }
+}
+
+/// Whether right and wrong answers have the most votes.
+fn is_tied(row: &Row) -> bool {
+    // By class: its votes, and whether the solution that stands for it is right.
+    let mut votes: BTreeMap<u32, (usize, bool)> = BTreeMap::new();
+    for sample in row.samples() {
+        if let Some(class) = sample.class {
+            votes.entry(class).or_insert((0, sample.correct)).0 += 1;
+        }
+    }
+    let most = votes.values().map(|of| of.0).max();
+    let has = |right| votes.values().any(|of| Some(of.0) == most && of.1 == right);
+    has(true) && has(false)
 }
 
 fn disagreements(set: &str, rows: &[&Row]) -> Disagreements {

@@ -72,6 +72,7 @@ fn every_selector_chooses_by_its_rule() {
         let want = f64::round(want * 1e6) / 1e6;
         assert_eq!(accuracy(&report, selector), want, "{selector}");
     }
+    assert_eq!(report.counts[0].tied, 2);
     let all = &report.disagreements[0];
     assert_eq!((all.file_right, all.grader_right), (1, 1));
     assert_eq!(all.listed.len(), 2);
