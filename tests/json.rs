@@ -79,6 +79,7 @@ fn an_object_a_problem_and_a_summary() {
             "problems",
             "correct",
             "accuracy",
+            "unsound",
             "withheld",
             "cannot_tell",
             "too_long",

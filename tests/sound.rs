@@ -324,6 +324,16 @@ fn twins_are_counted_where_both_are_there() {
         .ok()
         .stdout;
     assert!(bench.contains("6 pairs"), "{bench}");
+    let unaudited = "bench twins.jsonl --strategies majority -n 2 --audit none --json --quiet";
+    let row = place
+        .run(&unaudited.split(' ').collect::<Vec<_>>())
+        .ok()
+        .json()
+        .remove(0);
+    assert_eq!(
+        (&row["twins"]["pairs"], row.get("sound")),
+        (&json!(6), None)
+    );
     let (_, summary) = solved(&place, &[]);
     assert!(summary.get("twins").is_none());
 }

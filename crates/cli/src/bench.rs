@@ -163,7 +163,7 @@ pub(crate) fn print(
             table.row(cells);
         }
         table.write(&mut out)?;
-        let audited: Vec<&Summary> = of_set().filter(|row| row.sound.is_some()).collect();
+        let audited: Vec<&Summary> = of_set().filter(|row| row.has_soundness()).collect();
         if !audited.is_empty() {
             let mut table = Table::new(&SOUND_COLUMNS.map(|column| column.0));
             for row in audited {

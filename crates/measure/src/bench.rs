@@ -31,7 +31,7 @@ pub use measure::{Host, Measurement, Outcome};
 pub use outline::{Cell, Outline, PlotOutline, SetOutline, UNFIT_NAME, is_fit_name};
 pub use plan::{Cells, Plan, Search, crossed, unscored_unless_needed};
 pub use row::{Chains, Depths, Row};
-pub use summary::{COLUMNS, SOUND_COLUMNS, Sound, Summary};
+pub use summary::{COLUMNS, SOUND_COLUMNS, Sound, Summary, Twins};
 
 use measured::{Measured, measured, measured_so_far};
 

@@ -51,6 +51,8 @@ class BenchCell:
     sound: dict[str, Any] | None = None
     """The ``share`` of problems right by a sound chain, with ``low`` and ``high``; ``right`` searches, and of these the \
 ``unsound`` ones: by a checker, by a label, by the scorer. ``None`` if ``audit`` is ``none``."""
+    twins: dict[str, Any] | None = None
+    """Of a set with twins (ids ``X`` and ``X-twin``): the ``share`` of ``pairs`` that are right on both, with ``low`` and ``high``."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,7 +164,7 @@ fn aggregated(out: &mut String, pool: &str, rows: &[&Aggregated]) {
 
 /// Right answers by sound chains, if any chain was audited.
 fn soundness(out: &mut String, report: &Report, set: &str) {
-    let of_set = |row: &&Summary| row.set == set && row.sound.is_some();
+    let of_set = |row: &&Summary| row.set == set && row.has_soundness();
     let rows: Vec<&Summary> = report.summary.iter().filter(of_set).collect();
     if rows.is_empty() {
         return;

@@ -97,6 +97,7 @@ impl<'a> Measured<'a> {
             ledger,
             peak_kv_is_bound: self.rows.iter().flatten().any(|row| row.without_scores),
             sound: None,
+            twins: None,
         }
     }
 }

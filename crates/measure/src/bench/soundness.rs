@@ -6,13 +6,13 @@ use super::audit::Audit;
 use super::measured::{Measured, interval};
 use super::outline::Outline;
 use super::row::Row;
-use super::summary::{Sound, Summary};
-use crate::rerank::Share;
+use super::summary::{Sound, Summary, Twins};
 
 /// Returns the row of a cell in the table.
 pub(super) fn summary(cell: &Measured<'_>, outline: &Outline) -> Summary {
     Summary {
         sound: sound(cell),
+        twins: both_twins(cell),
         ..cell.summary(outline)
     }
 }
@@ -36,11 +36,11 @@ pub(super) fn sound(cell: &Measured<'_>) -> Option<Sound> {
         share: interval(&by_problem).into(),
         right: rows().filter(|row| row.correct).count(),
         unsound: [Audit::Checker, Audit::Label, Audit::Scorer].map(count),
-        twins: both_twins(cell),
     })
 }
+
 /// The share of pairs of twins that are right on both, each seed by itself; `None` without pairs.
-fn both_twins(cell: &Measured<'_>) -> Option<(Share, usize)> {
+fn both_twins(cell: &Measured<'_>) -> Option<Twins> {
     let by_id = cell.rows.iter().filter_map(|rows| {
         let id = rows.first()?.id.as_str();
         Some((id, rows.as_slice()))
@@ -54,5 +54,8 @@ fn both_twins(cell: &Measured<'_>) -> Option<(Share, usize)> {
         both.count() as f64 / one.len().max(1) as f64
     };
     let shares: Vec<f64> = pairs.iter().map(both).collect();
-    (!shares.is_empty()).then(|| (interval(&shares).into(), shares.len()))
+    (!shares.is_empty()).then(|| Twins {
+        share: interval(&shares).into(),
+        pairs: shares.len(),
+    })
 }

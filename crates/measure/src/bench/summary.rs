@@ -47,6 +47,9 @@ pub struct Summary {
     /// Right answers by sound chains, of chains that were audited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sound: Option<Sound>,
+    /// Of a set with twins: pairs that are right on both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub twins: Option<Twins>,
 }
 
 /// The columns of the table: the heading of each, and its cell in a row.
@@ -75,6 +78,12 @@ pub const COLUMNS: [Column<Summary>; 9] = [
 ];
 
 impl Summary {
+    /// Whether its chains were audited, or its set has twins.
+    #[must_use]
+    pub fn has_soundness(&self) -> bool {
+        self.sound.is_some() || self.twins.is_some()
+    }
+
     /// The part of a total that each search has.
     fn each(&self, total: u64) -> String {
         grouped((total as f64 / self.searches as f64).round() as u64)
@@ -92,18 +101,25 @@ pub struct Sound {
     pub right: usize,
     /// Of these, the unsound ones, by [`Evidence::ALL`].
     pub unsound: [usize; 3],
-    /// Of a set with twins: the share of pairs that are right on both, and the number of pairs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub twins: Option<(Share, usize)>,
 }
 
-/// The columns of the table of soundness; rows without an audit have none.
+/// Pairs of twins.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Twins {
+    /// The share of them that are right on both, with its interval over pairs.
+    #[serde(flatten)]
+    pub share: Share,
+    /// The number of pairs.
+    pub pairs: usize,
+}
+
+/// The columns of the table of soundness, of rows for which [`Summary::has_soundness`].
 pub const SOUND_COLUMNS: [Column<Summary>; 7] = [
     ("strategy", |row| row.name.clone()),
     ("right", |row| percent(row.accuracy)),
     ("right and sound", |row| {
         let sound = row.sound.as_ref();
-        sound.map_or("-".to_owned(), |of| Share::shown(of.share))
+        sound.map_or("-".to_owned(), |of| of.share.shown())
     }),
     ("unsound right ones", |row| {
         let sound = row.sound.as_ref();
@@ -117,9 +133,8 @@ pub const SOUND_COLUMNS: [Column<Summary>; 7] = [
     }),
     ("below the bound", |row| found_by(row, Evidence::Scorer)),
     ("right on both twins", |row| {
-        let twins = row.sound.as_ref().and_then(|of| of.twins);
-        twins.map_or("-".to_owned(), |(of, pairs)| {
-            format!("{}, {pairs} pairs", Share::shown(of))
+        row.twins.map_or("-".to_owned(), |of| {
+            format!("{}, {} pairs", of.share.shown(), of.pairs)
         })
     }),
 ];
