@@ -333,6 +333,7 @@ fn a_guard_accepts_mends_or_withholds_and_says_why() {
         (foreign.verdict, foreign.mended),
         (Some(Verdict::Withhold), None)
     );
+    assert_eq!((foreign.given, foreign.cost.scored_tokens), (None, 0));
 
     for broken in [&plus, &sum, &problem(&right[..3])] {
         let how = Guard {

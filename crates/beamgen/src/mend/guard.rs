@@ -83,7 +83,7 @@ pub struct Guarded {
     pub answer: Option<String>,
     /// What was found in the answer that was given.
     pub reasons: Vec<Found>,
-    /// The answer that was given.
+    /// The answer that was given, if it was scored.
     pub given: Option<Version>,
     /// The chain in its place.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,10 +186,6 @@ impl Guarding {
             let step = step.map(|at| at + 1);
             found.push(Found { code, step, reason });
         };
-        if self.is_foreign {
-            let reason = "the problem is of a kind that the bundled models do not know";
-            add(Cause::UnlikeTraining, None, reason.to_owned());
-        }
         if !version.finished {
             add(
                 Cause::Unfinished,
@@ -238,6 +234,15 @@ impl Task for Guarding {
         if self.given.error.is_some() {
             return None;
         }
+        if self.is_foreign {
+            // Neither a score nor a vote would mean anything.
+            self.found = vec![Found {
+                code: Cause::UnlikeTraining,
+                step: None,
+                reason: "the problem is of a kind that the bundled models do not know".to_owned(),
+            }];
+            return None;
+        }
         let Some(given) = self.given.before.clone() else {
             return Some(self.given.reading());
         };
@@ -247,7 +252,7 @@ impl Task for Guarding {
         if self.rounds == 0 {
             self.found = self.look_at(&given);
         }
-        let is_over = self.found.is_empty() || self.mended.is_some() || self.is_foreign;
+        let is_over = self.found.is_empty() || self.mended.is_some();
         if is_over || self.rounds == self.how.rounds {
             return None;
         }

@@ -75,4 +75,4 @@ Examples:
 Input as for `beamgen refine`. `verdict` is accept, mend (`mended` is a chain in which nothing is found) or \
 withhold. `reasons` have a code each: unsure (its score is below --bound), split-vote (--samples new \
 chains, each with its score as its vote, are for another answer), unsound (a built-in checker proves a step wrong), unfinished (it states no \
-answer), unlike-training (the bundled models do not know such problems; nothing is mended then).";
+answer), unlike-training (the bundled models do not know such problems; nothing is sampled then).";
