@@ -5,6 +5,7 @@ mod tiny;
 
 mod answers;
 mod chains;
+mod given;
 mod limits;
 mod memory;
 mod real;
