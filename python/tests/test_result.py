@@ -59,7 +59,7 @@ def test_the_object_of_a_line_is_the_line_again(program: str, tmp_path: Path, re
 
 
 def test_a_right_answer_by_a_wrong_step_says_so() -> None:
-    with beamgen.Solver(strategy="best-of-n", n=1, prm="none", seed=4) as solver:
+    with beamgen.Solver(strategy="single", scorer="none", seed=4) as solver:
         results = list(solver.solve_all(beamgen.sample_problems()))
     unsound = [result for result in results if result.unsound is not None]
     assert unsound and all(result.unsound is None or result.unsound.by == "checker" for result in results)
@@ -68,7 +68,7 @@ def test_a_right_answer_by_a_wrong_step_says_so() -> None:
         assert found is not None and found.source == "exact" and found.reason
         assert 0 <= found.step < len(result.steps) and f"unsound={found.step}" in repr(result)
         assert beamgen.Result.from_dict(result.to_dict()) == result
-    with beamgen.Solver(strategy="best-of-n", n=1, prm="none", seed=4, require_sound=True) as solver:
+    with beamgen.Solver(strategy="single", scorer="none", seed=4, require_sound=True) as solver:
         strict = {result.id: result for result in solver.solve_all(beamgen.sample_problems())}
     for result in results:
         given = strict[result.id]

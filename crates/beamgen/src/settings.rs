@@ -287,7 +287,8 @@ pub static SETTINGS: &[Setting] = table! {
     /// Checkers that veto steps that they prove wrong: arithmetic, consistency, exact
     ///
     /// arithmetic: equations in text and in <<3*4=12>>, exactly. consistency: a calculation that the
-    /// next step gives another result. exact: lines of the bundled world. Several with commas between them, or repeated.
+    /// next step gives another result. exact: lines of the bundled world. Several with commas between
+    /// them, or repeated.
     "checker" "" "NAME" List "" "" "checkers.builtin" Solver Checkers Long;
     /// An own checker: a shell command that speaks JSON lines (docs/checkers.md)
     ///
@@ -297,8 +298,8 @@ pub static SETTINGS: &[Setting] = table! {
     "checker_timeout" "" "SECONDS" Number "10" "0.001..86400" "checkers.timeout" Solver Checkers Long COMMAND;
     /// Checkers that audit the chain of each answer: exact, arithmetic, ... or none
     ///
-    /// They change no score. An answer may be right by a chain with a step that they prove wrong; it is
-    /// then told apart as unsound. Several with commas between them, or repeated.
+    /// They change no score. An answer may be right by a chain with a step that they prove wrong; it
+    /// is then told apart as unsound. Several with commas between them, or repeated.
     "audit" "" "NAME" List "exact,arithmetic" "" "checkers.audit" Solver Soundness Long;
     /// Count an answer as unsound if the scorer puts a step below this
     ///

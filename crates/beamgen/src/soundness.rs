@@ -7,8 +7,8 @@ use beamgen_search::{Event, Evidence, Node, ProblemResult, Sink, Unsound};
 
 use crate::{Config, Error};
 
-/// Looks for the step that makes a chain unsound, as [`CheckersConfig`](crate::scorer::CheckersConfig)
-/// says: `audit` and `sound_above`.
+/// Looks for the step that makes a chain unsound, as `audit` and `sound_above` of
+/// [`CheckersConfig`](crate::scorer::CheckersConfig) say.
 pub struct Auditor {
     panel: Panel,
     /// The least score of a sound step.
@@ -37,8 +37,8 @@ impl Auditor {
         self.panel.is_empty() && self.above == 0.0
     }
 
-    /// Returns the first step of a chain that a checker proves wrong; if there is none, the first that
-    /// the scorer puts below the bound. Each step comes with its score.
+    /// Returns the first step of a chain that a checker proves wrong; if there is none, the first
+    /// that the scorer puts below the bound. Each step comes with its score.
     pub fn chain<'a>(
         &mut self,
         problem: &str,
@@ -67,8 +67,8 @@ impl Auditor {
         })
     }
 
-    /// Puts into a result what the chosen chain's step is that makes it unsound. A chain whose answer is
-    /// none, or is withheld, is not looked at.
+    /// Sets [`ProblemResult::unsound`] by the chosen chain. A chain without an answer, or whose
+    /// answer is withheld, is not looked at.
     pub fn result(&mut self, result: &mut ProblemResult) {
         let steps = result.steps();
         let steps = steps

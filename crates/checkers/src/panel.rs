@@ -88,8 +88,8 @@ impl Panel {
         Ok(panel)
     }
 
-    /// Returns the first step of a chain that a checker proves wrong, by its number from 0, and what
-    /// that checker says of it. Of several checkers the first counts.
+    /// Returns the first step of a chain that a checker proves wrong, by its number from 0, and that
+    /// checker's opinion. Of several checkers the first counts.
     pub fn first_fail(&mut self, problem: &str, steps: Vec<&str>) -> Option<(usize, Opinion)> {
         if self.is_empty() {
             return None;

@@ -176,12 +176,12 @@ pub(crate) struct Graded {
     pub problems: usize,
     pub graded: usize,
     pub correct: usize,
-    /// Of the right ones, those whose chain is unsound, by [`Evidence::ALL`].
+    /// Right answers whose chain is unsound, by [`Evidence::ALL`].
     pub unsound: [usize; 3],
-    /// Answers withheld because their score is below the threshold, or their chain is unsound. They
-    /// count as wrong.
+    /// Answers withheld because their score is below the threshold, or their chain is unsound.
+    /// They count as wrong.
     pub withheld: usize,
-    /// Of these, the unsound ones.
+    /// The unsound ones among them.
     pub withheld_unsound: usize,
     /// Answers that could not be compared with the reference. They count as wrong.
     pub cannot_tell: usize,

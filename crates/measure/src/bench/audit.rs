@@ -6,7 +6,7 @@ use beamgen::ProblemResult;
 use beamgen::result::{Auditor, Evidence, FinishedChain, Unsound};
 use serde::{Deserialize, Serialize};
 
-/// What an audit found in a chain.
+/// The finding of an audit of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Audit {
@@ -51,7 +51,7 @@ impl Audits {
         (!auditor.is_off()).then(|| Self(RefCell::new(auditor)))
     }
 
-    /// Returns what is found in the chosen chain.
+    /// Returns the finding of the chosen chain.
     pub(super) fn chosen(&self, result: &ProblemResult) -> Audit {
         let steps = result.steps().into_iter();
         let steps = steps.map(|node| (node.text.as_str(), node.score));
@@ -59,8 +59,8 @@ impl Audits {
         Audit::of(auditor.chain(&result.problem.text, steps).as_ref())
     }
 
-    /// Returns what is found in the right ones among all finished chains, by [`Audit::letter`], and `-`
-    /// for others; `right` has a `1` for each right one.
+    /// Returns the findings of the right ones among all finished chains, by [`Audit::letter`], and
+    /// `-` for others; `right` has a `1` for each right one.
     pub(super) fn pool(&self, result: &ProblemResult, right: &str) -> String {
         let mut auditor = self.0.borrow_mut();
         let mut letter = |(chain, right): (&FinishedChain, u8)| {

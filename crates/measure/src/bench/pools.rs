@@ -51,8 +51,7 @@ impl<'m, 'a> Pools<'m, 'a> {
         Some(Self { measured, samples })
     }
 
-    /// Returns the pools with only the right chains that are sound as right ones; `None` if they were
-    /// not audited.
+    /// Returns the pools in which unsound chains count as wrong; `None` if they were not audited.
     pub(super) fn sound(&self) -> Option<Self> {
         let all = self.measured.rows.iter().flatten();
         let chains = all.map(|row| row.chains.as_ref());

@@ -45,7 +45,7 @@ pub struct Row {
     /// upper bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_scores: bool,
-    /// What an audit found in the chosen chain; missing where none was made.
+    /// The finding of the chosen chain's audit; missing where none was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
     /// Verdicts that checkers lost: with them the result may be another.
@@ -181,8 +181,8 @@ pub struct Chains {
     /// The scores of the steps, where the chains have any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Vec<f32>>,
-    /// Of each right chain what an audit found, by [`Audit::letter`], of others `-`; empty where none
-    /// was made.
+    /// The finding of each right chain's audit, by [`Audit::letter`], and `-` for others; empty
+    /// where none was made.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub audit: String,
 }

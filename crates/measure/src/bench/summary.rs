@@ -47,7 +47,7 @@ pub struct Summary {
     /// Right answers by sound chains, of chains that were audited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sound: Option<Sound>,
-    /// Of a set with twins: pairs that are right on both.
+    /// Pairs of twins that are right on both, of a set with twins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub twins: Option<Twins>,
 }
@@ -99,7 +99,7 @@ pub struct Sound {
     pub share: Share,
     /// Right searches.
     pub right: usize,
-    /// Of these, the unsound ones, by [`Evidence::ALL`].
+    /// The unsound ones among them, by [`Evidence::ALL`].
     pub unsound: [usize; 3],
 }
 

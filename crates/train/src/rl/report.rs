@@ -23,8 +23,8 @@ pub struct Update {
     pub reward: f64,
     /// The part of the chains whose answer is right.
     pub right: f64,
-    /// The part of the right chains that have a step that a checker proves wrong; `None` if no chain is
-    /// right. Nothing is learnt from it.
+    /// The part of the right chains that have a step that a checker proves wrong; `None` if no
+    /// chain is right. Nothing is learnt from it.
     pub unsound: Option<f64>,
     /// The part of the groups whose chains earned different rewards.
     pub informative: f64,
@@ -108,8 +108,8 @@ pub struct HeldOut {
     /// Accuracy of a single sampled chain: the mean over all samples. The rule that stops a run
     /// goes by it.
     pub sampled: f64,
-    /// Of the right samples, the part that have a step that a checker proves wrong; `None` if none is
-    /// right.
+    /// The part of the right samples that have a step that a checker proves wrong; `None` if none
+    /// is right.
     pub unsound: Option<f64>,
     /// Of the samples, the part that a limit cut.
     pub truncated: f64,

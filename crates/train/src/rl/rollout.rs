@@ -45,8 +45,8 @@ pub(super) struct Chain {
     pub verdict: Verdict,
     /// Steps with the text of an earlier one.
     pub repeated: usize,
-    /// Whether its answer is right, but a checker proves one of its steps wrong. Nothing is learnt from
-    /// this.
+    /// Whether its answer is right, but a checker proves one of its steps wrong. Nothing is learnt
+    /// from this.
     pub is_unsound: bool,
 }
 
