@@ -251,8 +251,10 @@ impl Reader {
                 layout,
                 problems: self.problems,
             }),
-            None => Err(LabelsError::Empty {
+            None => Err(LabelsError::NoSolutions {
                 source_name: self.source,
+                place: Place::Line(1),
+                reason: Reason::new("no solutions in it: write one JSON object a line"),
             }),
         }
     }
