@@ -170,7 +170,7 @@ pub mod strategy {
 #[doc(hidden)]
 pub mod program {
     pub use beamgen_engine::{MachineRates, SamplingParams, parse_size};
-    pub use beamgen_generator::{Cuts, sampling_params, sampling_settings};
+    pub use beamgen_generator::{sampling_params, sampling_settings};
     pub use beamgen_prm::{QuantileReader, StepReading};
 
     pub use crate::config::lay_over;

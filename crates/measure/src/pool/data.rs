@@ -6,7 +6,8 @@ use std::path::Path;
 use beamgen::checkers::{CheckItem, Panel};
 use beamgen::eval::answer::compare;
 use beamgen::eval::{GivenChain, MathAnswers, Verdict};
-use beamgen::program::Cuts;
+use beamgen::generator::GeneratorConfig;
+use beamgen::mend::steps_of;
 use beamgen::result::{Answer, Answers};
 use beamgen::scorer::{ScoreError, Scorer, ScorerKind};
 use beamgen::{Aggregation, Config};
@@ -62,14 +63,13 @@ impl Pools {
             rows: Vec::new(),
             texts: Vec::new(),
         };
-        let cuts = Cuts::of(&config.generator);
         for (name, pool) in all {
-            pools.add(&name, &pool, &cuts);
+            pools.add(&name, &pool, &config.generator);
         }
         Ok(pools)
     }
 
-    fn add(&mut self, stem: &str, pool: &Pool, cuts: &Cuts) {
+    fn add(&mut self, stem: &str, pool: &Pool, settings: &GeneratorConfig) {
         let set = self.outline.sets.len();
         let solutions = || pool.problems.iter().flat_map(|of| &of.solutions);
         let judged = solutions().all(|solution| solution.right.is_some());
@@ -90,7 +90,7 @@ impl Pools {
             log_odds: solutions().any(outside),
         };
         for (number, solved) in pool.problems.iter().enumerate() {
-            let steps = solved.solutions.iter().map(|of| steps(of, cuts));
+            let steps = solved.solutions.iter().map(|of| steps(of, settings));
             let steps: Vec<Vec<String>> = steps.collect();
             self.rows.push(row(set, number, solved, judged, &steps));
             self.texts.push((solved.problem.clone(), steps));
@@ -271,9 +271,9 @@ fn plain(aggregation: Aggregation) -> Result<Aggregation, Error> {
 }
 
 /// The steps of a solution.
-fn steps(solution: &Solution, cuts: &Cuts) -> Vec<String> {
+fn steps(solution: &Solution, settings: &GeneratorConfig) -> Vec<String> {
     match &solution.text {
-        Text::Whole(text) => cuts.steps(text),
+        Text::Whole(text) => steps_of(text, settings),
         Text::Steps(steps) => steps.clone(),
     }
 }
