@@ -1,6 +1,6 @@
 //! An answer that is accepted, mended or withheld.
 
-use beamgen_checkers::{CHECKERS, CheckItem, Panel, Verdict as Checked};
+use beamgen_checkers::{CHECKERS, Panel};
 use beamgen_eval::answer;
 use beamgen_search::{AnswerVotes, Choose, Problem, ProblemResult, Settings, StrategyKind};
 use serde::{Deserialize, Serialize};
@@ -286,18 +286,8 @@ fn unsound(problem: &str, steps: &[String]) -> Option<(usize, String)> {
     for row in CHECKERS {
         panel.add(row.name, row.open());
     }
-    let id = panel.open(problem);
-    let steps = steps.iter().map(String::as_str).collect();
-    let said = panel.check(&[CheckItem { id, steps }]);
-    let opinions = said.into_iter().flatten().enumerate();
-    let mut fails = opinions.flat_map(|(at, opinions)| {
-        let failed = opinions
-            .into_iter()
-            .filter_map(|opinion| match opinion.verdict {
-                Checked::Fail { reason } => Some(format!("{}: {reason}", opinion.checker)),
-                _ => None,
-            });
-        failed.map(move |reason| (at, reason)).collect::<Vec<_>>()
-    });
-    fails.next()
+    let texts = steps.iter().map(String::as_str).collect();
+    let (step, opinion) = panel.first_fail(problem, texts)?;
+    let reason = opinion.verdict.reason().unwrap_or_default();
+    Some((step, format!("{}: {reason}", opinion.checker)))
 }
