@@ -149,7 +149,7 @@ fn answers_are_accepted_mended_or_withheld() {
             &lines[0]["reasons"][0]["code"],
             &lines[0]["reasons"][0]["step"]
         ),
-        (&json!("unsure"), &json!(3))
+        (&json!("unsound"), &json!(3))
     );
     let (lines, said) = guard(&["--rounds", "0", "--samples", "0", "--limit", "1"]);
     assert!(

@@ -282,12 +282,11 @@ fn a_guard_accepts_mends_or_withholds_and_says_why() {
         (Some("7"), "7")
     );
 
-    let plus = with(2, "Ben has 10 fewer shells than Kim: 17 + 10 = 27.");
     let unsure = guarded(
         &mut solver,
-        &plus,
+        &problem(&right),
         Guard {
-            bound: 0.5,
+            bound: 0.9999,
             ..silent
         },
     );
@@ -297,12 +296,24 @@ fn a_guard_accepts_mends_or_withholds_and_says_why() {
     );
     assert_eq!((unsure.reasons[0].step, unsure.answer), (Some(3), None));
 
+    let plus = with(2, "Ben has 10 fewer shells than Kim: 17 + 10 = 27.");
+    let low = guarded(
+        &mut solver,
+        &plus,
+        Guard {
+            bound: 0.5,
+            ..silent
+        },
+    );
+    assert_eq!(codes(&low), [Cause::Unsound, Cause::Unsure]);
+
     let sum = with(1, "Kim has 1 more shells than Ana: 16 + 1 = 18.");
     let unsound = guarded(&mut solver, &sum, silent);
     assert_eq!(codes(&unsound), [Cause::Unsound]);
     assert_eq!(unsound.reasons[0].step, Some(2));
 
-    let other = with(3, "The answer is 16.");
+    // The exact checker says nothing of a line in other words.
+    let other = with(3, "So it is \\boxed{16}.");
     let split = guarded(
         &mut solver,
         &other,

@@ -239,7 +239,7 @@ fn given_answers_are_refined_and_guarded() {
     );
     assert_eq!(
         first["reasons"][0],
-        json!({"code": "unsure", "step": 3, "reason": first["reasons"][0]["reason"]})
+        json!({"code": "unsound", "step": 3, "reason": first["reasons"][0]["reason"]})
     );
     for (route, body, field) in [
         ("/v1/refine", json!({"chains": []}), "chains"),
