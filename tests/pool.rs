@@ -44,7 +44,7 @@ fn sampled(place: &Place) -> usize {
     problems
 }
 
-/// What the search chose among its chains is what is chosen among the same chains as a pool, by every
+/// The choice of the search among its chains is that among the same chains as a pool, by every
 /// aggregation; and `bench` says the same of its own samples.
 #[test]
 fn a_pool_of_a_search_chooses_as_the_search() {

@@ -15,7 +15,7 @@ pub(crate) fn options<T: DeserializeOwned>(json: &str) -> PyResult<T> {
     serde_json::from_str(json).map_err(|error| InputError::new_err(error.to_string()))
 }
 
-/// What comes of each answer, as JSON. An answer is a line of a problem file with the steps of the
+/// Returns the outcome of each answer, as JSON. An answer is a line of a problem file with the steps of the
 /// answer, or with its text as `response`.
 pub(crate) fn run<T: Task + Send + 'static, D: Serialize>(
     py: Python<'_>,

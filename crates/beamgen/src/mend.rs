@@ -57,7 +57,7 @@ pub fn run(solver: &mut Solver, tasks: &mut [impl Task]) -> Result<(), Error> {
     }
 }
 
-/// [`run`] by a service, beside its other requests.
+/// Runs tasks like [`run`], by a service and next to its other requests.
 ///
 /// # Errors
 /// The queue is full, the service has ended, or the settings cannot be run.
@@ -88,13 +88,13 @@ pub fn steps_of(answer: &str, settings: &GeneratorConfig) -> Vec<String> {
 /// A chain with its scores.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Version {
-    /// Its steps, without their boundaries.
+    /// The steps, without their boundaries.
     pub steps: Vec<String>,
     /// The scores of the steps; `None` where the scorer abstained.
     pub scores: Vec<Option<f32>>,
     /// The aggregated score.
     pub score: Option<f32>,
-    /// Its answer, if it has one.
+    /// The answer, if the chain has one.
     pub answer: Option<String>,
     /// Whether it states an answer, or a model ended it.
     pub finished: bool,
@@ -172,13 +172,13 @@ fn difference(before: &Version, after: &Version) -> Vec<String> {
     .concat()
 }
 
-/// What all tasks know of the answer that they are about.
+/// The state that all kinds of tasks share: the answer, and the cost so far.
 #[derive(Debug)]
 struct Given {
     /// With all steps of the answer.
     problem: Problem,
     settings: Settings,
-    /// As it was given, once it is scored.
+    /// The answer as it was given, once it is scored.
     before: Option<Version>,
     cost: Cost,
     error: Option<String>,
@@ -202,7 +202,7 @@ impl Given {
             .custom_strategy("given", |_| Ok(Box::new(Reading)))
     }
 
-    /// The search that goes on after the first `kept` steps, by other random numbers in each round.
+    /// The search that continues after the first `kept` steps, by other random numbers in each round.
     fn writing(&self, steps: &[String], kept: usize, round: usize) -> Request {
         let problem = Problem {
             steps: steps[..kept].to_vec(),

@@ -1,7 +1,7 @@
 //! People rate steps: which chain comes next, what was said, and the file that keeps it.
 //!
 //! The file is only ever appended to. It has each chain once, with the facts that are known of it,
-//! and after it an [`Event`](crate::Event) for all that a person says of a step. So it is resumed where it ends,
+//! and after it an [`Event`] for all that a person says of a step. So it is resumed where it ends,
 //! several people may share it, and [`open`](crate::open) reads it as chains with
 //! [ratings](crate::LabelledStep::ratings).
 

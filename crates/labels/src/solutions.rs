@@ -125,10 +125,10 @@ pub fn open(path: &Path, limit: Option<usize>) -> Result<Pool, LabelsError> {
     reader.done()
 }
 
-/// As [`open`], of anything; `source` names it in messages.
+/// Reads like [`open`], from anything; `source` names it in messages.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn parse(input: impl BufRead, source: &str, limit: Option<usize>) -> Result<Pool, LabelsError> {
     let mut reader = Reader::new(source.to_owned(), limit);
     read::records(input, source, &mut |place, record| {

@@ -75,7 +75,7 @@ pub enum GenError {
     GivenTooLong {
         /// How many are given.
         given: usize,
-        /// What is counted, in words.
+        /// The name of the things that are counted.
         what: &'static str,
         /// The most that a chain may have.
         most: usize,

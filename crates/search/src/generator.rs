@@ -29,9 +29,9 @@ pub struct OpenedProblem {
 /// A step that a problem gives, as the generator reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenStep {
-    /// Its text, its boundary included.
+    /// The text, with the boundary.
     pub text: String,
-    /// Its tokens: of a token that holds the ends of two steps, the first has it.
+    /// The tokens. A token that holds the ends of two steps belongs to the first.
     pub tokens: Vec<u32>,
     /// Whether `tokens` stand for `text` and nothing else.
     pub tokens_match_text: bool,

@@ -19,7 +19,7 @@ pub(crate) enum Outcome {
     CannotTell,
     /// The answer is the reference, by a chain that is unsound.
     Unsound,
-    /// It scored below the threshold, or its chain is unsound.
+    /// The answer scored below the threshold, or its chain is unsound.
     Withheld,
     /// No chain gave one.
     NoAnswer,

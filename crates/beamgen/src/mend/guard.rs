@@ -30,7 +30,7 @@ impl Default for Guard {
     }
 }
 
-/// What becomes of an answer.
+/// The verdict on an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -46,13 +46,13 @@ pub enum Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
-    /// Its score is below the bound.
+    /// The score is below the bound.
     Unsure,
     /// Other chains, sampled for the problem, vote for another answer, each with its score.
     SplitVote,
     /// A checker proves a step wrong.
     Unsound,
-    /// It states no answer.
+    /// The chain states no answer.
     Unfinished,
     /// The problem is of a kind that the bundled models do not know: their scores mean nothing.
     UnlikeTraining,
@@ -77,11 +77,11 @@ pub struct Guarded {
     pub id: String,
     /// The problem's text.
     pub problem: String,
-    /// What becomes of the answer; `None` if it could not be looked at.
+    /// The verdict; `None` if the answer could not be looked at.
     pub verdict: Option<Verdict>,
     /// The answer to be shown; none if it is withheld.
     pub answer: Option<String>,
-    /// What was found in the answer that was given.
+    /// The faults of the answer that was given.
     pub reasons: Vec<Found>,
     /// The answer that was given, if it was scored.
     pub given: Option<Version>,
@@ -93,7 +93,7 @@ pub struct Guarded {
     pub difference: Vec<String>,
     /// The answers that were voted for and how many chains give them, the winner first.
     pub votes: Vec<(String, usize)>,
-    /// What it cost.
+    /// The tokens of all its searches.
     pub cost: Cost,
     /// Why it could not be looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,7 +128,7 @@ impl Guarding {
         }
     }
 
-    /// What has come of it.
+    /// Returns the verdict and the answer to show.
     pub fn done(self) -> Guarded {
         let Given {
             problem,
@@ -179,7 +179,7 @@ impl Guarding {
         request.choose(Choose::Weighted)
     }
 
-    /// What is wrong with a chain.
+    /// Returns the faults of a chain.
     fn look_at(&self, version: &Version) -> Vec<Found> {
         let mut found = Vec::new();
         let mut add = |code, step: Option<usize>, reason: String| {

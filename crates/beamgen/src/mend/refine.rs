@@ -53,11 +53,11 @@ pub struct Refined {
     pub before: Option<Version>,
     /// The better one of what was given and what was written.
     pub after: Option<Version>,
-    /// What was tried.
+    /// The rounds that were tried.
     pub rounds: Vec<Round>,
     /// The steps that were kept, those that went (`-`) and those that came (`+`), with scores.
     pub difference: Vec<String>,
-    /// What it cost.
+    /// The tokens of all its searches.
     pub cost: Cost,
     /// Why it could not be done.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,7 +85,7 @@ impl Refining {
         }
     }
 
-    /// What has come of it.
+    /// Returns the answer before and after.
     pub fn done(self) -> Refined {
         let Given {
             problem,

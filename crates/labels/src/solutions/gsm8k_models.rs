@@ -33,7 +33,7 @@ fn read(record: &Record) -> Result<Solved, Reason> {
     Ok(all)
 }
 
-/// What its answers stand after, on the last line.
+/// The mark before an answer, on the last line.
 const MARKER: &str = "\nA: ";
 
 fn last_line(text: &str) -> &str {

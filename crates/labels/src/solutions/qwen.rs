@@ -1,4 +1,4 @@
-//! What the evaluation of `Qwen2.5-Math` writes (`rm_maj`): lists with an item for each response.
+//! The output of the evaluation of `Qwen2.5-Math` (`rm_maj`): lists with an item for each response.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What `search-and-learn` writes: `completions` with the scores of their steps. Its `pred` is the
+//! The output of `search-and-learn`: `completions` with the scores of their steps. `pred` is the
 //! completion that it chose, and no list.
 
 use serde_json::Value;

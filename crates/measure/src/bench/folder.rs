@@ -58,11 +58,11 @@ pub(super) fn write(
 /// The report of a folder that was drawn again.
 #[derive(Debug)]
 pub struct Redrawn {
-    /// What was measured.
+    /// The measurement that a folder holds.
     pub outline: Outline,
     /// The table.
     pub summaries: Vec<Summary>,
-    /// What each aggregation chooses among the scored samples of each pool.
+    /// The choices of each aggregation among the scored samples of each pool.
     pub aggregated: Vec<Aggregated>,
 }
 

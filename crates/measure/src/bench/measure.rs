@@ -238,7 +238,7 @@ pub struct Outcome {
     pub rows: Vec<Row>,
     /// The table; of a bench that was cancelled, the cells that have any rows.
     pub summaries: Vec<Summary>,
-    /// What each aggregation chooses among the scored samples of each pool of a finished bench.
+    /// The choices of each aggregation among the scored samples of each pool of a finished bench.
     pub aggregated: Vec<Aggregated>,
 }
 

@@ -93,7 +93,7 @@ impl<'m, 'a> Pools<'m, 'a> {
         self.samples.iter().map(rate).collect()
     }
 
-    /// What each aggregation chooses among all samples; nothing where their steps have no scores.
+    /// The choices of each aggregation among all samples; nothing where their steps have no scores.
     pub(super) fn aggregated(&self, set: &str) -> Vec<Aggregated> {
         let steps = |row: &&'a super::row::Row| Some(&row.chains.as_ref()?.steps);
         let rows = self.measured.rows.iter();

@@ -1,4 +1,4 @@
-//! What is reranked: files of solutions, and what scored them.
+//! The subject of a report: files of solutions, and their scorers.
 
 use beamgen::Aggregation;
 use serde::{Deserialize, Serialize};
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 /// The name of the scores that a file brings.
 pub(super) const FILE: &str = "file";
 
-/// What a report needs besides the rows.
+/// The part of a report that is not in its rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outline {
     /// The files.
     pub sets: Vec<SetOutline>,
-    /// What scored the solutions, besides the files themselves.
+    /// The scorers of the solutions, besides the files themselves.
     pub scorers: Vec<ScorerOutline>,
     /// The checkers that looked at the steps.
     pub checkers: Vec<String>,
     /// How step scores become a solution's in the plots and over k.
     pub aggregation: Aggregation,
-    /// What ends a step where a file gives texts.
+    /// The marks that end a step where a file gives texts.
     pub boundaries: Vec<String>,
-    /// What begins a step there.
+    /// The marks that begin a step there.
     pub starts: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub struct SetOutline {
     pub source: String,
     /// The name of its layout.
     pub layout: String,
-    /// What says which solutions are right.
+    /// The source of which solutions are right.
     pub rightness: Rightness,
     /// Whether the file gives the answers that count as votes; otherwise they are found in the texts.
     pub gives_answers: bool,
@@ -54,7 +54,7 @@ pub struct SetOutline {
     pub log_odds: bool,
 }
 
-/// What says which solutions are right.
+/// The source of which solutions are right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rightness {
@@ -65,7 +65,7 @@ pub enum Rightness {
 }
 
 impl Rightness {
-    /// What says it, in words.
+    /// The source in words.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

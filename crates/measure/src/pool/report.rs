@@ -16,7 +16,7 @@ const LISTED: usize = 50;
 /// A report on pools of solutions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What was reranked.
+    /// The subject of the report.
     #[serde(skip)]
     pub outline: Outline,
     /// The table.
@@ -29,7 +29,7 @@ pub struct Report {
     pub counts: Vec<Count>,
 }
 
-/// What k solutions of a set are worth.
+/// The accuracy of k solutions of a set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     /// The name of the set.
@@ -40,7 +40,7 @@ pub struct Curve {
     pub at: Vec<AtK>,
 }
 
-/// What k solutions are worth.
+/// The accuracy of k solutions.
 #[derive(Clone, Debug, Serialize)]
 pub struct AtK {
     /// The number of solutions.
@@ -79,7 +79,7 @@ pub struct Disagreement {
     pub file: bool,
 }
 
-/// What a set has.
+/// The contents of a set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Count {
     /// The name of the set.

@@ -29,7 +29,7 @@ enum Way {
     Choose(Choose),
 }
 
-/// What a solution's score is.
+/// The meaning of a solution's score.
 #[derive(Clone, Debug)]
 enum By {
     Nothing,
@@ -124,7 +124,7 @@ fn by_scorer(outline: &Outline, set: usize, rows: &[&Row], name: &str) -> Vec<Se
     all
 }
 
-/// What counts as right.
+/// The kind of solutions that count as right.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Counts {
     /// A right answer.
