@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Mutex;
 
+use beamgen::generator::GeneratorConfig;
+use beamgen::mend::steps_of;
 use beamgen_labels::annotate::{self, Options, Order};
 use beamgen_labels::{LabelsError, open_any};
 use pyo3::prelude::*;
@@ -40,7 +42,8 @@ impl Annotation {
             seed,
             stops: !through,
         };
-        let chains = open_any(&chains).map_err(refused)?.chains;
+        let cut = |text: &str| steps_of(text, &GeneratorConfig::default());
+        let chains = open_any(&chains, &cut).map_err(refused)?.chains;
         let annotation = annotate::Annotation::open(chains, &out, options).map_err(refused)?;
         Ok(Self(Mutex::new(annotation)))
     }
