@@ -45,7 +45,7 @@ def test_answers_are_refined_and_guarded() -> None:
         assert solver.refine(answers, below=0.0)[0].changed is False
         guarded = solver.guard(answers, rounds=2)[1]
         assert (guarded.verdict, guarded.answer) == ("mend", "7")
-        assert guarded.reasons[0].code == "unsure" and guarded.mended is not None
+        assert guarded.reasons[0].code == "unsound" and guarded.mended is not None
         withheld = solver.guard(answers, rounds=0, samples=0)[0]
         assert (withheld.verdict, withheld.answer) == ("withhold", None)
         with pytest.raises(beamgen.InputError, match="steps"):

@@ -11,8 +11,8 @@ import beamgen
 import pytest
 from conftest import PENS
 
-RIGHT = "Mia has 34 pens: 34.\nLeo has 8 more pens than Mia: 34 + 8 = 42.\nKim has half as many pens as Leo: 42 / 2 = 21.\nAnswer: 21"
-WRONG = "Mia has 34 pens: 34.\nLeo has 8 more pens than Mia: 34 - 8 = 26.\nKim has half as many pens as Leo: 26 / 2 = 13.\nAnswer: 13"
+RIGHT = "Mia has 34 pens: 34.\nLeo has 8 more pens than Mia: 34 + 8 = 42.\nKim has half as many pens as Leo: 42 / 2 = 21.\nThe answer is 21."
+WRONG = "Mia has 34 pens: 34.\nLeo has 8 more pens than Mia: 34 - 8 = 26.\nKim has half as many pens as Leo: 26 / 2 = 13.\nThe answer is 13."
 POOL: list[dict[str, Any]] = [{"id": "pens", "problem": PENS, "answer": "21", "solutions": [WRONG, WRONG, RIGHT]}]
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import final
 
 __all__ = [
+    "Annotation",
     "Engine",
     "Outcome",
     "Requests",

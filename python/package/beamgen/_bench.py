@@ -14,7 +14,7 @@ from beamgen._errors import InputError
 from beamgen._evaluation import Figure
 from beamgen._foreign import warn_foreign
 from beamgen._problem import Problem, as_line, refuse_table
-from beamgen._record import beside, of_line, to_line
+from beamgen._record import beside, of_line, optional, to_line
 from beamgen._settings import as_json, called, for_bench
 from beamgen._settings_table import BenchSettings
 
@@ -48,10 +48,10 @@ class BenchCell:
     ledger: dict[str, Any]
     """What all searches cost together."""
     peak_kv_is_bound: bool
-    sound: dict[str, Any] | None = None
+    sound: dict[str, Any] | None = optional(None)
     """The ``share`` of problems right by a sound chain, with ``low`` and ``high``; ``right`` searches, and of these the \
 ``unsound`` ones: by a checker, by a label, by the scorer. ``None`` if ``audit`` is ``none``."""
-    twins: dict[str, Any] | None = None
+    twins: dict[str, Any] | None = optional(None)
     """Of a set with twins (ids ``X`` and ``X-twin``): the ``share`` of ``pairs`` that are right on both, with ``low`` and ``high``."""
 
 
@@ -88,7 +88,7 @@ class BenchRow:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchAggregation:
-    """What one aggregation of step scores chooses among the scored samples of a cell."""
+    """The choices of one aggregation of step scores among the scored samples of a cell."""
 
     set: str
     name: str
@@ -106,7 +106,7 @@ class Bench:
 
     cells: list[BenchCell]
     rows: list[BenchRow]
-    aggregations: list[BenchAggregation] = beside(())
+    aggregations: Sequence[BenchAggregation] = beside(())
     """What each aggregation chooses among the same samples, at no cost."""
 
     def to_dict(self) -> dict[str, Any]:
