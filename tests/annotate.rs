@@ -52,7 +52,7 @@ fn steps_are_rated_in_the_terminal_and_the_file_goes_on() {
     let place = place();
     let ran = rate(&place, "anna", &[], "1\nc 12 is right\nx\nq\n").ok();
     assert!(
-        ran.stdout.contains("> [+]") || ran.stdout.contains("  [+] 3 * 4"),
+        ran.stdout.contains("> [+]") || ran.stdout.contains("  [+] 1. 3 * 4"),
         "{}",
         ran.stdout
     );

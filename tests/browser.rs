@@ -572,9 +572,22 @@ mod live {
             "return [...document.querySelectorAll('#steps .said')].map((of) => of.textContent)";
         assert_eq!(
             browser.script(rated),
-            json!(["not rated", "not rated", "not rated"])
+            json!([
+                "step 1: not rated",
+                "step 2: not rated",
+                "step 3: not rated"
+            ])
         );
-        browser.press(&["1", "-"]);
+        // A comment that was typed and not saved is kept by the next rating.
+        browser.press(&["c"]);
+        browser.wait("return document.activeElement.id === 'comment';");
+        browser.press(&["x", "\u{e00c}"]);
+        browser.wait("return document.activeElement.id !== 'comment';");
+        browser.press(&["1"]);
+        is_at(&browser, "step 2 of 3");
+        let ben = |rating: Value| [json!("ben"), json!(0), rating, json!("x")];
+        assert_eq!(said(&place)[8..], [ben(json!(null)), ben(json!(1))]);
+        browser.press(&["-"]);
         is_at(&browser, "chain 2 of 2");
         browser.press(&["1", "1"]);
         is_at(&browser, "All chains are done");

@@ -23,7 +23,7 @@ class Annotation {
     this.stops.addEventListener("change", () => this.act(() => [{ do: "stop", at_first_error: this.stops.checked }]));
     document.getElementById("remark").addEventListener("submit", (event) => {
       event.preventDefault();
-      this.act((view) => [...this.go(view.chain, view.step), { do: "comment", text: this.comment.value }]);
+      this.act(() => []);
       this.comment.blur();
     });
     document.addEventListener("keydown", (event) => this.key(event));
@@ -57,7 +57,8 @@ class Annotation {
     }[event.key];
     if (acts) {
       event.preventDefault();
-      this.act(acts);
+      // A key that is held moves, but does not rate steps that nobody has read.
+      if (!event.repeat || event.key.startsWith("Arrow")) this.act(acts);
     } else if (event.key === "c") {
       event.preventDefault();
       this.comment.focus();
@@ -67,9 +68,17 @@ class Annotation {
 
   /** Posts acts that follow from what is shown, one list after the other. */
   act(acts) {
-    this.last = this.last.then(() => this.post(acts(this.view))).catch((error) => {
+    this.last = this.last.then(() => this.post(this.withComment(acts(this.view)))).catch((error) => {
       this.fault.textContent = visible(error.message);
     });
+  }
+
+  /** These acts after a comment that was typed and not saved, so that nothing typed is lost. */
+  withComment(acts) {
+    const { view, comment } = this;
+    const isSaved = view === null || comment.value === (view.steps[view.step].comment ?? "");
+    if (isSaved || acts.some((act) => act.do === "undo")) return acts;
+    return [...this.go(view.chain, view.step), { do: "comment", text: comment.value }, ...acts];
   }
 
   async post(acts) {
@@ -102,7 +111,9 @@ class Annotation {
     this.steps.replaceChildren(...steps.map((of, at) => this.step(of, at)));
     const current = this.steps.children[step].firstChild;
     if (hadFocus) current.focus({ preventScroll: true });
-    current.scrollIntoView({ block: "nearest" });
+    // A new chain begins with its problem in view.
+    if (isNew) window.scrollTo(0, 0);
+    else current.scrollIntoView({ block: "nearest" });
     this.comment.value = steps[step].comment ?? "";
     this.stops.checked = view.stops;
     this.undo.disabled = !view.can_undo;
@@ -114,7 +125,8 @@ class Annotation {
     const said = RATINGS.get(rating) ?? { word: "not rated", kind: "dim" };
     const remark = comment ? el("span", "said dim", comment) : null;
     const row = button("", () => this.act((view) => this.go(view.chain, at)), "");
-    row.append(el("span", null, text), el("span", `said ${said.kind}`, said.word));
+    row.append(el("span", null, text), el("span", `said ${said.kind}`, `step ${at + 1}: ${said.word}`));
+    row.dataset.kind = said.kind;
     if (remark) row.append(remark);
     if (at === this.view.step) row.setAttribute("aria-current", "step");
     return el("li", null, row);

@@ -12,6 +12,9 @@ use crate::printable;
 
 const KEYS: &str = "1 right, 0 neutral, - wrong, u undo, c comment, s stop at first errors or not, arrows move, q quit";
 
+/// Ctrl-D, as a terminal without line editing gives it.
+const END_OF_INPUT: char = '\u{4}';
+
 /// Rates until the person leaves; how many chains are done, and how many there are.
 pub(super) fn run(mut annotation: Annotation) -> Result<(usize, usize), Failure> {
     let term = Term::stdout();
@@ -33,6 +36,7 @@ pub(super) fn run(mut annotation: Annotation) -> Result<(usize, usize), Failure>
                     io::stdout().flush()?;
                     format!("c {}", term.read_line()?)
                 }
+                Key::Char(END_OF_INPUT) => "q".to_owned(),
                 Key::Char(key) => key.to_string(),
                 Key::ArrowUp => "up".to_owned(),
                 Key::ArrowDown => "down".to_owned(),
@@ -46,8 +50,11 @@ pub(super) fn run(mut annotation: Annotation) -> Result<(usize, usize), Failure>
             break;
         }
         match act(typed.trim(), &annotation.view()) {
+            Some(Act::Undo {}) if !annotation.view().can_undo => {
+                output::note("there is nothing to undo since the start of this call");
+            }
             Some(act) => show(&annotation.act(act)?)?,
-            None => output::note(KEYS),
+            None => output::note(format_args!("no such key: {KEYS}")),
         }
     }
     Ok(progress(&annotation))
@@ -95,12 +102,16 @@ fn show(view: &View<'_>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "\n{}: chain {} of {}{}, {} done\n\n{}",
+        "\n{}: chain {} of {}{}, {}\n\n{}",
         printable::line(view.rater),
         view.chain + 1,
         view.chains,
         if view.is_done { " (done)" } else { "" },
-        view.done,
+        if view.done == view.chains {
+            "all are done: q quits".to_owned()
+        } else {
+            format!("{} done", view.done)
+        },
         printable::lines(view.problem)
     )?;
     if let Some(answer) = view.answer {
@@ -114,7 +125,12 @@ fn show(view: &View<'_>) -> io::Result<()> {
             None => " ",
         };
         let here = if at == view.step { ">" } else { " " };
-        writeln!(out, "{here} [{said}] {}", printable::lines(step.text))?;
+        let number = at + 1;
+        writeln!(
+            out,
+            "{here} [{said}] {number}. {}",
+            printable::lines(step.text)
+        )?;
         if let Some(comment) = step.comment {
             writeln!(out, "        {}", printable::line(comment))?;
         }

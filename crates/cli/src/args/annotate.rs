@@ -56,8 +56,9 @@ Examples:
   beamgen train prm --from DIR --data rated.jsonl --rule rating --out my-prm
       by ratings alone, whatever else the chains have
 
-Keys: 1 right, 0 neutral, - wrong (as in PRM800K), u undoes, c comments, up and down move among steps, left and right \
-among chains. The page is served on 127.0.0.1 under an address that holds a secret, and shows the problem, the reference \
+Keys: 1 right, 0 neutral, - wrong (as in PRM800K), u undoes what this call did, c comments, up and down move among steps, \
+left and right among chains; in the terminal s stops at first errors or not, and q quits. Where standard input is no \
+terminal, each of its lines is a key (up, down, left, right; c TEXT). The page is served on 127.0.0.1 under an address that holds a secret, and shows the problem, the reference \
 answer on demand, and the steps: no score, and nobody else's ratings.
 
 FILE of --out has each chain once, with its facts, and then a line for each rating: \
