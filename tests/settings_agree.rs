@@ -181,6 +181,7 @@ fn the_document_of_the_server_has_what_a_request_may_set() {
         "generator",
         "reference",
         "steps",
+        "context",
         "events",
         "tree",
     ];

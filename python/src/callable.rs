@@ -11,7 +11,8 @@ use pyo3::prelude::*;
 
 use crate::causes::Causes;
 
-/// A callable whose first arguments are id, text and answer of a problem and the steps so far.
+/// A callable whose first arguments are id, text, answer, and context of a problem and the steps so
+/// far.
 pub(crate) struct Callable {
     pub callable: Py<PyAny>,
     pub causes: Arc<Causes>,
@@ -38,6 +39,7 @@ impl Callable {
             &*problem.id,
             &*problem.text,
             problem.answer.as_deref(),
+            problem.context.iter().map(String::as_str).collect(),
             steps.collect(),
         );
         // Not where the interpreter is gone.
@@ -52,8 +54,14 @@ impl Callable {
     }
 }
 
-/// Id, text and answer of a problem, and the steps so far.
-type Arguments<'a> = (&'a str, &'a str, Option<&'a str>, Vec<&'a str>);
+/// Id, text, answer, and context of a problem, and the steps so far.
+type Arguments<'a> = (
+    &'a str,
+    &'a str,
+    Option<&'a str>,
+    Vec<&'a str>,
+    Vec<&'a str>,
+);
 
 /// The error of a callable that gave something else than a `kind`.
 fn refused(given: &Bound<'_, PyAny>, who: &str, kind: &str) -> PyErr {
@@ -61,7 +69,7 @@ fn refused(given: &Bound<'_, PyAny>, who: &str, kind: &str) -> PyErr {
     PyTypeError::new_err(format!("the {who} gave {given}, which is no {kind}"))
 }
 
-/// Calls `(id, text, answer, steps) -> float` for the last of the steps.
+/// Calls `(id, text, answer, context, steps) -> float` for the last of the steps.
 impl StepScorer for Callable {
     fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError> {
         let score = self.ask(problem, steps, |callable, arguments| {
@@ -74,7 +82,7 @@ impl StepScorer for Callable {
     }
 }
 
-/// Calls `(id, text, answer, steps, seed) -> str` for the next step.
+/// Calls `(id, text, answer, context, steps, seed) -> str` for the next step.
 impl StepGenerator for Callable {
     fn next_step(
         &mut self,
@@ -82,8 +90,9 @@ impl StepGenerator for Callable {
         steps: &[&str],
         seed: u64,
     ) -> Result<String, GenError> {
-        let step = self.ask(problem, steps, |callable, (id, text, answer, steps)| {
-            let step = callable.call1((id, text, answer, steps, seed))?;
+        let step = self.ask(problem, steps, |callable, arguments| {
+            let (id, text, answer, context, steps) = arguments;
+            let step = callable.call1((id, text, answer, context, steps, seed))?;
             let text: Result<String, _> = step.extract();
             text.map_err(|_| refused(&step, "generator", "string"))
         });

@@ -146,7 +146,7 @@ impl Engine {
         let settings = self.settled.request(&Wanted::read(wanted)?)?;
         let how: Guard = mend::options(how)?;
         let task = |problem: beamgen::Problem| {
-            let is_foreign = self.settled.is_foreign(&problem.text);
+            let is_foreign = self.settled.is_foreign(&problem.with_context());
             Guarding::new(problem, settings.clone(), how, is_foreign)
         };
         let service = self.running.service()?;

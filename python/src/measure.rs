@@ -80,7 +80,7 @@ impl<T: 'static> Host for Follower<T> {
                 let fits = fits.map_err(|reason| problems.refused(index, reason.to_string()));
                 fits.map_err(beamgen::Error::from)?;
                 self.is_foreign |=
-                    prepared.has_bundled() && !beamgen::bundled::knows(&problem.text);
+                    prepared.has_bundled() && !beamgen::bundled::knows(&problem.with_context());
             }
         }
         Ok(prepared.solver()?)

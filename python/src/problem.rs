@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 
 use crate::errors::InputError;
 
-/// Id, text, reference answer and given steps.
-type Parts = (String, String, Option<String>, Vec<String>);
+/// Id, text, reference answer, given steps, and context.
+type Parts = (String, String, Option<String>, Vec<String>, Vec<String>);
 
 /// A problem written as a line of a problem file; `name` stands for it in messages.
 pub(crate) fn read(json: &str, name: &str) -> PyResult<Problem> {
@@ -35,6 +35,15 @@ pub(crate) fn sample_problems() -> PyResult<Vec<Parts>> {
 
 fn parts(problems: Result<Problems, ProblemsError>) -> PyResult<Vec<Parts>> {
     let problems = problems.map_err(|error| InputError::new_err(error.to_string()))?;
-    let parts = |problem: Problem| (problem.id, problem.text, problem.answer, problem.steps);
+    let parts = |problem: Problem| {
+        let Problem {
+            id,
+            text,
+            answer,
+            steps,
+            context,
+        } = problem;
+        (id, text, answer, steps, context)
+    };
     Ok(problems.problems.into_iter().map(parts).collect())
 }

@@ -107,7 +107,7 @@ impl Requests {
         let problem = problem::read(problem, name)?;
         // Of a request that nobody waited for.
         drop(self.running.causes.take(&problem));
-        let is_foreign = self.settled.is_foreign(&problem.text);
+        let is_foreign = self.settled.is_foreign(&problem.with_context());
         let settings = self.settled.request(&Wanted::read(wanted)?)?;
         let mut request = beamgen::Request::new(problem, settings);
         if let Some(seconds) = timeout {

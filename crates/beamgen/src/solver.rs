@@ -80,7 +80,7 @@ impl Solver {
     /// Whether a problem is foreign to a bundled model that this solver has
     /// ([`bundled::knows`](crate::bundled::knows)): its result will mean nothing.
     pub fn is_foreign(&self, problem: &Problem) -> bool {
-        self.has_bundled && !crate::bundled::knows(&problem.text)
+        self.has_bundled && !crate::bundled::knows(&problem.with_context())
     }
 
     /// The settings of a search unless its request says otherwise.

@@ -76,7 +76,7 @@ impl Auditor {
             .map(|node: &&Node| (node.text.as_str(), node.score));
         let is_given = result.answer.is_some() && !self.is_off();
         result.unsound = is_given
-            .then(|| self.chain(&result.problem.text, steps))
+            .then(|| self.chain(&result.problem.with_context(), steps))
             .flatten();
     }
 }

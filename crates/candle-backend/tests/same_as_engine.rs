@@ -22,6 +22,7 @@ fn texts(mut solver: Solver) -> Vec<Vec<String>> {
         answer: None,
         // The last one goes on from given steps.
         steps: vec!["12 a".to_owned(); i / 2 * 2],
+        ..Problem::default()
     });
     let mut texts = Vec::new();
     let solved = solver.solve_all(problems, |result| {

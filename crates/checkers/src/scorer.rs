@@ -43,7 +43,7 @@ pub(crate) fn scored(verdicts: Vec<Vec<Verdict>>) -> ScoreResult {
 
 impl Scorer for CheckerScorer {
     fn open(&mut self, problem: &Problem, _key: u64) -> Result<ScoreId, ScoreError> {
-        Ok(self.checker.open(&problem.text))
+        Ok(self.checker.open(&problem.with_context()))
     }
 
     fn fork(&mut self, id: ScoreId) -> ScoreId {

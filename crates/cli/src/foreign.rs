@@ -7,14 +7,14 @@ use crate::output;
 
 /// Says how many of `problems` are foreign to the bundled models, if there are some and one of the
 /// models `is_bundled`. `unit` names what is counted, e.g. "problems".
-pub(crate) fn note<'a>(is_bundled: bool, unit: &str, problems: impl Iterator<Item = &'a str>) {
+pub(crate) fn note(is_bundled: bool, unit: &str, problems: impl Iterator<Item = impl AsRef<str>>) {
     if !is_bundled {
         return;
     }
     let (mut foreign, mut all) = (0, 0);
     for problem in problems {
         all += 1;
-        foreign += usize::from(!bundled::knows(problem));
+        foreign += usize::from(!bundled::knows(problem.as_ref()));
     }
     if foreign > 0 {
         output::note_once(format_args!(

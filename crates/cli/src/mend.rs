@@ -110,7 +110,7 @@ fn each<T: Task, D: Serialize>(
     if !solver.has_scorer() {
         return refuse("answers are scored, and there is no scorer: leave --scorer none out");
     }
-    let texts = problems.iter().map(|problem| problem.text.as_str());
+    let texts = problems.iter().map(Problem::with_context);
     foreign::note(solver.has_bundled(), "answers", texts);
     let own = solver.settings();
     let mut progress = Progress::new(problems.len(), "answers");
@@ -167,6 +167,7 @@ fn answers(file: &Path, config: &Config) -> Result<Vec<Problem>, Failure> {
             text: chain.problem,
             answer: chain.answer,
             steps: chain.steps.into_iter().map(|step| step.text).collect(),
+            context: Vec::new(),
         });
     Ok(answers.collect())
 }

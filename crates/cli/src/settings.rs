@@ -9,7 +9,7 @@ use beamgen::models::Prepared;
 use beamgen::program::{QuantileReader, is_word};
 use beamgen::scorer::{Scorer, ScorerKind};
 use beamgen::settings::{SETTINGS, Setting, put_all};
-use beamgen::{Config, Error, Solver, SolverBuilder};
+use beamgen::{Config, Error, Problem, Solver, SolverBuilder};
 
 use crate::args::{Flags, Given, PrmFlags, SearchFlags, flagged};
 use crate::assign;
@@ -182,7 +182,7 @@ pub(crate) fn solver(
 /// Says how many of the first `count` problems of a set are foreign to the bundled models, once
 /// nothing refuses the call any more.
 pub(crate) fn note_foreign(solver: &Solver, problems: &Problems, count: usize) {
-    let texts = problems.problems[..count].iter().map(|p| p.text.as_str());
+    let texts = problems.problems[..count].iter().map(Problem::with_context);
     foreign::note(solver.has_bundled(), "problems", texts);
 }
 
@@ -226,18 +226,18 @@ fn load(prepared: Prepared, show: ShowPlan) -> Result<Solver, Failure> {
 }
 
 /// Loads the reward model alone, for chains of these problems.
-pub(crate) fn reward_model<'a>(
+pub(crate) fn reward_model(
     config: Config,
-    problems: impl Iterator<Item = &'a str>,
+    problems: impl Iterator<Item = impl AsRef<str>>,
 ) -> Result<Box<dyn Scorer + Send>, Failure> {
     Ok(observed_reward_model(config, problems, None)?.0)
 }
 
 /// [`reward_model`] with its fingerprint. An observer looks at the hidden state of each step that
 /// the model scores.
-pub(crate) fn observed_reward_model<'a>(
+pub(crate) fn observed_reward_model(
     config: Config,
-    problems: impl Iterator<Item = &'a str>,
+    problems: impl Iterator<Item = impl AsRef<str>>,
     observer: Option<QuantileReader>,
 ) -> Result<(Box<dyn Scorer + Send>, String), Failure> {
     let mut prepared = download::attach(builder(config)?)?.prepare_reward_model()?;

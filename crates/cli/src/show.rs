@@ -132,6 +132,7 @@ fn one(
         id: record.id.clone(),
         text: record.problem.clone(),
         answer: record.reference.clone(),
+        context: record.context.clone(),
         ..Problem::default()
     };
     printed::problem(out, palette, &problem, record)?;

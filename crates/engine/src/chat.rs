@@ -16,6 +16,13 @@ use crate::{Error, Tokenizer};
 const TITLE: &str = "the chat template";
 const CONTINUED: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
+/// A document as a template takes it.
+#[derive(Serialize)]
+struct Document<'a> {
+    title: String,
+    text: &'a str,
+}
+
 /// One turn of a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Message<'a> {
@@ -63,9 +70,9 @@ pub enum Ending {
 /// A checkpoint's Jinja chat template, rendered as `apply_chat_template` of `transformers` renders
 /// it.
 ///
-/// A template sees `messages`, `add_generation_prompt`, the named special tokens, `tools` and
-/// `documents` (none), `raise_exception` and `strftime_now`; everything else is undefined. It may
-/// not take much time or memory.
+/// A template sees `messages`, `documents`, `add_generation_prompt`, the named special tokens,
+/// `tools` (none), `raise_exception` and `strftime_now`; everything else is undefined. It may not
+/// take much time or memory.
 #[derive(Debug)]
 pub struct ChatTemplate {
     /// Without a template (a base model) the problem itself is the prompt.
@@ -171,7 +178,7 @@ impl ChatTemplate {
             return Ok(contents.join("\n\n"));
         };
         if ending != Ending::Continue {
-            return self.rendered(template, messages, ending == Ending::Generation);
+            return self.rendered(template, messages, None, ending == Ending::Generation);
         }
         // As `transformers` does it: a mark behind the last message shows where it ends.
         let refused = |reason: &str| template.failed(None, reason);
@@ -188,7 +195,7 @@ impl ChatTemplate {
             content: &content,
             ..*last
         };
-        let mut text = self.rendered(template, &[before, &[marked]].concat(), false)?;
+        let mut text = self.rendered(template, &[before, &[marked]].concat(), None, false)?;
         let end = text
             .rfind(CONTINUED.trim_end())
             .filter(|_| text.contains(jinja::strip(last.content)))
@@ -205,17 +212,28 @@ impl ChatTemplate {
         &self,
         template: &Template,
         messages: &[Message<'_>],
+        documents: Option<&[Document<'_>]>,
         generation: bool,
     ) -> Result<String, TemplateError> {
-        let input = messages.iter().map(|message| message.content.len()).sum();
+        let contents = messages.iter().map(|message| message.content);
+        let texts = documents
+            .unwrap_or_default()
+            .iter()
+            .map(|document| document.text);
+        let input = contents.chain(texts).map(str::len).sum();
         let values = context! {
             messages,
             add_generation_prompt => generation,
             tools => Value::from(()),
-            documents => Value::from(()),
+            documents,
             ..Value::from_serialize(&self.special_tokens)
         };
         template.render(values, input)
+    }
+
+    fn messages<'a>(system: Option<&'a str>, problem: &'a str) -> Vec<Message<'a>> {
+        let system = system.map(Message::system);
+        system.into_iter().chain([Message::user(problem)]).collect()
     }
 
     /// The prompt for a problem, up to where the solution begins.
@@ -223,9 +241,34 @@ impl ChatTemplate {
     /// # Errors
     /// What the template says, or which limit it exceeds.
     pub fn prompt(&self, system: Option<&str>, problem: &str) -> Result<String, TemplateError> {
-        let system = system.map(Message::system);
-        let messages: Vec<_> = system.into_iter().chain([Message::user(problem)]).collect();
-        self.render(&messages, Ending::Generation)
+        self.render(&Self::messages(system, problem), Ending::Generation)
+    }
+
+    /// The prompt for a problem with documents, where the template takes them: `None` if it writes
+    /// the same without them.
+    ///
+    /// # Errors
+    /// What the template says, or which limit it exceeds.
+    pub fn prompt_with_documents(
+        &self,
+        system: Option<&str>,
+        problem: &str,
+        documents: &[String],
+    ) -> Result<Option<String>, TemplateError> {
+        let Some(template) = &self.template else {
+            return Ok(None);
+        };
+        let given: Vec<Document<'_>> = (1..)
+            .zip(documents)
+            .map(|(number, text)| Document {
+                title: format!("Document {number}"),
+                text,
+            })
+            .collect();
+        let messages = Self::messages(system, problem);
+        let written = self.rendered(template, &messages, Some(&given), true)?;
+        let without = self.rendered(template, &messages, None, true)?;
+        Ok((written != without).then_some(written))
     }
 
     /// Whether the checkpoint has a template, which writes the special tokens around the text
@@ -322,6 +365,23 @@ mod tests {
             render("{{ messages[0].content }}", None, "{{ 1 + 1 }} <b>").unwrap(),
             "{{ 1 + 1 }} <b>"
         );
+    }
+
+    #[test]
+    fn documents_go_where_the_template_takes_them() {
+        let documents = ["Red.".to_owned(), "Blue.".to_owned()];
+        let prompt = |source| {
+            let template = ChatTemplate::new(source, []).unwrap();
+            template.prompt_with_documents(None, "?", &documents)
+        };
+        let takes = "{% if documents %}{% for d in documents %}[{{ d['title'] }}: {{ d.text }}]\
+            {% endfor %}{% endif %}{{ messages[0].content }}";
+        let written = "[Document 1: Red.][Document 2: Blue.]?";
+        assert_eq!(prompt(Some(takes)).unwrap().as_deref(), Some(written));
+        let takes_none = "{# documents #}{{ messages[0].content }}";
+        assert_eq!(prompt(Some(takes_none)).unwrap(), None);
+        assert_eq!(prompt(None).unwrap(), None);
+        assert_eq!(render(takes, None, "?").unwrap(), "?");
     }
 
     #[test]

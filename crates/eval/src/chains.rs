@@ -1,9 +1,13 @@
 //! Given chains: a problem and its steps. Labels are not read.
 
+use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
+/// The keys that the documents of a problem may stand under, in the order they are tried.
+pub(crate) const CONTEXT_KEYS: [&str; 3] = ["context", "documents", "passage"];
+
 /// A chain that was not made here.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GivenChain {
     /// `id` of the file, or its number from 1.
     pub id: String,
@@ -11,6 +15,8 @@ pub struct GivenChain {
     pub problem: String,
     /// Its steps; none of them blank.
     pub steps: Vec<String>,
+    /// The problem's documents; none of them blank.
+    pub context: Vec<String>,
 }
 
 impl GivenChain {
@@ -39,7 +45,27 @@ impl GivenChain {
             Some(Value::Number(id)) => id.to_string(),
             Some(_) => return Err("field \"id\": write a string or a number".into()),
         };
-        Ok(Self { id, problem, steps })
+        Ok(Self {
+            id,
+            problem,
+            steps,
+            context: match find(object, &CONTEXT_KEYS) {
+                Some((field, documents)) => context_of(documents, field)?,
+                None => Vec::new(),
+            },
+        })
+    }
+}
+
+impl From<GivenChain> for Problem {
+    fn from(given: GivenChain) -> Self {
+        Self {
+            id: given.id,
+            text: given.problem,
+            answer: None,
+            steps: given.steps,
+            context: given.context,
+        }
     }
 }
 
@@ -85,6 +111,24 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
+/// Documents under `field`: a string, or a list as [`steps_of`] reads it. Null or a blank string is
+/// none.
+///
+/// # Errors
+/// The fault, with the field.
+pub fn context_of(documents: &Value, field: &str) -> Result<Vec<String>, String> {
+    match documents {
+        Value::Null => Ok(Vec::new()),
+        Value::String(text) if text.trim().is_empty() => Ok(Vec::new()),
+        Value::String(text) => Ok(vec![text.clone()]),
+        Value::Array(_) => steps_of(documents, field),
+        other => Err(format!(
+            "field \"{field}\": found {}: write a string or a list of strings",
+            kind(other)
+        )),
+    }
+}
+
 fn find<'a>(
     object: &'a Map<String, Value>,
     keys: &[&'static str],
@@ -95,7 +139,7 @@ fn find<'a>(
 fn text(value: &Value, field: &str) -> Result<String, String> {
     match value.as_str() {
         Some(text) if text.trim().is_empty() => Err(format!(
-            "field \"{field}\": empty: leave empty steps out, and give every problem its text"
+            "field \"{field}\": empty: leave empty steps and documents out, and give every problem its text"
         )),
         Some(text) => Ok(text.to_owned()),
         None => Err(format!("field \"{field}\": write a string")),
@@ -119,6 +163,9 @@ mod tests {
         assert_eq!(plain.steps, facts.steps);
         let numbered = of(r#"{"id": 7, "prompt": "q", "completions": ["a"]}"#).unwrap();
         assert_eq!(numbered.id, "7");
+        let given = of(r#"{"problem": "p", "steps": ["a"], "documents": ["b", "c"]}"#);
+        let given = Problem::from(given.unwrap());
+        assert_eq!(given.with_context(), "b\n\nc\n\np");
     }
 
     #[test]

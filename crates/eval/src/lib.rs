@@ -27,7 +27,7 @@ mod run_file;
 pub mod twins;
 
 pub use answer::{MathAnswers, Verdict};
-pub use chains::{GivenChain, cut_response, steps_of};
+pub use chains::{GivenChain, context_of, cut_response, steps_of};
 pub use fingerprint::Fingerprint;
 pub use problems::{LineFault, MAX_LINE_BYTES, MAX_PROBLEM_BYTES, Problems, ProblemsError};
 pub use record::{Record, Spent, StepRecord, is_correct, verdict};

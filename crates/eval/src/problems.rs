@@ -10,7 +10,7 @@ use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
 use crate::answer::Marker;
-use crate::chains::{kind, steps_of};
+use crate::chains::{CONTEXT_KEYS, context_of, kind, steps_of};
 use crate::number::counted;
 use crate::{Fingerprint, answer};
 use error::TABLES;
@@ -226,7 +226,8 @@ impl Problems {
         }
     }
 
-    /// A stable hash of all ids, texts, answers and given steps, so that a run is not resumed on other problems.
+    /// A stable hash of all ids, texts, answers, given steps, and contexts, so that a run is not
+    /// resumed on other problems.
     pub fn fingerprint(&self) -> String {
         let mut hash = Fingerprint::default();
         for problem in &self.problems {
@@ -238,6 +239,12 @@ impl Problems {
             }
             for step in &problem.steps {
                 hash.field(step.as_bytes());
+            }
+            if !problem.context.is_empty() {
+                hash.field(b"\0context");
+            }
+            for document in &problem.context {
+                hash.field(document.as_bytes());
             }
         }
         hash.finish()
@@ -358,9 +365,15 @@ fn from_object(
     let body = body.filter(|body| field == "question" && !body.trim().is_empty());
     let whole = body.map(|body| format!("{} {text}", body.trim_end()));
     let answer = reference(object)?;
+    let mut contexts = CONTEXT_KEYS.iter().filter_map(|&key| {
+        let given = find(object, key).filter(|given| !given.is_null())?;
+        Some((key, given))
+    });
+    let context = contexts.next();
     let is_read = |key: &str| {
         let read = [field, "id", STEPS].into_iter().chain(body.map(|_| BODY));
-        read.into_iter().any(|read| key.eq_ignore_ascii_case(read))
+        let mut read = read.chain(context.map(|(key, _)| key));
+        read.any(|read| key.eq_ignore_ascii_case(read))
     };
     let others = object
         .iter()
@@ -374,10 +387,17 @@ fn from_object(
         text: checked_text(whole.as_deref().unwrap_or(text), field)?,
         answer,
         steps: match find(object, STEPS).filter(|steps| !steps.is_null()) {
-            Some(steps) => steps_of(steps, STEPS).map_err(LineFault::Steps)?,
+            Some(steps) => steps_of(steps, STEPS).map_err(LineFault::Texts)?,
+            None => Vec::new(),
+        },
+        context: match context {
+            Some((key, given)) => context_of(given, key).map_err(LineFault::Texts)?,
             None => Vec::new(),
         },
     };
+    if let Some((field, _)) = context {
+        checked_text(&problem.with_context(), field)?;
+    }
     Ok((problem, unread))
 }
 

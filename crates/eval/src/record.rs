@@ -20,6 +20,9 @@ pub struct Record {
     /// The problem's text. Empty in files that were written before there was this field.
     #[serde(default)]
     pub problem: String,
+    /// The documents that the problem gives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<String>,
     /// The problem's reference answer, if it has one.
     #[serde(default)]
     pub reference: Option<String>,
@@ -203,6 +206,7 @@ impl Record {
         Self {
             id: result.problem.id.clone(),
             problem: result.problem.text.clone(),
+            context: result.problem.context.clone(),
             reference: result.problem.answer.clone(),
             answer: result.answer.clone(),
             guess: result.is_guess,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use beamgen_engine::{
     Append, Engine, IdleKv, Logits, SampleRow, Sampled, Sampler, SeqId, Tokenizer,
 };
-use beamgen_search::{Cause, ChainId, GenError, GeneratorConfig, StepOutput};
+use beamgen_search::{Cause, ChainId, GenError, GeneratorConfig, Problem, StepOutput};
 
 use crate::book::{ChainBook, State};
 use crate::branch_point::{BranchId, BranchPoints};
@@ -137,7 +137,7 @@ impl LmGenerator {
     ///
     /// # Errors
     /// The template refuses it, or it leaves no room in the context.
-    pub fn prompt(&self, problem: &str) -> Result<Vec<u32>, GenError> {
+    pub fn prompt(&self, problem: impl Into<Problem>) -> Result<Vec<u32>, GenError> {
         let prompt = self.book.plans().defaults.prompts.prompt(&problem.into())?;
         Ok(prompt.tokens)
     }

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, TextLimit, Tokenizer};
+use beamgen_engine::{ChatTemplate, TemplateError, TextLimit, Tokenizer};
 use beamgen_search::{GenError, GeneratorConfig, GivenStep, Problem, thoughts};
 
 use crate::cut::Cuts;
@@ -24,8 +24,8 @@ impl Prompt {
     }
 }
 
-/// Refuses a problem with its given steps and its system prompt if they cannot fit, without cutting
-/// them into tokens as a whole.
+/// Refuses a problem with its context, its given steps, and its system prompt if they cannot fit,
+/// without cutting them into tokens as a whole.
 ///
 /// # Errors
 /// [`GenError::TextTooLong`]
@@ -35,7 +35,8 @@ pub fn check_text(
     system: Option<&str>,
 ) -> Result<(), GenError> {
     let mut texts = vec![problem.text.as_str(), system.unwrap_or_default()];
-    texts.extend(problem.steps.iter().map(String::as_str));
+    let given = problem.context.iter().chain(&problem.steps);
+    texts.extend(given.map(String::as_str));
     if limit.is_exceeded_by(&texts) {
         return Err(GenError::TextTooLong {
             bytes: texts.iter().map(|text| text.len()).sum(),
@@ -109,10 +110,8 @@ impl Prompts {
     pub fn prompt(&self, problem: &Problem) -> Result<Prompt, GenError> {
         let system = self.system.as_deref();
         check_text(&self.text_limit(), problem, system)?;
-        let text = self
-            .template
-            .prompt(system, &problem.text)
-            .map_err(|error| GenError::Prompt(error.to_string()))?;
+        let text = self.text(problem, system);
+        let text = text.map_err(|error| GenError::Prompt(error.to_string()))?;
         let special = !self.template.is_present();
         let mut tokens = self.encode(&text, special)?;
         if tokens.is_empty() {
@@ -156,6 +155,18 @@ impl Prompts {
             });
         }
         Ok(prompt)
+    }
+
+    /// The prompt as text: the context as documents where the template takes them, else before the
+    /// question.
+    fn text(&self, problem: &Problem, system: Option<&str>) -> Result<String, TemplateError> {
+        let (template, context) = (&self.template, &problem.context);
+        if !context.is_empty()
+            && let Some(text) = template.prompt_with_documents(system, &problem.text, context)?
+        {
+            return Ok(text);
+        }
+        template.prompt(system, &problem.with_context())
     }
 
     fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, GenError> {

@@ -18,6 +18,7 @@ pub fn given(chains: &[LabelledChain]) -> Vec<GivenChain> {
         id: chain.id.clone().unwrap_or_else(|| number.to_string()),
         problem: chain.problem.clone(),
         steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
+        ..GivenChain::default()
     };
     (1..).zip(chains).map(given).collect()
 }

@@ -35,7 +35,7 @@ pub(crate) struct Batch {
 impl Scorer for RewardModel {
     fn open(&mut self, problem: &Problem, _: u64) -> Result<ScoreId, ScoreError> {
         let context = self.engines.context();
-        let (text, tokens) = self.writer.prompt(&problem.text, context)?;
+        let (text, tokens) = self.writer.prompt(&problem.with_context(), context)?;
         self.check_length(tokens.len())?;
         if tokens.len() < self.held() {
             return Err(ScoreError::Prompt("it has no tokens".into()));

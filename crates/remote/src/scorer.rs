@@ -235,7 +235,7 @@ async fn ask(
 impl Scorer for RemoteScorer {
     fn open(&mut self, problem: &Problem, key: u64) -> Result<ScoreId, ScoreError> {
         let context = self.connection.context();
-        let (text, tokens) = self.writer.prompt(&problem.text, context)?;
+        let (text, tokens) = self.writer.prompt(&problem.with_context(), context)?;
         if tokens.len() >= context {
             return Err(ScoreError::TooLong {
                 tokens: tokens.len(),

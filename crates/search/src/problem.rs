@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::stream::hash_bytes;
@@ -7,7 +9,7 @@ use crate::stream::hash_bytes;
 pub struct Problem {
     /// Name in reports. Need not be unique: results are told apart by their position in the input.
     pub id: String,
-    /// The text given to the generator and to the scorer.
+    /// The question. Generator, scorers, and judges read it [with the context](Self::with_context).
     pub text: String,
     /// The reference answer, if known. The search never looks at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -16,15 +18,29 @@ pub struct Problem {
     /// blank. A step that lacks a boundary at its end gets one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
+    /// The documents that the answer has to follow from; none of them blank.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<String>,
 }
 
 impl Problem {
-    /// Stable 64-bit key of id and text: the same on every machine and in every run, so that a
-    /// problem draws the same random numbers whatever else is solved beside it. Given steps do not
-    /// change it: a chain goes on from them as from steps that it sampled.
+    /// Stable 64-bit key of id, text, and context: the same on every machine and in every run, so
+    /// that a problem draws the same random numbers whatever else is solved beside it. Given steps do
+    /// not change it: a chain goes on from them as from steps that it sampled.
     pub fn key(&self) -> u64 {
         let id = hash_bytes(self.id.as_bytes(), 0);
-        hash_bytes(self.text.as_bytes(), id)
+        let text = hash_bytes(self.text.as_bytes(), id);
+        let documents = self.context.iter();
+        documents.fold(text, |key, document| hash_bytes(document.as_bytes(), key))
+    }
+
+    /// Returns the problem as generator, scorers, and judges read it: the documents, then the
+    /// question, with a blank line between them; without context the text alone.
+    pub fn with_context(&self) -> Cow<'_, str> {
+        if self.context.is_empty() {
+            return Cow::Borrowed(&self.text);
+        }
+        Cow::Owned(format!("{}\n\n{}", self.context.join("\n\n"), self.text))
     }
 }
 
@@ -48,5 +64,36 @@ impl From<String> for Problem {
 impl From<&Problem> for Problem {
     fn from(problem: &Problem) -> Self {
         problem.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_context_changes_text_and_key_only_where_it_is() {
+        let plain = Problem::from("How many?");
+        let documents = |context: &[&str]| Problem {
+            context: context.iter().map(|&text| text.to_owned()).collect(),
+            ..plain.clone()
+        };
+        assert_eq!(plain.with_context(), "How many?");
+        let two = documents(&["Three.", "Four."]);
+        assert_eq!(two.with_context(), "Three.\n\nFour.\n\nHow many?");
+        let written = |problem: &Problem| serde_json::to_value(problem).unwrap();
+        assert!(written(&plain).get("context").is_none());
+        assert_eq!(
+            serde_json::from_value::<Problem>(written(&two)).unwrap(),
+            two
+        );
+        let before = hash_bytes(b"How many?", hash_bytes(b"1", 0));
+        assert_eq!(documents(&[]).key(), before);
+        let keys = [&["Three.", "Four."][..], &["Four.", "Three."], &["Three."]];
+        let mut keys = keys.map(|context| documents(context).key()).to_vec();
+        keys.push(before);
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), 4);
     }
 }

@@ -100,7 +100,7 @@ impl Solved {
         let prompt = result.ledger.prompt_tokens;
         let finish = result.chosen_chain().map(|chain| chain.finish);
         let search = &ask.settings.search;
-        let is_foreign = app.models.has_bundled && !bundled::knows(&ask.problem.text);
+        let is_foreign = app.models.has_bundled && !bundled::knows(&ask.problem.with_context());
         let mut notes = ask.notes.clone();
         notes.extend(is_foreign.then(|| FOREIGN.to_owned()));
         let twin = Twin {

@@ -164,7 +164,7 @@ impl Ask {
         let preset = app.presets.find(&model);
         let preset = preset.ok_or_else(|| unknown_model(app, &model))?;
         let own = fields.object("beamgen")?;
-        for key in ["id", "reference", "steps", "events", "tree"] {
+        for key in ["id", "reference", "steps", "context", "events", "tree"] {
             if own.contains_key(key) {
                 let reason = "this is not supported here; leave it out";
                 let field = format!("beamgen.{key}");
@@ -225,6 +225,10 @@ impl Ask {
         if let Some(steps) = fields.take("steps") {
             let steps = beamgen::eval::steps_of(&steps, &fields.name("steps"));
             self.problem.steps = steps.map_err(|fault| fields.wrong("steps", &fault))?;
+        }
+        if let Some(context) = fields.take("context") {
+            let context = beamgen::eval::context_of(&context, &fields.name("context"));
+            self.problem.context = context.map_err(|fault| fields.wrong("context", &fault))?;
         }
         if let Some(seconds) = fields.number("timeout")? {
             let deadline = Duration::try_from_secs_f64(seconds)

@@ -38,7 +38,7 @@ pub(crate) async fn guard(app: &Arc<App>, body: Map<String, Value>) -> Result<Va
     };
     let answers = Answers::read(app, fields, how.rounds, how.samples)?;
     let task = |problem: Problem| {
-        let is_foreign = app.models.has_bundled && !bundled::knows(&problem.text);
+        let is_foreign = app.models.has_bundled && !bundled::knows(&problem.with_context());
         Guarding::new(problem, answers.ask.settings.clone(), how, is_foreign)
     };
     answers.each(app, task, Guarding::done).await
@@ -132,10 +132,8 @@ impl Answers {
             ));
         }
         Ok(Problem {
-            id: given.id,
-            text: given.problem,
             answer: reference,
-            steps: given.steps,
+            ..given.into()
         })
     }
 }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::http::StatusCode;
-use beamgen::Aggregation;
 use beamgen::eval::{GivenChain, cut_response};
 use beamgen::mend::steps_of;
+use beamgen::{Aggregation, Problem};
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
@@ -46,7 +46,11 @@ pub(crate) async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Va
         let generator = &app.service.request("").settings.generator;
         cut_response(&mut chain, &|answer| steps_of(answer, generator));
         let scores = match GivenChain::of(&chain, index + 1) {
-            Ok(chain) => one(app, chain.problem, chain.steps).await?,
+            Ok(chain) => {
+                let problem = Problem::from(chain);
+                let text = problem.with_context().into_owned();
+                one(app, text, problem.steps).await?
+            }
             Err(fault) => Err(fault),
         };
         match scores {

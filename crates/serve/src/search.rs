@@ -44,8 +44,10 @@ impl Search {
     pub(crate) async fn of(app: &Arc<App>, request: Request, ask: &Ask) -> Result<Self, Refusal> {
         let request = request.timeout(ask.deadline);
         let system = request.settings.generator.system_prompt.as_deref();
-        let given: usize = request.problem.steps.iter().map(String::len).sum();
-        let bytes = request.problem.text.len() + given + system.unwrap_or_default().len();
+        let problem = &request.problem;
+        let given = problem.context.iter().chain(&problem.steps);
+        let given: usize = given.map(String::len).sum();
+        let bytes = problem.text.len() + given + system.unwrap_or_default().len();
         let problem_field = ask.problem_field();
         let date_field = ask.field_of("date").map(str::to_owned);
         let taker = Arc::clone(app);

@@ -14,7 +14,7 @@ from beamgen._errors import InputError
 
 @dataclass(frozen=True)
 class Problem:
-    """A question to be answered. Its id and text decide the random numbers that it is solved with."""
+    """A question to be answered. Id, text and context decide the random numbers that it is solved with."""
 
     text: str
     id: str = "1"
@@ -22,11 +22,14 @@ class Problem:
     """The reference answer, if it is known. The search never looks at it."""
     steps: Sequence[str] = ()
     """Steps that every chain begins with, exactly as if they had been sampled."""
+    context: Sequence[str] = ()
+    """Documents that the answer has to follow from. Generator, scorers and judges read them before the text."""
 
 
 def read_problems(path: str | os.PathLike[str]) -> list[Problem]:
     """The problems of a file: JSON lines with ``problem`` (or ``question`` or ``prompt``), ``answer`` and ``id``, or
-    plain text with a problem a line. The list ``steps`` has steps that every chain begins with.
+    plain text with a problem a line. The list ``steps`` has steps that every chain begins with; ``context``
+    (or ``documents`` or ``passage``) is a document or a list of them.
     """
     return [_problem(*parts) for parts in _beamgen.read_problems(path)]
 
@@ -36,8 +39,14 @@ def sample_problems() -> list[Problem]:
     return [_problem(*parts) for parts in _beamgen.sample_problems()]
 
 
-def _problem(id: str, text: str, answer: str | None, steps: list[str]) -> Problem:
-    return Problem(text, id, answer, tuple(steps))
+def _problem(id: str, text: str, answer: str | None, steps: list[str], context: list[str]) -> Problem:
+    return Problem(text, id, answer, tuple(steps), tuple(context))
+
+
+def with_context(problem: Problem) -> str:
+    """The text as scorers read it."""
+    context = [problem.context] if isinstance(problem.context, str) else problem.context
+    return "\n\n".join([*context, problem.text])
 
 
 def refuse_table(given: object, name: str, instead: str) -> None:
@@ -53,8 +62,9 @@ def as_line(problem: str | Problem | Mapping[str, Any], id: str, name: str) -> s
         fields: dict[str, Any] = {"id": id, "problem": problem}
     elif isinstance(problem, Problem):
         fields = {"id": problem.id, "problem": problem.text, "answer": problem.answer}
-        if problem.steps:
-            fields["steps"] = problem.steps if isinstance(problem.steps, str) else list(problem.steps)
+        for name, texts in (("steps", problem.steps), ("context", problem.context)):
+            if texts:
+                fields[name] = texts if isinstance(texts, str) else list(texts)
     elif isinstance(problem, Mapping):
         fields = {"id": id, **problem}
     else:

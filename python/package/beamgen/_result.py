@@ -113,6 +113,8 @@ class Result:
 
     id: str
     problem: str
+    context: list[str] | None = optional(None)
+    """The documents that the problem gives."""
     reference: str | None
     answer: str | None
     """``None`` if no complete chain has one, or if it is withheld."""

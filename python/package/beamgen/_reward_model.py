@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from beamgen import _beamgen
 from beamgen._errors import InputError
 from beamgen._foreign import warn_foreign
-from beamgen._problem import Problem, refuse_table
+from beamgen._problem import Problem, refuse_table, with_context
 from beamgen._settings import for_solver
 from beamgen._settings_table import Settings
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def checked(problem: str | Problem, steps: Sequence[str]) -> tuple[str, list[str]]:
     """A problem's text and its steps, none of them blank."""
-    text = problem.text if isinstance(problem, Problem) else problem
+    text = with_context(problem) if isinstance(problem, Problem) else problem
     if not isinstance(text, str):
         raise TypeError(f"a problem is a string or a beamgen.Problem, not {type(problem).__name__}")
     if isinstance(steps, str):

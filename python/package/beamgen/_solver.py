@@ -275,10 +275,10 @@ class Solver:
 
 
 def _with_problem(own: Callable[..., Any]) -> Callable[..., Any]:
-    """A callable of id, text, answer and more for one of a problem and more."""
+    """A callable of id, text, answer, context and more for one of a problem and more."""
 
-    def call(id: str, text: str, answer: str | None, *more: Any) -> Any:
-        return own(Problem(text, id, answer), *more)
+    def call(id: str, text: str, answer: str | None, context: list[str], *more: Any) -> Any:
+        return own(Problem(text, id, answer, context=tuple(context)), *more)
 
     return call
 

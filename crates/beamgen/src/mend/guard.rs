@@ -193,7 +193,7 @@ impl Guarding {
                 "the chain states no answer".to_owned(),
             );
         }
-        if let Some((step, reason)) = unsound(&self.given.problem.text, &version.steps) {
+        if let Some((step, reason)) = unsound(&self.given.problem.with_context(), &version.steps) {
             add(Cause::Unsound, Some(step), reason);
         }
         let score = version.score.unwrap_or_default();

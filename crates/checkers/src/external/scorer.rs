@@ -133,7 +133,7 @@ fn gone() -> ScoreError {
 impl Scorer for ExternalScorer {
     fn open(&mut self, problem: &Problem, _key: u64) -> Result<ScoreId, ScoreError> {
         let id = self.new_chain();
-        self.tell(Told::Open(id, problem.text.clone()));
+        self.tell(Told::Open(id, problem.with_context().into_owned()));
         Ok(id)
     }
 

@@ -159,7 +159,7 @@ fn scorer(
     config.models.prm_format.clone_from(&args.prm_format);
     config.models.scorer = ScorerKind::Prm;
     config.resolve_words();
-    let texts = problems.iter().map(|problem| problem.text.as_str());
+    let texts = problems.iter().map(Problem::with_context);
     settings::reward_model(config, texts).map(Some)
 }
 

@@ -126,9 +126,9 @@ pub enum LineFault {
         /// The types it may have.
         wanted: &'static str,
     },
-    /// The given steps are no list of texts.
+    /// The given steps, or the documents, are no texts.
     #[error("{0}")]
-    Steps(String),
+    Texts(String),
     /// Given steps where chains are sampled from their beginning.
     #[error("field \"steps\": chains are sampled from their first step here: leave it out")]
     GivenSteps,

@@ -277,3 +277,47 @@ proptest::proptest! {
         let _ = Problems::read(bytes.as_slice(), "f");
     }
 }
+
+#[test]
+fn a_context_is_read_and_changes_the_fingerprint_only_where_it_is() {
+    let read = |text: &str| Problems::read(text.as_bytes(), "f");
+    let with = |context: &str| read(&format!(r#"{{"problem": "p", "answer": 1{context}}}"#));
+    let none = with("").unwrap();
+    for (context, documents) in [
+        (r#", "context": "a""#, &["a"][..]),
+        (
+            r#", "documents": ["a", {"title": "t", "text": "b"}]"#,
+            &["a", "b"],
+        ),
+        (r#", "Passage": "a", "context": null"#, &["a"]),
+    ] {
+        let given = with(context).unwrap();
+        assert_eq!(given.problems[0].context, documents, "{context}");
+        assert_ne!(given.fingerprint(), none.fingerprint());
+    }
+    for context in [r#", "context": """#, r#", "context": []"#] {
+        assert_eq!(with(context).unwrap().fingerprint(), none.fingerprint());
+    }
+    let steps = with(r#", "steps": ["a"]"#).unwrap();
+    let context = with(r#", "context": ["a"]"#).unwrap();
+    assert_ne!(steps.fingerprint(), context.fingerprint());
+    let long = format!(r#", "context": "{}""#, "x".repeat(MAX_PROBLEM_BYTES));
+    for (context, wanted) in [
+        (
+            r#", "context": {"title": "t"}"#,
+            "field \"context\": found an object",
+        ),
+        (
+            r#", "documents": ["a", 3]"#,
+            "field \"documents[1]\": write a string",
+        ),
+        (r#", "passage": [" "]"#, "field \"passage[0]\": empty"),
+        (&*long, "field \"context\": 262147 bytes"),
+    ] {
+        let fault = with(context).unwrap_err().to_string();
+        assert!(fault.contains(wanted) && !fault.contains('\n'), "{fault}");
+    }
+    // It is no key that was not read.
+    let read_all = read(r#"{"problem": "p", "context": "c"}"#).unwrap();
+    assert_eq!(read_all.unread_note(), None);
+}

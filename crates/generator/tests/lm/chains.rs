@@ -12,7 +12,7 @@ use crate::tiny;
 fn said_alone(result: &ProblemResult, id: NodeId, config: &GeneratorConfig) -> (Vec<u32>, f32) {
     let node = result.tree.node(id);
     let generator = generator(400, config.clone());
-    let mut read = generator.prompt(&result.problem.text).unwrap();
+    let mut read = generator.prompt(&result.problem).unwrap();
     let mut before = 0;
     for &above in result.tree.path(id).iter().filter(|&&above| above != id) {
         read.extend(&result.tree.node(above).tokens);
@@ -83,7 +83,7 @@ fn nothing_is_read_twice() {
         assert_eq!(generator.tokens_read() as usize, read);
         let prompts: usize = problems(7)
             .iter()
-            .map(|problem| generator.prompt(&problem.text).unwrap().len())
+            .map(|problem| generator.prompt(problem).unwrap().len())
             .sum();
         assert_eq!(summary.ledger.prompt_tokens as usize, prompts);
     }

@@ -82,3 +82,21 @@ fn a_chain_goes_on_from_its_own_first_steps_bit_for_bit() {
     }
     assert!(compared > 5, "{compared}");
 }
+
+#[test]
+fn the_context_stands_before_the_question() {
+    let generator = generator(4000, settings());
+    let context = ["2+2=4", "3+3=6"].map(str::to_owned).to_vec();
+    let problem = Problem {
+        context,
+        ..Problem::from("1+1=?")
+    };
+    let written = generator.prompt("2+2=4\n\n3+3=6\n\n1+1=?").unwrap();
+    assert_eq!(generator.prompt(&problem).unwrap(), written);
+    let long = Problem {
+        context: vec!["1+1".repeat(4000)],
+        ..problem
+    };
+    let refused = generator.prompt(&long).unwrap_err();
+    assert!(matches!(refused, GenError::TextTooLong { .. }), "{refused}");
+}

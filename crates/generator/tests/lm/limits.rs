@@ -23,7 +23,7 @@ fn a_chain_ends_at_its_cap_or_at_the_context() {
         let (results, _) = solve(&mut generator, &search, problems(4));
         let mut capped = 0;
         for result in &results {
-            let prompt = generator.prompt(&result.problem.text).unwrap().len();
+            let prompt = generator.prompt(&result.problem).unwrap().len();
             let most = max_chain_tokens.min(context - prompt);
             for chain in &result.finished {
                 let tokens = result.tree.token_count(chain.node);

@@ -76,7 +76,7 @@ fn repeating_has_its_penalty_over_prompt_and_chain() {
     let mut engine = tiny::engine(generator.engine().model(), 400);
     let mut deepest = 0;
     for result in &results {
-        let prompt = generator.prompt(&result.problem.text).unwrap();
+        let prompt = generator.prompt(&result.problem).unwrap();
         for chain in &result.finished {
             let seq = engine.create();
             let (mut read, mut said) = (prompt.clone(), prompt.clone());

@@ -2,6 +2,7 @@
 //! reads it.
 
 use beamgen_eval::GivenChain;
+use beamgen_search::Problem;
 use serde_json::Value;
 
 use crate::field::{self, Record};
@@ -16,13 +17,17 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
-    let given = GivenChain::of(&Value::Object(record.clone()), 0).map_err(Reason::new)?;
-    let steps = given.steps.into_iter().map(LabelledStep::unlabelled);
+    let given = GivenChain::of(&Value::Object(record.clone()), 0);
+    let given = Problem::from(given.map_err(Reason::new)?);
     Ok(vec![LabelledChain {
         id: field::scalar(record, &["id"]),
-        problem: given.problem,
+        problem: given.with_context().into_owned(),
         answer: field::scalar(record, &["answer", "reference"]),
-        steps: steps.collect(),
+        steps: given
+            .steps
+            .into_iter()
+            .map(LabelledStep::unlabelled)
+            .collect(),
         ..LabelledChain::default()
     }])
 }

@@ -317,7 +317,7 @@ impl Sampled {
             let number = labelled.chains.len() + 1;
             labelled.chains.push(LabelledChain {
                 id: Some(format!("{}/{number}", problem.id)),
-                problem: problem.text.clone(),
+                problem: problem.with_context().into_owned(),
                 steps: self.steps(chain, (options.rollouts > 0).then_some(seed)),
                 first_error: match (options.mode, self.search(chain)) {
                     (Mode::Binary, Search::Found(step)) => Some(step as i64),

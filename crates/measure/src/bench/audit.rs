@@ -56,7 +56,11 @@ impl Audits {
         let steps = result.steps().into_iter();
         let steps = steps.map(|node| (node.text.as_str(), node.score));
         let mut auditor = self.0.borrow_mut();
-        Audit::of(auditor.chain(&result.problem.text, steps).as_ref())
+        Audit::of(
+            auditor
+                .chain(&result.problem.with_context(), steps)
+                .as_ref(),
+        )
     }
 
     /// Returns the findings of the right ones among all finished chains, by [`Audit::letter`], and
@@ -69,7 +73,12 @@ impl Audits {
             }
             let steps = result.tree.steps(chain.node);
             let steps = steps.map(|node| (node.text.as_str(), node.score));
-            Audit::of(auditor.chain(&result.problem.text, steps).as_ref()).letter()
+            Audit::of(
+                auditor
+                    .chain(&result.problem.with_context(), steps)
+                    .as_ref(),
+            )
+            .letter()
         };
         let all = result.finished.iter().zip(right.bytes());
         all.map(&mut letter).collect()

@@ -62,6 +62,7 @@ fn changed(probe: &Probe, number: usize, set: &Set) -> Vec<(GivenChain, Row)> {
             id: format!("{}, {}", given.id, probe.name),
             problem: changed.problem,
             steps: changed.steps,
+            ..GivenChain::default()
         };
         let row = Row {
             set: number,
@@ -204,9 +205,8 @@ mod tests {
             ..ScoredChain::default()
         };
         let chain = |text: &str| GivenChain {
-            id: String::new(),
             problem: text.to_owned(),
-            steps: Vec::new(),
+            ..GivenChain::default()
         };
         let (rows, chains) = ([0, 0, 1, 2].map(row), ["a", "a", "b", "c"].map(chain));
         let others = |count: usize| others(&rows[..count], &chains[..count]);

@@ -149,6 +149,7 @@ impl Pools {
                         id: format!("{}, solution {}", row.id, at + 1),
                         problem: problem.clone(),
                         steps: steps.clone(),
+                        ..GivenChain::default()
                     });
                     chains.len() - 1
                 });

@@ -169,3 +169,20 @@ fn company_in_a_call_changes_no_score() {
     }
     assert!(prm.engine().is_empty());
 }
+
+#[test]
+fn the_context_is_read_before_the_question() {
+    let mut prm = reward_model(2000);
+    let with_context = Problem {
+        context: vec!["abc".into(), "12".into()],
+        ..problem("ab?")
+    };
+    let mut scores = |problem: &Problem| {
+        let id = prm.open(problem, 0).unwrap();
+        let scored = score(&mut prm, id, &chain()).unwrap();
+        (scored.probabilities, scored.read_tokens)
+    };
+    let (found, alone) = (scores(&with_context), scores(&problem("ab?")));
+    assert_eq!(found, scores(&problem("abc\n\n12\n\nab?")));
+    assert_ne!(found, alone);
+}

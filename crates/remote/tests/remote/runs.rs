@@ -41,6 +41,7 @@ pub(crate) fn problems(count: usize) -> Vec<Problem> {
         } else {
             Vec::new()
         },
+        ..Problem::default()
     };
     (0..count).map(problem).collect()
 }

@@ -379,3 +379,24 @@ fn an_answer_that_is_withheld_is_a_refusal() {
     );
     assert!(answer["beamgen"]["withheld"].is_string());
 }
+
+#[test]
+fn the_context_of_a_request_is_read_and_returned() {
+    let server = Running::start(ServeOptions::default());
+    let ask = |context: Value| {
+        let body = json!({"prompt": "Ana has 16 shells. How many shells does Ana have?",
+            "beamgen": {"n": 2, "m": 2, "context": context}});
+        server.post("/v1/completions", &body)
+    };
+    let (plain, one) = (ask(json!(null)).ok(), ask(json!("Kim has 3 shells.")).ok());
+    assert!(plain["beamgen"].get("context").is_none());
+    assert_eq!(one["beamgen"]["context"], json!(["Kim has 3 shells."]));
+    let usage = |answer: &Value| answer["usage"]["prompt_tokens"].as_u64().unwrap();
+    assert!(usage(&one) > usage(&plain));
+    let refused = ask(json!({"text": "x"})).json()["error"].clone();
+    assert_eq!(refused["param"], "beamgen.context", "{refused}");
+    let chain = json!({"problem": "p", "steps": ["a"], "context": 7});
+    let told = server.post("/v1/guard", &json!({"chains": [chain]})).ok();
+    let error = told["data"][0]["error"].as_str().unwrap();
+    assert!(error.starts_with("field \"context\": "), "{error}");
+}

@@ -148,9 +148,7 @@ impl Plan {
         scorer: Option<&mut (dyn Scorer + '_)>,
         problems: Vec<Problem>,
     ) -> Result<Rollouts> {
-        let prompts = problems
-            .iter()
-            .map(|problem| generator.prompt(&problem.text));
+        let prompts = problems.iter().map(|problem| generator.prompt(problem));
         let prompts: Vec<Vec<u32>> = prompts
             .collect::<std::result::Result<_, _>>()
             .map_err(|error| Error::Rollout(error.to_string()))?;
@@ -223,7 +221,7 @@ impl Plan {
         let texts = || result.tree.steps(end.node).map(|node| node.text.trim());
         let is_unsound = verdict == Verdict::Same
             && panel
-                .first_fail(&result.problem.text, texts().collect())
+                .first_fail(&result.problem.with_context(), texts().collect())
                 .is_some();
         Chain {
             tokens: nodes

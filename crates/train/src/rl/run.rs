@@ -73,8 +73,8 @@ impl Identity {
         let mut digest = Sha256::new();
         for problem in job.problems.iter().chain(&job.held_out) {
             for text in [
-                &problem.id,
-                &problem.text,
+                problem.id.as_str(),
+                &problem.with_context(),
                 problem.answer.as_deref().unwrap_or_default(),
             ] {
                 digest.update((text.len() as u64).to_le_bytes());
@@ -203,7 +203,7 @@ fn fitting(
     what: &str,
     report: &mut dyn FnMut(Event),
 ) -> Result<Vec<Problem>> {
-    let fits = |problem: &&Problem| policy.generator().prompt(&problem.text).is_ok();
+    let fits = |problem: &&Problem| policy.generator().prompt(*problem).is_ok();
     let kept: Vec<Problem> = problems.iter().filter(fits).cloned().collect();
     let left_out = problems.len() - kept.len();
     if left_out > 0 {
