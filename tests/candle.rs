@@ -74,7 +74,7 @@ fn a_family_of_candle_is_refused_with_the_feature_that_knows_it() {
 mod with_candle {
     use safetensors::SafeTensors;
     use safetensors::tensor::TensorView;
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::{PROBLEMS, classifier, model};
     use crate::real_checkpoints::{BABBLE, SHEPHERD, prm};
@@ -180,6 +180,41 @@ mod with_candle {
                 "{record}"
             );
         }
+    }
+
+    #[test]
+    fn a_model_of_entailment_judges_problems_with_a_context() {
+        let place = Place::new();
+        let with = r#"{"id": "a", "problem": "How many?", "context": ["Mia has 34 pens."]}"#;
+        let without = r#"{"id": "b", "problem": "How many?"}"#;
+        place.write("p.jsonl", &[with, without].join("\n"));
+        model(&place, "qwen2");
+        classifier(&place, "modernbert");
+        classifier(&place, "deberta-v2");
+        place.edit("deberta-v2/config.json", |config| {
+            config["id2label"] = json!({"0": "entailment", "1": "not_entailment"});
+        });
+        let args = ["--generator", "qwen2", "--prm", "modernbert"];
+        let args = [&args[..], &["--judge", "deberta-v2"]].concat();
+        let trees = trees(&place, "r.jsonl", &args);
+        let said = |tree: &Value| -> Vec<Value> {
+            let nodes = tree.as_array().into_iter().flatten();
+            let said = nodes.filter_map(|node| node["judges"].get("deberta-v2"));
+            said.cloned().collect()
+        };
+        let (with, without) = (said(&trees[0].1), said(&trees[1].1));
+        assert!(!with.is_empty() && with.iter().all(Value::is_number));
+        assert!(!without.is_empty() && without.iter().all(Value::is_null));
+        let text = place.read("r.jsonl");
+        assert_eq!(text.matches(r#""context":["Mia has 34 pens."]"#).count(), 1);
+
+        place.edit("deberta-v2/config.json", |config| {
+            config["id2label"] = json!({"0": "no", "1": "maybe", "2": "yes"});
+        });
+        let ran = place.run(&[&["solve", "p.jsonl"], &args[..]].concat());
+        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+        let wanted = "one of which is called \"entailment\"";
+        assert!(ran.stderr.contains(wanted), "{}", ran.stderr);
     }
 
     #[test]

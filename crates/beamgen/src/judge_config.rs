@@ -12,7 +12,8 @@ use crate::server_config::ServerConfig;
 #[serde(deny_unknown_fields)]
 pub struct JudgeConfig {
     /// What judges: `prm` or `orm` (the bundled ones), `exact` (the checker of the bundled world),
-    /// or a reward model as `models.prm` names one.
+    /// or a reward model as `models.prm` names one. A classifier with a label `entailment` judges
+    /// whether a step follows from the problem's context.
     pub judge: PathBuf,
     /// The name of its scores in trees and of its costs in ledgers; absent: the end of `judge`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

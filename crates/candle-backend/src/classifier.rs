@@ -1,5 +1,6 @@
 //! Sequence classifiers as reward models: a pair of texts, the problem and the steps so far, and
-//! how likely their last step is right.
+//! how likely their last step is right. A model of entailment (NLI) reads the context with the steps
+//! before, and the step, and says how likely the step follows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -26,7 +27,7 @@ impl CandleClassifier {
     ///
     /// # Errors
     /// The family is not known, `config.json` asks for something that `candle-transformers` does
-    /// not do or has other than one or two labels, or a file is broken.
+    /// not do or has other labels than a score is made of, or a file is broken.
     pub fn open(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let config = ClassifierConfig::load(checkpoint)?;
         let tokenizer = Tokenizer::load(checkpoint.clone())?;
@@ -46,7 +47,12 @@ impl CandleClassifier {
 
     /// The label whose probability is the score.
     pub fn label(&self) -> &str {
-        self.config.labels.last().map_or("", String::as_str)
+        &self.config.labels[self.config.scored]
+    }
+
+    /// Whether a score says that a step follows from the problem's context; without one it abstains.
+    pub fn entails(&self) -> bool {
+        self.config.entails
     }
 
     /// Bytes of all weights in float32.
@@ -69,6 +75,9 @@ impl CandleClassifier {
             context: self.config.context,
             has_types: self.config.has_types,
             output: self.config.family.output,
+            labels: self.config.labels.len(),
+            scored: self.config.scored,
+            entails: self.config.entails,
             name: self.name,
             read: 0,
         }))
@@ -83,6 +92,9 @@ struct LoadedClassifier {
     context: usize,
     has_types: bool,
     output: Output,
+    labels: usize,
+    scored: usize,
+    entails: bool,
     /// Tokens of the last chain.
     read: usize,
 }
@@ -104,18 +116,49 @@ impl LoadedClassifier {
             Err(_) => Err("candle-transformers panicked".to_owned()),
         }
     }
+
+    /// The probability of the label that is the score.
+    fn probability(&self, outputs: &[f32]) -> f32 {
+        if outputs.len() != self.labels {
+            return f32::NAN;
+        }
+        let own = outputs[self.scored];
+        if self.output == Output::Softmax {
+            return own;
+        }
+        let others = outputs.iter().enumerate();
+        let others = others.filter(|(label, _)| *label != self.scored);
+        let others: Vec<f32> = others.map(|(_, logit)| *logit).collect();
+        // Of one other label this is its logit, without an error.
+        match others.iter().copied().reduce(f32::max) {
+            Some(most) => {
+                let sum: f32 = others.iter().map(|logit| (logit - most).exp()).sum();
+                sigmoid(own - (most + sum.ln()))
+            }
+            None => sigmoid(own),
+        }
+    }
 }
 
 impl StepScorer for LoadedClassifier {
     fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError> {
-        let chain = steps.concat();
         let context = self.context;
+        let (first, second) = if self.entails {
+            let (step, before) = steps.split_last().unwrap_or((&"", &[]));
+            let documents = problem.context.join("\n\n");
+            let premise = [&documents, "\n\n", &before.concat()].concat();
+            (premise.trim_end().to_owned(), step.trim().to_owned())
+        } else {
+            let chain = steps.concat();
+            let second = chain.trim_end().to_owned();
+            (problem.with_context().into_owned(), second)
+        };
         // A step has a token at least.
-        let texts = [problem.text.as_str(), &chain];
-        if steps.len() > context || self.tokenizer.exceeds(&texts, context) {
-            return Err(ScoreError::text_too_long(&problem.text, steps, context));
+        if steps.len() > context || self.tokenizer.exceeds(&[&first, &second], context) {
+            let texts = problem.with_context();
+            return Err(ScoreError::text_too_long(&texts, steps, context));
         }
-        let pair = self.tokenizer.encode_pair(&problem.text, chain.trim_end());
+        let pair = self.tokenizer.encode_pair(&first, &second);
         let mut pair = pair.map_err(|error| ScoreError::Prompt(error.to_string()))?;
         let tokens = pair.tokens.len();
         if tokens > context {
@@ -128,16 +171,15 @@ impl StepScorer for LoadedClassifier {
         let input = input.map_err(|error| self.failed(first_line(&error)))?;
         let outputs = self.outputs(&input).map_err(|reason| self.failed(reason))?;
         self.read = tokens;
-        let score = match (self.output, outputs.as_slice()) {
-            (Output::Softmax, [_, right]) => *right,
-            (Output::Logits, [wrong, right]) => sigmoid(right - wrong),
-            (Output::Logits, [logit]) => sigmoid(*logit),
-            _ => f32::NAN,
-        };
+        let score = self.probability(&outputs);
         if score.is_nan() {
             return Err(self.failed(format!("it gives {outputs:?} for its labels")));
         }
         Ok(score.clamp(0.0, 1.0))
+    }
+
+    fn abstains(&self, problem: &Problem) -> bool {
+        self.entails && problem.context.is_empty()
     }
 
     fn read_tokens(&self) -> usize {

@@ -19,8 +19,12 @@ pub(crate) struct ClassifierConfig {
     /// Tokens of both texts and the special ones around them.
     pub context: usize,
     pub vocab_size: usize,
-    /// One or two, as `id2label` has them.
+    /// As `id2label` has them: one or two, or those of a model of entailment.
     pub labels: Vec<String>,
+    /// The label whose probability is the score.
+    pub scored: usize,
+    /// Whether the labels say if one text follows from another, not if a step is right.
+    pub entails: bool,
     /// Whether the model tells the tokens of the first text from those of the second.
     pub has_types: bool,
 }
@@ -52,12 +56,13 @@ impl ClassifierConfig {
             );
             return Err(refuse(&path, reason));
         }
-        if labels.len() == 2
-            && map.get("problem_type") == Some(&"multi_label_classification".into())
+        if labels.len() > 1 && map.get("problem_type") == Some(&"multi_label_classification".into())
         {
-            let reason = "problem_type is \"multi_label_classification\": two labels have to exclude each other";
+            let reason =
+                "problem_type is \"multi_label_classification\": labels have to exclude each other";
             return Err(refuse(&path, reason.into()));
         }
+        let entailment = labels.iter().position(|label| is_entailment(label));
         let names = labels.iter().enumerate();
         let names = names.map(|(i, label)| (i.to_string(), label.clone().into()));
         map.insert("id2label".into(), Value::Object(names.collect()));
@@ -93,6 +98,8 @@ impl ClassifierConfig {
             family,
             context: context as usize,
             vocab_size,
+            scored: entailment.unwrap_or(labels.len() - 1),
+            entails: entailment.is_some(),
             labels,
             has_types: types.is_some_and(|types| types > 1),
             json: Value::Object(map),
@@ -106,21 +113,28 @@ impl ClassifierConfig {
     }
 }
 
+/// Whether a label says that the second text follows from the first.
+fn is_entailment(label: &str) -> bool {
+    label.trim().eq_ignore_ascii_case("entailment")
+}
+
 /// The names of the labels in order; `transformers` has two where nothing is said.
 fn labels(map: &Map<String, Value>) -> Result<Vec<String>, String> {
     let two = json!({"0": "LABEL_0", "1": "LABEL_1"});
     let named = map.get("id2label").filter(|names| !names.is_null());
     let names = named.unwrap_or(&two).as_object();
     let names = names.ok_or("id2label has to be an object")?;
-    if !(1..=2).contains(&names.len()) {
-        return Err(format!(
-            "it has {} labels: a score is made of one (a logit) or of two (wrong and right, in this order)",
-            names.len()
-        ));
-    }
     let name = |i: usize| match names.get(&i.to_string()).and_then(Value::as_str) {
         Some(name) => Ok(name.to_owned()),
         None => Err(format!("id2label has no name for label {i}")),
     };
-    (0..names.len()).map(name).collect()
+    let labels = (0..names.len()).map(name).collect::<Result<Vec<_>, _>>()?;
+    let count = labels.len();
+    if !(1..=2).contains(&count) && !labels.iter().any(|label| is_entailment(label)) {
+        return Err(format!(
+            "it has {count} labels: a score is made of one (a logit), of two (wrong and right, in this order), or of those of \
+             a model of entailment, one of which is called \"entailment\""
+        ));
+    }
+    Ok(labels)
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use beamgen_candle_backend::CandleClassifier;
 use beamgen_engine::Checkpoint;
 use beamgen_search::{Problem, ScoreError, ScoreItem, Scorer, StepRef};
+use candle_core::{Device, Tensor, safetensors};
 use every_field::{EVERYWHERE, Inert, Tally};
 use serde_json::Value;
 
@@ -94,6 +95,82 @@ fn a_chain_longer_than_the_context_fails_alone() {
     }
 }
 
+/// Adds a label whose logit is that of the first.
+fn with_third_label(folder: &Path) {
+    let file = folder.join("model.safetensors");
+    let mut tensors = safetensors::load(&file, &Device::Cpu).unwrap();
+    let of_labels = |name: &str| name.starts_with("classifier") && !name.contains("dense");
+    for (_, tensor) in tensors.iter_mut().filter(|(name, _)| of_labels(name)) {
+        let first = tensor.narrow(0, 0, 1).unwrap();
+        *tensor = Tensor::cat(&[&*tensor, &first], 0).unwrap();
+    }
+    safetensors::save(&tensors, file).unwrap();
+}
+
+/// The premise is the context with the steps before, the hypothesis the step; three labels as two of
+/// `transformers`' scores have them.
+#[test]
+fn a_model_of_entailment_says_whether_a_step_follows_from_the_context() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/classifiers");
+    for family in ["deberta-v2", "modernbert", "xlm-roberta"] {
+        let folder = root.join(family);
+        let two = edited(&folder, |config| {
+            config["id2label"] = serde_json::json!({"0": "Entailment", "1": "not_entailment"});
+        });
+        let three = edited(&folder, |config| {
+            config["id2label"] =
+                serde_json::json!({"0": "contradiction", "1": "ENTAILMENT", "2": "neutral"});
+        });
+        with_third_label(three.path());
+        let opened = CandleClassifier::open(&Checkpoint::from(three.path())).unwrap();
+        assert_eq!((opened.label(), opened.entails()), ("ENTAILMENT", true));
+        let text = std::fs::read_to_string(folder.join("scores.json")).unwrap();
+        let chains: Vec<Scores> = serde_json::from_str(&text).unwrap();
+        let mut right = load(&folder).unwrap();
+        for (labels, expected) in [
+            (&two, (|right| 1.0 - right) as fn(f32) -> f32),
+            (&three, |right| right / (2.0 - right)),
+        ] {
+            let mut scorer = load(labels.path()).unwrap();
+            for chain in &chains {
+                let given = Problem {
+                    context: vec!["Given.".to_owned(), chain.problem.clone()],
+                    ..problem("Not read: 日本")
+                };
+                let id = scorer.open(&given, 0).unwrap();
+                let results = scorer.score(&[item(id, &chain.steps)]).unwrap();
+                let found = results[0].as_ref().unwrap().probabilities.clone();
+                let mut premise = format!("Given.\n\n{}\n\n", chain.problem);
+                for (found, step) in found.iter().zip(&chain.steps) {
+                    let pair = right.open(&problem(premise.trim_end()), 0).unwrap();
+                    let results = right.score(&[item(pair, std::slice::from_ref(step))]);
+                    let known = results.unwrap()[0].as_ref().unwrap().probabilities[0];
+                    let off = (found.unwrap() - expected(known.unwrap())).abs();
+                    assert!(off < 1e-5, "{family}: {off}");
+                    premise += step;
+                }
+                assert_eq!(found.len(), chain.steps.len());
+            }
+            // As of `transformers`, where the context is what was the problem.
+            let alone = Problem {
+                context: vec![chains[0].problem.clone()],
+                ..Problem::default()
+            };
+            let id = scorer.open(&alone, 0).unwrap();
+            let first = std::slice::from_ref(&chains[0].steps[0]);
+            let results = scorer.score(&[item(id, first)]).unwrap();
+            let found = results[0].as_ref().unwrap().probabilities[0].unwrap();
+            assert!((found - expected(chains[0].scores[0])).abs() < 1e-5);
+            // Without context it has nothing to say, and reads nothing.
+            let id = scorer.open(&problem("12 * 3"), 0).unwrap();
+            let results = scorer.score(&[item(id, &chains[1].steps)]).unwrap();
+            let scored = results[0].as_ref().unwrap();
+            assert_eq!(scored.probabilities, [None, None, None]);
+            assert_eq!(scored.read_tokens, 0);
+        }
+    }
+}
+
 /// A copy of a fixture with another `config.json`.
 fn edited(folder: &Path, edit: impl FnOnce(&mut Value)) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
@@ -159,7 +236,7 @@ fn what_candle_would_compute_otherwise_is_refused_by_name() {
     refused(
         "deberta-v2",
         |config| config["id2label"]["2"] = "unsure".into(),
-        "3 labels",
+        "called \"entailment\"",
     );
     refused(
         "deberta-v2",

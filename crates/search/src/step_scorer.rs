@@ -19,6 +19,11 @@ pub trait StepScorer {
     /// [lost](ScoreError::Lost) altogether.
     fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError>;
 
+    /// Whether it has nothing to say about the steps of a problem: by default of none.
+    fn abstains(&self, _problem: &Problem) -> bool {
+        false
+    }
+
     /// Tokens that were read for the last score: none, by default.
     fn read_tokens(&self) -> usize {
         0
@@ -68,6 +73,10 @@ impl<S: StepScorer> PerStep<S> {
         let mut scored = Scored::default();
         for step in &item.steps {
             chain.steps.push(step.text.into());
+            if self.scorer.abstains(&chain.problem) {
+                scored.probabilities.push(None);
+                continue;
+            }
             let steps: Vec<&str> = chain.steps.iter().map(|step| &**step).collect();
             let score = self.scorer.score(&chain.problem, &steps)?;
             scored.probabilities.push(Some(score));

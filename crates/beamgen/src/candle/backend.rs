@@ -98,9 +98,14 @@ impl CandleClassifier {
         let at = |error: beamgen_candle_backend::Error| Error::from(error).at(place.clone());
         let model = Classifier::open(checkpoint).map_err(at)?;
         let weights = model.weight_bytes().map_err(at)?;
+        let read = if model.entails() {
+            "the problem's context with the steps before, and the step (it abstains without context)"
+        } else {
+            "the problem and the steps so far"
+        };
         notes.push(format!(
             "{place}: {family} is computed by candle-transformers, chain by chain on the CPU in float32 ({} of weights, a \
-             context of {} tokens); a score is the probability of its label {:?} for the problem and the steps so far, which \
+             context of {} tokens); a score is the probability of its label {:?} for {read}, which \
              are read anew for each step: much slower than a reward model of beamgen's own engine",
             human_size(weights),
             model.context(),
