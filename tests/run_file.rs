@@ -87,7 +87,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
                    How many pens does Kim have?";
     let doubtful = json!({"problem": problem, "answer": "\\int x"});
     place.write("doubtful.jsonl", doubtful.to_string());
-    let long = json!({"problem": "Mia has 34 pens. ".repeat(1000)});
+    let long = json!({"problem": "Mia has 34 pens. ".repeat(1000), "context": ["It is cut."]});
     place.write("long.jsonl", format!("{long}\n{doubtful}\n"));
     let twins = place.run(&["problems", "--count", "4", "--twins"]).ok();
     place.write("twins.jsonl", twins.stdout);
