@@ -187,7 +187,7 @@ mod with_candle {
         let place = Place::new();
         let with = r#"{"id": "a", "problem": "How many?", "context": ["Mia has 34 pens."]}"#;
         let without = r#"{"id": "b", "problem": "How many?"}"#;
-        place.write("p.jsonl", &[with, without].join("\n"));
+        place.write("p.jsonl", [with, without].join("\n"));
         model(&place, "qwen2");
         classifier(&place, "modernbert");
         classifier(&place, "deberta-v2");
