@@ -60,11 +60,11 @@ def test_the_context_of_a_problem_is_read_and_kept() -> None:
         seen.append(problem)
         return "" if steps else "The answer is 7.\n"
 
-    with beamgen.Solver(n=2, step_generator=write, scorer=lambda problem, steps: 0.5) as solver:
+    with beamgen.Solver(n=2, m=2, step_generator=write, scorer=lambda problem, steps: 0.5) as solver:
         result = solver.solve(problem)
     assert result.context == list(problem.context) and result.to_dict()["context"] == result.context
     assert seen and all(one.text == SHELLS and list(one.context) == result.context for one in seen)
-    with beamgen.Solver(n=2) as solver:
+    with beamgen.Solver(n=2, m=2) as solver:
         assert "context" not in solver.solve(SHELLS).to_dict()
         with pytest.raises(beamgen.InputError, match="context"):
             solver.solve({"problem": SHELLS, "context": {"title": "x"}})
