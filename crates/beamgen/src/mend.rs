@@ -96,7 +96,7 @@ pub struct Version {
     pub score: Option<f32>,
     /// The answer, if the chain has one.
     pub answer: Option<String>,
-    /// Whether it states an answer, or a model ended it.
+    /// Whether the chain came to its own end and has an answer.
     pub finished: bool,
     /// Whether the answer is that of the problem, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]

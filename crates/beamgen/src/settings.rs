@@ -259,8 +259,8 @@ pub static SETTINGS: &[Setting] = table! {
     "scorer" "" "SCORER" Texts "prm" "" "models.scorer" Solver Scorer Long;
     /// Another judge of the steps, next to the scorer; may be repeated
     ///
-    /// As a further `scorer`, or a model of entailment (NLI), which says whether a step follows from
-    /// the problem's context. Each one's scores are in the tree, and what it read in the ledger.
+    /// Name it like a further `scorer`, or name a model of entailment (NLI), which says whether a step
+    /// follows from the problem's context. Each one's scores are in the tree, and what it read in the ledger.
     /// Other settings of a judge: [[models.judges]] in a file.
     "judge" "" "JUDGE" Texts "" "" "models.judges" Solver Models Long;
     /// How the scores of several judges become one

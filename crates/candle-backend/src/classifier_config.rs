@@ -19,7 +19,7 @@ pub(crate) struct ClassifierConfig {
     /// Tokens of both texts and the special ones around them.
     pub context: usize,
     pub vocab_size: usize,
-    /// As `id2label` has them: one or two, or those of a model of entailment.
+    /// The labels of `id2label`: one or two, or those of a model of entailment.
     pub labels: Vec<String>,
     /// The label whose probability is the score.
     pub scored: usize,

@@ -26,7 +26,7 @@ pub(super) struct Report {
     pub pools: Vec<PoolCurve>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aggregated: Vec<Aggregated>,
-    /// The same of right chains that are sound.
+    /// The curves of `pools` where only right chains that are sound count as right.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sound_pools: Vec<PoolCurve>,
     pub difficulty: Vec<Allocation>,
