@@ -1,11 +1,11 @@
-//! Lists the files of `configs/pairs/`, so that a new pair is a new file and nothing else.
+//! Lists the files of `pairs/`, so that a new pair is a new file and nothing else.
 
 use std::path::PathBuf;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
     let folder = PathBuf::from(env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?)
-        .join("../../configs/pairs")
+        .join("pairs")
         .canonicalize()?;
     println!("cargo::rerun-if-changed={}", folder.display());
     let mut paths = Vec::new();

@@ -8,13 +8,14 @@ use std::process::Command;
 const UNKNOWN: &str = "unknown";
 
 /// All that is built into the program: a change of it may make the commit a `-dirty` one.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "Cargo.toml",
     "Cargo.lock",
     "configs",
     "crates",
     "kernels",
     "models",
+    "src",
 ];
 
 #[cfg_attr(test, allow(dead_code))]

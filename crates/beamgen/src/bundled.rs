@@ -15,7 +15,7 @@ type Files = &'static [(&'static str, &'static [u8])];
 
 macro_rules! files {
     ($folder:literal: $($file:literal),+) => {
-        &[$(($file, include_bytes!(concat!("../../../models/abacus/", $folder, "/", $file)))),+]
+        &[$(($file, include_bytes!(concat!("../abacus/", $folder, "/", $file)))),+]
     };
 }
 
@@ -68,7 +68,7 @@ pub fn files() -> impl Iterator<Item = (&'static str, &'static str, &'static [u8
     })
 }
 
-static SAMPLE: &[u8] = include_bytes!("../../../models/abacus/sample.jsonl");
+static SAMPLE: &[u8] = include_bytes!("../abacus/sample.jsonl");
 
 /// The sample problems, with their answers. None of them was trained on.
 ///

@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn every_file_is_a_pair_of_its_name_whose_settings_can_be_run() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/pairs");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/pairs");
         let mut files = 0;
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -11,7 +11,7 @@ use crate::spec::{HeadSpec, LayerSpec, PrmSpec};
 
 macro_rules! families {
     ($($name:literal),* $(,)?) => {
-        [$(($name, include_str!(concat!("../../../configs/prm/", $name, ".toml")))),*]
+        [$(($name, include_str!(concat!("../families/", $name, ".toml")))),*]
     };
 }
 
@@ -162,7 +162,7 @@ mod tests {
             );
             assert_eq!(PrmSpec::named(name), Some(spec));
         }
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/prm");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/families");
         let files = std::fs::read_dir(folder).unwrap().filter(|entry| {
             let path = entry.as_ref().unwrap().path();
             path.extension()

@@ -8,7 +8,7 @@ use toml::Table;
 use crate::Error;
 
 /// The presets that every build carries, `configs/serve/presets.toml`.
-pub const BUILT_IN_PRESETS: &str = include_str!("../../../configs/serve/presets.toml");
+pub const BUILT_IN_PRESETS: &str = include_str!("../presets.toml");
 
 /// The preset that is the server's own settings.
 pub(crate) const OWN: &str = "beamgen";

@@ -12,21 +12,15 @@ use flate2::read::GzDecoder;
 use super::CudaError;
 use super::error::reason;
 
-const PTX: &[u8] = include_bytes!("../../../../kernels/code/ptx.gz");
+const PTX: &[u8] = include_bytes!("../../code/ptx.gz");
 
 /// Machine code by compute capability. It runs on cards of the same major number and no smaller
 /// minor one.
 const MACHINE_CODE: [((i32, i32), &[u8]); 4] = [
-    ((8, 0), include_bytes!("../../../../kernels/code/sm_80.gz")),
-    ((9, 0), include_bytes!("../../../../kernels/code/sm_90.gz")),
-    (
-        (10, 0),
-        include_bytes!("../../../../kernels/code/sm_100.gz"),
-    ),
-    (
-        (12, 0),
-        include_bytes!("../../../../kernels/code/sm_120.gz"),
-    ),
+    ((8, 0), include_bytes!("../../code/sm_80.gz")),
+    ((9, 0), include_bytes!("../../code/sm_90.gz")),
+    ((10, 0), include_bytes!("../../code/sm_100.gz")),
+    ((12, 0), include_bytes!("../../code/sm_120.gz")),
 ];
 
 /// Least CUDA version of a driver for the machine code, which a compiler of CUDA 12 made.
