@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 toolchain=$(realpath -m "${BEAMGEN_CUDA_TOOLCHAIN:-../target/cuda-13.0}")
 cuda=$toolchain/nvidia/cu13
-# Of CUDA 12: its machine code is for drivers of 12.0 and later; that of 13 has a newer ELF format (docs/decisions.md).
+# Of CUDA 12: its machine code is for drivers of 12.0 and later; that of 13 has a newer ELF format (docs/internals/decisions.md).
 ptxas=$toolchain/nvidia/cuda_nvcc/bin/ptxas
 archs="80 90 100 120"
 

@@ -1,4 +1,4 @@
-//! docs/run-file.md lists the fields that a run file really has, no more and no fewer.
+//! docs/reference/run-file.md lists the fields that a run file really has, no more and no fewer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ type Documented = BTreeMap<String, BTreeMap<String, bool>>;
 
 /// The tables of the document by the heading above them.
 fn documented() -> Documented {
-    let text = std::fs::read_to_string(root().join("docs/run-file.md")).expect("the document");
+    let text = std::fs::read_to_string(root().join("docs/reference/run-file.md")).expect("the document");
     let mut sections = Documented::new();
     let mut section = String::new();
     for line in text.lines() {

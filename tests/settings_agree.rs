@@ -161,7 +161,7 @@ fn the_file_of_defaults_has_every_key() {
 
 #[test]
 fn the_document_of_the_server_has_what_a_request_may_set() {
-    let text = read("docs/serve.md");
+    let text = read("docs/reference/http.md");
     let (_, text) = text
         .split_once("### The `beamgen` object of a request")
         .expect("a heading");
@@ -186,7 +186,7 @@ fn the_document_of_the_server_has_what_a_request_may_set() {
         "tree",
     ];
     wanted.extend(others.map(str::to_owned));
-    assert_same(&listed, &wanted, "the table of docs/serve.md");
+    assert_same(&listed, &wanted, "the table of docs/reference/http.md");
 }
 
 /// `BEAMGEN_WRITE=1` writes the file.

@@ -1,4 +1,4 @@
-"""Coverage, precision of fail and recall of the first mistake, through the protocol of docs/checkers.md.
+"""Coverage, precision of fail and recall of the first mistake, through the protocol of docs/rewards/checkers.md.
 
     cargo build --release -p beamgen-checkers --example arithmetic_checker
     DATA=folder python3 benches/checkers/measure.py arithmetic bb     # also pb, pbm, gsm, gsmtest, ms, prm

@@ -1,4 +1,4 @@
-"""The protocol of docs/checkers.md: a JSON line in, a JSON line out."""
+"""The protocol of docs/rewards/checkers.md: a JSON line in, a JSON line out."""
 
 import json
 import re

@@ -21,23 +21,23 @@ pub struct Setting {
     pub name: &'static str,
     /// The letter of a short flag, or nothing.
     pub short: &'static str,
-    /// The placeholder of its value, which is its unit if it has one.
+    /// The placeholder of the value in a help text: the unit, where the value has a unit.
     pub value: &'static str,
-    /// The type of its value.
+    /// The type of the value.
     pub kind: Kind,
-    /// The default as text; empty if the description says it.
+    /// The default as text; empty if the description states the default.
     pub default: &'static str,
-    /// The least and the greatest value, if it is a number; the greatest may be missing.
+    /// For a number, `LEAST..GREATEST`; the greatest value may be missing. Otherwise empty.
     pub range: &'static str,
     /// The key in a file of settings; empty for `pair`, which names such a file.
     pub key: &'static str,
-    /// Who may set it.
+    /// Whether each request may change the setting, or only the solver.
     pub scope: Scope,
-    /// The part that it belongs to.
+    /// The group of settings in help texts; a command has the flags of some groups.
     pub part: Part,
-    /// Whether the short help shows it.
+    /// Whether the short help shows the flag, or only the long help.
     pub shown: Shown,
-    /// The settings without which it changes nothing.
+    /// The other settings without which this setting changes nothing.
     pub needs: &'static [Needs],
     doc: &'static str,
 }
@@ -47,24 +47,24 @@ pub struct Setting {
 pub enum Kind {
     /// True or false; false by default.
     Switch,
-    /// A whole number.
+    /// A whole number, 0 or more.
     Count,
-    /// A number.
+    /// A number that may have a fraction.
     Number,
-    /// A word or a rule.
+    /// A word or a rule such as `soft-min:0.2`.
     Text,
     /// A model, a folder or a file.
     Path,
     /// Bytes, as a number or with a unit.
     Size,
-    /// Several texts, which may stand in one with commas between them.
+    /// Several texts; a text with commas is split at them.
     List,
-    /// Several texts.
+    /// Several texts; a comma is part of its text.
     Texts,
 }
 
 impl Kind {
-    /// The texts of a value that may have several.
+    /// Splits a value into its texts, as [`Self::List`] or [`Self::Texts`] does.
     fn texts(self, value: Value) -> Vec<String> {
         let values = match value {
             Value::Array(values) => values,
@@ -81,40 +81,40 @@ impl Kind {
     }
 }
 
-/// Who may set a setting.
+/// The place where a setting can be given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// Each request of a solver, and the solver for all of them.
+    /// A request may change the solver's value for itself.
     Request,
-    /// The solver.
+    /// Only the solver has the setting; requests cannot change it.
     Solver,
 }
 
-/// The part that a setting belongs to. A command has some of the parts.
+/// A group of settings. A command has the flags of some groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// Strategy and width.
+    /// The strategy and the number of chains.
     Width,
-    /// The rest of the search.
+    /// All other settings of the search.
     Search,
-    /// Sampling.
+    /// How the generator's tokens are sampled.
     Sampling,
-    /// The scorer.
+    /// The scorer that the search ranks by.
     Scorer,
-    /// The generator, the judges, and how they score.
+    /// The generator, the judges, and how scores are combined and calibrated.
     Models,
-    /// The reward model.
+    /// The reward model, and the pair that names it.
     Reward,
-    /// How models are computed.
+    /// The device, number types, memory and threads that compute models.
     Engine,
-    /// Checkers.
+    /// Checkers that veto steps.
     Checkers,
-    /// The audit of answers.
+    /// Checkers that audit the chains of answers.
     Soundness,
 }
 
 impl Part {
-    /// The heading in a help text.
+    /// Returns the heading above the group's flags in a help text.
     pub fn heading(self) -> &'static str {
         match self {
             Self::Width | Self::Search => "Search",
@@ -125,16 +125,16 @@ impl Part {
     }
 }
 
-/// The help texts that show a setting.
+/// Which help texts show a flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
-    /// The short one and the long one.
+    /// `-h` and `--help`.
     Always,
-    /// The long one.
+    /// `--help` only.
     Long,
 }
 
-/// A setting that another one needs to change anything: in words, and whether it is there.
+/// A condition without which a setting changes nothing: its name in messages, and a test for it.
 pub type Needs = (&'static str, fn(&Config) -> bool);
 
 const JUDGE: Needs = ("`judge` or `checker`", |config| {
@@ -175,200 +175,206 @@ macro_rules! table {
 pub static SETTINGS: &[Setting] = table! {
     // name, short, value, kind, default, range, key, scope, part, shown, needs
 
-    /// N, chains per problem
+    /// Chains per problem (N)
     ///
-    /// At most 65536. The KV cache of all chains stays within `kv_memory`. It is 1 for {of_one}.
+    /// At most 65536. The KV cache of all chains stays within `kv_memory`. N is 1 for {of_one}.
     "n" "n" "N" Count "16" "1..65536" "search.n" Request Width Always;
-    /// beam, dvts, majority, ...
+    /// Search strategy: beam, dvts, majority, ...
     ///
-    /// `beamgen solve` lists all strategies in its help.
+    /// The help of `beamgen solve` lists all strategies.
     "strategy" "" "NAME" Text "beam" "" "search.strategy" Request Width Always;
-    /// M, the expansion factor
+    /// Expansion factor (M): continuations of each kept chain
     ///
-    /// A beam keeps N/M chains and expands each of them M times. It matters for {using_m} only.
+    /// A beam keeps N/M chains and expands each of them M times. Used by {using_m} only.
     "m" "m" "M" Count "4" "1.." "search.m" Request Search Always;
-    /// How step scores become a chain's score
+    /// Rule that turns step scores into a chain's score
     ///
     /// min, product, mean, last, max, soft-min[:T] or likely-min[:W]. With `scorer` orm, and with
-    /// `score_as` median or lower, it is always last.
+    /// `score_as` median or lower, the rule is always last.
     "aggregation" "" "RULE" Text "min" "" "search.aggregation" Request Search Long;
-    /// How the answer is chosen among finished chains
+    /// Rule that chooses the answer among finished chains
     ///
-    /// best, majority or weighted [default: {usual}]
+    /// best (the highest score), majority (the most chains) or weighted (the highest sum of
+    /// scores) [default: {usual}]
     "choose" "" "CHOICE" Text "" "" "search.choose" Request Search Long;
-    /// Stop a chain after so many steps
+    /// Most steps of a chain
     "max_steps" "" "STEPS" Count "40" "1.." "search.max_steps" Request Search Long;
     /// Most tokens sampled for a problem
     ///
-    /// Tokens of chains that are thrown away count too. 0 is no limit.
+    /// Tokens of discarded chains count, too. 0 means no limit.
     "budget_tokens" "" "TOKENS" Count "0" "0.." "search.budget_tokens" Request Search Always;
-    /// Withhold answers whose chain scores less
+    /// Withhold an answer whose chain scores less than SCORE, from 0 to 1
     "threshold" "" "SCORE" Number "0" "0..1" "search.threshold" Request Search Long;
-    /// Sample as many chains as a problem needs for this probability of success
+    /// Stop sampling chains at this probability of success, from 0 to 1
     ///
-    /// At most N, for best-of-n: until a chain scores as a calibration says that it must, by the
-    /// answers of runs with `n` 1 (`beamgen calibrate`); with `score_as` calibrated, by
-    /// probabilities. 0 is always N.
+    /// For best-of-n, which samples at most N chains. It stops when a chain reaches the score that
+    /// the calibration gives for C, from the answers of runs with `n` 1 (`beamgen calibrate`). With
+    /// `score_as` calibrated, it stops when the probabilities reach C. 0 always samples N chains.
     "confidence" "" "C" Number "0" "0..1" "search.confidence" Request Search Long;
-    /// Stop a majority vote that is decided
+    /// Stop a majority vote as soon as it is decided
     ///
-    /// The vote stops as soon as the chains still to come cannot change its answer.
+    /// The vote is decided when the remaining chains cannot change its answer.
     "consensus" "" "" Switch "" "" "search.consensus" Request Search Long;
-    /// Score steps after TAU tokens and reject the worst there
+    /// Score each step after TAU tokens, and reject the worst steps there
     ///
-    /// For beam and dvts only. 0 is never.
+    /// For beam and dvts only. 0 never rejects a step early.
     "early_rejection" "" "TAU" Count "0" "0.." "search.early_rejection" Request Search Long;
-    /// Continue finished chains while a round's last ones are written
+    /// Continue chains whose step is finished while slower chains of the round still write theirs
     ///
-    /// Results stay the same.
+    /// Changes the speed, never the results.
     "speculate" "" "" Switch "" "" "search.speculate" Request Search Long;
-    /// Problems worked on at once
+    /// Problems solved at the same time
     ///
-    /// It changes the speed, never the results.
+    /// Changes the speed, never the results.
     "in_flight" "" "K" Count "16" "1.." "search.in_flight" Solver Search Long;
-    /// The seed of all random numbers
+    /// Seed of all random numbers
     "seed" "" "SEED" Count "0" "0.." "generator.seed" Request Search Always;
-    /// Sampling temperature; 0 is greedy
+    /// Sampling temperature; 0 takes the likeliest token
     ///
-    /// [default: what the generator's checkpoint says, or 1.0]
+    /// [default: the value in the generator's checkpoint, or 1.0]
     "temperature" "" "T" Number "" "0.." "generator.sampling.temperature" Request Sampling Long;
-    /// Sample among the K likeliest tokens; 0 among all
+    /// Sample among the K likeliest tokens; 0 among all tokens
     "top_k" "" "K" Count "" "0.." "generator.sampling.top_k" Request Sampling Long;
-    /// Sample among the likeliest tokens with total probability P
+    /// Sample among the likeliest tokens that have total probability P; 1 among all tokens
     "top_p" "" "P" Number "" "0..1" "generator.sampling.top_p" Request Sampling Long;
-    /// Sample among tokens at least P times as likely as the likeliest
+    /// Sample among tokens at least P times as likely as the likeliest token; 0 among all tokens
     "min_p" "" "P" Number "" "0..1" "generator.sampling.min_p" Request Sampling Long;
-    /// The generator
+    /// Generator: the language model that writes steps
     ///
-    /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] of the hub, or bundled.
+    /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] on the Hugging Face hub,
+    /// or bundled.
     "generator" "" "MODEL" Path "bundled" "" "models.generator" Solver Models Always;
     /// Servers that run the generator, e.g. http://HOST:8000
     ///
-    /// vLLM, SGLang or llama.cpp's server, or with models.generator_server.engine = "openai" any
-    /// endpoint of that kind; several addresses with commas between them. `generator` then names
-    /// the model whose tokenizer and chat template are used [default: the one that the servers say
-    /// they have]. A key comes from the environment variable BEAMGEN_GENERATOR_KEY. Other settings
+    /// vLLM, SGLang or llama.cpp's server; with models.generator_server.engine = "openai", any
+    /// OpenAI-compatible endpoint. Separate several addresses by commas. `generator` then names the
+    /// model whose tokenizer and chat template are used [default: the model that the servers
+    /// report]. The environment variable BEAMGEN_GENERATOR_KEY may hold an API key. Other settings
     /// are keys of models.generator_server.
     "generator_url" "" "URL" List "" "" "models.generator_server.urls" Solver Models Long;
     /// Score steps with prm, orm, exact, none, or a reward model; may be repeated
     ///
-    /// orm is the outcome reward model of the bundled pair. exact is a checker that knows the
-    /// bundled problems only. none is for strategies that need no scores. Any other name is that of a
-    /// reward model, as for `prm`, or the address of its server. Further ones are judges: what they
-    /// say of a step is combined as `combine` says. `prm` and `judge` are short forms.
+    /// prm is the model of `prm`, orm the bundled outcome reward model. exact computes the bundled
+    /// problems, and knows no others. none is for strategies that need no scores. Any other name is
+    /// a reward model, as for `prm`, or the address of its server. Further names are judges, whose
+    /// scores `combine` combines with the first. `prm` and `judge` are short forms.
     "scorer" "" "SCORER" Texts "prm" "" "models.scorer" Solver Scorer Long;
-    /// Another judge of the steps, next to the scorer; may be repeated
+    /// Add a judge of the steps to the scorer; may be repeated
     ///
-    /// Name it like a further `scorer`, or name a model of entailment (NLI), which says whether a step
-    /// follows from the problem's context. Each one's scores are in the tree, and what it read in the ledger.
-    /// Other settings of a judge: [[models.judges]] in a file.
+    /// A name as for a further `scorer`, or an entailment (NLI) classifier, which judges whether a
+    /// step follows from the problem's context. The tree has each judge's scores, and the ledger
+    /// has the tokens that the judge read. Other settings of a judge: [[models.judges]] in a file.
     "judge" "" "JUDGE" Texts "" "" "models.judges" Solver Models Long;
-    /// How the scores of several judges become one
+    /// Rule that combines the scores of several judges into one
     ///
-    /// min, product, mean-logits, veto[:T] (the scorer's, or 0 where a judge scores below T) or
-    /// cascade[:LOW..HIGH] (the scorer's, and where that lies between the bounds the next judge's,
-    /// which is asked there only).
+    /// min, product, mean-logits, veto[:T] (the scorer's score, or 0 where a judge scores below T)
+    /// or cascade[:LOW..HIGH] (the scorer's score; if it is between the bounds, the next judge's,
+    /// which is asked for those steps only).
     "combine" "" "RULE" Text "min" "" "models.combine" Solver Models Long JUDGE;
-    /// The calibration of the reward model
+    /// Calibration of the reward model, a file of `beamgen calibrate`
     ///
-    /// Made by `beamgen calibrate`. With it steps are told sure or unsure [default: the one next to
-    /// the model]
+    /// With a calibration, steps are labelled sure or unsure [default: calibration.json in the
+    /// model's folder, if it exists]
     "calibration" "" "FILE" Path "" "" "models.calibration" Solver Models Long MODEL;
-    /// The score of a step: raw, calibrated, median or lower
+    /// Score of a step: raw, calibrated, median or lower
     ///
-    /// raw is the reward model's score, calibrated the probability of success that belongs to it
-    /// (with the `aggregation` of `beamgen calibrate`), median and lower (10 %) are quantiles of that
-    /// probability, read from the hidden state.
+    /// raw is the reward model's score. calibrated is the probability of success that the
+    /// calibration gives for that score (use the `aggregation` of `beamgen calibrate`). median and
+    /// lower (10 %) are quantiles of that probability, read from the model's hidden state.
     "score_as" "" "WHAT" Text "raw" "" "models.score_as" Solver Models Long MODEL;
-    /// Withhold answers so that at most this share of the given ones is wrong
+    /// Withhold answers so that at most this share of the returned answers is wrong, from 0 to 1
     ///
-    /// By the threshold that the calibration has for it (`beamgen calibrate` with run files). 0
-    /// withholds none.
+    /// The calibration has the threshold for that share (`beamgen calibrate` with run files). 0
+    /// withholds no answer.
     "max_error" "" "SHARE" Number "0" "0..1" "models.max_error" Solver Models Long MODEL;
     /// Checkers that veto steps that they prove wrong: arithmetic, consistency, exact
     ///
-    /// arithmetic: equations in text and in <<3*4=12>>, exactly. consistency: a calculation that the
-    /// next step gives another result. exact: lines of the bundled world. Several with commas between
-    /// them, or repeated.
+    /// arithmetic checks equations in text and in <<3*4=12>>, exactly. consistency finds a
+    /// calculation to which the next step gives another result. exact checks lines of the bundled
+    /// world. Separate several names by commas, or repeat the flag. [default: no checker]
     "checker" "" "NAME" List "" "" "checkers.builtin" Solver Checkers Long;
-    /// An own checker: a shell command that speaks JSON lines (docs/checkers.md)
+    /// Run a checker of your own: a shell command that speaks JSON lines (docs/rewards/checkers.md)
     ///
-    /// May be repeated. A step that it does not answer, or dies on, counts as abstained from.
+    /// May be repeated. If the command does not answer for a step, or dies, it counts as
+    /// abstaining on that step.
     "checker_command" "" "CMD" Texts "" "" "checkers.commands" Solver Checkers Long;
-    /// Seconds after which a command that answers nothing is ended
+    /// Seconds after which a checker command that does not answer is killed
     "checker_timeout" "" "SECONDS" Number "10" "0.001..86400" "checkers.timeout" Solver Checkers Long COMMAND;
     /// Checkers that audit the chain of each answer: exact, arithmetic, ... or none
     ///
-    /// They change no score. An answer may be right by a chain with a step that they prove wrong; it
-    /// is then told apart as unsound. Several with commas between them, or repeated.
+    /// The audit changes no score. A right answer whose chain has a step that is proved wrong is
+    /// reported as unsound. Separate several names by commas, or repeat the flag.
     "audit" "" "NAME" List "exact,arithmetic" "" "checkers.audit" Solver Soundness Long;
-    /// Count an answer as unsound if the scorer puts a step below this
+    /// Count an answer as unsound if a step of its chain scores less than SCORE, from 0 to 1
     ///
-    /// It is told apart from what checkers prove. 0 is never.
+    /// Reported apart from the findings of checkers. 0 never does so.
     "sound_above" "" "SCORE" Number "0" "0..1" "checkers.sound_above" Solver Soundness Long;
-    /// Withhold unsound answers, as `audit` and `sound_above` find them
+    /// Withhold answers that are unsound by `audit` or `sound_above`
     "require_sound" "" "" Switch "" "" "checkers.require_sound" Solver Soundness Long;
-    /// Published models by name, e.g. qwen2.5-math-1.5b
+    /// Published generator and reward model by name, e.g. qwen2.5-math-1.5b
     ///
-    /// A generator and a reward model with the settings that suit them: a pair of `beamgen models`,
-    /// or a TOML file. A file of settings wins over it; `generator` and `prm` replace its models.
+    /// A pair that `beamgen models` lists, or a TOML file, with the settings that suit its models. A
+    /// file of settings wins over the pair; `generator` and `prm` replace the pair's models.
+    /// [default: the bundled pair]
     "pair" "" "NAME|FILE" Text "" "" "" Solver Reward Always;
-    /// The process reward model
+    /// Process reward model: scores every step
     ///
-    /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] of the hub, bundled, or
-    /// none, which is the same as `scorer` none.
+    /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] on the Hugging Face hub,
+    /// bundled, or none, which is the same as `scorer` none.
     "prm" "" "MODEL" Path "bundled" "" "models.prm" Solver Reward Always MODEL;
-    /// Servers that run the reward model, as `generator_url`
+    /// Servers that run the reward model, as for `generator_url`
     ///
-    /// A key comes from the environment variable BEAMGEN_PRM_KEY.
+    /// The environment variable BEAMGEN_PRM_KEY may hold an API key.
     "prm_url" "" "URL" List "" "" "models.prm_server.urls" Solver Reward Long MODEL;
-    /// How the reward model's input and scores are read
+    /// Format of the reward model: how its input is written and its scores are read
     ///
-    /// auto, a family (`beamgen models` lists them) or a TOML file [default: auto]
+    /// auto (recognised from the checkpoint), a family (`beamgen models` lists them) or a TOML file
+    /// [default: auto]
     "prm_format" "" "NAME|FILE" Text "" "" "models.prm_format" Solver Reward Long MODEL;
-    /// The reference model of an implicit reward model
+    /// Reference model of an implicit reward model, named as for `prm`
     "prm_reference" "" "MODEL" Path "" "" "models.prm_reference" Solver Reward Long MODEL;
-    /// Weights: auto, f32, bf16, f16, int8
+    /// Number type of weights: auto, f32, bf16, f16, int8
     ///
-    /// auto keeps the checkpoint's type, exactly; int8 is fastest and not exact.
+    /// auto keeps the checkpoint's type, exactly; int8 is fastest, but not exact.
     "dtype" "" "TYPE" Text "auto" "" "models.dtype" Solver Engine Always;
-    /// Compute on auto, cpu, cuda or cuda:N
+    /// Device that computes: auto, cpu, cuda or cuda:N
     ///
-    /// auto is the cpu for the bundled models. For others it is CUDA device 0 if the device passes
-    /// a test and can have them, else the cpu. N counts from 0, the fastest card first; with
-    /// CUDA_DEVICE_ORDER=PCI_BUS_ID in the environment it counts as nvidia-smi does.
+    /// auto is the cpu for the bundled models. For other models auto is CUDA device 0, if the device
+    /// passes a test and the models fit; otherwise the cpu. N counts from 0, the fastest card first;
+    /// with CUDA_DEVICE_ORDER=PCI_BUS_ID in the environment, in the order of nvidia-smi.
     "device" "" "DEVICE" Text "auto" "" "engine.device" Solver Engine Long;
-    /// Keys and values as auto, f32, bf16 or f16
+    /// Number type of the KV cache: auto, f32, bf16 or f16
     ///
-    /// auto is f32 on the cpu and the weights' type on a CUDA device. bf16 and f16 take half the
-    /// memory; bf16 is fastest on processors with AMX.
+    /// auto is f32 on the cpu, and the weights' type on a CUDA device. bf16 and f16 take half the
+    /// memory of f32; bf16 is fastest on processors with AMX.
     "kv_dtype" "" "TYPE" Text "auto" "" "engine.kv_dtype" Solver Engine Long;
     /// Most memory for KV caches, e.g. 2GiB
     ///
-    /// For both models together. On the cpu it is taken when it is needed, on a CUDA device at
-    /// once. auto is 4GiB on the cpu, and on a CUDA device what all chains in flight can use.
+    /// For both models together: bytes, or a number with a unit. The cpu's memory is taken as it is
+    /// needed, a CUDA device's at the start. auto is 4GiB on the cpu; on a CUDA device, enough for
+    /// all chains in flight.
     "kv_memory" "" "SIZE" Size "auto" "" "engine.kv_bytes" Solver Engine Always;
-    /// Never ask the hub; take models from its cache
+    /// Use models from the hub's local cache only, never the network
     "offline" "" "" Switch "" "" "models.offline" Solver Engine Long;
-    /// Threads to compute with
+    /// Threads that compute
     ///
-    /// At most 1024; 0 is one for each physical core.
+    /// At most 1024; 0 takes one for each physical core.
     "threads" "" "COUNT" Count "0" "0..1024" "engine.threads" Solver Engine Long;
 };
 
 impl Setting {
-    /// The setting of a name.
+    /// Returns the setting that has this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.name == name)
     }
 
-    /// The description in one line.
+    /// Returns the description in one line.
     pub fn help(&self) -> String {
         let (help, _) = self.doc.split_once("\n\n").unwrap_or((self.doc, ""));
         joined(help)
     }
 
-    /// The rest of the description, with the default; empty if there is neither.
+    /// Returns the rest of the description, then the default; empty if there is neither.
     pub fn more(&self) -> String {
         let (_, more) = self.doc.split_once("\n\n").unwrap_or_default();
         let mut more = joined(more);
@@ -387,7 +393,7 @@ impl Setting {
         more
     }
 
-    /// The known values with a description each, if any other is refused.
+    /// Returns the allowed values with a description each; empty if any text may be a value.
     pub fn known(&self) -> Vec<(&'static str, &'static str)> {
         let names = StrategyName::all();
         match self.name {
@@ -397,12 +403,13 @@ impl Setting {
         }
     }
 
-    /// Reads the value from a text, which has one of several values.
+    /// Reads a value from a text: of a list, one of its values.
     ///
     /// # Errors
-    /// The reason why it cannot be the value.
+    /// Returns the reason why the text cannot be a value.
     pub fn read(&self, text: &str) -> Result<Value, String> {
-        // A number above what TOML has is above every limit, but a seed has none.
+        // TOML's integers end at i64::MAX. A larger count is above every limit in any case, so
+        // the check of limits refuses i64::MAX in its place; a seed has no limit to refuse it.
         let whole = |number: u64| match i64::try_from(number) {
             Err(_) if self.name == "seed" => Err(format!("a seed is at most {}", i64::MAX)),
             number => Ok(Value::Integer(number.unwrap_or(i64::MAX))),
@@ -435,7 +442,7 @@ impl Setting {
 /// [`Settings`](crate::Settings) of a request.
 ///
 /// # Errors
-/// [`Error::Key`]: there is no such setting, or it cannot have this value.
+/// Returns [`Error::Key`] if no setting has the name, or if the setting cannot have the value.
 pub fn put<T: Clone + Serialize + DeserializeOwned>(
     settings: &T,
     name: &str,
@@ -446,7 +453,7 @@ pub fn put<T: Clone + Serialize + DeserializeOwned>(
         reason,
     };
     let Some(setting) = Setting::named(name).filter(|setting| !setting.key.is_empty()) else {
-        return Err(refused("there is no setting of this name".to_owned()));
+        return Err(refused("not the name of a setting".to_owned()));
     };
     let keys = match (name, setting.kind) {
         ("strategy", _) => strategy_keys(settings, value.as_str().unwrap_or_default()),
@@ -468,10 +475,10 @@ pub fn put<T: Clone + Serialize + DeserializeOwned>(
     })
 }
 
-/// Returns the settings with all that is given put over them, in the order of the table.
+/// Returns a configuration with the given settings put over it, in the order of the table.
 ///
 /// # Errors
-/// As [`put`], and two of them contradict each other.
+/// Returns the errors of [`put`], and [`Error::Refused`] if two settings contradict each other.
 pub fn put_all(config: &Config, given: &[(impl AsRef<str>, Value)]) -> Result<Config, Error> {
     refuse_contradictions(given)?;
     let mut config = config.clone();
@@ -508,10 +515,9 @@ fn refuse_contradictions(given: &[(impl AsRef<str>, Value)]) -> Result<(), Error
     Err(Error::Refused(reason.into()))
 }
 
-/// Keys of a file, each with its value.
 type Keys = Vec<(&'static str, Value)>;
 
-/// The search with a strategy, and what else its name means.
+/// Returns `search` with a strategy by name, and with the settings that the name stands for.
 fn strategy_keys(settings: &impl Serialize, name: &str) -> Result<Keys, Error> {
     let strategy: StrategyName = name.parse()?;
     let wrong = |reason: String| Error::Refused(reason.into());
@@ -524,7 +530,7 @@ fn strategy_keys(settings: &impl Serialize, name: &str) -> Result<Keys, Error> {
     Ok(vec![("search", search)])
 }
 
-/// A scorer, and the further ones as judges.
+/// Returns the keys for values of `scorer`: the first is the scorer, the others are judges.
 fn scorer_keys(names: &[String]) -> Result<Keys, Error> {
     let [first, others @ ..] = names else {
         return Err(Error::Refused("name a scorer".into()));
@@ -536,7 +542,7 @@ fn scorer_keys(names: &[String]) -> Result<Keys, Error> {
     } else if first == "bundled" || first.contains(['/', '.']) || Path::new(first).exists() {
         keys.push(("models.prm", first.as_str().into()));
     } else {
-        // It says which words there are.
+        // Fails, since the words were matched above: the parser's error lists them.
         let _: ScorerKind = first.parse()?;
     }
     if !others.is_empty() {
@@ -545,10 +551,10 @@ fn scorer_keys(names: &[String]) -> Result<Keys, Error> {
     Ok(keys)
 }
 
-/// The tables of judges.
+/// Returns `models.judges`: a table for each name or address.
 fn judges(names: &[String]) -> Result<Value, Error> {
     if names.iter().any(|name| name == "none") {
-        let reason = "none is no judge: leave it out, or name it first and once";
+        let reason = "none cannot be a judge: leave it out, or name it first and once";
         return Err(Error::Refused(reason.into()));
     }
     let judges = names.iter().map(|name| {
@@ -572,7 +578,7 @@ fn is_address(name: &str) -> bool {
     name.starts_with("http://") || name.starts_with("https://")
 }
 
-/// The lines of a description as one.
+/// Joins the lines of a description.
 fn joined(doc: &str) -> String {
     doc.split_whitespace().collect::<Vec<_>>().join(" ")
 }

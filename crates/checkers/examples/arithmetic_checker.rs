@@ -1,4 +1,4 @@
-//! The built-in checkers as an external one: the protocol of docs/checkers.md in Rust.
+//! The built-in checkers as an external one: the protocol of docs/rewards/checkers.md in Rust.
 //!
 //! ```sh
 //! beamgen check chains.jsonl --checker-command 'target/release/examples/arithmetic_checker'

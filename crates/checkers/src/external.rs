@@ -1,4 +1,4 @@
-//! A checker that is a program of the user's, asked in JSON lines (docs/checkers.md).
+//! A checker that is a program of the user's, asked in JSON lines (docs/rewards/checkers.md).
 //!
 //! Several processes of it answer, each with several steps in flight. Whatever such a process does,
 //! the cost is its verdicts: that on a step that it does not answer in time, dies on or babbles at is

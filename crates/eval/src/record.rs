@@ -1,5 +1,5 @@
 //! The outcome of one problem as a line of JSON, printed or in a run file.
-//! docs/run-file.md lists every field.
+//! docs/reference/run-file.md lists every field.
 
 use std::collections::BTreeMap;
 

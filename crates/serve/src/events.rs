@@ -1,4 +1,4 @@
-//! What happens in a search as JSON, in the keys of the tree in a run file. docs/serve.md lists all
+//! What happens in a search as JSON, in the keys of the tree in a run file. docs/reference/http.md lists all
 //! types.
 
 use std::collections::{BTreeMap, HashMap};

@@ -2,7 +2,7 @@
 //!
 //! The engine stays on its own thread ([`beamgen::Service`]); one more thread runs everything here.
 //! A request is let in (`gate`), read (`body`, `fields`, `ask`), searched (`search`), and answered
-//! at once (`answer`) or in a stream (`stream`, `events`). docs/serve.md has the protocol.
+//! at once (`answer`) or in a stream (`stream`, `events`). docs/reference/http.md has the protocol.
 //!
 //! This crate never prints and reads no environment. What it logs is handed to whoever starts it,
 //! and has no text of a request in it.

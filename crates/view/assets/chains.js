@@ -1,6 +1,6 @@
 // The chains of one search: its steps, what became of each, and which of them are shown.
 //
-// Steps come all at once, as a run file has them (docs/run-file.md), or one event at a time. The
+// Steps come all at once, as a run file has them (docs/reference/run-file.md), or one event at a time. The
 // files of this folder are joined into one script, in the order that src/assets.rs lists.
 "use strict";
 

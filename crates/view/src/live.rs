@@ -28,7 +28,7 @@ pub struct LivePage {
 }
 
 /// The page on which people type a problem and watch the search. It speaks to the server that it
-/// came from, by the routes of docs/serve.md, and to nobody else.
+/// came from, by the routes of docs/reference/http.md, and to nobody else.
 #[must_use]
 pub fn live_page() -> LivePage {
     Page {

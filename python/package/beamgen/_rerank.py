@@ -71,7 +71,7 @@ def rerank(
 ) -> Reranking:
     """Chooses among solutions that exist already, by every selector and every aggregation of step scores.
 
-    ``pool`` is a file of solutions, or a list of its records, in any layout of docs/pools.md. Each solution is scored
+    ``pool`` is a file of solutions, or a list of its records, in any layout of docs/measuring/pools.md. Each solution is scored
     once by each of ``scorers`` (prm without it; ``["none"]`` takes the scores of the file alone), by every ``judge=``,
     and looked at by every ``checker=``. ``limit`` takes the first problems only. ``out`` is a results folder, as
     ``beamgen bench --pool --out`` writes it; one that has rows is refused.

@@ -1,4 +1,4 @@
-"""What a search gives, in the fields of the JSON lines of ``beamgen solve``: docs/run-file.md has their meaning."""
+"""What a search gives, in the fields of the JSON lines of ``beamgen solve``: docs/reference/run-file.md has their meaning."""
 
 from __future__ import annotations
 

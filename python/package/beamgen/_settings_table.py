@@ -79,7 +79,7 @@ class BenchSettings(_Search, total=False):
     checker: str | list[str] | None
     """Checkers that veto steps that they prove wrong: arithmetic, consistency, exact."""
     checker_command: str | list[str] | None
-    """An own checker: a shell command that speaks JSON lines (docs/checkers.md)."""
+    """An own checker: a shell command that speaks JSON lines (docs/rewards/checkers.md)."""
     checker_timeout: float | None
     """Seconds after which a command that answers nothing is ended."""
     audit: str | list[str] | None

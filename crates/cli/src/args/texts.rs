@@ -67,7 +67,7 @@ Examples:
       for other machines, with a key
 
 A request's model is a preset: settings that are laid over those of the flags here. SIGTERM or Ctrl-C ends the \
-server when what is at work is done; a second one ends it at once. docs/serve.md has the protocol.";
+server when what is at work is done; a second one ends it at once. docs/reference/http.md has the protocol.";
 
 pub(super) const BENCH: &str = "\
 Examples:
@@ -111,7 +111,7 @@ Examples:
   beamgen show run.jsonl --id world-2026-1
 
 Each step of a tree has its score, its text, its number and what became of it: the end of its chain, or \
-the round in which it was pruned, its rank by chain score there and the cutoff. docs/run-file.md lists \
+the round in which it was pruned, its rank by chain score there and the cutoff. docs/reference/run-file.md lists \
 all fields of the file.";
 
 pub(super) const MODELS: &str = "\
@@ -213,7 +213,7 @@ Examples:
   beamgen train prm --from DIR --data labels.jsonl --rollout-label soft --prm-format skywork-o1-open-prm --out my-prm
       a value head that learns the share of right rollouts
   beamgen train prm --from DIR --data judged.jsonl --rule verdict,judge:0.9 --out my-prm
-      fails of a checker, then the sure scores of a judge: docs/labels.md has all rules
+      fails of a checker, then the sure scores of a judge: docs/rewards/labels.md has all rules
   beamgen eval-prm --data processbench_gsm8k.json --prm my-prm
   beamgen solve problems.jsonl --generator my-generator --prm my-prm
       what came out
