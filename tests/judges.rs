@@ -202,13 +202,13 @@ fn a_list_of_scorers_is_a_scorer_and_its_judges() {
         ),
         (
             &["--scorer", "prm", "--scorer", "none"],
-            &["none is no judge"],
+            &["none cannot be a judge"],
         ),
         (
             &[
                 "--scorer", "none", "--scorer", "orm", "--prm", "none", "--scorer", "none",
             ],
-            &["none is no judge"],
+            &["none cannot be a judge"],
         ),
         (
             &["--scorer", "exat"],

@@ -533,7 +533,9 @@ fn strategy_keys(settings: &impl Serialize, name: &str) -> Result<Keys, Error> {
 /// Returns the keys for values of `scorer`: the first is the scorer, the others are judges.
 fn scorer_keys(names: &[String]) -> Result<Keys, Error> {
     let [first, others @ ..] = names else {
-        return Err(Error::Refused("name a scorer".into()));
+        return Err(Error::Refused(
+            "the list of scorers is empty: name a scorer, or none".into(),
+        ));
     };
     let kind = if is_scorer_word(first) { first } else { "prm" };
     let mut keys = vec![("models.scorer", kind.into())];
@@ -542,7 +544,7 @@ fn scorer_keys(names: &[String]) -> Result<Keys, Error> {
     } else if first == "bundled" || first.contains(['/', '.']) || Path::new(first).exists() {
         keys.push(("models.prm", first.as_str().into()));
     } else {
-        // Fails, since the words were matched above: the parser's error lists them.
+        // A reserved word passes; any other text fails here, with an error that lists the words.
         let _: ScorerKind = first.parse()?;
     }
     if !others.is_empty() {

@@ -79,7 +79,7 @@ struct Cli {
 pub(crate) enum Command {
     /// Solve problems and show the chosen chains with their scores
     Solve(Box<SolveArgs>),
-    /// Serve HTTP requests, as `OpenAI`'s clients make them
+    /// Run an OpenAI-compatible HTTP server that answers with searches
     Serve(Box<ServeArgs>),
     /// Compare search strategies: accuracy, tokens, seconds
     Bench(Box<BenchArgs>),
@@ -89,27 +89,27 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Score the steps of given chains with a reward model
     Score(ScoreArgs),
-    /// Write given answers again from their weakest step
+    /// Rewrite given answers from their weakest step
     Refine(Box<RefineArgs>),
     /// Accept, mend or withhold given answers, with a reason
     Guard(Box<GuardArgs>),
-    /// Measure how well a reward model finds first wrong steps
+    /// Measure how well a reward model finds the first wrong step of chains
     EvalPrm(EvalPrmArgs),
-    /// Fit a reward model's scores to probabilities of success
+    /// Fit a calibration: turn a reward model's scores into probabilities of success
     Calibrate(Box<CalibrateArgs>),
-    /// Check the steps of labelled chains with checkers that can prove them wrong
+    /// Run checkers on the steps of labelled chains, and measure their verdicts
     Check(Box<CheckArgs>),
-    /// Label a generator's own chains by rollouts from their steps
+    /// Sample chains of a generator, and label their steps by rollouts
     Label(Box<LabelArgs>),
-    /// Read, count, convert and split labelled steps
+    /// Convert, count, split and judge labelled chains
     Labels(LabelsArgs),
-    /// Rate steps as a person, on a local page or in the terminal
+    /// Rate steps by hand, on a local page or in the terminal
     Annotate(AnnotateArgs),
-    /// List models, and show the memory that a pair needs
+    /// List models, or show the memory that a pair needs
     Models(ModelsArgs),
-    /// Train a checkpoint further, or the bundled models from scratch
+    /// Fine-tune a checkpoint, or train the bundled models from scratch
     ///
-    /// Needs a build with `--features train`.
+    /// Requires a build with `--features train`.
     Train(TrainArgs),
     /// Write problems of the bundled world as JSON lines
     Problems(ProblemsArgs),
@@ -123,7 +123,7 @@ pub(crate) enum Command {
 #[command(after_help = texts::SHORT, after_long_help = texts::solve())]
 #[command(next_help_heading = "Input and output")]
 pub(crate) struct SolveArgs {
-    /// Problems, one a line, or one question in quotes; `-` is stdin [default: bundled]
+    /// Problems, one a line, or a single question in quotes; `-` is stdin [default: bundled]
     #[arg(help_heading = None::<&str>)]
     pub file: Option<PathBuf>,
 
@@ -133,20 +133,20 @@ pub(crate) struct SolveArgs {
     /// Solve the first K problems only
     #[arg(long, value_name = "K")]
     pub limit: Option<usize>,
-    /// Leave out problems that are too long for a model's context
+    /// Skip problems that are too long for a model's context
     ///
-    /// Without it the file is refused. They are counted and marked.
+    /// Without this flag such a problem is an error. Skipped problems are counted and marked.
     #[arg(long, hide_short_help = true)]
     pub skip_too_long: bool,
-    /// Write a run file, a JSON line for each problem
+    /// Write a run file: a JSON line for each problem
     ///
-    /// A line is written as soon as its problem is done.
+    /// Each line is written as soon as its problem is done.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Put every node of each search into the run file
+    /// Add every node of each search tree to the run file
     #[arg(long, hide_short_help = true)]
     pub tree: bool,
-    /// Continue the run file; skip its finished problems
+    /// Resume the run file of --out: skip its finished problems
     #[arg(long)]
     pub resume: bool,
     /// Print JSON: a line for each problem, then a summary
@@ -155,12 +155,12 @@ pub(crate) struct SolveArgs {
     /// Print the summary only, and no progress
     #[arg(short, long, hide_short_help = true)]
     pub quiet: bool,
-    /// Show the effective settings on stderr
+    /// Print the effective settings to stderr
     ///
-    /// On a terminal they are shown without it.
+    /// On a terminal they are printed in any case.
     #[arg(short, long, conflicts_with = "quiet", hide_short_help = true)]
     pub verbose: bool,
-    /// Use colours
+    /// When to use colours
     #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub color: ColorChoice,
 }
@@ -170,18 +170,19 @@ pub(crate) struct SolveArgs {
 pub(crate) struct ShowArgs {
     /// A run file of `beamgen solve --out`
     pub file: PathBuf,
-    /// Show this problem only
+    /// Show the problem with this id only
     ///
-    /// With its steps, all answers and their votes, and its tree if the run had --tree.
+    /// Shows its steps, all answers with their votes and, if the run had --tree, its search tree.
     #[arg(long)]
     pub id: Option<String>,
-    /// Write a page for a browser instead
+    /// Write an HTML page instead
     ///
-    /// One file that works without network: problems by outcome and by certainty, how far scores
-    /// can be trusted, and every tree of a run with --tree. A file that is there is replaced.
+    /// One file that works without network: problems by outcome and by certainty, a reliability
+    /// diagram of the scores and, if the run had --tree, every search tree. An existing file is
+    /// replaced.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Use colours
+    /// When to use colours
     #[arg(long, value_enum, default_value_t, hide_short_help = true)]
     pub color: ColorChoice,
 }
@@ -189,19 +190,19 @@ pub(crate) struct ShowArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::MODELS, next_help_heading = "Models")]
 pub(crate) struct ModelsArgs {
-    /// Show what this generator needs
+    /// Show the memory that this generator needs
     ///
-    /// With --prm, show what the pair needs. Nothing is loaded, but what is not on this machine is
-    /// downloaded.
+    /// With --prm, the memory that the pair needs. Nothing is loaded, but files that are not on
+    /// this machine are downloaded.
     #[arg(long, value_name = "MODEL")]
     pub generator: Option<PathBuf>,
-    /// Show what these servers are (as do addresses of --prm-url)
+    /// Show the engine and model of these servers; --prm-url likewise
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub generator_url: Vec<String>,
-    /// Write the bundled models as folders below DIR: generator, prm, orm
+    /// Write the bundled models to the folders generator, prm and orm in DIR
     ///
-    /// They are what any checkpoint in Hugging Face layout is: to look at, to load elsewhere, to
-    /// train further. None of these folders may be there.
+    /// These are checkpoints in Hugging Face layout: to read, to load elsewhere, to fine-tune. None
+    /// of the folders may exist.
     #[arg(
         long,
         num_args = 2,
@@ -221,7 +222,7 @@ pub(crate) struct ModelsArgs {
 pub(crate) struct ScoreArgs {
     /// Chains, one JSON object a line; `-` is stdin
     pub file: PathBuf,
-    /// How step scores become `score` [default: min]
+    /// Rule that turns step scores into `score` [default: min]
     ///
     /// min, product, mean, last, max, soft-min[:T] or likely-min[:W]
     #[arg(long)]
@@ -233,25 +234,25 @@ pub(crate) struct ScoreArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::EVAL_PRM)]
 pub(crate) struct EvalPrmArgs {
-    /// Files of labelled chains, of any format of `beamgen labels`; the table has a row for each
+    /// Files of labelled chains, in any format of `beamgen labels`; each has a row in the table
     #[arg(long, value_name = "FILE", num_args = 1.., required_unless_present = "redraw")]
     pub data: Vec<PathBuf>,
     /// Write a report to this folder: report.md, results.json, rows.jsonl, plots
     #[arg(long, value_name = "DIR", help_heading = "Report")]
     pub report: Option<PathBuf>,
-    /// Change the chains on purpose, score them again, and say what the model does not notice
+    /// Change the chains on purpose, score them again, and report what the model does not notice
     ///
-    /// Question removed or swapped, a wrong number, filler, repeats, one giant step and others; and how scores
-    /// hold on other generators and harder levels, where the data name them.
-    /// --report has all figures. It costs about fifteen times the scoring.
+    /// Changes: the question removed or swapped, a wrong number, filler, repeats, all steps in one
+    /// and others. Also compares generators and levels, if the data name them. --report has all
+    /// figures. Takes about fifteen times the scoring's time.
     #[arg(long, conflicts_with = "redraw", help_heading = "Probes")]
     pub probes: bool,
-    /// How step scores become a chain's score in probes [default: min]
+    /// Rule that turns step scores into a chain's score in probes [default: min]
     ///
     /// min, product, mean, last, max or soft-min[:T]
     #[arg(long, requires = "probes", help_heading = "Probes")]
     pub aggregation: Option<Aggregation>,
-    /// Write the report in this folder again from its rows.jsonl, without a model
+    /// Write the report in this folder again from its rows.jsonl; no model is needed
     #[arg(
         long,
         value_name = "DIR",
@@ -259,7 +260,7 @@ pub(crate) struct EvalPrmArgs {
         help_heading = "Report"
     )]
     pub redraw: Option<PathBuf>,
-    /// Show in the report what this calibration makes of the scores [default: the one beside the model]
+    /// Calibration to report, too [default: calibration.json in the model's folder]
     #[arg(
         long,
         value_name = "FILE",
@@ -269,7 +270,7 @@ pub(crate) struct EvalPrmArgs {
     pub calibration: Option<PathBuf>,
     #[command(flatten)]
     pub labels: RuleFlags,
-    /// Call a step wrong if its score is below T
+    /// Count a step as wrong if its score is below T
     #[arg(
         long = "wrong-below",
         value_name = "T",
@@ -295,11 +296,11 @@ pub(crate) struct LabelArgs {
     #[arg(help_heading = None::<&str>)]
     pub file: Option<PathBuf>,
 
-    /// Which steps are rolled out: all, early, binary or adaptive
+    /// Choice of the steps to roll out: all, early, binary or adaptive
     ///
-    /// all: every step, with as many rollouts. early: every step, until a rollout is right. binary:
-    /// a binary search for the first error of each wrong chain. adaptive: every step, with more
-    /// rollouts where few chains are right.
+    /// all: every step, with --rollouts rollouts each. early: every step, until a rollout is right.
+    /// binary: a binary search for the first wrong step of each wrong chain. adaptive: every step,
+    /// with more rollouts for problems of which few chains are right.
     #[arg(
         long,
         value_parser = by_name(Mode::ALL.map(|mode| (mode.name(), mode))),
@@ -311,24 +312,23 @@ pub(crate) struct LabelArgs {
     /// Chains to sample for each problem
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub chains: usize,
-    /// Rollouts from after a step; 0 gives chains with their outcomes alone
+    /// Rollouts for each step; 0 writes chains with their outcomes only
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub rollouts: u32,
-    /// With --mode binary: search so many wrong rollouts of each problem, too
+    /// With --mode binary: also search N wrong rollouts of each problem
     ///
-    /// Searches are chosen as `OmegaPRM` does, and come out as chains with the source rollout.
+    /// Rollouts are chosen as in OmegaPRM, and are written as chains with the source rollout.
     #[arg(long, value_name = "N", default_value_t = 0, hide_short_help = true)]
     pub searches: u32,
-    /// Label only the K wrong chains of each problem that the PRM rates highest, and as many right
-    /// ones
+    /// Label hard chains only: K wrong ones with the highest scores, K right ones with the lowest
     ///
-    /// The chains are scored by --prm when all are done. The right ones are those that it rates
-    /// lowest. Problems without a wrong chain give no labels.
+    /// K chains of each problem. --prm scores the chains when all of them are done. Problems without a
+    /// wrong chain give no labels.
     #[arg(long, value_name = "K")]
     pub mine: Option<usize>,
-    /// Leave out problems whose chains are all right or all wrong
+    /// Skip problems whose chains are all right or all wrong
     ///
-    /// They get no rollouts and give no labels: there is nothing to choose between their chains.
+    /// Such problems get no rollouts and no labels: their chains do not differ in outcome.
     #[arg(long)]
     pub mixed: bool,
 
@@ -338,17 +338,17 @@ pub(crate) struct LabelArgs {
     /// Label chains of the first K problems only
     #[arg(long, value_name = "K")]
     pub limit: Option<usize>,
-    /// Leave out problems that are too long for the generator's context
+    /// Skip problems that are too long for the generator's context
     ///
-    /// Without it the file is refused.
+    /// Without this flag such a problem is an error.
     #[arg(long, hide_short_help = true)]
     pub skip_too_long: bool,
-    /// Write the labelled chains here, one JSON object a line
+    /// Write the labelled chains to this file, one JSON object a line
     ///
-    /// In the order of the problems. FILE.run beside it has what --resume needs.
+    /// In the order of the problems. --resume also needs FILE.run, which is next to it.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// Continue FILE; skip its finished problems
+    /// Resume the file of --out: skip its finished problems
     #[arg(long)]
     pub resume: bool,
     /// Print the summary as a JSON object
@@ -359,7 +359,7 @@ pub(crate) struct LabelArgs {
     pub quiet: bool,
 }
 
-/// A value by its name in a table.
+/// A parser that accepts the names of a table and returns their values.
 fn by_name<T: Clone + Send + Sync + 'static>(
     table: impl IntoIterator<Item = (&'static str, T)>,
 ) -> impl TypedValueParser<Value = T> {
@@ -367,45 +367,45 @@ fn by_name<T: Clone + Send + Sync + 'static>(
     PossibleValuesParser::new(names.clone()).try_map(move |given| {
         let at = names.iter().position(|name| *name == given);
         at.map(|at| values[at].clone())
-            .ok_or("there is no such name")
+            .ok_or("not a name of the table")
     })
 }
 
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::PROBLEMS)]
 pub(crate) struct ProblemsArgs {
-    /// How many problems
+    /// Number of problems
     #[arg(long, default_value_t = 100)]
     pub count: usize,
-    /// The seed of all random numbers
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// test is held out from every training, train is not
+    /// Set to sample from: test is held out from all training, train is not
     #[arg(long, value_parser = by_name([("test", Split::Test), ("train", Split::Train)]), default_value = "test")]
     pub split: Split,
-    /// Fewest people in a problem; each is a step of the solution
+    /// Fewest people in a problem; the solution has a step for each person
     #[arg(long, value_name = "P", default_value_t = 3)]
     pub min_people: usize,
     /// Most people in a problem
     #[arg(long, value_name = "P", default_value_t = 7)]
     pub max_people: usize,
-    /// How many people back a fact may refer
+    /// Greatest distance, in people, to the person that a fact refers to
     ///
-    /// The bundled models know 1.
+    /// The bundled models are trained on distance 1 only.
     #[arg(long, value_name = "R", default_value_t = 1)]
     pub dependency_distance: usize,
     /// Write labelled chains for `beamgen eval-prm` instead
     ///
-    /// They are solutions with mistakes, and the label is the first wrong step.
+    /// Each chain is a solution that may have mistakes; its label is the first wrong step.
     #[arg(long)]
     pub steps: bool,
-    /// Write the right solution of each problem, too, for `beamgen train sft`
+    /// Also write the right solution of each problem, for `beamgen train sft`
     #[arg(long, conflicts_with = "steps")]
     pub solutions: bool,
-    /// Write a twin behind each problem: the same with other numbers
+    /// Write a twin after each problem: the same text with other numbers
     ///
-    /// Its id ends in -twin. Summaries then say how many are right on both, which tells method from
-    /// luck.
+    /// A twin's id ends in -twin. Summaries then report how many pairs are right in both problems,
+    /// which separates method from luck.
     #[arg(long, conflicts_with = "steps")]
     pub twins: bool,
 }
@@ -417,7 +417,7 @@ pub(crate) struct BenchArgs {
     /// Problems with answers, one a line; `-` is stdin [default: bundled]
     #[arg(value_name = "FILE", help_heading = None::<&str>)]
     pub file: Option<PathBuf>,
-    /// The same as FILE
+    /// Problems, as FILE
     #[arg(
         long,
         value_name = "FILE",
@@ -426,17 +426,17 @@ pub(crate) struct BenchArgs {
         hide_short_help = true
     )]
     pub problems: Option<PathBuf>,
-    /// Choose among solutions that exist already; nothing is sampled
+    /// Choose among the solutions in this file; nothing is sampled
     ///
-    /// JSON lines with problem, answer and solutions, or what Qwen2.5-Math's evaluation,
-    /// search-and-learn, grade-school-math or `ProcessBench` write. Each solution is scored once, then
-    /// every selector with every aggregation chooses among them. May be repeated.
+    /// JSON lines with problem, answer and solutions, or an output file of Qwen2.5-Math's
+    /// evaluation, search-and-learn, grade-school-math or ProcessBench. Each solution is scored
+    /// once; then every selector with every aggregation chooses among them. May be repeated.
     #[arg(long, value_name = "FILE", help_heading = None::<&str>)]
     pub pool: Vec<PathBuf>,
 
     /// Strategies to compare
     ///
-    /// Those of `beamgen solve --strategy` [default: single,majority,best-of-n,beam]
+    /// Names as for `beamgen solve --strategy` [default: single,majority,best-of-n,beam]
     #[arg(
         long,
         value_parser = strategy_name(),
@@ -445,15 +445,15 @@ pub(crate) struct BenchArgs {
         value_name = "LIST"
     )]
     pub strategies: Vec<StrategyName>,
-    /// Scorers for strategies that use one [default: prm]
+    /// Scorers for strategies that use a scorer: prm, orm, exact [default: prm]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub scorers: Vec<ScorerKind>,
-    /// Numbers of chains to compare at [default: 16]
+    /// Numbers of chains per problem to compare [default: 16]
     #[arg(short = 'n', long = "n", value_delimiter = ',', value_name = "LIST")]
     pub chains: Vec<usize>,
-    /// Average over so many seeds [default: 1]
+    /// Number of seeds to average over [default: 1]
     ///
-    /// They are --seed and the numbers after it.
+    /// The first seed is --seed; the others are the numbers after it.
     #[arg(long, value_name = "COUNT")]
     pub seeds: Option<u64>,
 
@@ -465,18 +465,18 @@ pub(crate) struct BenchArgs {
     pub limit: Option<usize>,
     /// Write a results folder with rows, tables and plots
     ///
-    /// Every raw row is written as soon as it is there, tables and plots at the end.
+    /// Each raw row is written as soon as it is measured, tables and plots at the end.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Continue the results folder; skip what is in it
+    /// Resume the results folder of --out: skip the rows that it has
     #[arg(long)]
     pub resume: bool,
-    /// Check everything and show what would be run
+    /// Check all settings and list the runs, without running them
     #[arg(long, conflicts_with = "out", hide_short_help = true)]
     pub plan: bool,
-    /// Draw the tables and plots of a results folder again
+    /// Redraw the tables and plots of a results folder from its rows
     ///
-    /// Nothing is run.
+    /// No search is run.
     #[arg(long, value_name = "DIR", exclusive = true)]
     pub redraw: Option<PathBuf>,
     /// Print one JSON object for each row of the table
@@ -490,14 +490,15 @@ pub(crate) struct BenchArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::BENCH_ENGINE)]
 pub(crate) struct BenchEngineArgs {
-    /// The model [default: bundled]
+    /// Model to measure [default: bundled]
     ///
-    /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] of the hub, or bundled.
+    /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] on the Hugging Face hub,
+    /// or bundled.
     #[arg(long, value_name = "MODEL")]
     pub model: Option<PathBuf>,
-    /// Use random bfloat16 weights
+    /// Use random bfloat16 weights in place of the model's
     ///
-    /// Their shapes are those of the folder's config.json; nothing else of it is read.
+    /// The folder's config.json gives their shapes; nothing else in the folder is read.
     #[arg(long, requires = "model")]
     pub random: bool,
     /// Numbers of sequences decoded together
@@ -508,7 +509,7 @@ pub(crate) struct BenchEngineArgs {
         default_value = "1,4,16,64,256"
     )]
     pub batch: Vec<usize>,
-    /// Lengths of the prompt that they share, in tokens
+    /// Lengths of the prompt that all sequences share, in tokens
     #[arg(
         long,
         value_name = "LIST",
@@ -519,10 +520,10 @@ pub(crate) struct BenchEngineArgs {
     /// Tokens to append to each sequence
     #[arg(long, value_name = "TOKENS", default_value_t = 32)]
     pub new: usize,
-    /// Runs of each measurement; median and spread are shown
+    /// Repetitions of each measurement; median and spread are shown
     #[arg(long, value_name = "RUNS", default_value_t = 5)]
     pub repeat: usize,
-    /// Compute logits but sample nothing; the next tokens are given
+    /// Compute logits, but sample nothing: continue with fixed tokens
     #[arg(long)]
     pub no_sample: bool,
     #[command(flatten)]
@@ -535,7 +536,7 @@ pub(crate) struct BenchEngineArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::COMPLETIONS)]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell that reads the script
     #[arg(value_enum)]
     pub shell: Shell,
 }
@@ -543,28 +544,28 @@ pub(crate) struct CompletionsArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::MAN)]
 pub(crate) struct ManArgs {
-    /// The command whose page is printed [default: beamgen itself]
+    /// Command whose page is printed [default: beamgen itself]
     #[arg(value_name = "COMMAND", conflicts_with = "out")]
     pub command: Option<String>,
-    /// Write the pages of all commands into this folder
+    /// Write the pages of all commands to this folder
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
 
-/// A strategy by its name in the table of strategies, or that of a preset.
+/// A parser that accepts the names of strategies, and of presets of a strategy.
 fn strategy_name() -> impl TypedValueParser<Value = StrategyName> {
     let names =
         StrategyName::all().map(|named| PossibleValue::new(named.name()).help(named.summary()));
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
-/// All commands and flags, for what is generated from them.
+/// All commands and flags, as the parser, the completion scripts and the manual pages need them.
 pub(crate) fn definition() -> clap::Command {
     old::accepted(Cli::command())
 }
 
-/// Parses the command line: the command, and all that was given. Help and version end the process;
-/// an error becomes one line.
+/// Parses the command line: returns the command, and clap's record of which flags were given. Help
+/// and version end the process; an error becomes one line.
 pub(crate) fn parse() -> Result<(Command, ArgMatches), Failure> {
     let parsed = definition().try_get_matches();
     match parsed.and_then(|given| Ok((Cli::from_arg_matches(&given)?.command, given))) {
@@ -576,7 +577,7 @@ pub(crate) fn parse() -> Result<(Command, ArgMatches), Failure> {
             }
             Ok(parsed)
         }
-        // Help into a closed pipe is no failure.
+        // `beamgen --help | head` closes the pipe early: a failed write is not an error here.
         Err(help) if !help.use_stderr() => {
             let _ = help.print();
             std::process::exit(0)
@@ -589,7 +590,8 @@ pub(crate) fn parse() -> Result<(Command, ArgMatches), Failure> {
     }
 }
 
-/// clap's message in one line: what is wrong, a similar name if there is one, and where help is.
+/// Joins clap's message into one line: the error, a similar name if clap found one, and the command
+/// that prints help.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -605,7 +607,7 @@ fn one_line(error: &clap::Error) -> String {
     )
 }
 
-/// The command that arguments name, and how it is typed: `beamgen labels convert`.
+/// Returns the command that arguments name, and how it is typed: `beamgen labels convert`.
 fn named(
     definition: &clap::Command,
     arguments: impl Iterator<Item = OsString>,

@@ -11,42 +11,42 @@ _Path = str | os.PathLike[str]
 
 class _Width(TypedDict, total=False):
     n: int | None
-    """N, chains per problem."""
+    """Chains per problem (N)."""
     strategy: str | None
-    """beam, dvts, majority, ..."""
+    """Search strategy: beam, dvts, majority, ..."""
 
 
 class _Search(TypedDict, total=False):
     m: int | None
-    """M, the expansion factor."""
+    """Expansion factor (M): continuations of each kept chain."""
     aggregation: str | None
-    """How step scores become a chain's score."""
+    """Rule that turns step scores into a chain's score."""
     choose: str | None
-    """How the answer is chosen among finished chains."""
+    """Rule that chooses the answer among finished chains."""
     max_steps: int | None
-    """Stop a chain after so many steps."""
+    """Most steps of a chain."""
     budget_tokens: int | None
     """Most tokens sampled for a problem."""
     threshold: float | None
-    """Withhold answers whose chain scores less."""
+    """Withhold an answer whose chain scores less than SCORE, from 0 to 1."""
     confidence: float | None
-    """Sample as many chains as a problem needs for this probability of success."""
+    """Stop sampling chains at this probability of success, from 0 to 1."""
     consensus: bool | None
-    """Stop a majority vote that is decided."""
+    """Stop a majority vote as soon as it is decided."""
     early_rejection: int | None
-    """Score steps after TAU tokens and reject the worst there."""
+    """Score each step after TAU tokens, and reject the worst steps there."""
     speculate: bool | None
-    """Continue finished chains while a round's last ones are written."""
+    """Continue chains whose step is finished while slower chains of the round still write theirs."""
     seed: int | None
-    """The seed of all random numbers."""
+    """Seed of all random numbers."""
     temperature: float | None
-    """Sampling temperature; 0 is greedy."""
+    """Sampling temperature; 0 takes the likeliest token."""
     top_k: int | None
-    """Sample among the K likeliest tokens; 0 among all."""
+    """Sample among the K likeliest tokens; 0 among all tokens."""
     top_p: float | None
-    """Sample among the likeliest tokens with total probability P."""
+    """Sample among the likeliest tokens that have total probability P; 1 among all tokens."""
     min_p: float | None
-    """Sample among tokens at least P times as likely as the likeliest."""
+    """Sample among tokens at least P times as likely as the likeliest token; 0 among all tokens."""
     settings: Mapping[str, Any] | None
     """Any other key by its name in the TOML file: ``{"search.mcts.exploration": 2}``, or tables within tables."""
 
@@ -61,55 +61,55 @@ class BenchSettings(_Search, total=False):
     config: _Path | None
     """A TOML file of settings; other keywords win over it."""
     in_flight: int | None
-    """Problems worked on at once."""
+    """Problems solved at the same time."""
     generator: _Path | None
-    """The generator."""
+    """Generator: the language model that writes steps."""
     generator_url: str | list[str] | None
     """Servers that run the generator, e.g. http://HOST:8000."""
     judge: str | list[str] | None
-    """Another judge of the steps, next to the scorer; may be repeated."""
+    """Add a judge of the steps to the scorer; may be repeated."""
     combine: str | None
-    """How the scores of several judges become one."""
+    """Rule that combines the scores of several judges into one."""
     calibration: _Path | None
-    """The calibration of the reward model."""
+    """Calibration of the reward model, a file of ``beamgen calibrate``."""
     score_as: str | None
-    """The score of a step: raw, calibrated, median or lower."""
+    """Score of a step: raw, calibrated, median or lower."""
     max_error: float | None
-    """Withhold answers so that at most this share of the given ones is wrong."""
+    """Withhold answers so that at most this share of the returned answers is wrong, from 0 to 1."""
     checker: str | list[str] | None
     """Checkers that veto steps that they prove wrong: arithmetic, consistency, exact."""
     checker_command: str | list[str] | None
-    """An own checker: a shell command that speaks JSON lines (docs/rewards/checkers.md)."""
+    """Run a checker of your own: a shell command that speaks JSON lines (docs/rewards/checkers.md)."""
     checker_timeout: float | None
-    """Seconds after which a command that answers nothing is ended."""
+    """Seconds after which a checker command that does not answer is killed."""
     audit: str | list[str] | None
     """Checkers that audit the chain of each answer: exact, arithmetic, ... or none."""
     sound_above: float | None
-    """Count an answer as unsound if the scorer puts a step below this."""
+    """Count an answer as unsound if a step of its chain scores less than SCORE, from 0 to 1."""
     require_sound: bool | None
-    """Withhold unsound answers, as ``audit`` and ``sound_above`` find them."""
+    """Withhold answers that are unsound by ``audit`` or ``sound_above``."""
     pair: str | None
-    """Published models by name, e.g. qwen2.5-math-1.5b."""
+    """Published generator and reward model by name, e.g. qwen2.5-math-1.5b."""
     prm: _Path | None
-    """The process reward model."""
+    """Process reward model: scores every step."""
     prm_url: str | list[str] | None
-    """Servers that run the reward model, as ``generator_url``."""
+    """Servers that run the reward model, as for ``generator_url``."""
     prm_format: str | None
-    """How the reward model's input and scores are read."""
+    """Format of the reward model: how its input is written and its scores are read."""
     prm_reference: _Path | None
-    """The reference model of an implicit reward model."""
+    """Reference model of an implicit reward model, named as for ``prm``."""
     dtype: str | None
-    """Weights: auto, f32, bf16, f16, int8."""
+    """Number type of weights: auto, f32, bf16, f16, int8."""
     device: str | None
-    """Compute on auto, cpu, cuda or cuda:N."""
+    """Device that computes: auto, cpu, cuda or cuda:N."""
     kv_dtype: str | None
-    """Keys and values as auto, f32, bf16 or f16."""
+    """Number type of the KV cache: auto, f32, bf16 or f16."""
     kv_memory: str | int | None
     """Most memory for KV caches, e.g. 2GiB."""
     offline: bool | None
-    """Never ask the hub; take models from its cache."""
+    """Use models from the hub's local cache only, never the network."""
     threads: int | None
-    """Threads to compute with."""
+    """Threads that compute."""
 
 
 class Settings(_Width, BenchSettings, total=False):

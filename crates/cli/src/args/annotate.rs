@@ -10,22 +10,23 @@ use super::by_name;
 #[derive(Args, Debug)]
 #[command(after_long_help = ANNOTATE)]
 pub(crate) struct AnnotateArgs {
-    /// Chains to rate, in any format that `beamgen labels` reads; labels need not be there
+    /// Chains to rate, in any format that `beamgen labels` reads, with or without labels
     pub file: PathBuf,
-    /// The file that every rating is appended to; it is made if it is not there
+    /// File that ratings are appended to; created if it does not exist
     ///
-    /// Nothing in it is written over: a later call continues where the file ends, and several people
-    /// may share one.
+    /// Nothing in it is overwritten: a later call continues where the file ends, and several people
+    /// may share a file.
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
-    /// The name of the person who rates
+    /// Name of the person who rates
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub rater: String,
-    /// Which chains come first: given, random, unsure, apart or convincing
+    /// Order of the chains: given, random, unsure, apart or convincing
     ///
-    /// given: as in the file. random: drawn by --seed. unsure: those with a step whose score is near
-    /// one half. apart: those with a step on which score and rollouts differ. convincing: those with a
-    /// wrong answer whose lowest score is high (PRM800K). Scores are those of `labels judge`.
+    /// given: as in the file. random: shuffled by --seed. unsure: first chains with a step whose
+    /// score is near one half. apart: first chains with a step on which score and rollouts differ.
+    /// convincing: first chains with a wrong answer whose lowest score is high (PRM800K). Scores
+    /// come from `labels judge`.
     #[arg(
         long,
         value_parser = by_name(Order::ALL.map(|order| (order.name(), order))),
@@ -34,13 +35,13 @@ pub(crate) struct AnnotateArgs {
         hide_possible_values = true
     )]
     pub order: Order,
-    /// The seed of --order random
+    /// Seed of --order random
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Rate all steps; without it a chain is done at its first wrong step
+    /// Rate all steps; without this flag a chain is done at its first wrong step
     #[arg(long)]
     pub through: bool,
-    /// Rate in the terminal, not on a page
+    /// Rate in the terminal instead of on a page
     #[arg(long)]
     pub terminal: bool,
 }
@@ -54,21 +55,22 @@ Examples:
   beamgen labels stat rated.jsonl
       counts, and how far the raters agree
   beamgen train prm --from DIR --data rated.jsonl --rule rating --out my-prm
-      by ratings alone, whatever else the chains have
+      by ratings only, whatever other labels the chains have
 
-Keys: 1 right, 0 neutral, - wrong (as in PRM800K), u undoes what this call did, c comments, up and down move among steps, \
-left and right among chains; in the terminal s stops at first errors or not, and q quits. Where standard input is no \
-terminal, each of its lines is a key (up, down, left, right; c TEXT). The page is served on 127.0.0.1 under an address that holds a secret, and shows the problem, the reference \
-answer on demand, and the steps: no score, and nobody else's ratings.
+Keys: 1 right, 0 neutral, - wrong (as in PRM800K), u undoes the last action of this call, c comments; up and \
+down select a step, left and right a chain. In the terminal, s toggles stopping at first wrong steps, and q \
+quits. If standard input is not a terminal, each of its lines is a key (up, down, left, right; c TEXT). \
+The page is served on 127.0.0.1 under an address that contains a secret. It shows the problem, the steps and, on \
+demand, the reference answer; no scores and no ratings of other people.
 
 FILE of --out has each chain once, with its facts, and then a line for each rating: \
-{\"chain\": ..., \"step\": 0, \"rater\": \"anna\", \"rating\": 1}. All commands that read labelled chains read it. Where people \
-differ, the rating that most gave counts; --rule rating=NAME asks one.";
+{\"chain\": ..., \"step\": 0, \"rater\": \"anna\", \"rating\": 1}. All commands that read labelled chains read it. If raters \
+disagree, the majority's rating counts; --rule rating=NAME uses one rater's.";
 
 fn name(text: &str) -> Result<String, String> {
     let name = text.trim();
     if name.is_empty() {
-        return Err("write a name".to_owned());
+        return Err("the name is empty: write the rater's name".to_owned());
     }
     Ok(name.to_owned())
 }

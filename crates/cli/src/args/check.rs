@@ -20,7 +20,7 @@ pub(crate) struct CheckArgs {
     /// Check the first K chains of each file only
     #[arg(long, value_name = "K")]
     pub limit: Option<usize>,
-    /// Write what each checker says of each step into this file, a JSON line for each chain
+    /// Write each checker's verdict on each step to this file, a JSON line for each chain
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Print one JSON object for each file and checker
@@ -34,8 +34,8 @@ Examples:
   beamgen check labels.jsonl --checker arithmetic,consistency --out verdicts.jsonl
   beamgen check steps.jsonl --checker-command 'python3 examples/checkers/python_steps.py --run'
 
-A checker says pass, fail or abstain of a step, and fail only of what it can prove wrong. The table has, \
-for each checker, the share of steps with a verdict, how often a fail stands on a step that is labelled \
-wrong, and how many first mistakes were found. Every fail on a step that is labelled right is listed with \
-its reason. Without --checker and --checker-command all built-in checkers are asked. Files are those \
-that `beamgen labels` reads; what stands behind a chain's first mistake has no label and counts for neither.";
+A checker's verdict on a step is pass, fail or abstain; fail only if it can prove the step wrong. The \
+table has, for each checker, the share of steps with a verdict, the share of fails on steps that are \
+labelled wrong, and how many first wrong steps it found. Each fail on a step that is labelled right is \
+listed with its reason. Without --checker and --checker-command all built-in checkers run. FILE has any \
+format of `beamgen labels`. Steps after a chain's first wrong step have no label, and do not count.";

@@ -4,7 +4,8 @@ use std::ffi::OsString;
 
 use clap::Command;
 
-/// Each earlier spelling and the present one, of all commands that have the present one.
+/// Pairs of an earlier spelling and the present one; a pair holds for every command that has the
+/// present flag.
 const OLD: [(&str, &str); 8] = [
     ("rollouts", "rollout-label"),
     ("threshold", "wrong-below"),
@@ -16,7 +17,7 @@ const OLD: [(&str, &str); 8] = [
     ("gate-problems", "evaluation-problems"),
 ];
 
-/// The command with its earlier spellings as hidden aliases, and those of its commands.
+/// Adds the earlier spellings as hidden aliases to a command and to its subcommands.
 pub(super) fn accepted(command: Command) -> Command {
     let command = command.mut_subcommands(accepted);
     OLD.iter().fold(command, |command, (old, new)| {
@@ -27,7 +28,7 @@ pub(super) fn accepted(command: Command) -> Command {
     })
 }
 
-/// A note for each earlier spelling among the arguments of a command.
+/// Returns a note for each earlier spelling among the arguments of a command.
 pub(super) fn notes(command: &Command, typed: impl Iterator<Item = OsString>) -> Vec<String> {
     let has = |new: &str| {
         command

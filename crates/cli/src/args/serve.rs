@@ -12,12 +12,12 @@ use super::{SearchFlags, texts};
 #[command(after_help = texts::SHORT, after_long_help = texts::SERVE)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServeArgs {
-    /// The port; 0 is a free one
+    /// Port to listen on; 0 takes a free port
     #[arg(long, value_name = "PORT", default_value_t = 8080)]
     pub port: u16,
-    /// The address to listen on
+    /// Address to listen on
     ///
-    /// Other machines reach every address but loopback ones, so such an address needs a key.
+    /// An address that other machines can reach (any but a loopback address) requires a key.
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -25,30 +25,30 @@ pub(crate) struct ServeArgs {
         value_parser = host
     )]
     pub host: IpAddr,
-    /// Read the keys that let clients in, one a line
+    /// Read API keys from this file, one a line
     ///
-    /// Without it the environment variable `BEAMGEN_API_KEY` may have one.
+    /// Without this flag, the environment variable BEAMGEN_API_KEY may hold a key.
     #[arg(long, value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
-    /// Let everybody in who reaches the address
+    /// Allow requests without a key on any address
     ///
-    /// Without it, an address that other machines reach needs a key.
+    /// Without this flag, an address that other machines can reach requires a key.
     #[arg(long, hide_short_help = true)]
     pub allow_anyone: bool,
-    /// A name that clients may call this server by
+    /// Accept requests whose Host header has this name, e.g. a reverse proxy's
     ///
-    /// localhost and addresses need none. May be repeated. A reverse proxy's name belongs here.
+    /// localhost and addresses are always accepted. May be repeated.
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub host_name: Vec<String>,
-    /// Read what `model` may be from a TOML file
+    /// Read presets, the values of a request's `model`, from a TOML file
     ///
     /// [default: configs/serve/presets.toml, which is in the binary]
     #[arg(long, value_name = "FILE")]
     pub presets: Option<PathBuf>,
-    /// Requests that may wait; more are told to come back
+    /// Requests that may wait; further requests get status 429
     #[arg(long, value_name = "REQUESTS", default_value_t = 256)]
     pub queue: usize,
-    /// Connections open at once
+    /// Most connections open at the same time
     #[arg(
         long,
         value_name = "COUNT",
@@ -56,7 +56,7 @@ pub(crate) struct ServeArgs {
         hide_short_help = true
     )]
     pub connections: usize,
-    /// Token limit of one request: chains times tokens of a chain
+    /// Token limit of a request: chains times tokens per chain
     #[arg(
         long = "max-request-tokens",
         value_name = "TOKENS",
@@ -64,7 +64,7 @@ pub(crate) struct ServeArgs {
         hide_short_help = true
     )]
     pub max_tokens: usize,
-    /// Seconds after which a search ends with what it has
+    /// Seconds after which a search returns its partial result
     #[arg(
         long,
         value_name = "SECONDS",
@@ -72,7 +72,7 @@ pub(crate) struct ServeArgs {
         hide_short_help = true
     )]
     pub deadline: u64,
-    /// Seconds for what is at work when the server is told to stop
+    /// Seconds that running requests may take after a signal to stop
     #[arg(
         long,
         value_name = "SECONDS",
@@ -80,7 +80,7 @@ pub(crate) struct ServeArgs {
         hide_short_help = true
     )]
     pub drain_seconds: u64,
-    /// Show the effective settings, and a line for each request, on stderr
+    /// Print the effective settings, and a line for each request, to stderr
     #[arg(short, long, hide_short_help = true)]
     pub verbose: bool,
 
@@ -88,12 +88,12 @@ pub(crate) struct ServeArgs {
     pub settings: SearchFlags,
 }
 
-/// An address; the one name that always is one is taken, too.
+/// Parses an address; `localhost` is accepted for 127.0.0.1.
 fn host(text: &str) -> Result<IpAddr, String> {
     match text {
         "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),
         text => text
             .parse()
-            .map_err(|_| "write an address such as 127.0.0.1, 0.0.0.0 or ::1".to_owned()),
+            .map_err(|_| "not an IP address: use e.g. 127.0.0.1, 0.0.0.0 or ::1".to_owned()),
     }
 }

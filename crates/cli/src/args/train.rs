@@ -9,7 +9,7 @@ use super::{RuleFlags, texts};
 
 #[cfg(feature = "train")]
 use beamgen_train::tune::Trained;
-/// A build without training parses no weights.
+/// The text of --train: without the feature `train`, no command reads it.
 #[cfg(not(feature = "train"))]
 type Trained = String;
 
@@ -22,15 +22,15 @@ pub(crate) struct TrainArgs {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum TrainCommand {
-    /// Train a generator further on problems with solutions
+    /// Fine-tune a generator on problems with solutions
     Sft(Box<SftArgs>),
     /// Train a process reward model on labelled steps
     #[command(after_long_help = texts::PRM)]
     Prm(Box<RewardArgs>),
-    /// Train an outcome reward model on chains whose answers are right or wrong
+    /// Train an outcome reward model on chains with right and wrong answers
     #[command(after_long_help = texts::ORM)]
     Orm(Box<RewardArgs>),
-    /// Train a generator further by what its own chains earn: right answers, or a reward model
+    /// Fine-tune a generator by reinforcement learning on its own chains
     Rl(Box<RlArgs>),
     /// Train the bundled generator, PRM and ORM from scratch, and measure them
     Abacus(AbacusArgs),
@@ -41,24 +41,25 @@ pub(crate) enum TrainCommand {
 pub(crate) struct SftArgs {
     /// Examples as JSON lines
     ///
-    /// Each has `problem` (or `question`) and `solution` (or `answer`, as in GSM8K), or `messages` of
-    /// which the last is the assistant's. The loss is on the solution and the token that ends it.
+    /// Each has `problem` (or `question`) and `solution` (or `answer`, as in GSM8K), or `messages`
+    /// that end with the assistant's. The loss is on the solution and its end-of-text token.
     #[arg(long, value_name = "FILE")]
     pub data: PathBuf,
     #[command(flatten)]
     pub tune: TuneFlags,
-    /// The system's turn of the chat, as in `beamgen solve`
+    /// System prompt of the chat, as generator.system_prompt of `beamgen solve`
     #[arg(long, value_name = "TEXT")]
     pub system_prompt: Option<String>,
-    /// A Jinja chat template in place of the checkpoint's, written with the model
+    /// File with a Jinja chat template that replaces the checkpoint's
     ///
-    /// Without one of either a prompt is the problem's text.
+    /// The template is written with the trained model. If neither exists, a prompt is the problem's
+    /// text.
     #[arg(long, value_name = "FILE")]
     pub chat_template: Option<PathBuf>,
-    /// The softmax goes over the tokens that occur in the data, not over the vocabulary
+    /// Compute the softmax over the tokens that occur in the data, not over the vocabulary
     ///
-    /// Much less to compute where the vocabulary is large. Tokens that do not occur are then not
-    /// trained down: use it on data that have thousands of examples.
+    /// Much faster if the vocabulary is large. Tokens that do not occur keep their logits, so use
+    /// this flag with thousands of examples.
     #[arg(long)]
     pub restrict_vocabulary: bool,
 }
@@ -70,80 +71,80 @@ pub(crate) struct RewardArgs {
     pub data: PathBuf,
     #[command(flatten)]
     pub tune: TuneFlags,
-    /// How the model is read: a family's name, or a TOML file of your own
+    /// Format of the trained model: a family of `beamgen models`, or a TOML file
     ///
-    /// It decides the head (one or two linear layers, a value head, two label tokens), how a chain
-    /// is written and where its scores are read. The trained folder says it in its prm.toml.
+    /// The format decides the head (one or two linear layers, a value head, two label tokens), how
+    /// a chain is written and where its scores are read. prm.toml in the trained folder records it.
     #[arg(
         long,
         value_name = "FORMAT",
         default_value = "trl-token-classification"
     )]
     pub prm_format: String,
-    /// Make a chain of each alternative of a step too (PRM800K)
+    /// Read each alternative of a step as a chain of its own, too (PRM800K)
     #[arg(long)]
     pub alternatives: bool,
-    /// What a wrong step's loss is multiplied with, where wrong steps are few
+    /// Factor of the loss of wrong steps; above 1 if wrong steps are rare
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0)]
     pub wrong_weight: f32,
-    /// The part of all updates in which a fresh head is trained alone, before the rest
+    /// Share of all updates, at the start, that train only a new head
     #[arg(long, value_name = "PART", default_value_t = 0.1)]
     pub head_warmup: f64,
-    /// The learning rate of those updates
+    /// Learning rate of the updates that train only a new head
     #[arg(long, value_name = "RATE", default_value_t = 1e-3)]
     pub head_learning_rate: f64,
     #[command(flatten)]
     pub rule: RuleFlags,
 }
 
-/// What every training from a checkpoint has.
+/// Flags of every training that starts from a checkpoint.
 #[derive(Args, Debug)]
 pub(crate) struct RunFlags {
-    /// The checkpoint to start from: a folder in Hugging Face layout, a GGUF file, or bundled (the
+    /// Checkpoint to start from: a folder in Hugging Face layout, a GGUF file, or bundled (the
     /// bundled generator)
     #[arg(long, value_name = "CHECKPOINT")]
     pub from: PathBuf,
-    /// Folder for the trained checkpoint; the state and the log of the run are in its folder work
+    /// Folder for the trained checkpoint; its folder work has the run's state and log
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Continue the run in this folder
+    /// Resume the run in the folder of --out
     ///
     /// The result is the same as without the interruption.
     #[arg(long)]
     pub resume: bool,
-    /// Which weights: all, top=L (the last L layers), lora=R (adapters of rank R), or top=L,lora=R
+    /// Weights to train: all, top=L (last L layers), lora=R (adapters of rank R), or top=L,lora=R
     ///
-    /// With top=L the engine computes the layers below once for given examples, and keeps their
-    /// hidden states in OUT/work/features.bf16 (2 bytes for each token and unit of width), so an
-    /// epoch costs the last layers, the final norm and the head only. A head that is tied to the embedding is then
-    /// not trained. lora=R trains two thin matrices beside each matrix, which are merged into it at
-    /// the end; lora=R,alpha=X scales them with X / R [alpha: 2 R].
+    /// With top=L the engine computes the lower layers once for the given examples, and keeps their
+    /// hidden states in OUT/work/features.bf16 (2 bytes for each token and unit of width). An epoch
+    /// then costs the last layers, the final norm and the head only; a head that is tied to the
+    /// embedding is not trained. lora=R trains two thin matrices for each matrix, and merges them
+    /// into it at the end; lora=R,alpha=X scales them by X / R [alpha: 2 R].
     #[arg(long, value_name = "all|top=L|lora=R", default_value = "all")]
     pub train: Trained,
-    /// Padded tokens computed at once; larger batches are cut, and their gradients add up
+    /// Padded tokens computed at once; larger batches are split, and their gradients summed
     ///
-    /// Memory grows with it, the result stays but for rounding.
+    /// Memory grows with this number; the result stays the same, except for rounding.
     #[arg(long, value_name = "TOKENS", default_value_t = 2048, value_parser = positive)]
     pub micro_tokens: usize,
-    /// The highest learning rate
+    /// Highest learning rate
     #[arg(long, value_name = "RATE", default_value_t = 1e-4)]
     pub learning_rate: f64,
-    /// The part of the updates in which the learning rate rises
+    /// Share of the updates, at the start, in which the learning rate rises
     #[arg(long, value_name = "PART", default_value_t = 0.05)]
     pub warmup: f64,
-    /// How the learning rate falls then
+    /// Schedule of the learning rate after the warm-up
     #[arg(long, value_enum, default_value_t = DecayFlag::Cosine)]
     pub schedule: DecayFlag,
-    /// `AdamW`'s weight decay
+    /// Weight decay of AdamW
     #[arg(long, value_name = "PART", default_value_t = 0.0)]
     pub weight_decay: f64,
-    /// The seed of the order, of all samples, and of fresh weights
+    /// Seed of the examples' order, of all samples, and of new weights
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// Write float32, not bfloat16
+    /// Write the trained weights as float32 instead of bfloat16
     #[arg(long)]
     pub float32: bool,
-    /// Leave after so many updates, to go on with --resume
+    /// Exit after this many updates; --resume continues the run
     #[arg(long, value_name = "UPDATES", value_parser = positive)]
     pub stop_after: Option<usize>,
 }
@@ -153,13 +154,13 @@ pub(crate) struct RunFlags {
 pub(crate) struct TuneFlags {
     #[command(flatten)]
     pub run: RunFlags,
-    /// Times that every example is seen
+    /// Passes over all examples
     #[arg(long, default_value_t = 1, value_parser = positive)]
     pub epochs: usize,
-    /// Examples of one update
+    /// Examples per update
     #[arg(long, value_name = "EXAMPLES", default_value_t = 16, value_parser = positive)]
     pub batch: usize,
-    /// The part of the problems that is only measured
+    /// Share of the problems that is held out and only measured
     #[arg(long, value_name = "PART", default_value_t = 0.02)]
     pub held_out: f64,
     /// Updates between two measurements of the held-out problems [default: an eighth of the run]
@@ -168,10 +169,10 @@ pub(crate) struct TuneFlags {
     /// Read the first COUNT examples only
     #[arg(long, value_name = "COUNT")]
     pub limit: Option<usize>,
-    /// Leave out longer examples
+    /// Skip examples that are longer, in tokens
     #[arg(long = "max-example-tokens", value_name = "TOKENS", default_value_t = 1024, value_parser = positive)]
     pub max_tokens: usize,
-    /// How the engine keeps the weights of frozen layers: auto is exact, int8 faster
+    /// Number type of frozen layers' weights in the engine: auto (exact), ..., int8 (faster)
     #[arg(long, value_name = "TYPE", default_value = "auto")]
     pub frozen_dtype: WeightType,
 }
@@ -187,83 +188,86 @@ pub(crate) struct RlArgs {
     /// Problems with their answers, as for `beamgen solve`
     #[arg(long, value_name = "FILE")]
     pub problems: PathBuf,
-    /// What a chain earns: outcome, prm or both
+    /// Reward of a chain: outcome, prm or both
     ///
-    /// outcome: 1 if its answer is right by exact comparison. prm: the scores of its steps, as
-    /// --credit says. both: the outcome, shaped by the scores; these never turn it, and speak alone
-    /// where all chains of a problem are right or all are wrong. A chain that a limit cut is not
-    /// finished: its answer is wrong and its steps score 0.
+    /// outcome: 1 if its answer is right by exact comparison, else 0. prm: the scores of its steps,
+    /// by --credit. both: the outcome, shaped by the scores. The scores never reverse the outcome;
+    /// if all chains of a problem are right, or all are wrong, only the scores count. A chain that a
+    /// limit cut is unfinished: its answer is wrong, and its steps score 0.
     #[arg(long, value_name = "REWARD", default_value = "outcome", value_parser = ["outcome", "prm", "both"])]
     pub reward: String,
-    /// grpo, dr-grpo, rloo or dapo
+    /// Algorithm: grpo, dr-grpo, rloo or dapo
     ///
-    /// grpo: reward less the mean of the problem's chains, divided by their deviation; mean loss of
-    /// each chain. dr-grpo: without the deviation, all tokens weigh the same. rloo: less the mean of
-    /// the other chains, tokens of a chain summed. dapo: as grpo, with ratios clipped higher, the
-    /// mean over all tokens, problems all right or all wrong replaced by others, and a penalty of
-    /// chains near the length limit.
+    /// grpo: the advantage is the reward minus the mean of the problem's chains, divided by their
+    /// standard deviation; the loss is averaged within each chain. dr-grpo: no division, and all
+    /// tokens weigh the same. rloo: the reward minus the mean of the other chains; the loss is
+    /// summed within a chain. dapo: as grpo, but ratios are clipped at a higher bound, the loss is
+    /// averaged over all tokens, problems whose chains are all right or all wrong are replaced, and
+    /// chains near the length limit are penalised.
     #[arg(long, value_name = "NAME", default_value = "grpo", value_parser = ["grpo", "dr-grpo", "rloo", "dapo"])]
     pub algorithm: String,
-    /// How step scores become rewards: min, differences or sum
+    /// Rule that turns step scores into rewards: min, differences or sum
     ///
-    /// min: a chain earns about its worst score, at that step. differences: a step earns its score
-    /// less that of the next one, so that from each step on a chain earns that step's score. sum:
-    /// each step earns its score, which pays chains for being long, and is here to show what comes
-    /// of it.
+    /// min: the step with the lowest score gets about that score as its reward. differences: a
+    /// step's reward is its score minus the next step's, so that the rewards from a step on add up
+    /// to its score. sum: a step's reward is its score; this rewards long chains, and exists to show
+    /// that effect.
     #[arg(long, value_name = "FORM", default_value = "min", value_parser = ["min", "differences", "sum"])]
     pub credit: String,
-    /// The reward model: a folder, a GGUF file, a name of the hub, or bundled [default: bundled]
+    /// Reward model: a folder, a GGUF file, ORG/NAME on the hub, or bundled [default: bundled]
     #[arg(long, value_name = "MODEL")]
     pub prm: Option<PathBuf>,
-    /// How the reward model is read: auto, a family or a TOML file [default: auto]
+    /// Format of the reward model: auto, a family or a TOML file [default: auto]
     #[arg(long, value_name = "NAME|FILE")]
     pub prm_format: Option<String>,
-    /// What the reward model's advantages are multiplied with under --reward both
+    /// Factor of the reward model's advantages with --reward both
     #[arg(long, value_name = "FACTOR", default_value_t = 0.25)]
     pub prm_weight: f64,
-    /// Chains of a problem; they are compared with each other
+    /// Chains per problem, whose rewards are compared with each other
     #[arg(long, value_name = "CHAINS", default_value_t = 8, value_parser = positive)]
     pub group: usize,
-    /// Problems of an update
+    /// Problems per update
     #[arg(long, value_name = "PROBLEMS", default_value_t = 32, value_parser = positive)]
     pub groups: usize,
-    /// Updates: each samples chains and learns from them
+    /// Number of updates; each samples chains and learns from them
     #[arg(long, default_value_t = 100, value_parser = positive)]
     pub updates: usize,
-    /// Times that an update's chains are gone through
+    /// Passes over the chains of an update
     #[arg(long, default_value_t = 1, value_parser = positive)]
     pub epochs: usize,
-    /// Chains of an optimiser step [default: all of the update]
+    /// Chains per optimiser step [default: all chains of the update]
     ///
-    /// With several steps an update, importance ratios are clipped; they compare the trainer's
-    /// probabilities before the first step with those of now.
+    /// With several optimiser steps per update, importance ratios are clipped. A ratio compares the
+    /// trainer's present probability with that before the first step.
     #[arg(long, value_name = "CHAINS", value_parser = positive)]
     pub batch: Option<usize>,
-    /// Times the divergence from the starting policy (k3), in the loss
+    /// Factor of the KL divergence from the starting policy (the k3 estimate) in the loss
     #[arg(long, value_name = "FACTOR", default_value_t = 0.0)]
     pub kl: f64,
-    /// Cut a chain after so many tokens
+    /// Most tokens of a chain; longer chains are cut
     #[arg(long, value_name = "TOKENS", default_value_t = 512, value_parser = positive)]
     pub max_chain_tokens: usize,
-    /// Cut a chain when a step has so many tokens
+    /// Most tokens of a step; a chain with a longer step is cut
     #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = positive)]
     pub max_step_tokens: usize,
-    /// Cut a chain after so many steps
+    /// Most steps of a chain; longer chains are cut
     #[arg(long, value_name = "STEPS", default_value_t = 64, value_parser = positive)]
     pub max_steps: usize,
-    /// What ends a step [default: a line break]
+    /// Text that ends a step [default: a line break]
     #[arg(long, value_name = "TEXT")]
     pub boundary: Option<String>,
-    /// The system's turn of the chat, as in `beamgen solve`
+    /// System prompt of the chat, as generator.system_prompt of `beamgen solve`
     #[arg(long, value_name = "TEXT")]
     pub system_prompt: Option<String>,
-    /// Take a chain's last number for its answer where nothing is marked as one
+    /// Take a chain's last number as its answer if no answer is marked
     #[arg(long)]
     pub guesses: bool,
-    /// Stop with an error when engine and trainer differ by more in the log-probability of a step
+    /// Most nats by which engine and trainer may differ in a step's log-probability
+    ///
+    /// A greater difference stops the run with an error.
     #[arg(long, value_name = "NATS", default_value_t = 0.05)]
     pub max_mismatch: f64,
-    /// The part of the problems that is only measured
+    /// Share of the problems that is held out and only measured
     #[arg(
         long,
         value_name = "PART",
@@ -271,7 +275,7 @@ pub(crate) struct RlArgs {
         conflicts_with = "held_out_problems"
     )]
     pub held_out: f64,
-    /// Measure on these problems, and learn from all of --problems
+    /// Measure on these problems instead, and learn from all of --problems
     #[arg(long, value_name = "FILE")]
     pub held_out_problems: Option<PathBuf>,
     /// Updates between two measurements of the held-out problems
@@ -280,10 +284,11 @@ pub(crate) struct RlArgs {
     /// Chains sampled for each held-out problem
     #[arg(long, value_name = "CHAINS", default_value_t = 4, value_parser = positive)]
     pub samples: usize,
-    /// Stop after so many measurements in a row with more reward and less accuracy; 0: never
+    /// Stop after COUNT measurements in a row with more reward but less accuracy; 0 never stops
     ///
-    /// Less is: below the best by more than its standard error. More is: above the reward when the
-    /// accuracy was best. The folder gets the checkpoint with the best accuracy in any case.
+    /// Less accuracy means below the best by more than its standard error; more reward means above
+    /// the reward at the best accuracy. The folder gets the checkpoint with the best accuracy in any
+    /// case.
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
     pub patience: usize,
     /// Read the first COUNT problems only
@@ -292,19 +297,19 @@ pub(crate) struct RlArgs {
 }
 
 const RL_RATE: &str = "\
-The highest learning rate
+Highest learning rate
 
-1e-6 is usual for billions of weights; a model of a million takes 1e-3, and adapters ten to a hundred times \
-what all weights take.";
+1e-6 is usual for billions of weights, 1e-3 for a million. Adapters take ten to a hundred times the rate of \
+training all weights.";
 
 fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("must be a positive whole number".into()),
+        Ok(0) | Err(_) => Err("not a whole number above 0".into()),
         Ok(number) => Ok(number),
     }
 }
 
-/// How the learning rate falls.
+/// The schedule of the learning rate after the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum DecayFlag {
     Cosine,
@@ -315,29 +320,29 @@ pub(crate) enum DecayFlag {
 #[derive(Args, Debug)]
 #[command(after_long_help = texts::ABACUS)]
 pub(crate) struct AbacusArgs {
-    /// Folder for the checkpoints and the state to resume from
+    /// Folder for the checkpoints and the state of the run
     ///
     /// The checkpoints are in generator, prm and orm, the measurements in evaluation.json.
     #[arg(long, value_name = "DIR", default_value = "abacus")]
     pub out: PathBuf,
-    /// Continue the run in this folder
+    /// Resume the run in the folder of --out
     ///
     /// The result is the same as without the interruption.
     #[arg(long)]
     pub resume: bool,
-    /// A small world and small models, in about a minute
+    /// Run the whole pipeline on a small scale, in about a minute
     #[arg(long, conflicts_with = "config")]
     pub quick: bool,
     /// Read settings from a TOML file, such as configs/models/abacus.toml
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The seed of all random numbers [default: 0]
+    /// Seed of all random numbers [default: 0]
     #[arg(long)]
     pub seed: Option<u64>,
     /// Held-out problems for each measurement [default: 500]
     #[arg(long, value_name = "COUNT")]
     pub evaluation_problems: Option<usize>,
-    /// Train on the cpu, or on cuda in a build with the feature train-cuda
+    /// Device to train on; cuda requires a build with the feature train-cuda
     #[arg(long, value_enum, default_value_t = DeviceFlag::Cpu)]
     pub device: DeviceFlag,
 }
