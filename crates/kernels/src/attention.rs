@@ -4,10 +4,10 @@
 //! (online softmax). The first block begins with the page of the first position attended to, so
 //! the order of all sums depends only on the row's position, the window and the page size.
 //!
-//! Rows that share whole blocks (branches of a tree, tokens of a prompt) attend to them together;
-//! then each row goes on alone from where that left its maximum, sum and output. A row's sums
-//! are those it would make alone, in the same order, so the result has the same bits whatever is
-//! shared. What is shared is read off the page tables.
+//! Rows that share whole blocks (branches of a tree, tokens of a prompt) attend to them together.
+//! Then each row continues by itself with the maximum, sum and output reached so far. The sums of a
+//! row are those it would make by itself, in the same order, so the result has the same bits
+//! whatever is shared. Sharing is found by comparing page tables.
 
 mod head;
 mod pairs;
@@ -27,13 +27,13 @@ use head::Float;
 use pairs::Pairs;
 use unit::{MOST, Stage, Unit};
 
-/// Most positions whose scores are held at once.
+/// The most positions whose scores are held at once.
 const BLOCK: usize = crate::KvShape::MAX_PAGE_SIZE;
 
-/// Blocks that rows must share to be taken together.
+/// The fewest shared blocks for which rows are taken together.
 const WORTH_SHARING: usize = 1;
 
-/// Where the queries lie and how scores are scaled.
+/// Layout of the queries, scale of the scores and the window.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionShape {
     /// Query heads, a multiple of the key-value heads; head `h` reads key-value head
@@ -43,18 +43,18 @@ pub struct AttentionShape {
     pub stride: usize,
     /// Factor of the scores, usually `1 / sqrt(head_dim)`.
     pub scale: f32,
-    /// Most positions a row attends to, its own included (a sliding window); `None` is all.
+    /// The most positions a row attends to, its own included (a sliding window); `None` means all.
     pub window: Option<usize>,
 }
 
 impl AttentionShape {
-    /// The first of `len` positions that lies in the window.
+    /// Index of the first of `len` positions that is inside the window.
     fn first(&self, len: usize) -> usize {
         self.window.map_or(0, |window| len.saturating_sub(window))
     }
 }
 
-/// What one row attends to.
+/// The positions that one row attends to.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionRow {
     /// Index in `tables` of the sequence's first page.
@@ -84,7 +84,7 @@ pub fn attention(
     run(cpu, pages, layer, shape, q, tables, rows, MOST, out);
 }
 
-/// [`attention`] with every row on its own: the same bits, and what sharing is measured against.
+/// [`attention`] without sharing, which gives the same bits: for measuring what sharing saves.
 ///
 /// # Panics
 /// As [`attention`].
@@ -102,7 +102,7 @@ pub fn attention_flat(
     run(cpu, pages, layer, shape, q, tables, rows, 1, out);
 }
 
-/// At most `together` rows as a unit.
+/// Runs attention with at most `together` rows in a unit.
 #[allow(clippy::too_many_arguments)]
 fn run(
     cpu: Cpu,
@@ -146,7 +146,7 @@ fn run(
     }
 }
 
-/// What every task of a call reads.
+/// The arguments of a call, which all its tasks read.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     pages: &'a KvPages,
@@ -155,18 +155,18 @@ struct Call<'a> {
     q: &'a [f32],
     tables: &'a [u32],
     rows: &'a [AttentionRow],
-    /// Floating-point operations.
+    /// Floating-point operations of the whole call.
     work: u64,
 }
 
 impl Call<'_> {
-    /// At most `together` rows in a unit.
+    /// Runs the call with at most `together` rows in a unit.
     fn run<T: Stage>(self, cpu: Cpu, together: usize, out: &mut [f32]) {
         let kv_heads = self.pages.shape().kv_heads;
         let group = self.shape.heads / kv_heads;
         let together = together.min(MOST / group.min(MOST));
         let threads = cpu.parallel.threads_for(self.work);
-        // Rows have unequal lengths: a few runs a thread even them out.
+        // Rows have unequal lengths: a few runs per thread balance the load.
         let together = match threads {
             1 => together,
             _ => together.min((self.rows.len() * kv_heads).div_ceil(4 * threads)),
@@ -232,7 +232,8 @@ impl<T: Stage> Task for Items<'_, T> {
 }
 
 impl<'a, T: Stage> Items<'a, T> {
-    /// How many rows from `first` on, up to `end`, are taken together, and the blocks they share.
+    /// Returns how many rows from `first` on, up to `end`, are taken together, and how many leading
+    /// blocks they share.
     #[inline(always)]
     fn sharing(&self, first: usize, end: usize) -> (usize, usize) {
         let page_size = self.call.pages.shape().page_size;
@@ -269,7 +270,7 @@ impl<'a, T: Stage> Items<'a, T> {
         if count == 1 { (1, 0) } else { (count, shared) }
     }
 
-    /// `heads` query heads of each row from `head` on, which read one key-value head.
+    /// The unit of `heads` query heads of each row from `head` on, which read one key-value head.
     #[inline(always)]
     fn unit(
         &self,
@@ -298,8 +299,8 @@ impl<'a, T: Stage> Items<'a, T> {
     }
 }
 
-/// One query head in float64 over `keys` and `values`, both `[positions, head_dim]`. Tolerance
-/// of the fast one: 1e-5.
+/// Computes one query head in float64 over `keys` and `values`, both `[positions, head_dim]`.
+/// [`attention`] over float32 is within 1e-5 of the result.
 #[must_use]
 pub fn attention_reference(q: &[f32], keys: &[f32], values: &[f32], scale: f32) -> Vec<f64> {
     let d = q.len();

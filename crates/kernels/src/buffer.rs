@@ -9,36 +9,36 @@ use memmap2::MmapMut;
 /// A cache line, and the width of an AVX-512 load: unaligned ones cost a second access.
 const ALIGN: usize = 64;
 
-/// Numbers for which all bits zero is a value.
+/// Plain numbers, whose memory may begin as zeros.
 ///
 /// # Safety
-/// That must be so.
+/// Every bit pattern, all zeros included, must be a value of the type.
 pub(crate) unsafe trait Number: Copy + Send + Sync + 'static {}
 
-// SAFETY: it is 0.0.
+// SAFETY: every bit pattern is a float.
 unsafe impl Number for f32 {}
-// SAFETY: it is 0.
+// SAFETY: every bit pattern is an integer.
 unsafe impl Number for u16 {}
-// SAFETY: it is 0.
+// SAFETY: every bit pattern is an integer.
 unsafe impl Number for u8 {}
 
-/// A huge page. Weights and the KV cache are read from end to end in every pass: with pages of 4
-/// KiB much of that time is spent on looking their addresses up, above all in virtual machines.
+/// Bytes of a huge page. Weights and the KV cache are read from end to end in every pass: with
+/// pages of 4 KiB, looking up addresses takes much of that time, above all in virtual machines.
 const HUGE: usize = 2 << 20;
 
-/// A fixed number of zeroed numbers on a 64-byte boundary. Large ones come from the system as
-/// untouched pages, huge ones where it has them.
+/// A fixed number of zeroed numbers on a 64-byte boundary. A buffer of at least [`HUGE`] bytes
+/// comes from the system as untouched pages, huge ones where available.
 #[derive(Debug)]
 pub(crate) struct AlignedBuf<T: Number = f32> {
     data: NonNull<T>,
     len: usize,
-    /// Where the numbers lie, if not on the heap.
+    /// The mapping that holds the numbers; `None` if they are on the heap.
     mapped: Option<MmapMut>,
 }
 
-// SAFETY: it owns its memory, as a `Vec<T>` does.
+// SAFETY: the buffer owns its memory, as a `Vec<T>` does.
 unsafe impl<T: Number> Send for AlignedBuf<T> {}
-// SAFETY: a shared one gives out `&[T]` only, and numbers may be read from any thread.
+// SAFETY: a shared buffer gives out `&[T]` only, and numbers may be read from any thread.
 unsafe impl<T: Number> Sync for AlignedBuf<T> {}
 
 impl<T: Number> AlignedBuf<T> {
@@ -68,10 +68,12 @@ impl<T: Number> AlignedBuf<T> {
         }
     }
 
-    /// `len` numbers, `bytes` bytes, in pages of their own; `None` if the system refuses.
+    /// Maps `bytes` bytes for `len` numbers in pages of their own; `None` if the system refuses.
     fn mapped(len: usize, bytes: usize) -> Option<Self> {
-        // Untouched pages cost nothing, so there is room to begin on a huge page.
+        // Over-allocated by a huge page, so that the numbers can begin at a huge page's boundary.
+        // Untouched pages cost nothing.
         let mut map = MmapMut::map_anon(bytes.checked_add(HUGE)?).ok()?;
+        // Advice only: without huge pages the buffer works, but is read more slowly.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         let skip = map.as_ptr().align_offset(HUGE);
@@ -83,16 +85,17 @@ impl<T: Number> AlignedBuf<T> {
         })
     }
 
-    /// Lets the system have the memory of these numbers back, as far as it lies in whole pages of
-    /// the system. They are zero afterwards, or as they were.
+    /// Returns the memory of `numbers` to the system, as far as it covers whole pages. The numbers
+    /// are zero afterwards, or unchanged.
     ///
     /// # Panics
-    /// If they are not inside.
+    /// If `numbers` is out of bounds.
     pub(crate) fn discard(&mut self, numbers: std::ops::Range<usize>) {
         let part = &mut self[numbers];
         #[cfg(target_os = "linux")]
         {
-            // As large as pages get on machines of today: only whole ones are given back.
+            // The largest page size that these machines use by default: `madvise` takes whole pages
+            // only.
             const PAGE: usize = if cfg!(target_arch = "x86_64") {
                 1 << 12
             } else {

@@ -1,4 +1,4 @@
-//! What a machine's multiply-adds and its memory can do, for benches to compare with.
+//! Peak rates of a machine's multiply-adds and memory, for benches to compare with.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,38 +9,38 @@ use crate::isa::{Int8Task, Task};
 use crate::simd::{Int8, LANES, Simd, prefetch};
 use crate::{Isa, Parallel, ThreadPool};
 
-/// Sums that a turn adds to.
+/// Sums in registers that each turn of a loop adds to.
 const SUMS: usize = 12;
 
-/// Lines of bytes that the dot products go through: they stay in the first-level cache.
+/// Lines of bytes that the dot products cycle through: few enough for the first-level cache.
 const LINES: usize = 16;
 
 /// Loops of multiply-adds on sums in registers. They touch no memory beyond the first-level cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Ceilings {
-    /// How often each loop turns.
+    /// The number of turns of each loop.
     pub turns: usize,
 }
 
 impl Ceilings {
-    /// Operations of [`run_floats`](Self::run_floats): a multiply-add is two.
+    /// The operations of [`run_floats`](Self::run_floats); a multiply-add counts as two.
     #[must_use]
     pub fn floats(self) -> f64 {
         (2 * SUMS * LANES * self.turns) as f64
     }
 
-    /// Operations of [`run_bytes`](Self::run_bytes): a multiply-add is two.
+    /// The operations of [`run_bytes`](Self::run_bytes); a multiply-add counts as two.
     #[must_use]
     pub fn bytes(self) -> f64 {
         4.0 * self.floats()
     }
 
-    /// Fused multiply-adds of float32.
+    /// Runs fused multiply-adds of float32.
     pub fn run_floats(self, isa: Isa) {
         isa.run(Floats(self.turns));
     }
 
-    /// Dot products of bytes by VNNI, or what the tier has instead. AMX's tiles can do more.
+    /// Runs dot products of bytes, by VNNI where the tier has it. AMX's tiles can do more.
     pub fn run_bytes(self, isa: Isa) {
         isa.run_int8(Bytes(self.turns));
     }
@@ -52,7 +52,8 @@ impl Task for Floats {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // As many sums as hide the latency and stay in registers.
+        // Enough sums to hide the latency of a multiply-add, few enough to stay in registers: below
+        // AVX-512 a `V` takes two registers or more, so half as many.
         if S::WIDE {
             floats::<S, SUMS>(s, self.0);
         } else {
@@ -88,8 +89,8 @@ impl Int8Task for Bytes {
     }
 }
 
-/// `N` rows by 16 outputs: weights and inputs change from turn to turn, as in a layer. AVX2 has
-/// work to do for each pair of them before it multiplies, which would be done once if they stayed.
+/// Multiplies `N` rows by 16 outputs. Weights and inputs change from turn to turn, as in a layer:
+/// constant operands would let the compiler hoist the work that AVX2 does before it multiplies.
 #[inline(always)]
 fn bytes<I: Int8, const N: usize>(i: I, turns: usize) {
     let weights = black_box([[1u8; 4 * LANES]; LINES]);
@@ -107,7 +108,7 @@ fn bytes<I: Int8, const N: usize>(i: I, turns: usize) {
     }
 }
 
-/// Two stretches of memory to read and to copy. They come from the system and go back to it.
+/// Two equally long mappings of the system, for measuring reads and copies.
 #[derive(Debug)]
 pub struct CeilingMemory {
     from: MmapMut,
@@ -115,19 +116,20 @@ pub struct CeilingMemory {
 }
 
 impl CeilingMemory {
-    /// Floats of a piece that a thread takes.
+    /// Floats of a piece, the unit of work of a thread.
     const PIECE: usize = 1 << 16;
 
-    /// Two stretches of about `bytes`, written to once, so that the memory is there. To see the
-    /// memory and not a cache, they must be larger than the last cache.
+    /// Maps two stretches of about `bytes` each and writes to both, so that their pages exist. To
+    /// measure memory and not a cache, `bytes` must exceed the last-level cache.
     ///
     /// # Errors
-    /// The system does not give that much.
+    /// If the system does not give that much memory.
     pub fn new(bytes: usize) -> std::io::Result<Self> {
         let bytes = bytes.max(1).next_multiple_of(4 * Self::PIECE);
         let stretch = |value| -> std::io::Result<MmapMut> {
             let mut memory = MmapMut::map_anon(bytes)?;
-            // As weights are kept; without huge pages there is only less of a ceiling.
+            // Packed weights are on huge pages, too (`buffer.rs`); without them the ceiling is only
+            // lower.
             #[cfg(target_os = "linux")]
             let _ = memory.advise(memmap2::Advice::HugePage);
             memory.fill(value);
@@ -139,13 +141,13 @@ impl CeilingMemory {
         })
     }
 
-    /// Bytes of one of the two.
+    /// The bytes of one of the two stretches.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.from.len()
     }
 
-    /// Reads one stretch, as weights are streamed: [`bytes`](Self::bytes).
+    /// Reads [`bytes`](Self::bytes) bytes, as weights are streamed.
     pub fn run_read(&self, isa: Isa, parallel: Parallel) {
         let piece = 4 * Self::PIECE;
         parallel.for_each(self.bytes() / piece, u64::MAX, |i| {
@@ -153,7 +155,8 @@ impl CeilingMemory {
         });
     }
 
-    /// Copies one stretch to the other: twice [`bytes`](Self::bytes), read and written.
+    /// Copies one stretch to the other: reads and writes, in sum twice [`bytes`](Self::bytes)
+    /// bytes.
     pub fn run_copy(&mut self, parallel: Parallel) {
         let (from, len) = (&self.from, self.to.len() / 4);
         // SAFETY: the mapping begins on a page and has four times as many bytes, all of them
@@ -192,7 +195,7 @@ impl Task for Sum<'_> {
     }
 }
 
-/// The ceilings of all threads of a pool together, in 10^9 a second.
+/// The peak rates of all threads of a pool together, in 10^9 per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MachineRates {
     /// Bytes read from memory.
@@ -206,12 +209,11 @@ pub struct MachineRates {
 }
 
 impl MachineRates {
-    /// Measures them: the best of nine short windows each, the loops in turn. `memory` are the
-    /// bytes that are read and copied; twice as many are taken for that time. It takes about half a
-    /// second.
+    /// Measures the rates: each is the best of nine windows of 15 ms. `memory` bytes are read and
+    /// copied, and twice as many are allocated meanwhile. The call takes about half a second.
     ///
     /// # Errors
-    /// The system does not give that much memory.
+    /// If the system does not give that much memory.
     pub fn measure(pool: &ThreadPool, isa: Isa, memory: usize) -> std::io::Result<Self> {
         let mut memory = CeilingMemory::new(memory)?;
         let loops = Ceilings { turns: 20_000 };
@@ -222,6 +224,8 @@ impl MachineRates {
                 parallel.for_each(threads, u64::MAX, |_| run(loops, isa));
             };
             let mut rates = [const { Vec::new() }; 4];
+            // The loops alternate, so that a short disturbance does not hit all windows of one of
+            // them.
             for _ in 0..9 {
                 rates[0].push(rate(stretch, || memory.run_read(isa, parallel)));
                 rates[1].push(rate(2.0 * stretch, || memory.run_copy(parallel)));
@@ -229,8 +233,8 @@ impl MachineRates {
                 rates[2].push(rate(operations, || all(Ceilings::run_floats)));
                 rates[3].push(rate(4.0 * operations, || all(Ceilings::run_bytes)));
             }
-            let best = |rates: Vec<f64>| rates.into_iter().fold(0.0, f64::max);
-            let [read, copy, floats, bytes] = rates.map(best);
+            let [read, copy, floats, bytes] =
+                rates.map(|windows| windows.into_iter().fold(0.0, f64::max));
             Ok(Self {
                 read,
                 copy,
@@ -241,7 +245,8 @@ impl MachineRates {
     }
 }
 
-/// 10^9 a second of a body that does `amount`, called for at least 15 ms.
+/// Calls `body`, which does `amount` operations, for at least 15 ms; returns 10^9 operations per
+/// second.
 fn rate(amount: f64, mut body: impl FnMut()) -> f64 {
     let start = Instant::now();
     let mut calls = 0;

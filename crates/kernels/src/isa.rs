@@ -1,4 +1,4 @@
-//! Which instructions to use: decided once, carried as a value.
+//! The choice of instructions: made once, passed on as a value.
 
 use crate::simd::{Int8, Portable, Simd};
 #[cfg(target_arch = "x86_64")]
@@ -9,17 +9,17 @@ use crate::simd::{
     vnni::{Vnni256, Vnni512},
 };
 
-/// A tier of instructions, as a person names it in a configuration.
+/// A tier of instructions, as a configuration names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IsaLevel {
-    /// AVX-512 with AMX's tiles of bytes and of bfloat16 besides: other speed of int8 layers and of
-    /// attention over bfloat16, same results.
+    /// AVX-512 and AMX's tiles of bytes and of bfloat16: another speed of int8 layers and of
+    /// attention over bfloat16, the same results.
     Amx,
     /// AVX-512 F, VL, DQ and BW.
     Avx512,
     /// AVX2 with FMA and F16C.
     Avx2,
-    /// What the compiler makes of plain loops (SSE2 on x86-64, NEON on aarch64).
+    /// The instructions that the compiler finds for plain loops (SSE2 on x86-64, NEON on aarch64).
     Portable,
 }
 
@@ -29,8 +29,7 @@ pub enum IsaLevel {
 pub struct Isa {
     level: IsaLevel,
     /// Whether the tier's registers have the dot product of four bytes (AVX512-VNNI, AVX-VNNI,
-    /// aarch64's `dotprod`).
-    /// It changes the speed of int8 layers, not their results.
+    /// aarch64's `dotprod`). That changes the speed of int8 layers, not their results.
     vnni: bool,
 }
 
@@ -45,12 +44,13 @@ impl Isa {
             .expect("plain loops run everywhere")
     }
 
-    /// That tier, or `None` if this machine lacks it.
+    /// Returns the tier `level`, or `None` if this machine lacks it.
     #[must_use]
     pub fn new(level: IsaLevel) -> Option<Self> {
         let present = match level {
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Amx => {
+                // Calls with few rows multiply with VNNI, also where tiles exist.
                 Self::new(IsaLevel::Avx512).is_some_and(|isa| isa.vnni) && tiles::present()
             }
             #[cfg(target_arch = "x86_64")]
@@ -84,7 +84,7 @@ impl Isa {
         present.then_some(Self { level, vnni })
     }
 
-    /// The same tier as on a machine without VNNI.
+    /// The tier as it would be on a machine without VNNI.
     #[cfg(test)]
     pub(crate) fn without_vnni(self) -> Self {
         let level = match self.level {
@@ -113,7 +113,7 @@ impl Isa {
         .collect()
     }
 
-    /// Which tier this is.
+    /// The level that a configuration names.
     #[must_use]
     pub fn level(self) -> IsaLevel {
         self.level
@@ -133,7 +133,7 @@ impl Isa {
         }
     }
 
-    /// Most rows of a register block of int8 layers.
+    /// The most rows of a register block of int8 layers.
     pub(crate) fn int8_rows(self) -> usize {
         match (self.level, self.vnni) {
             (IsaLevel::Amx | IsaLevel::Avx512, true) => 6,
@@ -194,7 +194,7 @@ pub(crate) fn run_avx2<T: Task>(task: T) -> T::Output {
     task.run(Avx2::new())
 }
 
-/// A [`Task`] over [`Int8`]. The same holds for its inlining.
+/// A [`Task`] over [`Int8`]; `run` must be `#[inline(always)]` here, too.
 pub(crate) trait Int8Task {
     fn run<I: Int8>(self, ints: I);
 }

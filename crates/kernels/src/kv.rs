@@ -1,8 +1,8 @@
 //! The memory of keys and values: fixed-size pages that hold a run of positions for all layers.
 //!
-//! A page is `[layer][kv_head][K | V]`, the two in the layout of their format (`kv/format.rs`):
-//! keys lie transposed, so that the scores of sixteen positions are sixteen lanes and need no sum
-//! across lanes; values lie by position, so that the output is accumulated in lanes as well.
+//! A page is `[layer][kv_head][K | V]`, the two in the layout of their format (`kv/format.rs`).
+//! Keys are transposed, so that the scores of sixteen positions are sixteen lanes and need no sum
+//! across lanes. Values are stored by position, so that the output is accumulated in lanes as well.
 
 mod format;
 
@@ -13,10 +13,10 @@ use crate::simd::LANES;
 pub use format::KvFormat;
 pub(crate) use format::{F16, F32, Numbers, TINY};
 
-/// Bytes of a slab, about: memory comes from the system in such pieces, when it is needed.
+/// Approximate bytes of a slab. Memory is taken from the system slab by slab, as pages are needed.
 const SLAB_BYTES: usize = 4 << 20;
 
-/// Bytes behind a page that may be read.
+/// Bytes after a head's region that may be read: kernels load whole vectors.
 const BEYOND: usize = 4 * LANES;
 
 /// Sizes of a key-value memory.
@@ -33,20 +33,20 @@ pub struct KvShape {
 }
 
 impl KvShape {
-    /// Most positions of a page.
+    /// The most positions of a page: attention has scratch memory for the scores of as many.
     pub const MAX_PAGE_SIZE: usize = 256;
 }
 
-/// Where one position lives.
+/// The place of one position's keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvSlot {
-    /// The page.
+    /// Index of the page.
     pub page: u32,
     /// The position inside the page.
     pub offset: u32,
 }
 
-/// Pages, allocated in slabs, never moved.
+/// Pages of keys and values, allocated in slabs. A page never moves.
 #[derive(Debug)]
 pub struct KvPages {
     shape: KvShape,
@@ -56,7 +56,7 @@ pub struct KvPages {
 }
 
 impl KvPages {
-    /// No pages yet.
+    /// Returns a memory without pages; [`grow_to`](Self::grow_to) adds them.
     ///
     /// # Panics
     /// If a size is 0, a page has more than [`KvShape::MAX_PAGE_SIZE`] positions, or a head of
@@ -75,31 +75,31 @@ impl KvPages {
         }
     }
 
-    /// The sizes.
+    /// The sizes given to [`stored_as`](Self::stored_as).
     #[must_use]
     pub fn shape(&self) -> KvShape {
         self.shape
     }
 
-    /// How numbers are stored.
+    /// The number format of keys and values.
     #[must_use]
     pub fn format(&self) -> KvFormat {
         self.format
     }
 
-    /// Bytes of a page.
+    /// Bytes of a page, all layers and heads included.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.format.page_bytes(self.shape)
     }
 
-    /// Pages that exist.
+    /// The number of allocated pages, always whole slabs of them.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.slabs.len() * self.pages_per_slab
     }
 
-    /// Makes pages `0..pages` exist (more may).
+    /// Allocates slabs until pages `0..pages` exist; the last slab may add more.
     pub fn grow_to(&mut self, pages: usize) {
         while self.pages() < pages {
             // The kernels load whole vectors, which may reach beyond the last page's end; the
@@ -109,10 +109,10 @@ impl KvPages {
         }
     }
 
-    /// Copies a page.
+    /// Copies all keys and values of page `from` to page `to`.
     ///
     /// # Panics
-    /// If either does not exist.
+    /// If either page does not exist.
     pub fn copy_page(&mut self, from: u32, to: u32) {
         let len = self.page_bytes();
         let ((from_slab, from), (to_slab, to)) = (self.place(from), self.place(to));
@@ -129,18 +129,18 @@ impl KvPages {
         }
     }
 
-    /// Gives a page's memory back to the system, as far as whole pages of the system go and where
-    /// it takes memory back. The page stays; its contents are lost.
+    /// Returns the memory of a page to the system, on Linux and as far as it covers whole pages of
+    /// the system. The page remains usable; its contents are lost.
     ///
     /// # Panics
-    /// If it does not exist.
+    /// If the page does not exist.
     pub fn discard_page(&mut self, page: u32) {
         let (slab, start) = self.place(page);
         let end = start + self.page_bytes();
         self.slabs[slab].discard(start..end);
     }
 
-    /// Slab and index of a page's first byte.
+    /// Slab of a page, and index of the page's first byte in that slab.
     fn place(&self, page: u32) -> (usize, usize) {
         let page = page as usize;
         (
@@ -149,10 +149,10 @@ impl KvPages {
         )
     }
 
-    /// A head's keys and values: `head_bytes`, and at least 64 more that may be read.
+    /// The bytes of a head's keys and values in a page, and [`BEYOND`] bytes more that may be read.
     ///
     /// # Panics
-    /// If there is no such page.
+    /// If the page does not exist.
     #[inline(always)]
     pub(crate) fn head(&self, page: u32, layer: usize, head: usize) -> &[u8] {
         let (slab, start) = self.place(page);
@@ -186,12 +186,12 @@ pub fn kv_store(
     for slot in slots {
         assert!((slot.page as usize) < exists && (slot.offset as usize) < shape.page_size);
     }
-    // The values of a key lie far apart: a cache line each.
+    // Keys are transposed: each value of a key goes to another cache line, hence the high cost.
     let work = 100 * (slots.len() * width) as u64;
     let pages_per_slab = pages.pages_per_slab;
     let (page_bytes, head_bytes) = (pages.page_bytes(), format.head_bytes(shape));
     let slabs = SharedBufs::new(&mut pages.slabs);
-    // A task a head: its region of a page is written by no other task, whatever the slots are.
+    // One task per head: no other task writes its region of a page, whatever the slots are.
     cpu.parallel.for_each(shape.kv_heads, work, |head| {
         for (slot, row) in slots.iter().zip(qkv.chunks_exact(stride)) {
             let page = slot.page as usize;

@@ -1,19 +1,19 @@
-//! The operations a decoding step is made of, on the CPU, in float32. Weights in bfloat16 or
-//! float16 are widened before they are multiplied; those in blocks of a few bits are multiplied as
-//! bytes, and attention over keys and values in bfloat16 is computed in pairs of it.
+//! The operations of a decoding step, on the CPU, in float32. Weights in bfloat16 or float16 are
+//! widened before they are multiplied; weights in blocks of a few bits are multiplied as bytes, and
+//! attention over keys and values in bfloat16 is computed in pairs of bfloat16.
 //!
-//! One file an operation. Each has a plain reference that accumulates in float64 beside the
-//! fast version, and tests that hold one against the other at awkward sizes. This is the only
-//! crate of the workspace with `unsafe` code.
+//! Each operation is a file. It has a plain reference that accumulates in float64 next to the fast
+//! version, and tests that compare the two at awkward sizes. This is the only crate of the
+//! workspace with `unsafe` code.
 //!
 //! Three rules hold for every operation:
 //!
-//! * **Fixed order.** The value of an output row is computed in an order that depends on that
-//!   row alone: not on how many rows there are, on how they are cut into tasks, or on the number
-//!   of threads. Equal input rows give bitwise equal output rows.
+//! * **Fixed order.** The value of an output row is computed in an order that depends only on that
+//! row: not on how many rows there are, on how they are cut into tasks, or on the number of
+//! threads. Equal input rows give bitwise equal output rows.
 //! * **Same bits on every machine with fused multiply-add.** The AVX-512 and the AVX2 tier (and
 //!   the portable tier on aarch64) do the same roundings in the same order.
-//! * **No allocation**: callers bring the output, or a vector that is kept.
+//! * **No allocation**: callers bring the output, or a vector that they keep.
 //!
 //! Operations take a [`Cpu`]: the instruction set and the threads to use. That argument is the
 //! seam where another device comes in.

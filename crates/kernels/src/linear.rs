@@ -37,21 +37,22 @@ pub struct PackedLinear {
     bias: Option<AlignedBuf>,
 }
 
-/// What happens to a finished output.
+/// The way in which a finished output gets into `y`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epilogue {
-    /// It replaces what was in `y`.
+    /// Replaces the value in `y`.
     Store,
-    /// It is added to what was in `y` (the residual).
+    /// Adds to the value in `y` (a residual connection).
     Add,
 }
 
 impl PackedLinear {
-    /// Packs `outputs` rows of `inputs` weights; `row(n, buffer)` writes row `n`. What `format`
-    /// does not hold is rounded ([`WeightFormat::round`]).
+    /// Packs `outputs` rows of `inputs` weights; `row(n, buffer)` writes row `n`. Weights that
+    /// `format` cannot represent are rounded ([`WeightFormat::round`]).
+    ///
     /// # Panics
-    /// If the format is int8 and `inputs` is not a multiple of 32, or for blocks that are only kept
-    /// ([`pack_blocks`](Self::pack_blocks)).
+    /// If the format is int8 and `inputs` is not a multiple of 32, or if weights cannot be rounded
+    /// to the format ([`pack_blocks`](Self::pack_blocks) takes its blocks).
     #[must_use]
     pub fn pack(
         parallel: Parallel<'_>,
@@ -75,7 +76,7 @@ impl PackedLinear {
                     }
                 });
             }
-            kept => panic!("{kept:?} is kept, not made"),
+            kept => panic!("{kept:?} cannot be made from floats: use `pack_blocks`"),
         };
         Self {
             inputs,
@@ -85,11 +86,11 @@ impl PackedLinear {
         }
     }
 
-    /// A layer in a format of blocks; `row(n, bytes)` writes the blocks of row `n` as a GGUF file
-    /// has them. They are kept as they are.
+    /// Packs a layer in a format of blocks; `row(n, bytes)` writes the blocks of row `n` as a GGUF
+    /// file has them. Their numbers are kept as they are.
     ///
     /// # Panics
-    /// If the format is none of blocks, or `inputs` not a multiple of the values of a block.
+    /// If `format` has no blocks, or `inputs` is not a multiple of the values of a block.
     #[must_use]
     pub fn pack_blocks(
         parallel: Parallel<'_>,
@@ -121,10 +122,10 @@ impl PackedLinear {
         })
     }
 
-    /// The same layer with a bias.
+    /// Adds a bias, which has one value per output.
     ///
     /// # Panics
-    /// If there is not one value an output.
+    /// If `bias` has another length.
     #[must_use]
     pub fn with_bias(mut self, bias: &[f32]) -> Self {
         assert_eq!(bias.len(), self.outputs);
@@ -146,7 +147,7 @@ impl PackedLinear {
         self.outputs
     }
 
-    /// How the weights are stored.
+    /// The number format of the weights.
     #[must_use]
     pub fn format(&self) -> WeightFormat {
         match self.panels {
@@ -157,7 +158,7 @@ impl PackedLinear {
         }
     }
 
-    /// Bytes of the packed form of a layer of that shape.
+    /// The bytes that a layer of this shape takes when packed; panels are padded to 32 outputs.
     #[must_use]
     pub fn bytes_for(inputs: usize, outputs: usize, format: WeightFormat, bias: bool) -> usize {
         let padded = outputs.next_multiple_of(PANEL);
@@ -169,7 +170,7 @@ impl PackedLinear {
         weights + if bias { 4 * padded } else { 0 }
     }
 
-    /// Bytes of the packed form.
+    /// Bytes of the packed weights and the bias.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let weights = match &self.panels {
@@ -196,8 +197,8 @@ impl PackedLinear {
         }
     }
 
-    /// `x: [M, inputs]` to `y: [M, outputs]`, both row-major without gaps. Only layers in blocks
-    /// use `scratch`.
+    /// Computes `y: [M, outputs]` from `x: [M, inputs]`, both row-major without gaps. Only layers
+    /// in blocks use `scratch`.
     ///
     /// # Panics
     /// If the lengths disagree.
@@ -256,7 +257,7 @@ impl PackedLinear {
     }
 }
 
-/// Operations to pack so many weights: reading, converting, spreading them.
+/// Estimated operations of packing: 16 for reading, converting and spreading each weight.
 fn packing_work(inputs: usize, outputs: usize) -> u64 {
     16 * (inputs * outputs) as u64
 }
@@ -281,8 +282,8 @@ fn pack<W: Stored>(
     panels
 }
 
-/// One row in float64 with row-major weights. Tolerance of the fast one: 1e-6 times the root of
-/// `inputs`.
+/// Computes one row in float64 with row-major weights. [`PackedLinear::forward`] is within 1e-6
+/// times the root of `inputs` of the result.
 #[must_use]
 pub fn linear_reference(x: &[f32], weight: &[f32], bias: Option<&[f32]>) -> Vec<f64> {
     weight

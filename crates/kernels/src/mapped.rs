@@ -1,4 +1,4 @@
-//! A file's bytes without reading them first.
+//! Files mapped into memory.
 
 use std::fs::File;
 use std::io;
@@ -6,9 +6,9 @@ use std::ops::{Deref, Range};
 
 /// A file mapped for reading.
 ///
-/// Nobody may change or shorten the file while it is mapped: reading what is no longer there ends
+/// Nobody may change or shorten the file while it is mapped: reading a part that was cut off ends
 /// the process. A checkpoint is mapped only while it is loaded, and [`is_whole`](Self::is_whole)
-/// tells a file that was shortened before it is read further.
+/// detects a file that was shortened before it is read further.
 #[derive(Debug)]
 pub struct MappedFile {
     bytes: memmap2::Mmap,
@@ -19,7 +19,7 @@ impl MappedFile {
     /// Maps an open file.
     ///
     /// # Errors
-    /// What the system says about mapping it.
+    /// If the system cannot map the file.
     pub fn of(file: File) -> io::Result<Self> {
         // SAFETY: the mapping is private and read-only. A checkpoint that another process
         // rewrites in place while it is being loaded is outside what any mapping reader
@@ -35,18 +35,18 @@ impl MappedFile {
         now.is_ok_and(|now| now.len() >= self.bytes.len() as u64)
     }
 
-    /// Says that these bytes will not be read soon: their memory need not count as this process's.
-    /// Read all the same, they come from the file again.
+    /// Advises the system that these bytes will not be read soon, so that it may free their memory.
+    /// A later read loads them from the file again.
     ///
     /// # Panics
-    /// If they are not inside.
+    /// If `bytes` is out of bounds.
     pub fn set_aside(&self, bytes: Range<usize>) {
         assert!(bytes.start <= bytes.end && bytes.end <= self.bytes.len());
         #[cfg(unix)]
         {
             let advice = memmap2::UncheckedAdvice::DontNeed;
             // SAFETY: nothing was ever written to the mapping, so that it can be read from the file
-            // again. That it did not help is no reason to stop.
+            // again. Advice that fails only leaves the memory in use.
             let _ = unsafe {
                 self.bytes
                     .unchecked_advise_range(advice, bytes.start, bytes.len())

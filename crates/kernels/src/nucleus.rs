@@ -1,13 +1,14 @@
-//! Which of a row's values are the largest: by their number, or by their sum. No sort: pivots.
+//! Selection of the largest values of a row, by number or by sum. Pivots take the place of a sort.
 
 use crate::Isa;
 use crate::isa::Task;
 use crate::simd::{LANES, Simd};
 use crate::softmax::{BLOCK, for_vectors};
 
-/// Pivots of a round. With seven, AVX-512 took a sixth longer and AVX2 a tenth less.
+/// Pivots of a round. Compared with four, seven take a sixth longer with AVX-512 and a tenth less
+/// with AVX2.
 const PIVOTS: usize = 4;
-/// So few values are sorted.
+/// At most this many values are sorted.
 const FEW: usize = 64;
 
 /// Appends the indices of values of at least `floor`, in rising order. `first` is the index of
@@ -16,30 +17,30 @@ pub fn indices_at_least(isa: Isa, x: &[f32], floor: f32, first: usize, out: &mut
     isa.run(Indices(x, floor, first, out));
 }
 
-/// For each block of weights the sum of those of at least `least`. Adds as
-/// [`exp_sums`](crate::exp_sums) does.
+/// Writes, for each block of weights, the sum of the weights of at least `least`. The order of the
+/// additions is that of [`exp_sums`](crate::exp_sums).
 ///
 /// # Panics
-/// If `sums` has not one place a block.
+/// If `sums` does not have one place a block.
 pub fn sums_at_least(isa: Isa, weights: &[f32], least: f32, sums: &mut [f64]) {
     assert_eq!(sums.len(), weights.len().div_ceil(BLOCK));
     isa.run(SumsAtLeast(weights, least, sums));
 }
 
-/// Where the fewest largest weights end that have a given sum.
+/// The edge of a nucleus, which is the fewest largest weights that reach a given sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nucleus {
-    /// The least of them.
+    /// The least weight of the nucleus.
     pub least: f32,
-    /// How many of them equal it: at least 1.
+    /// The number of weights in the nucleus that equal `least`: at least 1.
     pub equals: usize,
-    /// Whether other weights equal it, too.
+    /// Whether weights outside the nucleus equal `least`, too.
     pub more: bool,
 }
 
-/// Finds the fewest largest of `weights`, which are 0 to 1 and have the sum `sum`, that make the
-/// fraction `p` of it; at least one. `None` if it takes all above 0. `spare` is working memory, a
-/// place for each weight and sixteen more.
+/// Finds the nucleus of `weights`: the fewest largest ones, at least one, that make the fraction
+/// `p` of `sum`. The weights are 0 to 1 and have the sum `sum`. `None` means all weights above 0.
+/// `spare` is working memory; it grows to a place for each weight and sixteen more.
 #[must_use]
 pub fn nucleus(
     isa: Isa,
@@ -50,13 +51,15 @@ pub fn nucleus(
 ) -> Option<Nucleus> {
     spare.resize(weights.len() + LANES, 0.0);
     let p = f64::from(p).clamp(0.0, 1.0);
+    // Above 0, so that `p` of 0 takes the largest weight.
     let missing = (sum * p).max(f64::MIN_POSITIVE);
     // Bits of positive floats are in the order of the floats, and nearly even in their logarithm.
     // The limit is above `low` and at most `high`: all the weights of at most `low` together have
     // less than the rest of the sum.
     let mut low = (0.999 * (1.0 - p) * sum / weights.len() as f64) as f32;
     let mut high = 1.0f32;
-    // Sum of the weights above `high`, and where those between are.
+    // The sum of the weights above `high`; and, once weights at most `high` and above `low` are in
+    // `spare`, their number.
     let mut above = 0.0;
     let mut left = None;
     while high.to_bits() - low.to_bits() > 1 && left.is_none_or(|n| n > FEW) {
@@ -129,7 +132,7 @@ impl Task for SumsAtLeast<'_> {
         for (block, out) in weights.chunks(BLOCK).zip(sums) {
             let mut sum = s.widen(s.splat(0.0));
             for_vectors!(s, block, |at, _n, v| {
-                // The lanes behind the end are minus infinity.
+                // The lanes after the end are minus infinity.
                 sum = s.add_where(sum, s.widen(v), v, least);
             });
             *out = s.sum_wide(sum);
@@ -137,7 +140,7 @@ impl Task for SumsAtLeast<'_> {
     }
 }
 
-/// For each pivot, which are positive, the sum of what is above it.
+/// Sums the values above each of the pivots, which are positive.
 struct SumsAbove<'a>(&'a [f32], [f32; PIVOTS]);
 
 impl Task for SumsAbove<'_> {
@@ -192,7 +195,8 @@ impl Task for Between {
         while at < self.len {
             let lanes = (self.len - at).min(LANES);
             // SAFETY: `at + lanes <= len`. Writing begins at `n <= at`, behind which all values up
-            // to `at + 16` were read, and ends before `len + 16`.
+            // SAFETY: `at + lanes <= len`. Writing begins at `n <= at`, after all values up to `at
+            // + 16` were read, and ends before `len + 16`.
             unsafe {
                 let v = s.load_first(self.from.add(at), lanes, f32::NEG_INFINITY);
                 let mask = s.at_least(v, low) & !s.at_least(v, high);
@@ -224,7 +228,7 @@ mod tests {
         w
     }
 
-    /// By sorting, in float64.
+    /// The indices of the nucleus, found by sorting and summing in float64.
     fn nucleus_reference(weights: &[f32], p: f32) -> Vec<usize> {
         let mut ids: Vec<usize> = (0..weights.len()).collect();
         ids.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));

@@ -17,27 +17,27 @@ const WORTH_SPLITTING: u64 = 400_000;
 /// Floating-point operations of a task, unless that makes more than [`TASKS_PER_THREAD`] tasks.
 const WORTH_A_TASK: u64 = 50_000;
 
-/// Most tasks for each thread.
+/// The most tasks for each thread.
 const TASKS_PER_THREAD: usize = 8;
 
-/// Most rows of a matrix product in a task ([`Parallel::row_tasks`]).
+/// The most rows of a matrix product in a task ([`Parallel::row_tasks`]).
 pub(crate) const TASK_ROWS: usize = 96;
 
-/// The threads of one process. Clones share them; both models should use one pool. They live as
-/// long as the last clone.
+/// The threads of one process. Clones share them; both models should use one pool. The threads end
+/// with the last clone.
 #[derive(Clone, Debug)]
 pub struct ThreadPool {
     workers: Option<Arc<Workers>>,
 }
 
 impl ThreadPool {
-    /// Most threads of a pool. Systems end processes that start tens of thousands.
+    /// The most threads of a pool. Systems end processes that start tens of thousands.
     pub const MAX_THREADS: usize = 1024;
 
-    /// A pool of `threads` threads, the caller's included; 0 means one for each physical core the
-    /// process may use. With 1, no thread is started and all work runs on the caller's; so it does
-    /// if the system refuses to start threads. More than [`MAX_THREADS`](Self::MAX_THREADS) count
-    /// as so many.
+    /// Starts a pool of `threads` threads, the caller's included; 0 means one for each physical
+    /// core that the process may use. With 1, no thread is started and all work runs on the
+    /// caller's thread. The same happens if the system refuses to start threads. A number above
+    /// [`MAX_THREADS`](Self::MAX_THREADS) is lowered to it.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let threads = match threads {
@@ -50,7 +50,7 @@ impl ThreadPool {
         }
     }
 
-    /// Threads in the pool.
+    /// The number of threads, the caller's included.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.workers.as_ref().map_or(1, |workers| workers.threads())
@@ -86,7 +86,7 @@ pub struct Parallel<'a> {
 }
 
 impl<'a> Parallel<'a> {
-    /// The calling thread alone.
+    /// Only the calling thread.
     #[must_use]
     pub const fn serial() -> Self {
         Self {
@@ -100,14 +100,15 @@ impl<'a> Parallel<'a> {
             .filter(|entered| work >= WORTH_SPLITTING && entered.threads() > 1)
     }
 
-    /// Threads to cut `work` floating-point operations for: 1 if that is too little to share.
+    /// The number of threads to use for `work` floating-point operations: 1 if that is too little
+    /// to share.
     #[must_use]
     pub fn threads_for(self, work: u64) -> usize {
         self.entered(work).map_or(1, Entered::threads)
     }
 
-    /// How many tasks to cut `work` floating-point operations into: 1 if that is too little to
-    /// share, else some for each thread, so that threads that are late or have longer tasks leave
+    /// The number of tasks to cut `work` floating-point operations into: 1 if that is too little to
+    /// share, else several for each thread. Threads that are late or have longer tasks then leave
     /// some to the others.
     #[must_use]
     pub fn tasks_for(self, work: u64) -> usize {
@@ -120,8 +121,8 @@ impl<'a> Parallel<'a> {
         }
     }
 
-    /// Into how many runs of rows to cut a matrix product with so many bytes of weights. A run is
-    /// short enough that its inputs stay in the second-level cache while the weights stream
+    /// The number of runs of rows to cut a matrix product with `bytes` bytes of weights into. A run
+    /// is short enough that its inputs stay in the second-level cache while the weights stream
     /// through. With many rows each thread gets rows of its own, which the previous operation left
     /// in its cache. Few rows are cut only if the weights fit into every thread's cache.
     pub(crate) fn row_tasks(self, rows: usize, bytes: usize, work: u64) -> usize {
@@ -190,10 +191,10 @@ impl<'a> Parallel<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct SharedOut<T = f32>(*mut T);
 
-// SAFETY: it is only an address; every use is an `unsafe` block that says why the parts are
-// disjoint.
+// SAFETY: a `SharedOut` is only an address; every use is an `unsafe` block that says why the parts
+// are disjoint.
 unsafe impl<T: Send> Send for SharedOut<T> {}
-// SAFETY: sharing it shares an address only; see `Send`.
+// SAFETY: sharing a `SharedOut` shares an address only; see `Send`.
 unsafe impl<T: Send> Sync for SharedOut<T> {}
 
 impl<T> SharedOut<T> {

@@ -109,14 +109,14 @@ fn factor<S: Simd>(s: S, x: &[f32], eps: f32) -> f32 {
     }
     let rest = chunks.remainder();
     if !rest.is_empty() {
-        // SAFETY: `rest` is that many floats.
+        // SAFETY: `rest` is `rest.len()` floats.
         let v = unsafe { s.load_part(rest.as_ptr(), rest.len(), 0.0) };
         sum = s.fma(v, v, sum);
     }
     1.0 / (s.sum(sum) / x.len() as f32 + eps).sqrt()
 }
 
-/// [`rmsnorm`] in float64, one row. Tolerance of the fast one: 1e-6 relative.
+/// Computes one row of [`rmsnorm`] in float64. The fast version is within 1e-6 relative.
 #[must_use]
 pub fn rmsnorm_reference(x: &[f32], weight: &[f32], eps: f32) -> Vec<f64> {
     let square: f64 = x.iter().map(|x| f64::from(*x).powi(2)).sum();

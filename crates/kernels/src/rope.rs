@@ -5,8 +5,8 @@ use crate::Cpu;
 use crate::isa::Task;
 use crate::simd::Simd;
 
-/// Cosines and sines, float32 whatever the model's dtype, for as many positions as were asked
-/// for so far.
+/// Cosines and sines, float32 whatever the model's dtype, for the positions that
+/// [`cover`](Self::cover) was asked for.
 #[derive(Clone, Debug)]
 pub struct RopeTable {
     /// `[positions][cos: half | sin: half]`, where `half` is the number of frequencies.
@@ -18,8 +18,8 @@ pub struct RopeTable {
 
 impl RopeTable {
     /// An empty table for heads of `head_dim`. Pair `i` of the first `2 * frequencies.len()`
-    /// elements of a head turns by `position * frequencies[i]` radians; the elements behind stay
-    /// as they are. Cosines and sines are multiplied by `scale` (`YaRN`'s attention factor, else 1).
+    /// elements of a head turns by `position * frequencies[i]` radians; the other elements do not
+    /// turn. Cosines and sines are multiplied by `scale` (`YaRN`'s attention factor, else 1).
     ///
     /// # Panics
     /// If the pairs do not fit into a head.
@@ -28,7 +28,7 @@ impl RopeTable {
         assert!(2 * frequencies.len() <= head_dim);
         Self {
             table: Vec::new(),
-            // Rounded to float32 before they meet the position: so they were when the
+            // Rounded to float32 before they are multiplied by the position: so it was when the
             // checkpoints were trained.
             frequencies: frequencies.iter().map(|f| *f as f32).collect(),
             head_dim,
@@ -42,18 +42,19 @@ impl RopeTable {
         size_of::<f32>() * 2 * pairs * Self::rounded(positions)
     }
 
-    /// Bytes of the table.
+    /// Bytes of the cosines and sines computed so far.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of::<f32>() * self.table.len()
     }
 
-    /// Positions that are made when `positions` are asked for.
+    /// Positions that are computed when `positions` are needed: powers of two, so that a growing
+    /// sequence extends the table rarely.
     fn rounded(positions: usize) -> usize {
         positions.next_power_of_two().max(256)
     }
 
-    /// Positions the table covers.
+    /// The number of positions that the table covers.
     #[must_use]
     pub fn positions(&self) -> usize {
         self.table.len() / (2 * self.frequencies.len()).max(1)
@@ -139,8 +140,8 @@ impl Task for Rows<'_> {
     }
 }
 
-/// One head turned in float64. Tolerance of the fast one: 1e-4 absolute at position 10^4 (the
-/// angle is rounded to float32), 1e-6 near the start.
+/// Turns one head in float64. [`rope`] is within 1e-4 absolute at position 10^4 (the angle is
+/// rounded to float32), within 1e-6 near the start.
 #[must_use]
 pub fn rope_reference(head: &[f32], frequencies: &[f64], scale: f64, position: usize) -> Vec<f64> {
     let half = frequencies.len();

@@ -1,4 +1,4 @@
-//! Sixteen float32 lanes, whatever the machine calls them.
+//! Sixteen float32 lanes over the vector registers of each tier.
 //!
 //! Every tier has the same sixteen lanes and the same order of operations, so that all tiers
 //! with fused multiply-add give the same bits.
@@ -26,10 +26,11 @@ use crate::isa::Task;
 /// Lanes of a vector.
 pub(crate) const LANES: usize = 16;
 
-/// Adding it rounds to an integer, which stays in the low bits.
+/// `x + ROUND` rounds `x` to an integer and leaves that integer in the low bits of the sum: 1.5 *
+/// 2^23.
 const ROUND: f32 = 12_582_912.0;
 
-/// Asks for a cache line that will be read soon. Any address is allowed.
+/// Prefetches the cache line at `p`. Any address is allowed.
 #[inline(always)]
 pub(crate) fn prefetch(p: *const u8) {
     // SAFETY: the instruction, which every x86-64 machine has, reads nothing and never faults.
@@ -51,8 +52,9 @@ pub(crate) trait Simd: Copy {
     /// Whether the register file holds about thirty `V`s (AVX-512) or about seven (AVX2).
     const WIDE: bool;
 
-    /// Runs `task` as a function of its own with the same instructions. Compile time grows faster
-    /// than the length of a function, so long bodies that are used in several places are called.
+    /// Runs `task` as a separate function with the same instructions. Compile time grows faster
+    /// than the length of a function, so long bodies used in several places are called, not
+    /// inlined.
     fn call<T: Task>(self, task: T) -> T::Output;
 
     fn splat(self, x: f32) -> Self::V;
@@ -74,9 +76,9 @@ pub(crate) trait Simd: Copy {
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `b` where `a` is NaN.
+    /// The larger of `a` and `b` in each lane; `b` where `a` is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `b` where `a` is NaN.
+    /// The smaller of `a` and `b` in each lane; `b` where `a` is NaN.
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once where the machine can.
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
@@ -111,6 +113,7 @@ pub(crate) trait Simd: Copy {
     /// where v is below -49.
     #[inline(always)]
     fn exp2_bf16(self, v: Self::V) -> Self::V {
+        // 2^-60 is normal, as `add_exponent` needs; lanes below -49 become 0 in the end.
         let x = self.max(v, self.splat(-60.0));
         let shifted = self.add(x, self.splat(ROUND));
         let r = self.sub(x, self.sub(shifted, self.splat(ROUND)));
@@ -188,13 +191,14 @@ pub(crate) trait Simd: Copy {
 
     /// Stores the lanes of `mask` one after the other.
     /// # Safety
-    /// `p` must be valid for writing 16 floats; those behind the lanes of the mask may change.
+    /// `p` must be valid for writing 16 floats; floats after the kept lanes may change.
     #[inline(always)]
     unsafe fn compress(self, p: *mut f32, v: Self::V, mask: u16) {
         if mask == 0 {
             return;
         }
-        // Without a branch for each lane: a later one overwrites what the mask has not.
+        // Every lane is written, and the next lane overwrites one that the mask drops: that needs
+        // no branch per lane.
         let mut to = 0;
         for (i, x) in self.to_array(v).into_iter().enumerate() {
             // SAFETY: the caller's promise; at most `i` lanes were kept before.
@@ -237,6 +241,7 @@ pub(crate) trait Simd: Copy {
         let mut a = self.to_array(v);
         let mut half = LANES / 2;
         while half > 0 {
+            // Not `f32::max`: a NaN on the left gives the right lane, as in `max` of the tiers.
             for i in 0..half {
                 a[i] = if a[i] > a[i + half] {
                     a[i]
@@ -257,6 +262,7 @@ pub(crate) trait Simd: Copy {
         // ln 2 in two parts: n * LN2_HI is exact for |n| < 2^9.
         const LN2_HI: f32 = 0.693_359_4;
         const LN2_LO: f32 = -2.121_944_4e-4;
+        // The clamp keeps `n` in -126..=127, the range of `scale`.
         let x = self.max(self.min(v, self.splat(88.0)), self.splat(-87.3));
         let n = self.sub(
             self.fma(x, self.splat(LOG2_E), self.splat(ROUND)),

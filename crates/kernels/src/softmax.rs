@@ -1,4 +1,4 @@
-//! Over one row of logits: largest values, weights and their sums, log of the sum of exponentials.
+//! Reductions of one row of logits: largest values, weights and their sums, log-sum-exp.
 //!
 //! NaN counts as minus infinity everywhere. A row is cut into blocks of [`BLOCK`]; sums are in
 //! float64, of sixteen lanes within a block, and of the blocks in their order.
@@ -10,17 +10,17 @@ use crate::simd::{LANES, Simd, prefetch};
 /// Logits of a block.
 pub const BLOCK: usize = 1024;
 
-/// Maxima that [`maxima`] keeps of a row of `len` logits: sixteen a block.
+/// The number of maxima that [`maxima`] keeps for a row of `len` logits: sixteen a block.
 #[must_use]
 pub fn maxima_len(len: usize) -> usize {
     len.div_ceil(BLOCK) * LANES
 }
 
-/// The largest value; minus infinity if there is none. `out` has the largest of every sixteenth
-/// value of a block: sixteen for the first block, then sixteen for the second.
+/// Returns the largest value; minus infinity if there is none. `out` receives the largest of every
+/// sixteenth value of a block: sixteen for the first block, then sixteen for the second.
 ///
 /// # Panics
-/// If `out` has not [`maxima_len`] places.
+/// If the length of `out` is not [`maxima_len`].
 pub fn maxima(isa: Isa, x: &[f32], out: &mut [f32]) -> f32 {
     assert_eq!(out.len(), maxima_len(x.len()));
     isa.run(Maxima { x, out })
@@ -35,29 +35,30 @@ pub fn exp_weights(isa: Isa, x: &[f32], max: f32, scale: f32, out: &mut [f32]) {
     isa.run(Weights { x, max, scale, out });
 }
 
-/// What [`exp_sums`] reads: a row of logits and the largest of them.
+/// Input of [`exp_sums`]: a row of logits and the largest of them.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpRow<'a> {
     /// The logits.
     pub x: &'a [f32],
-    /// Their maximum, finite.
+    /// The largest logit, which must be finite.
     pub max: f32,
-    /// Multiplies the difference to it, above 0.
+    /// Factor of `x - max` in the exponent of a weight; above 0.
     pub scale: f32,
-    /// Weights below it count as 0.
+    /// The least weight that counts in the sums of the blocks.
     pub least: f32,
-    /// The row that will be read next, if any: fetched into the cache meanwhile.
+    /// The row that will be read next, prefetched meanwhile; empty if there is none.
     pub next: &'a [f32],
 }
 
-/// Sums of weights in one pass over a row: `sums` gets, for each block, that of
-/// [`exp_weights`]' weights of `least` or more; the result is Σ e^(x - max) over the whole row.
-/// `weights` gets all of them, if it is there.
+/// Sums weights in one pass over a row. `sums[b]` becomes the sum of the weights of block `b`
+/// ([`exp_weights`]) that are at least `least`; `weights`, if given, receives all weights. Returns
+/// Σ e^(x - max) over the whole row.
 ///
 /// # Panics
-/// If `sums` has not one place a block, or `weights` not one a logit.
+/// If `sums` does not have one place a block, or `weights` one a logit.
 pub fn exp_sums(isa: Isa, row: ExpRow<'_>, weights: Option<&mut [f32]>, sums: &mut [f64]) -> f64 {
     assert_eq!(sums.len(), row.x.len().div_ceil(BLOCK));
+    // With another scale the two sums differ whatever `least` is, so that `WHOLE` has no use.
     let (unit, whole) = (row.scale == 1.0, row.least <= 0.0);
     let Some(out) = weights else {
         return match (unit, whole) {
@@ -74,7 +75,7 @@ pub fn exp_sums(isa: Isa, row: ExpRow<'_>, weights: Option<&mut [f32]>, sums: &m
     }
 }
 
-/// ln Σ e^x. Minus infinity if all are; plus infinity if one is.
+/// ln Σ e^x: minus infinity if all values are, plus infinity if one is.
 #[must_use]
 pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f64 {
     let max = isa.run(Max(x));
@@ -143,7 +144,7 @@ impl Task for Max<'_> {
 #[inline(always)]
 fn block_max<S: Simd>(s: S, x: &[f32]) -> S::V {
     const LOW: f32 = f32::NEG_INFINITY;
-    // Four at a time hide the latency.
+    // Four independent maxima hide the latency of the instruction.
     let (mut a, mut b, mut c, mut d) = (s.splat(LOW), s.splat(LOW), s.splat(LOW), s.splat(LOW));
     let mut fours = x.chunks_exact(4 * LANES);
     for four in &mut fours {
@@ -203,7 +204,8 @@ impl Task for Weights<'_> {
     }
 }
 
-/// `UNIT`: the scale is 1. `WHOLE`: so is what both sums are of. `STORE`: keeps the weights.
+/// `UNIT`: the scale is 1. `WHOLE`: `least` drops nothing, so with `UNIT` both sums are equal.
+/// `STORE`: keeps the weights.
 struct Sums<'a, const UNIT: bool, const WHOLE: bool, const STORE: bool>(
     ExpRow<'a>,
     &'a mut [f32],
@@ -217,6 +219,7 @@ impl<const UNIT: bool, const WHOLE: bool, const STORE: bool> Task for Sums<'_, U
         let Self(row, weights, sums) = self;
         let (max, scale) = (s.splat(row.max), s.splat(row.scale));
         let least = s.splat(row.least);
+        // Without a next row this one is fetched again, which spares the loop a branch.
         let next = if row.next.is_empty() { row.x } else { row.next };
         let mut total = 0.0;
         for (i, (block, kept)) in row.x.chunks(BLOCK).zip(sums).enumerate() {
@@ -245,8 +248,8 @@ impl<const UNIT: bool, const WHOLE: bool, const STORE: bool> Task for Sums<'_, U
     }
 }
 
-/// [`log_sum_exp`] in float64, for finite values. Tolerance of the fast one: 3e-7 absolute, and the
-/// same relative of sums of weights.
+/// [`log_sum_exp`] in float64, for finite values. The fast version is within 3e-7 absolute, and
+/// sums of weights within 3e-7 relative.
 #[must_use]
 pub fn log_sum_exp_reference(x: &[f32]) -> f64 {
     let max = x
@@ -279,8 +282,9 @@ mod tests {
 
     /// Weights of a row in float64.
     fn weights(row: ExpRow<'_>, scale: f64) -> Vec<f64> {
-        let below = |x: &f32| f64::from(*x) - f64::from(row.max);
-        row.x.iter().map(|x| (below(x) * scale).exp()).collect()
+        let max = f64::from(row.max);
+        let exponents = row.x.iter().map(|x| (f64::from(*x) - max) * scale);
+        exponents.map(f64::exp).collect()
     }
 
     #[test]
@@ -295,8 +299,11 @@ mod tests {
                 assert_eq!(max, x.iter().copied().fold(f32::NEG_INFINITY, f32::max));
                 for (i, most) in most.iter().enumerate() {
                     let (block, lane) = (i / LANES * BLOCK, i % LANES);
-                    let of = x[block..n.min(block + BLOCK)].iter().skip(lane);
-                    let want = of.step_by(LANES).copied().fold(f32::NEG_INFINITY, f32::max);
+                    let column = x[block..n.min(block + BLOCK)].iter().skip(lane);
+                    let want = column
+                        .step_by(LANES)
+                        .copied()
+                        .fold(f32::NEG_INFINITY, f32::max);
                     assert_eq!(*most, want);
                 }
                 let mut w = vec![0.0; n];
@@ -335,7 +342,8 @@ mod tests {
                     let mut w = vec![0.0; n];
                     exp_weights(isa, &x, max, scale, &mut w);
                     assert_eq!(w, kept);
-                    // The one that gives no sums takes the same in the same order.
+                    // `Sum`, which keeps no sums of blocks, adds the same weights in the same
+                    // order.
                     assert_eq!(total, isa.run(Sum { x: &x, max }));
                     let want: f64 = weights(row, 1.0).iter().sum();
                     assert!((total - want).abs() < 3e-7 * want);

@@ -21,11 +21,11 @@ const SPAN: usize = 64;
 /// is read before it is written.
 pub(super) type Weights = [[f32; BLOCK + LANES]; MOST];
 
-/// The running softmax of each head; its sums of values lie in the output.
+/// The running softmax of each head; the sums of values are kept in the output.
 pub(super) struct Float<W> {
     max: [f32; MOST],
     sum: [f32; MOST],
-    /// What earlier sums of values are multiplied by, now that the maximum has changed.
+    /// The factor for the sums of values of earlier blocks, which a larger maximum makes smaller.
     factor: [f32; MOST],
     weights: *mut [f32; BLOCK + LANES],
     numbers: PhantomData<W>,
@@ -58,6 +58,8 @@ impl<W: Numbers> Stage for Float<W> {
         rows: Range<usize>,
     ) {
         let pages = block.regions.len();
+        // Several rows pass over a span while its keys or values are in the cache. A single row
+        // reads everything once and gains nothing from spans.
         let span = match rows.len() {
             1 => pages,
             _ => (SPAN / unit.pages.shape().page_size).max(1),
@@ -102,7 +104,7 @@ impl<W: Numbers, const G: usize, const P: usize> Task for Scores<'_, W, G, P> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // SAFETY: made in `Float::scores` alone, of a piece that holds.
+        // SAFETY: only `Float::scores` makes it, from a valid piece.
         unsafe { self.0.score_pages::<S, G, P>(s, self.1) };
     }
 }
@@ -114,13 +116,13 @@ impl<W: Numbers, const G: usize, const E: usize> Task for Values<'_, W, G, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // SAFETY: made in `Float::values` alone, of a piece that holds.
+        // SAFETY: only `Float::values` makes it, from a valid piece.
         unsafe { self.0.value_pages::<S, G, E>(s, self.1) };
     }
 }
 
 impl<W: Numbers> Float<W> {
-    /// Cuts a row's heads into register blocks: fours, and what is left.
+    /// The piece of the heads from `head` on in row `row`.
     #[inline(always)]
     unsafe fn piece<'a>(
         unit: &Unit<'_>,
@@ -143,7 +145,7 @@ impl<W: Numbers> Float<W> {
         }
     }
 
-    /// `P` vectors of scores at a time where the registers suffice.
+    /// Computes the scores of a row, `P` vectors at a time where the registers suffice.
     #[inline(always)]
     unsafe fn scores<S: Simd>(
         &self,
@@ -167,10 +169,9 @@ impl<W: Numbers> Float<W> {
         }
     }
 
-    /// Values are summed in `E` strands, that of a position chosen by its place in the page. Few
-    /// heads need the strands to hide the latency of the multiply-add, so `E` depends on the
-    /// number of heads alone: the order of a sum is the same in every tier. Strands last for a
-    /// whole block.
+    /// Sums the weighted values of a row in `E` strands: position `i` of a page goes to strand `i %
+    /// E`. Few heads need several strands to hide the latency of the multiply-add. `E` depends only
+    /// on the number of heads, so that all tiers sum in the same order.
     #[inline(always)]
     unsafe fn values<S: Simd>(
         &self,
@@ -183,6 +184,7 @@ impl<W: Numbers> Float<W> {
         let all = block.regions.len();
         for head in (0..unit.heads).step_by(GROUP) {
             let heads = unit.heads - head;
+            // Strands last for a whole block: heads that have several take all its pages at once.
             let part = match heads {
                 1 | 2 if part.start > 0 => continue,
                 1 | 2 => 0..all,
@@ -214,8 +216,8 @@ impl<W: Numbers> Float<W> {
             }
             std::slice::from_raw_parts_mut(start, n.next_multiple_of(LANES))
         };
-        // Their weights become exactly zero. The page holds the window's first position, so the
-        // maximum is finite.
+        // Weights of positions before the window become exactly zero. The page holds the window's
+        // first position, so the maximum is finite.
         weights[..block.skip].fill(f32::NEG_INFINITY);
         let mut top = s.splat(f32::NEG_INFINITY);
         for w in weights.chunks_exact(LANES) {
@@ -305,7 +307,8 @@ impl<W: Numbers> Float<W> {
             }
         }
         for (p, score) in score.iter().enumerate() {
-            // In rising order: what a vector writes beyond its page is overwritten by the next.
+            // In rising order: scores that a vector writes beyond its page are overwritten by the
+            // next.
             let at = (v + p) / parts * page_size + (v + p) % parts * LANES;
             for (g, score) in score.iter().enumerate() {
                 // SAFETY: the weights of head `m + g`, at one of the block's positions.
@@ -354,6 +357,7 @@ impl<W: Numbers> Float<W> {
         let (head_dim, page_size) = (piece.shape.head_dim, piece.shape.page_size);
         let lanes = |c: usize| (width - c * LANES).min(LANES);
         let mut sum = [[[s.splat(0.0); C]; G]; E];
+        // An earlier part of this block has already multiplied the sums by the factor.
         let begun = piece.part.start > 0;
         if begun || !piece.block.first {
             for (g, sum) in sum[0].iter_mut().enumerate() {
@@ -390,6 +394,7 @@ impl<W: Numbers> Float<W> {
                 }
             }
         }
+        // Always in this order: strand 0 has the sum of earlier blocks, the others are added to it.
         let (first, rest) = sum.split_first_mut().expect("at least one strand");
         for strand in rest {
             for (sum, strand) in first.iter_mut().zip(strand) {

@@ -3,8 +3,8 @@
 //!
 //! The order of the sums is that of the tiles of AMX, whether the machine has them or not. Pairs
 //! are taken sixteen (keys) or eight (values) at a time: their first halves and their second
-//! halves are summed apart from 0 on, and the two sums are added to what there is. No operand
-//! lies between 0 and [`TINY`], so that it does not matter whether subnormal numbers are flushed.
+//! halves are summed apart from 0 on, and the two sums are added to what there is. No operand has
+//! a magnitude between 0 and [`TINY`], so that flushing subnormal numbers changes nothing.
 
 mod products;
 
@@ -16,13 +16,14 @@ use crate::Isa;
 use crate::kv::{KvFormat, KvPages, KvShape, TINY};
 use crate::simd::{LANES, Simd};
 
-/// Most values of a head.
+/// The most values of a head.
 const WIDEST: usize = KvFormat::WIDEST_BF16;
 
-/// Words from the rounded weights of a head to the next: no power of two, for the cache's sake.
+/// Words from the rounded weights of a head to the next: not a power of two, so that the heads do
+/// not compete for the same lines of the cache.
 const WORDS: usize = BLOCK + 2 * LANES;
 
-/// Words of eight pairs of values, and a vector behind them that may be read.
+/// Words of eight pairs of values, and of a vector after them that may be read.
 const TAIL: usize = 2 * (VALUE_PAIRS * WIDEST + LANES);
 
 /// Pairs of values whose products are summed apart from the rest.
@@ -39,7 +40,7 @@ pub(super) struct Scratch {
     /// Weights and queries in bfloat16, where tiles are used.
     narrow_weights: [[u16; WORDS]; MOST],
     narrow_queries: [u16; MOST * WIDEST],
-    /// The last values of a block, with zeros behind them.
+    /// The last values of a block, followed by zeros.
     tail: [u16; TAIL],
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Scratch {
 pub(super) struct Pairs {
     max: [f32; MOST],
     sum: [f32; MOST],
-    /// Largest score of the block.
+    /// The largest score of each head in this block.
     top: [f32; MOST],
     shape: KvShape,
     /// `head_dim` in whole vectors.
@@ -61,8 +62,8 @@ pub(super) struct Pairs {
         allow(dead_code)
     )]
     configured: usize,
-    /// Whether several rows are taken together, from the first on: whole tiles may then reach
-    /// beyond the last.
+    /// Whether all rows of the unit are taken together. Whole tiles may then reach beyond the last
+    /// head; with a single row the next head's sums belong to another row.
     #[cfg_attr(
         not(all(target_arch = "x86_64", target_os = "linux")),
         allow(dead_code)
@@ -96,7 +97,7 @@ impl Stage for Pairs {
     #[inline(always)]
     unsafe fn begin<S: Simd>(&mut self, s: S, unit: &Unit<'_>) {
         let head_dim = self.shape.head_dim;
-        // Scores are exponents of 2.
+        // With log2(e) in the queries, scores are exponents of 2, as `exp2_bf16` takes them.
         let scale = s.splat(unit.scale * std::f32::consts::LOG2_E);
         for m in 0..unit.rows.len() * unit.heads {
             let (row, head) = (m / unit.heads, m % unit.heads);
@@ -150,7 +151,7 @@ impl Drop for Pairs {
     fn drop(&mut self) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if self.configured > 0 {
-            // SAFETY: they were configured.
+            // SAFETY: the tiles were configured, so the process may use them.
             unsafe { crate::simd::tiles::release() };
         }
     }
@@ -158,7 +159,7 @@ impl Drop for Pairs {
 
 impl Pairs {
     /// # Safety
-    /// As for all below: `m < MOST`, inside the scratch memory.
+    /// `m` must be below [`MOST`], here and in the accessors below.
     #[inline(always)]
     unsafe fn query(&self, m: usize) -> *mut f32 {
         // SAFETY: the caller's promise.
@@ -201,8 +202,8 @@ impl Pairs {
         }
     }
 
-    /// The largest score of head `m`. Of all heads before the weights of any: one head's is a long
-    /// wait, several go on at once.
+    /// Finds the largest score of head `m`. All heads come before the weights of any: the maximum
+    /// of one head is a chain of dependent operations, and the processor overlaps several.
     #[inline(always)]
     unsafe fn find_top<S: Simd>(&mut self, s: S, block: &Block<'_>, m: usize) {
         // SAFETY: the first `n` are scores, the others up to the next whole vector are written
@@ -256,6 +257,8 @@ impl Pairs {
                     s.store(weights.add(i), e);
                 }
             }
+            // Values are taken in eight pairs from any position on, which may reach a vector
+            // further. Their values are 0 there, but 0 times an unwritten NaN would not be.
             s.store(weights.add(whole), s.splat(0.0));
             let sums = self.sums(m);
             if block.first {
@@ -269,6 +272,7 @@ impl Pairs {
                 for i in (0..self.width).step_by(LANES) {
                     s.store(sums.add(i), s.mul(s.load(sums.add(i)), factor));
                 }
+            // The factor would be exactly 1.
             } else {
                 self.sum[m] += s.sum(sum);
             }
@@ -276,7 +280,7 @@ impl Pairs {
         }
     }
 
-    /// The mean of the values.
+    /// Writes the mean of the values to the output.
     #[inline(always)]
     unsafe fn finish<S: Simd>(&self, s: S, unit: &Unit<'_>, m: usize) {
         let head_dim = self.shape.head_dim;

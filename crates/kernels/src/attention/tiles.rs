@@ -115,8 +115,8 @@ pub(super) unsafe fn scores(
 }
 
 /// `sums += weights · values` of `heads` (as configured), `columns` columns, a multiple of 32, and
-/// `vectors` times sixteen positions. `value(v)` is where the first pairs of the values of vector
-/// `v` lie.
+/// `vectors` times sixteen positions. `value(v)` points at the first pairs of the values of vector
+/// `v`.
 ///
 /// # Safety
 /// Tiles must be configured; `weights` must be valid for reading `heads` rows of `16 * vectors`

@@ -1,5 +1,5 @@
-//! Some query heads of some rows over one key-value head: the walk over pages, whatever the
-//! arithmetic.
+//! Some query heads of some rows over one key-value head: the walk over pages, which is the same
+//! for every arithmetic.
 
 use super::{AttentionRow, BLOCK};
 use crate::Isa;
@@ -7,8 +7,8 @@ use crate::isa::Task;
 use crate::kv::KvPages;
 use crate::simd::Simd;
 
-/// Most query heads of a unit. Their scores of a block are 70 kB, which the second-level cache
-/// holds beside the block's keys and values.
+/// The most query heads of a unit. Their scores of a block are 70 kB, which the second-level cache
+/// holds next to the block's keys and values.
 pub(super) const MOST: usize = 64;
 
 /// Query heads `0..rows.len() * heads`, row by row.
@@ -18,8 +18,8 @@ pub(super) struct Unit<'a> {
     pub(super) kv_head: usize,
     pub(super) tables: &'a [u32],
     pub(super) rows: &'a [AttentionRow],
-    /// Blocks that all rows share. None of the rows ends in them, or has a window that begins
-    /// later than the row.
+    /// The number of leading blocks that all rows share. No row ends in them, and every window
+    /// begins at position 0 if there are any.
     pub(super) shared: usize,
     pub(super) window: usize,
     /// Heads of each row.
@@ -28,7 +28,7 @@ pub(super) struct Unit<'a> {
     /// The first row's first query, and the floats from one row to the next.
     pub(super) q: *const f32,
     pub(super) q_stride: usize,
-    /// The same of the output.
+    /// The first row's first output, and the floats from one row to the next.
     pub(super) out: *mut f32,
     pub(super) out_stride: usize,
 }
@@ -41,14 +41,15 @@ pub(super) struct Block<'a> {
     pub(super) n: usize,
     /// Positions before the window, which only the first page has.
     pub(super) skip: usize,
-    /// Whether it is the rows' first, and their last.
+    /// Whether this is the first block of the rows.
     pub(super) first: bool,
+    /// Whether this is the last block of the rows, after which their output is complete.
     pub(super) last: bool,
 }
 
 /// The arithmetic: a running softmax of every head, block by block.
 pub(super) trait Stage: Sized {
-    /// Most positions of a block, if a page has not more.
+    /// The most positions of a block; a larger page is a block by itself.
     const POSITIONS: usize;
 
     /// Working memory. Nothing in it is read before it is written.
@@ -62,7 +63,7 @@ pub(super) trait Stage: Sized {
     /// As for [`Unit::run`].
     unsafe fn begin<S: Simd>(&mut self, s: S, unit: &Unit<'_>);
 
-    /// Takes rows `rows` over a block; after their last, their output is complete.
+    /// Applies a block to rows `rows`; after their last block, their output is complete.
     ///
     /// # Safety
     /// As for [`Unit::run`]; the regions are those of pages of `unit.pages`.
@@ -75,7 +76,7 @@ pub(super) trait Stage: Sized {
     );
 }
 
-/// [`Stage::block`] as a function of its own, made in [`Unit::run`] alone.
+/// [`Stage::block`] as a function of its own, made only in [`Unit::run`].
 struct Step<'a, T> {
     stage: &'a mut T,
     unit: &'a Unit<'a>,
@@ -93,8 +94,8 @@ impl<T: Stage> Task for Step<'_, T> {
 }
 
 impl Unit<'_> {
-    /// Shared blocks for all rows together, then the rest row by row. The blocks of a row are
-    /// the same whatever it shares.
+    /// Applies shared blocks to all rows together, then the other blocks row by row. The blocks of
+    /// a row are the same whatever it shares.
     ///
     /// # Safety
     /// `q` must be valid for reading and `out` for writing `heads * head_dim` floats of each
@@ -132,6 +133,8 @@ impl Unit<'_> {
                 let row = &self.rows[r];
                 let len = row.len as usize;
                 let window = len.saturating_sub(self.window);
+                // Blocks count from the window's first page, so the sums of a row depend on no page
+                // before it.
                 let before = window / page_size;
                 let table = &self.tables[row.table as usize..][before..len.div_ceil(page_size)];
                 let len = len - before * page_size;

@@ -1,4 +1,4 @@
-//! How keys and values are stored.
+//! Number formats of keys and values, and their layout in a page.
 
 use half::{bf16, f16};
 
@@ -6,8 +6,8 @@ use super::KvShape;
 use crate::buffer::Number;
 use crate::simd::Simd;
 
-/// How keys and values are stored. They are rounded to the nearest (ties to even, at most the
-/// largest finite number) when they are written.
+/// The number format of keys and values. Writing in 16 bits rounds to nearest (ties to even) and
+/// clamps to the largest finite number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KvFormat {
     /// float32.
@@ -16,7 +16,7 @@ pub enum KvFormat {
     /// bfloat16. Attention then rounds queries and weights, too, multiplies pairs of bfloat16 and
     /// sums in float32 (`attention/pairs.rs`); numbers below 2^-50 become 0.
     Bf16,
-    /// float16, widened when it is read: the arithmetic is that of float32.
+    /// float16, widened when read: the arithmetic is that of float32.
     F16,
 }
 
@@ -26,16 +26,16 @@ pub enum KvFormat {
 pub(crate) const TINY: f32 = 1.0 / (1u64 << 50) as f32;
 
 impl KvFormat {
-    /// Most values of a head in bfloat16.
+    /// The most values of a head in bfloat16, for which attention has scratch memory.
     pub const WIDEST_BF16: usize = 256;
 
-    /// Bytes of a page.
+    /// Bytes of a page, all layers and heads included.
     #[must_use]
     pub fn page_bytes(self, shape: KvShape) -> usize {
         shape.layers * shape.kv_heads * self.head_bytes(shape)
     }
 
-    /// Bytes of a number.
+    /// Bytes of a stored number: 4 or 2.
     #[must_use]
     pub fn number_bytes(self) -> usize {
         match self {
@@ -44,7 +44,7 @@ impl KvFormat {
         }
     }
 
-    /// The number that is stored for `x`.
+    /// Returns `x` as it is after writing and reading it back.
     #[must_use]
     pub fn round(self, x: f32) -> f32 {
         match self {
@@ -54,12 +54,13 @@ impl KvFormat {
         }
     }
 
-    /// Bytes of one head of one layer in a page: keys, then as many of values but for rounding up.
+    /// Bytes of one head of one layer in a page: keys, then values. Bfloat16 rounds an odd head
+    /// size or page size up to pairs.
     pub(crate) fn head_bytes(self, shape: KvShape) -> usize {
         self.key_bytes(shape) + self.value_bytes(shape)
     }
 
-    /// Bytes of the keys, where the values begin.
+    /// Bytes of the keys in a head's region, which is the offset of the values.
     pub(crate) fn key_bytes(self, shape: KvShape) -> usize {
         match self {
             Self::F32 => 4 * shape.head_dim * shape.page_size,
@@ -77,8 +78,8 @@ impl KvFormat {
     }
 
     /// Writes a position's key and value into its head's region. Keys are `[head_dim, page_size]`,
-    /// values `[page_size, head_dim]`; in bfloat16 two neighbours of the outer index lie side by
-    /// side, as the units that multiply pairs want them.
+    /// values `[page_size, head_dim]`. In bfloat16 two neighbours of the outer index are adjacent,
+    /// as the instructions that multiply pairs want them.
     pub(crate) fn write(
         self,
         region: &mut [u8],
@@ -108,7 +109,7 @@ impl KvFormat {
         }
     }
 
-    /// A position's key and value, read back.
+    /// Reads a position's key and value back.
     #[cfg(test)]
     pub(crate) fn read(self, region: &[u8], shape: KvShape, offset: usize) -> (Vec<f32>, Vec<f32>) {
         let (d, p) = (shape.head_dim, shape.page_size);
@@ -120,27 +121,27 @@ impl KvFormat {
                 Self::F16 => f16::from_ne_bytes(at(2).try_into().expect("two")).to_f32(),
             }
         };
-        let key = |i: usize| match self {
+        let keys = (0..d).map(|i| match self {
             Self::Bf16 => number(0, (i / 2 * p + offset) * 2 + i % 2),
             _ => number(0, i * p + offset),
-        };
-        let value = |i: usize| match self {
+        });
+        let values = (0..d).map(|i| match self {
             Self::Bf16 => number(self.key_bytes(shape), (offset / 2 * d + i) * 2 + offset % 2),
             _ => number(self.key_bytes(shape), offset * d + i),
-        };
-        ((0..d).map(key).collect(), (0..d).map(value).collect())
+        });
+        (keys.collect(), values.collect())
     }
 }
 
-/// A region's bytes as its numbers.
+/// Reinterprets the bytes of a region as numbers.
 fn words<T: Number>(bytes: &mut [u8]) -> &mut [T] {
-    // SAFETY: any bits are a number (`Number`).
+    // SAFETY: every bit pattern is a number (`Number`).
     let (before, words, _) = unsafe { bytes.align_to_mut::<T>() };
     assert!(before.is_empty(), "regions begin at whole numbers");
     words
 }
 
-/// `to[first], to[first + step], ...` become `from`.
+/// Writes `from` to `to[first]`, `to[first + step]` and so on.
 #[inline(always)]
 fn scatter<T: Number>(
     to: &mut [T],
@@ -167,7 +168,7 @@ fn narrow_f16(x: f32) -> u16 {
     f16::from_f32(x.clamp(-most, most)).to_bits()
 }
 
-/// Numbers that are stored one by one and widened to float32 when they are read.
+/// Numbers that are stored one by one and widened to float32 when read.
 pub(crate) trait Numbers {
     type Word;
 

@@ -1,4 +1,4 @@
-//! Register blocks whose products of bytes AMX sums.
+//! Register blocks of int8 layers, with the products of bytes summed by AMX.
 
 use super::PANEL;
 use super::blocks::Blocks;
@@ -6,8 +6,8 @@ use super::int8_tile::{Part, Tile};
 use crate::simd::amx::{ROWS, Tiles};
 use crate::simd::{Int8, LANES, Simd};
 
-/// Sums that the tiles hold at a time. The machine scales those of some groups while it multiplies
-/// the next.
+/// Sums that the tiles hold at a time. While the tiles multiply some groups, the sums of the groups
+/// before them are scaled.
 const SUMS: usize = 4;
 
 /// The sums of some groups, two for a group whose halves have scales of their own.
@@ -19,8 +19,8 @@ impl Sums {
 }
 
 impl<F: Blocks> Tile<'_, F> {
-    /// Up to `MR` rows, which are a register block, by a panel: the same sums as of a block without
-    /// AMX, in the same order.
+    /// Multiplies up to `MR` rows, which are a register block, by a panel: the same sums as a block
+    /// without AMX, in the same order.
     #[inline(always)]
     pub(super) fn tile_block<I: Int8, const MR: usize>(
         &self,
@@ -50,6 +50,7 @@ impl<F: Blocks> Tile<'_, F> {
                     let sums = &sums[(batch - 1) % 2].0;
                     for g in first..groups.min(first + step) {
                         if half == 0 {
+                            // The first half of the panel fetches the next chunk for both.
                             part.ahead.fetch();
                         }
                         let sums = &sums[(g - first) * F::HALVES..];
@@ -74,7 +75,8 @@ impl<F: Blocks> Tile<'_, F> {
         }
     }
 
-    /// The sums of the groups from `first` on; beyond the last group those of the last once more.
+    /// Multiplies the groups from `first` on. Tiles beyond the last group repeat it, and nobody
+    /// reads their sums.
     #[inline(always)]
     fn multiply(&self, tiles: &Tiles, part: &Part<'_>, first: usize, half: usize, sums: &mut Sums) {
         const LINE: usize = 4 * PANEL;
@@ -84,7 +86,7 @@ impl<F: Blocks> Tile<'_, F> {
             let at = part.first * self.groups + (part.from + g) * part.rows;
             let later = tile % F::HALVES;
             let x = self.bytes.as_ptr().wrapping_add(at).cast::<u8>();
-            let weights = part.bytes.of(g).wrapping_add(half * 4 * LANES);
+            let weights = part.bytes.group(g).wrapping_add(half * 4 * LANES);
             (
                 x.wrapping_add(16 * later),
                 weights.wrapping_add(4 * LINE * later),

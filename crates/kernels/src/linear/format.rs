@@ -1,4 +1,4 @@
-//! How weights are stored, and how they get into registers as float32.
+//! Number formats of weights, and their widening into registers.
 
 use crate::buffer::{AlignedBuf, Number};
 use crate::simd::{LANES, Simd};
@@ -7,9 +7,8 @@ use super::PANEL;
 use super::blocks::GROUP;
 use super::int8::Q8Block;
 
-/// How a layer's weights are stored. But for [`Int8`](Self::Int8) the arithmetic is float32, in the
-/// same order: values that a narrow format holds exactly give the same results in all of them, bit
-/// for bit.
+/// The number format of a layer's weights. The formats of floats are multiplied as float32 in one
+/// order: values that a narrow format holds exactly give the same bits in all three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightFormat {
     /// float32.
@@ -67,18 +66,19 @@ macro_rules! with_blocks {
 pub(super) use with_blocks;
 
 impl WeightFormat {
-    /// Whether weights lie in blocks with scales, and inputs are quantised before they are
-    /// multiplied.
+    /// Whether weights are in blocks with scales; inputs are then quantised before the
+    /// multiplication.
     #[must_use]
     pub fn is_blocks(self) -> bool {
         !matches!(self, Self::F32 | Self::Bf16 | Self::F16)
     }
 
-    /// Rounds a row of weights to the nearest that the format holds (ties to even); infinite or NaN
-    /// where they are out of its range.
+    /// Rounds a row of weights to the nearest values of the format (ties to even); values out of
+    /// its range become infinite or NaN.
     ///
     /// # Panics
-    /// If the format is int8 and the row is not a multiple of 32, or for blocks that are only kept.
+    /// If the format is int8 and the row is not a multiple of 32, or if the format is one of GGUF's
+    /// that cannot be made from floats.
     pub fn round(self, row: &mut [f32]) {
         match self {
             Self::F32 => {}
@@ -94,7 +94,9 @@ impl WeightFormat {
                     Q8Block::quantize(group).widen(group);
                 }
             }
-            Self::Q4_0 | Self::Q4_1 | Self::Q4K | Self::Q6K => panic!("{self:?} is kept, not made"),
+            Self::Q4_0 | Self::Q4_1 | Self::Q4K | Self::Q6K => {
+                panic!("{self:?} cannot be made from floats: pack the blocks of a file")
+            }
         }
     }
 }
@@ -105,24 +107,24 @@ pub(super) enum Panels {
     F32(AlignedBuf<f32>),
     Bf16(AlignedBuf<u16>),
     F16(AlignedBuf<u16>),
-    /// In one of the formats of blocks.
+    /// Blocks of the named format.
     Blocks(WeightFormat, AlignedBuf<u8>),
 }
 
-/// A format at compile time.
+/// A format of floats, known at compile time.
 pub(super) trait Stored {
     type Word: Number;
 
     fn narrow(x: f32) -> Self::Word;
     fn widen(word: Self::Word) -> f32;
 
-    /// Where output `n` of a panel lies in the 32 words of an input.
+    /// The place of output `n` of a panel among the 32 words of an input.
     #[inline(always)]
     fn place(n: usize) -> usize {
         n
     }
 
-    /// Outputs `16 * half .. 16 * half + 16` of an input's words.
+    /// Loads outputs `16 * half .. 16 * half + 16` of an input's words.
     ///
     /// # Safety
     /// `words` must be valid for reading 32 of them.
@@ -147,7 +149,7 @@ impl Stored for F32 {
     }
 }
 
-/// Outputs `n` and `n + 16` lie side by side: one load, and a shift or a mask widens sixteen.
+/// Outputs `n` and `n + 16` are adjacent: one load, and a shift or a mask widens sixteen.
 pub(super) struct Bf16;
 
 impl Stored for Bf16 {
@@ -188,7 +190,7 @@ impl Stored for F16 {
     }
 }
 
-/// Row `n` of the weights of a layer of `inputs`.
+/// Widens row `n` of a layer of `inputs` into `row`.
 pub(super) fn unpack<W: Stored>(words: &[W::Word], inputs: usize, n: usize, row: &mut [f32]) {
     let panel = &words[n / PANEL * PANEL * inputs..][..PANEL * inputs];
     for (w, words) in row.iter_mut().zip(panel.chunks_exact(PANEL)) {

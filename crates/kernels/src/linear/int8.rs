@@ -16,14 +16,14 @@ use crate::parallel::{Parallel, SharedOut};
 pub struct Q8Block {
     /// float16 of IEEE 754, as bits.
     pub scale: u16,
-    /// The values.
+    /// The weights without their scale, in -127..=127 if made by [`quantize`](Self::quantize).
     pub values: [i8; GROUP],
 }
 
 impl Q8Block {
-    /// The block nearest to 32 weights: the scale is the largest magnitude / 127, rounded to
-    /// float16 (infinite where that is out of range), the values are rounded to the nearest
-    /// multiple of *that*, ties to even, within -127..=127.
+    /// Quantises 32 weights: the scale is the largest magnitude / 127, rounded to float16 (infinite
+    /// where that is out of range), the values are rounded to the nearest multiple of *that*, ties
+    /// to even, within -127..=127.
     ///
     /// # Panics
     /// If there are not 32 weights.
@@ -48,7 +48,7 @@ impl Q8Block {
         }
     }
 
-    /// The block as a GGUF file has it.
+    /// The 34 bytes of the block in a GGUF file: scale, then values.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 34] {
         let mut bytes = [0; 34];
@@ -65,10 +65,10 @@ impl Q8Block {
         half::f16::from_bits(self.scale).is_finite()
     }
 
-    /// Writes the weights.
+    /// Writes the 32 weights `scale * values` in float32.
     ///
     /// # Panics
-    /// If there is not room for 32.
+    /// If `weights` does not have 32 places.
     pub fn widen(&self, weights: &mut [f32]) {
         assert_eq!(weights.len(), GROUP);
         let scale = half::f16::from_bits(self.scale).to_f32();
@@ -83,31 +83,31 @@ impl Q8Block {
 #[repr(C, align(32))]
 pub(super) struct InputBytes(pub(super) [i32; GROUP / 4]);
 
-/// What else is known of them.
+/// The scale of a group of inputs, and the sums that its products need.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct InputScale {
     pub(super) scale: f32,
     /// The scale times the sum of the bytes.
     pub(super) sum: f32,
-    /// -128 times the sum of the bytes, and of the first 16.
+    /// -128 times the sum of the bytes: VNNI takes weights as unsigned bytes, 128 too high.
     pub(super) offset: i32,
+    /// -128 times the sum of the first 16 bytes, for formats with a scale for each half.
     pub(super) first_offset: i32,
 }
 
-/// Where layers of quantised weights keep their quantised inputs during a call. It grows to the
-/// largest call.
+/// Working memory for the quantised inputs of layers in blocks. It grows to the largest call.
 #[derive(Debug, Default)]
 pub struct LinearScratch {
     bytes: Vec<InputBytes>,
     scales: Vec<InputScale>,
 }
 
-/// What reading a whole tile of rows may reach beyond the last group.
+/// Groups after the last one that reading a whole tile of rows may reach.
 const BEYOND: usize = 16;
 
 impl LinearScratch {
-    /// One that calls of up to `rows` rows of `inputs` values need not enlarge.
+    /// Allocates memory that calls of up to `rows` rows of `inputs` values need not enlarge.
     #[must_use]
     pub fn new(rows: usize, inputs: usize) -> Self {
         let mut scratch = Self::default();
@@ -129,14 +129,14 @@ impl LinearScratch {
         }
     }
 
-    /// Bytes for so many rows of so many values.
+    /// Bytes of the memory for `rows` rows of `inputs` values.
     #[must_use]
     pub fn bytes_for(rows: usize, inputs: usize) -> usize {
         (size_of::<InputBytes>() + size_of::<InputScale>())
             .saturating_mul(Self::groups(rows, inputs))
     }
 
-    /// Bytes that it holds.
+    /// Bytes of the memory allocated so far.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&self.bytes[..]) + size_of_val(&self.scales[..])
@@ -148,7 +148,8 @@ pub(super) fn bytes_for<F: Blocks>(inputs: usize, outputs: usize) -> usize {
     outputs.div_ceil(PANEL) * blocks::panel_bytes::<F>(inputs / GROUP)
 }
 
-/// `row(n, bytes)` writes the blocks of row `n` as a GGUF file has them.
+/// Packs the blocks of a layer; `row(n, bytes)` writes the blocks of row `n` as a GGUF file has
+/// them.
 pub(super) fn pack<F: Blocks>(
     parallel: Parallel<'_>,
     inputs: usize,
@@ -176,7 +177,7 @@ pub(super) fn pack<F: Blocks>(
     panels
 }
 
-/// How rows are cut into register blocks: evenly, so that 16 rows are 6, 5 and 5.
+/// A cut of rows into even register blocks: at most 6 in a block, 16 rows are 6, 5 and 5.
 #[derive(Clone, Copy)]
 pub(super) struct RowBlocks {
     rows: usize,
@@ -191,14 +192,14 @@ impl RowBlocks {
         }
     }
 
-    /// Most rows of a block.
+    /// The most rows of a block.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) fn most(self) -> usize {
         self.rows.div_ceil(self.count)
     }
 
-    /// The first row of block `b`; one more than the last block gives the end.
+    /// The first row of block `b`; one more than the last block gives the end of the rows.
     #[inline(always)]
     pub(super) fn first(self, b: usize) -> usize {
         b * self.rows / self.count
@@ -208,8 +209,8 @@ impl RowBlocks {
 /// Rows from which tiles of AMX are faster: 1.1 times VNNI at 16, 1.25 at 64, 0.8 at 8.
 const AMX_ROWS: usize = 13;
 
-/// `x: [rows, inputs]` to `out`, with lengths that the caller has checked; there is at least one
-/// row and one output.
+/// Multiplies `x: [rows, inputs]` by the weights into `out`. The caller has checked the lengths,
+/// and there is at least one row and one output.
 pub(super) fn forward<F: Blocks>(
     inputs: usize,
     weights: &[u8],
@@ -227,7 +228,7 @@ pub(super) fn forward<F: Blocks>(
     let blocks = RowBlocks::new(rows, most);
     let (bytes, scales) = (&mut scratch.bytes[..], &mut scratch.scales[..]);
     let (bytes, scales) = (SharedOut::new(bytes), SharedOut::new(scales));
-    // Ten operations a value.
+    // Quantising takes about ten operations a value.
     let work = 10 * (rows * inputs) as u64;
     let tasks = cpu.parallel.tasks_for(work).min(blocks.count);
     cpu.parallel.for_each(tasks, work, |task| {
@@ -242,7 +243,7 @@ pub(super) fn forward<F: Blocks>(
     });
 
     let panels = out.outputs.div_ceil(PANEL);
-    // About four times as fast as float32's.
+    // Bytes are multiplied about four times as fast as float32, so they count for a quarter.
     let work = (rows * inputs * out.outputs / 2) as u64;
     let row_tasks = cpu
         .parallel

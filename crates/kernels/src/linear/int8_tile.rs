@@ -1,4 +1,4 @@
-//! The register blocks of int8 layers.
+//! Register blocks of layers whose weights and inputs are bytes.
 
 use std::marker::PhantomData;
 
@@ -17,11 +17,12 @@ use crate::simd::{Int8, LANES, Simd, prefetch};
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Rows of float32 to blocks of bytes. The blocks of a register block's rows lie together, for each
-/// group of inputs one row after the other, so that the inner loop reads at constant distances.
+/// Quantises rows of float32 to blocks of bytes. The blocks of a register block's rows are
+/// adjacent, for each group of inputs one row after the other, so that the inner loop reads at
+/// constant distances.
 pub(super) struct Quantize<'a> {
     pub(super) groups: usize,
-    /// All rows.
+    /// The inputs of all rows.
     pub(super) x: &'a [f32],
     /// Room for the groups of all rows. Tasks write different rows.
     pub(super) bytes: SharedOut<InputBytes>,
@@ -52,11 +53,11 @@ impl Int8Task for Quantize<'_> {
     }
 }
 
-/// The scale is the largest magnitude / 127, the bytes are rounded to the nearest, ties to even. A
-/// group with a value that is not finite becomes NaN.
+/// Quantises a group of inputs: the scale is the largest magnitude / 127, the bytes are rounded to
+/// the nearest, ties to even. A group with a value that is not finite becomes NaN.
 #[inline(always)]
 fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
-    // Adding it rounds to an integer, which stays in the low bits.
+    // Adding this number rounds to an integer, which stays in the low bits.
     const ROUND: f32 = 12_582_912.0;
     // Magnitudes are ordered as their bits are, NaN above all.
     let mut largest = 0;
@@ -67,7 +68,7 @@ fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
     let (scale, inverse) = if !largest.is_finite() {
         (f32::NAN, 0.0)
     } else if largest < f32::MIN_POSITIVE * 128.0 {
-        // The inverse would be infinite; nothing of that size is felt.
+        // The inverse could be infinite, and values of that size do not matter.
         (0.0, 0.0)
     } else {
         (largest / 127.0, 127.0 / largest)
@@ -94,12 +95,12 @@ fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
 /// Some register blocks of rows by some panels of a layer.
 pub(super) struct Tile<'a, F: Blocks> {
     pub(super) groups: usize,
-    /// The whole layer's.
+    /// The packed weights of the whole layer.
     pub(super) weights: &'a [u8],
-    /// All rows', and 16 groups more.
+    /// The quantised inputs of all rows, and 16 groups more, which a tile may read.
     pub(super) bytes: &'a [InputBytes],
     pub(super) scales: &'a [InputScale],
-    /// All rows'.
+    /// The outputs of all rows.
     pub(super) out: Out<'a>,
     /// Whether register blocks are multiplied by tiles of AMX, which this machine has.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
@@ -117,7 +118,7 @@ struct Chunk {
     bytes: [[u8; WIDE]; CHUNK],
 }
 
-/// Where the bytes of a chunk's groups are.
+/// Address of the bytes of a chunk's groups, and the distance from group to group.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes {
     first: *const u8,
@@ -125,31 +126,31 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    /// Those of group `g` of the chunk.
+    /// The bytes of group `g` of the chunk.
     #[inline(always)]
-    pub(super) fn of(self, g: usize) -> *const u8 {
+    pub(super) fn group(self, g: usize) -> *const u8 {
         self.first.wrapping_add(g * self.stride)
     }
 }
 
-/// What a register block of rows has to do with a chunk.
+/// One register block of rows, and the chunk that it is multiplied by.
 pub(super) struct Part<'a> {
-    /// Its rows.
+    /// The first row, and the number of rows.
     pub(super) first: usize,
     pub(super) rows: usize,
     /// The first output of the panel.
     pub(super) output: usize,
-    /// The groups.
+    /// The first group of the chunk, and the end of its groups.
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) bytes: Bytes,
     pub(super) scales: &'a [Scales; CHUNK],
-    /// Sums over the groups before these; then with these.
+    /// Sums over the groups before `from`; afterwards sums over the groups before `to`.
     pub(super) partial: &'a mut [[f32; PANEL]],
     pub(super) ahead: Ahead,
 }
 
-/// Memory to fetch: so many lines for each group.
+/// Memory to prefetch: `lines` cache lines for each group.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
     from: *const u8,
@@ -180,7 +181,7 @@ impl Chunk {
         }
         match F::IN_PLACE {
             Some(at) => Bytes {
-                // In place are only groups that lie one after the other.
+                // Formats used in place have no headers, so all groups are equally far apart.
                 first: panel.as_ptr().wrapping_add(from * F::GROUP + at),
                 stride: F::GROUP,
             },
@@ -195,7 +196,7 @@ impl Chunk {
 impl<F: Blocks> Int8Task for Tile<'_, F> {
     #[inline(always)]
     fn run<I: Int8>(self, i: I) {
-        // SAFETY: they were asked for, so the machine has them.
+        // SAFETY: `tiles` is set only on machines that have tiles.
         #[cfg(target_arch = "x86_64")]
         let tiles = self
             .tiles
@@ -210,7 +211,8 @@ impl<F: Blocks> Int8Task for Tile<'_, F> {
         let task = self.blocks.first(self.range.start);
         let panel_bytes = blocks::panel_bytes::<F>(self.groups);
         let turns = self.range.len();
-        // Each turn fetches its share of the next chunk, evenly: only some lines can be under way.
+        // Each turn fetches an even share of the next chunk: a core can wait for only a few lines
+        // at a time.
         let lines = (F::GROUP / LINE).div_ceil(turns);
         for panel in self.panels.clone() {
             let weights = &self.weights[panel * panel_bytes..][..panel_bytes];
@@ -274,6 +276,7 @@ impl<F: Blocks, const MR: usize> Int8Task for Halves<'_, F, MR> {
     #[inline(always)]
     fn run<I: Int8>(mut self, i: I) {
         self.0.block::<I, MR, 1, 0>(i, &mut self.1);
+        // The first half has fetched all that comes next.
         self.1.ahead.lines = 0;
         self.0.block::<I, MR, 1, 1>(i, &mut self.1);
     }
@@ -283,6 +286,8 @@ impl<F: Blocks> Tile<'_, F> {
     #[inline(always)]
     fn registers<I: Int8>(&self, i: I, part: Part<'_>) {
         if I::Floats::WIDE {
+            // With 16 registers only one row by a whole panel fits; more rows take half a panel at
+            // a time.
             match part.rows {
                 1 => i.call(Panel::<F, 1>(self, part)),
                 2 => i.call(Panel::<F, 2>(self, part)),
@@ -300,10 +305,10 @@ impl<F: Blocks> Tile<'_, F> {
         }
     }
 
-    /// `MR` rows, which are a register block, by `NV` vectors of outputs from vector `HALF` of the
-    /// panel on. Every output is a sum over the groups in their order, of `scale of weights * scale
-    /// of inputs` (rounded) times the exact sum of the products of bytes; then, where weights have
-    /// a minimum, of it times the scaled sum of the inputs.
+    /// Multiplies `MR` rows, which are a register block, by `NV` vectors of outputs from vector
+    /// `HALF` of the panel on. Every output is a sum over the groups in their order, of `scale of
+    /// weights * scale of inputs` (rounded) times the exact sum of the products of bytes. Where
+    /// weights have a minimum, it is multiplied by the scaled sum of the inputs and added.
     #[inline(always)]
     fn block<I: Int8, const MR: usize, const NV: usize, const HALF: usize>(
         &self,
@@ -329,7 +334,7 @@ impl<F: Blocks> Tile<'_, F> {
         unsafe {
             let at = part.first * self.groups + part.from * MR;
             let (mut x, mut xs) = (self.bytes.as_ptr().add(at), self.scales.as_ptr().add(at));
-            // A number that the compiler does not know: it would unroll the steps, begin with all
+            // The compiler must not know this number: it would unroll the steps, begin with all
             // that belongs to a row, and run out of registers.
             let steps = std::hint::black_box(GROUP / 4 / F::HALVES);
             for g in 0..part.to - part.from {
@@ -348,7 +353,7 @@ impl<F: Blocks> Tile<'_, F> {
                         *dots = [i.start(offset); NV];
                     }
                     for step in h * steps..(h + 1) * steps {
-                        let bytes = part.bytes.of(g).add(step * 4 * PANEL + HALF * 4 * LANES);
+                        let bytes = part.bytes.group(g).add(step * 4 * PANEL + HALF * 4 * LANES);
                         let mut weights = [i.load_bytes(bytes); NV];
                         for (v, weights) in weights.iter_mut().enumerate() {
                             *weights = i.load_bytes(bytes.add(v * 4 * LANES));
@@ -388,7 +393,8 @@ impl<F: Blocks> Tile<'_, F> {
                 (x, xs) = (x.add(MR), xs.add(MR));
             }
             if part.to == self.groups {
-                // Rows and panels of this task; tasks have different rows or different panels.
+                // The task has these rows and panels, and no other task has
+                // both.
                 self.out
                     .finish(f, sum, part.first, part.output + HALF * LANES);
                 return;

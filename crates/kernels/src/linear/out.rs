@@ -1,4 +1,4 @@
-//! Where finished sums go.
+//! Writing finished sums: bias, epilogue, and the end of the outputs.
 
 use super::Epilogue;
 use crate::parallel::SharedOut;
@@ -11,14 +11,14 @@ pub(super) struct Out<'a> {
     pub(super) y: SharedOut,
     pub(super) rows: usize,
     pub(super) outputs: usize,
-    /// The layer's, padded to whole panels.
+    /// The layer's bias, padded to whole panels.
     pub(super) bias: Option<&'a [f32]>,
     pub(super) epilogue: Epilogue,
 }
 
 impl Out<'_> {
-    /// Bias and epilogue of a block of `MR` rows from `row` on by `NV` vectors of outputs from
-    /// output `n` on. What lies beyond the last output is dropped.
+    /// Adds the bias to a block of `MR` rows from `row` on by `NV` vectors of outputs from output
+    /// `n` on, and applies the epilogue. Sums beyond the last output are dropped.
     ///
     /// # Safety
     /// The rows must be rows of `y`, which nothing else may use at these outputs meanwhile, and
@@ -50,7 +50,7 @@ impl Out<'_> {
         }
     }
 
-    /// Outputs `n..n + 16` of a row, or fewer at the end.
+    /// Finishes outputs `n..n + 16` of a row, or fewer at the end.
     ///
     /// # Safety
     /// As for `finish`, with `n` less than the outputs.

@@ -1,4 +1,4 @@
-//! The register blocks.
+//! Register blocks of layers in float32, bfloat16 and float16.
 
 use super::PANEL;
 use super::format::Stored;
@@ -23,7 +23,7 @@ struct Part {
     panel: usize,
     from: usize,
     to: usize,
-    /// Which of so many blocks of rows this is for.
+    /// The number of this block of rows among the `turns` that use the part, and share prefetching.
     turn: usize,
     turns: usize,
 }
@@ -51,14 +51,14 @@ impl<W: Stored> Task for Tile<'_, W> {
 }
 
 impl<W: Stored> Tile<'_, W> {
-    /// The first row of block `b` of `blocks` even ones.
+    /// The first row of block `b` when the task's rows are cut into `blocks` even ones.
     #[inline(always)]
     fn cut(&self, b: usize, blocks: usize) -> usize {
         self.rows.start + b * self.rows.len() / blocks
     }
 
-    /// 32 registers: up to 12 rows by 32 outputs. With few rows more panels at a time, so that
-    /// enough independent sums hide the latency of the multiply-add.
+    /// Multiplies with 32 registers: up to 12 rows by 32 outputs. Few rows take more panels at a
+    /// time, so that enough independent sums hide the latency of the multiply-add.
     #[inline(always)]
     fn run_wide<S: Simd>(&self, s: S) {
         match self.rows.len() {
@@ -70,7 +70,7 @@ impl<W: Stored> Tile<'_, W> {
             _ => {}
         }
         let blocks = self.rows.len().div_ceil(12);
-        // One block reads everything once.
+        // A single block reads everything once: chunks would only add stores of partial sums.
         let step = if blocks == 1 { self.inputs } else { CHUNK };
         let mut partial = [[0.0; PANEL]; TASK_ROWS];
         for panel in self.panels.clone() {
@@ -196,7 +196,7 @@ impl<W: Stored> Tile<'_, W> {
         }
     }
 
-    /// 16 registers of half the width: up to 6 rows by 16 outputs.
+    /// Multiplies with 16 registers of half the width: up to 6 rows by 16 outputs.
     #[inline(always)]
     fn run_narrow<S: Simd>(&self, s: S) {
         for panel in self.panels.clone() {
@@ -225,7 +225,8 @@ impl<W: Stored> Tile<'_, W> {
         }
     }
 
-    /// `MR` rows from `first` by `NV` vectors of outputs from vector `HALF` of `panel` on.
+    /// Multiplies `MR` rows from `first` on by `NV` vectors of outputs from vector `HALF` of
+    /// `panel` on.
     #[inline(always)]
     fn block<S: Simd, const MR: usize, const NV: usize, const HALF: usize>(
         &self,
@@ -242,7 +243,7 @@ impl<W: Stored> Tile<'_, W> {
             let w = self.weights.as_ptr().add(panel * PANEL * inputs);
             let bytes = PANEL * size_of::<W::Word>();
             for k in 0..inputs {
-                // The hardware prefetcher does not look far enough ahead in several panels.
+                // The hardware prefetcher does not look far enough ahead in several panels at once.
                 if S::WIDE {
                     for panel in 0..NV / 2 {
                         let at = (panel * inputs + k + AHEAD) * bytes;

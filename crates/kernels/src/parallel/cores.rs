@@ -1,11 +1,12 @@
-//! How many cores there are for us.
+//! The number of physical cores that the process may use.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
 
-/// Physical cores that the process may use; CPUs where the system does not say which share a core.
+/// Physical cores that the process may use. The number of CPUs if the system does not list which of
+/// them share a core.
 pub(super) fn physical_cores() -> usize {
-    // With quotas and affinity, but two for a core with two hardware threads.
+    // This number respects quotas and affinity, but counts a core with two hardware threads twice.
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let cores = read("/proc/self/status").and_then(|status| {
@@ -18,7 +19,7 @@ pub(super) fn physical_cores() -> usize {
     cores.map_or(cpus, |cores| cores.clamp(1, cpus))
 }
 
-/// Groups of siblings among the CPUs that `status` (of `/proc/self`) allows.
+/// Counts the groups of siblings among the CPUs that `status` (of `/proc/self`) allows.
 fn cores(status: &str, siblings: impl Fn(usize) -> Option<String>) -> Option<usize> {
     let allowed = status
         .lines()
@@ -33,7 +34,7 @@ fn list(text: &str) -> Option<Vec<usize>> {
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // The kernel's own limit is below.
+        // No kernel has more CPUs: a malformed range must not fill the memory.
         if last > 1 << 16 {
             return None;
         }

@@ -8,13 +8,13 @@ pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(super) use std::thread::{Builder, JoinHandle};
 pub(super) use std::time::Instant;
 
-/// Looks at a counter before a waiting thread begins to let others have the core: some
-/// microseconds, so that the next region of a pass is seen at once.
+/// Looks at a counter before a waiting thread begins to yield its core: some microseconds, so that
+/// the next region of a pass is seen at once.
 const SPINS: usize = 200;
 
-/// How long a waiting thread goes on looking, yielding in between, before it sleeps. Longer than
-/// the serial pieces of a pass, and short beside a time slice: where another process wants the
-/// core, it gets it, and a core that falls idle is given the threads that wait elsewhere.
+/// The time for which a waiting thread continues to look, yielding in between, before it sleeps.
+/// Longer than the serial pieces of a pass, and short compared with a time slice: another process
+/// gets the core if it wants it, and an idle core gets the threads that wait elsewhere.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// Whether `ready` becomes true before patience ends.

@@ -1,4 +1,4 @@
-//! The threads behind a pool. They run one region at a time: a closure that is called for each of
+//! The threads of a pool. They run one region at a time: a closure that is called for each of
 //! `count` tasks.
 //!
 //! Each thread has a share of the tasks, the same part of them in every region, so that what it
@@ -28,8 +28,8 @@ use super::sync::{
 /// they have lost their cores to other processes, perhaps for time slices of milliseconds.
 const LATE: Duration = Duration::from_micros(200);
 
-/// After that it works alone for this many times the time that it waited, so that little is lost
-/// while the machine stays busy.
+/// A caller that waited too long then works by itself for this many times its waiting time, so that
+/// little is lost while the machine stays busy.
 const ALONE: u32 = 16;
 
 /// Worker threads, ended and joined when dropped.
@@ -53,15 +53,15 @@ struct Shared {
     shares: Vec<Line<AtomicIsize>>,
     /// Tasks of the region that are not finished.
     unfinished: Line<AtomicUsize>,
-    /// What the current region runs.
+    /// The tasks of the current region.
     job: UnsafeCell<Job>,
-    /// A thread has entered: it is the caller, the only one that may open regions.
+    /// Whether a thread has entered: that thread is the caller, the only one that may open regions.
     entered: AtomicBool,
-    /// The caller sleeps until the region is over.
+    /// Whether the caller sleeps until the region is over.
     caller_sleeps: AtomicBool,
-    /// A task of the region panicked.
+    /// Whether a task of the region panicked.
     panicked: AtomicBool,
-    /// How many workers sleep.
+    /// The number of workers that sleep.
     sleepers: AtomicUsize,
     state: Mutex<State>,
     /// Wakes workers: there will soon be something to do.
@@ -72,10 +72,10 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How often workers were called.
+    /// The number of calls to the workers; a sleeping worker wakes when it changes.
     calls: u64,
     stop: bool,
-    /// Until then the caller works alone.
+    /// The time until which the caller works by itself, because the workers were late.
     alone_until: Option<Instant>,
     /// The first panic of the region.
     panic: Option<Box<dyn Any + Send>>,
@@ -98,7 +98,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Workers {
-    /// `count` threads; `None` if the system refuses them.
+    /// Starts `count` threads; `None` if the system refuses them.
     pub(super) fn start(count: usize) -> Option<Self> {
         let shared = Arc::new(Shared {
             region: Line(AtomicU64::new(0)),
@@ -132,7 +132,7 @@ impl Workers {
         Some(workers)
     }
 
-    /// Threads that a region has, the caller's included.
+    /// The number of threads that a region has, the caller's included.
     pub(super) fn threads(&self) -> usize {
         self.threads.len() + 1
     }
@@ -169,7 +169,7 @@ impl Drop for Workers {
 #[derive(Debug)]
 pub(super) struct Entered<'a> {
     workers: &'a Workers,
-    /// The workers were late: until then the caller works alone.
+    /// A copy of [`State::alone_until`], which the caller reads without the lock.
     alone_until: Cell<Option<Instant>>,
 }
 
@@ -180,7 +180,7 @@ impl Drop for Entered<'_> {
 }
 
 impl Entered<'_> {
-    /// Threads to share a region among.
+    /// The number of threads to share a region among: 1 while the workers count as late.
     pub(super) fn threads(&self) -> usize {
         match self.alone_until.get() {
             Some(until) if Instant::now() < until => 1,
@@ -191,8 +191,8 @@ impl Entered<'_> {
         }
     }
 
-    /// Calls `task(i)` for each `i < count` on all threads. Returns when all are finished; if any
-    /// panicked, so does this, with what the first one threw.
+    /// Calls `task(i)` for each `i < count` on all threads. Returns when all are finished; panics
+    /// with the payload of the first task that did.
     ///
     /// # Safety
     /// No other call may be under way: `self` must not be used by two threads, nor in a task.
@@ -249,7 +249,7 @@ impl Shared {
         }
     }
 
-    /// Tasks of thread `t` among `count`.
+    /// The tasks of thread `t` when `count` tasks are shared.
     fn share(&self, count: usize, t: usize) -> std::ops::Range<usize> {
         let threads = self.shares.len();
         // Not `t * count / threads`, which could overflow.
@@ -257,12 +257,14 @@ impl Shared {
         first(t)..first(t + 1)
     }
 
-    /// Takes tasks as long as there are any, those of thread `own` first.
+    /// Takes tasks until none is left, those of thread `own` first.
     fn take_tasks(&self, own: usize) {
         let mut done = 0;
         let threads = self.shares.len();
         for t in (own..threads).chain(0..own) {
             let share = &self.shares[t].0;
+            // A look before the subtraction, which would take the cache line away from other
+            // threads even if nothing is left.
             while share.load(Ordering::Relaxed) > 0 {
                 let left = share.fetch_sub(1, Ordering::AcqRel);
                 if left <= 0 {
@@ -272,8 +274,8 @@ impl Shared {
                 let job = self.job.with(|job| unsafe { *job });
                 let i = self.share(job.count, t).end - left.cast_unsigned();
                 // SAFETY: the closure lives as long as the region.
-                let run = || unsafe { (job.call)(job.task, i) };
-                if let Err(thrown) = catch_unwind(AssertUnwindSafe(run)) {
+                let result = catch_unwind(AssertUnwindSafe(|| unsafe { (job.call)(job.task, i) }));
+                if let Err(thrown) = result {
                     let mut state = self.state();
                     match &state.panic {
                         None => state.panic = Some(thrown),
@@ -323,7 +325,7 @@ impl Shared {
         state.alone_until
     }
 
-    /// What worker `t` runs until the pool ends.
+    /// The loop of worker `t`, until the pool ends.
     fn work(&self, t: usize) {
         let mut seen = 0;
         loop {

@@ -7,11 +7,12 @@ use super::tiles;
 /// Rows of a tile.
 pub(crate) const ROWS: usize = 16;
 
-/// Tiles of this thread, configured until it is dropped.
+/// The configured tiles of this thread; dropping the value releases them.
 pub(crate) struct Tiles(());
 
 impl Tiles {
-    /// For products of `rows` rows by 16 outputs over `inputs` inputs, a multiple of 4.
+    /// Configures tiles for products of `rows` rows by 16 outputs over `inputs` inputs, a multiple
+    /// of 4.
     ///
     /// # Safety
     /// The tier must have tiles.
@@ -23,9 +24,9 @@ impl Tiles {
         Self(())
     }
 
-    /// Sums `TILE` of four, sixteen int32 for each row: products of the signed bytes of the inputs,
-    /// rows 32 bytes apart from `x` on, and the weights, four of each of sixteen outputs in lines
-    /// of 64 bytes, `stride` apart from `weights` on.
+    /// Computes sum `TILE` of four, sixteen int32 for each row: the products of signed bytes of the
+    /// inputs (rows 32 bytes apart from `x` on) and the weights (four of each of sixteen outputs in
+    /// lines of 64 bytes, `stride` apart from `weights` on).
     ///
     /// # Safety
     /// All that the tiles' shapes cover must be valid to read.
@@ -66,8 +67,8 @@ impl Tiles {
         }
     }
 
-    /// Writes the sums of four [`dot`](Self::dot)s. Apart from them, because a sum takes fifty
-    /// cycles, in which others begin.
+    /// Writes the sums of four [`dot`](Self::dot)s. A separate function, because a sum takes fifty
+    /// cycles, in which others can begin.
     ///
     /// # Safety
     /// There must be room for four times sixteen rows.

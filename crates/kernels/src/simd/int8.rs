@@ -20,7 +20,7 @@ pub(crate) trait Int8: Copy {
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     const TILES: bool = false;
 
-    /// As [`Simd::call`].
+    /// Runs `task` as a separate function, as [`Simd::call`] does.
     fn call<T: Int8Task>(self, task: T);
     /// The float32 lanes of the same registers.
     fn floats(self) -> Self::Floats;
@@ -35,7 +35,7 @@ pub(crate) trait Int8: Copy {
     /// `p` must be valid for reading 16 numbers.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     unsafe fn load_ints(self, p: *const i32) -> Self::Ints;
-    /// Exact for sums below 2^24.
+    /// Converts to float32, exactly for sums below 2^24.
     fn to_floats(self, sum: Self::Ints) -> <Self::Floats as Simd>::V;
 }
 

@@ -9,7 +9,8 @@ fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; L
     std::array::from_fn(|i| f(a[i], b[i]))
 }
 
-/// As `half` does it, but without a branch, so that the compiler finds vector instructions.
+/// Widens a float16 as `half` does, but without a branch, so that the compiler finds vector
+/// instructions.
 #[inline(always)]
 fn widen_f16(word: u16) -> f32 {
     let (sign, rest) = (u32::from(word & 0x8000) << 16, u32::from(word & 0x7fff));

@@ -1,10 +1,10 @@
 //! AMX's tiles of bytes and of bfloat16: whether they may be used, and their shapes.
 //!
-//! The compiler's own functions for them are not stable yet, hence assembly, here and where they
-//! are used. Tile registers live from one block of it to the next: no compiler puts anything there
-//! by itself.
+//! Rust's intrinsics for tiles are not stable yet, hence assembly, here and where tiles are used.
+//! Tile registers keep their contents from one block of assembly to the next: no compiler uses
+//! them by itself.
 
-/// Whether this process may use them: the machine has both kinds, and the system grants their
+/// Whether this process may use tiles: the machine has both kinds, and the system grants their
 /// memory.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) fn present() -> bool {
@@ -18,8 +18,8 @@ pub(crate) fn present() -> bool {
         if !machine_has_them() {
             return false;
         }
-        // Once for all threads of the process: tiles enlarge what the system saves of a thread.
-        // Fails on kernels that do not know them, and where they are not enabled.
+        // Permission is for all threads of the process, so one call suffices: tiles enlarge what
+        // the system saves of a thread. Kernels that do not know tiles or have them off refuse.
         let mut result = ARCH_PRCTL;
         // SAFETY: the call asks for a larger register state of this process's threads and changes
         // no memory of ours; the kernel overwrites rcx and r11.
@@ -51,7 +51,7 @@ fn machine_has_them() -> bool {
         && unsafe { enabled_state() } >> 17 & 0b11 == 0b11
 }
 
-/// What `ldtilecfg` reads.
+/// The memory that `ldtilecfg` reads.
 #[cfg(target_arch = "x86_64")]
 #[repr(C, align(64))]
 struct Config {
@@ -62,7 +62,7 @@ struct Config {
     rows: [u8; 16],
 }
 
-/// Gives the eight tiles of this thread their shapes: how many rows, of how many bytes.
+/// Sets the shapes of this thread's eight tiles: rows, and bytes of a row.
 ///
 /// # Safety
 /// The tier must have tiles; there are 1 to 16 rows of 1 to 64 bytes.
@@ -85,7 +85,7 @@ pub(crate) unsafe fn configure(shapes: [(usize, usize); 8]) {
     }
 }
 
-/// Gives the tiles back: as long as they are in use, the system saves them at every switch between
+/// Releases the tiles: as long as they are in use, the system saves them at every switch between
 /// threads.
 ///
 /// # Safety
@@ -96,7 +96,7 @@ pub(crate) unsafe fn release() {
     unsafe { std::arch::asm!("tilerelease", options(nostack, nomem)) };
 }
 
-/// Whether this process may use them: not here.
+/// Whether this process may use tiles: never on this platform.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub(crate) fn present() -> bool {
     false

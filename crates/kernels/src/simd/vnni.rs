@@ -5,7 +5,7 @@ use super::avx2::Avx2;
 use super::avx512::Avx512;
 use std::arch::x86_64::*;
 
-/// Proof that AVX512-VNNI may be executed besides what [`Avx512`] stands for.
+/// Proof that AVX512-VNNI may be executed, in addition to the features of [`Avx512`].
 #[derive(Clone, Copy)]
 pub(crate) struct Vnni512(Avx512);
 
@@ -17,7 +17,7 @@ impl Vnni512 {
     }
 }
 
-/// Proof that AVX-VNNI may be executed besides what [`Avx2`] stands for.
+/// Proof that AVX-VNNI may be executed, in addition to the features of [`Avx2`].
 #[derive(Clone, Copy)]
 pub(crate) struct Vnni256(Avx2);
 
@@ -54,6 +54,7 @@ impl Int8 for Vnni512 {
     }
     #[inline(always)]
     unsafe fn load_bytes(self, p: *const u8) -> __m512i {
+        // The changed sign bit makes signed bytes unsigned, 128 too high; `start` takes that back.
         // SAFETY: see above the impl.
         unsafe { _mm512_xor_si512(_mm512_loadu_si512(p.cast()), _mm512_set1_epi8(i8::MIN)) }
     }
@@ -116,6 +117,7 @@ impl Int8 for Vnni256 {
     }
     #[inline(always)]
     unsafe fn load_bytes(self, p: *const u8) -> Pair {
+        // The changed sign bit makes signed bytes unsigned, 128 too high; `start` takes that back.
         // SAFETY: the caller's promise, and see above the impl.
         unsafe {
             let (bytes, sign) = (load_pair(p), _mm256_set1_epi8(i8::MIN));

@@ -1,5 +1,5 @@
 //! Scores and weighted values in pairs of bfloat16: in tiles, or with multiply-adds of float32 in
-//! their order.
+//! the order of the tiles.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::super::unit::Block;
 use super::{Pairs, TAIL, VALUE_PAIRS};
 use crate::simd::{LANES, Simd};
 
-/// Pairs of keys whose products are summed apart from the rest.
+/// Pairs of keys that make one partial sum: as many as a tile multiplies at once.
 const KEY_PAIRS: usize = 16;
 
 impl Pairs {
@@ -28,6 +28,7 @@ impl Pairs {
             use tiles::{Grid, HEADS, SUMS};
             for first in (0..vectors).step_by(SUMS) {
                 let n = SUMS.min(vectors - first);
+                // The array has a fixed length: the last key fills it up.
                 let keys: [*const u8; SUMS] = std::array::from_fn(|i| key(first + i.min(n - 1)));
                 for m in heads.clone().step_by(HEADS) {
                     // SAFETY: pages are whole vectors, heads whole tiles; the places in the
@@ -66,7 +67,7 @@ impl Pairs {
         }
     }
 
-    /// Sixteen scores of `G` heads, which it returns.
+    /// Computes sixteen scores of `G` heads; returns `G`.
     #[inline(always)]
     unsafe fn score_vector<S: Simd, const G: usize>(
         &self,
@@ -92,6 +93,8 @@ impl Pairs {
                         }
                     }
                 }
+                // Partial sums start from 0 and are added afterwards, as a tile multiplication
+                // does.
                 for (g, total) in total.iter_mut().enumerate() {
                     *total = s.add(*total, s.add(sum[0][g], sum[1][g]));
                 }
@@ -103,8 +106,8 @@ impl Pairs {
         G
     }
 
-    /// Values in pieces of eight pairs of a page: of the block's last, which may not be full,
-    /// a copy with zeros behind it, because what lies there in the page is another sequence's.
+    /// Adds weighted values, in pieces of eight pairs of a page. A last piece that is not full is
+    /// first copied and followed by zeros: the page may hold values of another sequence there.
     #[inline(always)]
     pub(super) unsafe fn values<S: Simd>(&mut self, s: S, block: &Block<'_>, heads: Range<usize>) {
         let (page_size, head_dim) = (self.shape.page_size, self.shape.head_dim);
@@ -191,7 +194,7 @@ impl Pairs {
         }
     }
 
-    /// Adds weighted pairs of values to sixteen sums of `G` heads, which it returns.
+    /// Adds weighted pairs of values to sixteen sums of `G` heads; returns `G`.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     unsafe fn add_values<S: Simd, const G: usize>(
