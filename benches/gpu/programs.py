@@ -16,7 +16,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACK = ROOT / "benches/gpu/bin/bin.tar.xz"
 # What programs and tests are made from, and what is read while they run.
 SOURCES = ["Cargo.lock", "Cargo.toml", "benches/gpu/prepare.sh", "benches/gpu/probe.cu", "benches/gpu/trace.cpp", "configs", "crates",
-           "examples", "kernels", "models", "tests/fixtures"]  # fmt: skip
+           "examples", "kernels", "models", "src", "tests/fixtures"]  # fmt: skip
 # Rust tests of CUDA by the name of their program.
 TESTS = ["test-kernels", "test-engine", "test-memory", "test-sampling", "test-golden", "test-prm"]
 
