@@ -58,6 +58,8 @@ fn every_path_in_the_documents_exists() {
         "kernels/",
         "models/abacus",
         ".ci/",
+        ".github/",
+        "ci/",
         "python/",
         "examples/",
     ];
