@@ -85,8 +85,8 @@ def test_what_a_scorer_raises_ends_the_problem_and_is_the_cause() -> None:
     [
         (lambda problem, steps: None, "the scorer gave None, which is no number"),
         (lambda problem, steps: "0.5", "the scorer gave '0.5', which is no number"),
-        (lambda problem, steps: 1.5, "1.5 is no probability"),
-        (lambda problem, steps: float("nan"), "NaN is no probability"),
+        (lambda problem, steps: 1.5, "1.5 is not a probability"),
+        (lambda problem, steps: float("nan"), "NaN is not a probability"),
         (lambda problem: 0.5, "takes 1 positional argument but 2 were given"),
     ],
 )

@@ -6,45 +6,47 @@ use strum::IntoStaticStr;
 
 use crate::error::ConfigError;
 
-/// How the scores of a chain's steps become the score of the chain.
+/// The rule that turns the scores of a chain's steps into the score of the chain.
 ///
-/// Written as its name; `"soft-min:0.05"` is [`SoftMin`](Self::SoftMin) with a temperature of 0.05,
-/// `"likely-min:1"` is [`LikelyMin`](Self::LikelyMin) with a weight of 1.
+/// Written as its name: `"min"`. A number follows a colon: `"soft-min:0.05"` is
+/// [`SoftMin`](Self::SoftMin) with a temperature of 0.05, `"likely-min:1"` is
+/// [`LikelyMin`](Self::LikelyMin) with a weight of 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, IntoStaticStr)]
 #[serde(try_from = "String", into = "String")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Aggregation {
-    /// A chain is as good as its weakest step.
+    /// The lowest score of a step.
     #[default]
     Min,
-    /// The probability that every step is right, were they independent.
+    /// The product of the scores: the probability that every step is right, if steps are
+    /// independent.
     Product,
-    /// The arithmetic mean.
+    /// The arithmetic mean of the scores.
     Mean,
     /// The score of the newest step.
     Last,
-    /// A chain is as good as its best step.
+    /// The highest score of a step.
     Max,
     /// The mean weighted by exp(-score / temperature): near the minimum for small temperatures,
     /// near the mean for large ones (PURE, <https://arxiv.org/abs/2504.15275>).
     SoftMin {
-        /// Above 0.
+        /// A positive number; the smaller, the closer to the minimum.
         temperature: f32,
     },
-    /// The minimum, where the log-odds of each step's score are lowered by the weight times its
-    /// negative log-probability under the generator. A search over many chains finds what the
-    /// scorer rates too high, and that is rarely what the generator often writes, so an improbable
-    /// step has to score higher to count as much (regularised best-of-N,
-    /// <https://arxiv.org/abs/2404.01054>). A step whose log-probability is not known counts as
-    /// certain.
+    /// The minimum, after the log-odds of each score are lowered by the weight times the negative
+    /// log-probability of the step (regularised best-of-N, <https://arxiv.org/abs/2404.01054>).
+    ///
+    /// A search over many chains finds steps that the scorer rates too high, which the generator
+    /// rarely writes. An improbable step therefore has to score higher to count as much. A step of
+    /// unknown log-probability counts as certain.
     LikelyMin {
-        /// Above 0; 1 weighs a step as often as it is to be expected.
+        /// A positive number; with 1 the odds of a step are multiplied by its probability.
         weight: f32,
     },
 }
 
 impl Aggregation {
-    /// All of them; numbers as they are if none is written.
+    /// All rules, with their default numbers.
     pub const ALL: [Self; 7] = [
         Self::Min,
         Self::Product,
@@ -59,15 +61,15 @@ impl Aggregation {
         },
     ];
 
-    /// The temperature of `"soft-min"` if none is written.
+    /// The default temperature of `"soft-min"`.
     pub const SOFT_MIN_TEMPERATURE: f32 = 0.1;
 
-    /// The weight of `"likely-min"` if none is written.
+    /// The default weight of `"likely-min"`.
     pub const LIKELY_MIN_WEIGHT: f32 = 1.0;
 
-    /// What [`fold`](Self::fold) is given for a step with this score, whose tokens have this sum of
-    /// log-probabilities (natural logarithm): the score itself, but for
-    /// [`LikelyMin`](Self::LikelyMin).
+    /// Returns the value that [`fold`](Self::fold) takes for a step: the score itself or, for
+    /// [`LikelyMin`](Self::LikelyMin), the lowered score. `logprob` is the sum of the
+    /// log-probabilities (natural logarithm) of the step's tokens.
     #[must_use]
     pub fn weighed(self, score: f32, logprob: f32) -> f32 {
         match self {
@@ -76,7 +78,7 @@ impl Aggregation {
         }
     }
 
-    /// Score of a chain from its step scores, first step first; `None` if there are none.
+    /// Returns the score of a chain from its step scores, first step first; `None` without scores.
     pub fn fold(self, scores: impl IntoIterator<Item = f32>) -> Option<f32> {
         let mut scores = scores.into_iter();
         let first = scores.next()?;
@@ -85,6 +87,7 @@ impl Aggregation {
             Self::Max => scores.fold(first, f32::max),
             Self::Last => scores.last().unwrap_or(first),
             Self::Product => {
+                // In f64, so that long chains of small scores do not underflow to equal zeros.
                 scores.fold(f64::from(first), |product, s| product * f64::from(s)) as f32
             }
             Self::Mean => {
@@ -100,7 +103,7 @@ impl Aggregation {
         })
     }
 
-    /// The name used in configuration, without a temperature: e.g. `"min"`.
+    /// Returns the name used in configurations, without a number: `"min"`, for example.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -120,17 +123,17 @@ impl Aggregation {
     }
 }
 
-/// `score` with `by`, which is at most 0, added to its log-odds.
+/// Returns `score` after `by`, which is at most 0, was added to its log-odds.
 fn lowered(score: f32, by: f64) -> f32 {
     let score = f64::from(score);
     let (right, wrong) = (score * by.exp(), 1.0 - score);
-    // A score that f32 rounds to 1 is not certain.
+    // A score that f32 rounds to 1 is not certain: without a floor no improbability could lower it.
     (right / (right + wrong.max(f64::from(f32::EPSILON) / 2.0))) as f32
 }
 
-/// Mean of `scores` weighted by exp(-score / temperature).
+/// Returns the mean of `scores`, weighted by exp(-score / temperature).
 fn soft_min(scores: &[f32], temperature: f64) -> f32 {
-    // Relative to the minimum, whose weight is 1: no sum of weights is 0.
+    // Exponents relative to the minimum, whose weight is 1: the sum of the weights cannot be 0.
     let min = f64::from(scores.iter().copied().fold(f32::INFINITY, f32::min));
     let (mut sum, mut weights) = (0.0, 0.0);
     for score in scores.iter().copied().map(f64::from) {
@@ -170,8 +173,10 @@ impl FromStr for Aggregation {
             }),
             _ => Self::ALL.into_iter().find(|a| a.name() == text),
         };
-        let known = || ConfigError::unknown("aggregation", text, Self::ALL.map(Self::name));
-        let aggregation = read.ok_or_else(known)?;
+        let Some(aggregation) = read else {
+            let known = Self::ALL.map(Self::name);
+            return Err(ConfigError::unknown("aggregation", text, known));
+        };
         aggregation.validate().map(|()| aggregation)
     }
 }

@@ -1,4 +1,4 @@
-//! Choosing the answer among the finished chains.
+//! The choice of the answer among the finished chains.
 
 use std::cmp::Ordering;
 
@@ -11,24 +11,25 @@ use crate::numbers::one;
 use crate::thoughts;
 use crate::tree::NodeId;
 
-/// How the answer is chosen among the finished chains.
+/// The way in which the answer is chosen among the finished chains.
 #[derive(Serialize, Deserialize, Display, EnumString, VariantArray, VariantNames)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[strum(parse_err_ty = ConfigError, parse_err_fn = Choose::unknown)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Choose {
-    /// The answer of the chain with the highest score, among those that state one if any does.
+    /// The answer of the chain with the highest score. Chains that state an answer come before
+    /// chains with a guess.
     #[default]
     Best,
-    /// The answer most chains give.
+    /// The answer that most chains give.
     Majority,
     /// The answer whose chains have the largest sum of scores.
     Weighted,
 }
 
 impl Choose {
-    /// All of them.
+    /// All variants, in the order of help texts.
     pub const ALL: &'static [Self] = <Self as VariantArray>::VARIANTS;
 
     fn unknown(name: &str) -> ConfigError {
@@ -40,14 +41,14 @@ impl Choose {
 /// An answer found in the text of a chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The answer as it stands in the text.
+    /// The answer exactly as the text has it.
     pub text: String,
-    /// Whether nothing in the text marks it as the answer: its last number was taken, for instance.
+    /// Whether the text does not mark the answer as such, so that, say, its last number was taken.
     pub is_guess: bool,
 }
 
 impl Answer {
-    /// An answer that the text states as such.
+    /// Makes an answer that the text marks as such.
     pub fn stated(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -56,73 +57,73 @@ impl Answer {
     }
 }
 
-/// What the search has to know about answers: where they are and when two are the same.
+/// The knowledge about answers that a search needs: where they are, and which are the same.
 pub trait Answers {
-    /// The final answer in the text of a whole chain.
+    /// Returns the final answer in the text of a whole chain.
     fn extract(&self, text: &str) -> Option<Answer>;
 
-    /// Canonical form: two answers are the same if and only if their classes are.
+    /// Returns a canonical form: two answers are the same if and only if their classes are equal.
     fn class(&self, answer: &str) -> String;
 
-    /// Whether a chain that ends with `text` has stated its answer, so that nothing has to follow:
-    /// one of `markers` is there, outside of thoughts. What comes last may go on after a
-    /// [`Border::Length`].
+    /// Whether a chain that ends with `text` has stated its answer, so that nothing has to follow.
+    /// By default, one of `markers` has to be there, outside of thoughts. After a
+    /// [`Border::Length`] the last word or number of `text` may be incomplete.
     fn is_stated(&self, text: &str, markers: &[String], _border: Border) -> bool {
         let spoken = thoughts::spoken(text);
         spoken.is_some_and(|text| markers.iter().any(|marker| text.contains(marker)))
     }
 }
 
-/// A chain that grows no further.
+/// A chain that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FinishedChain {
-    /// Its last node in the problem's tree.
+    /// The last node of the chain in the problem's tree.
     pub node: NodeId,
-    /// Why it grows no further.
+    /// The reason why the chain ended.
     pub finish: Finish,
-    /// Aggregated score; `None` if no step was scored.
+    /// The aggregated score of the chain; `None` if no step was scored.
     pub score: Option<f32>,
-    /// Sum of the log-probabilities of its tokens.
+    /// The sum of the log-probabilities (natural logarithm) of the chain's tokens.
     pub logprob: f32,
-    /// The answer it gives. Only complete chains give one.
+    /// The chain's answer. Only complete chains can have one.
     pub answer: Option<String>,
     /// Whether the answer is a guess: nothing in the chain marks it as the answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_guess: bool,
-    /// Canonical form of the answer.
+    /// The canonical form of the answer ([`Answers::class`]).
     pub class: Option<String>,
-    /// How many chains were sampled with this text: each has a vote.
+    /// The number of chains that were sampled with this text; each of them has a vote.
     #[serde(default = "one")]
     pub copies: usize,
 }
 
-/// The chain whose answer is chosen, as an index into `chains`, or `None` if none gives an answer.
+/// Returns the index in `chains` of the chain whose answer is chosen; `None` if no chain has an
+/// answer.
 ///
-/// Only complete chains with an answer take part, with a vote for each of their copies. Equal
-/// scores go to the earlier chain, equal votes to the class with the best chain. A vote is
-/// represented by the best chain of its class; a chain without a score has weight 0. As the chains
-/// of best-of-N are independent and in order, `choose(&chains[..k], ..)` is what best-of-k would
-/// have chosen.
+/// Only complete chains with an answer take part, and each copy of a chain has a vote. Equal scores
+/// go to the earlier chain, equal votes to the class with the best chain. The best chain of the
+/// winning class represents it. A chain without a score has the weight 0.
+///
+/// The chains of best-of-N are independent and in order, so `choose(&chains[..k], ..)` is the
+/// choice that best-of-k would have made.
 pub fn choose(chains: &[FinishedChain], how: Choose) -> Option<usize> {
     let by_score = ranked(chains);
     let best = *by_score.first()?;
     if how == Choose::Best {
         return Some(best);
     }
-    let weight = |chain: &FinishedChain| {
-        let each = match how {
-            Choose::Weighted => f64::from(chain.score.unwrap_or(0.0)),
-            Choose::Best | Choose::Majority => 1.0,
-        };
-        each * chain.copies as f64
-    };
-    // In order of their best chain, so that the first of several maxima is the right one.
+    // Classes are in the order of their best chains, so the first of several maxima wins a tie.
     let mut classes: Vec<(&str, usize, f64)> = Vec::new();
     for &i in &by_score {
+        let each = match how {
+            Choose::Weighted => f64::from(chains[i].score.unwrap_or(0.0)),
+            Choose::Best | Choose::Majority => 1.0,
+        };
+        let weight = each * chains[i].copies as f64;
         let class = chains[i].class.as_deref().unwrap_or_default();
         match classes.iter_mut().find(|(name, ..)| *name == class) {
-            Some((_, _, votes)) => *votes += weight(&chains[i]),
-            None => classes.push((class, i, weight(&chains[i]))),
+            Some((_, _, votes)) => *votes += weight,
+            None => classes.push((class, i, weight)),
         }
     }
     let mut winner = classes[0];
@@ -134,7 +135,7 @@ pub fn choose(chains: &[FinishedChain], how: Choose) -> Option<usize> {
     Some(winner.1)
 }
 
-/// The chains that give an answer, in the order of their [`Standing`].
+/// Returns the indices of the chains that give an answer, in the order of their [`Standing`].
 pub(crate) fn ranked(chains: &[FinishedChain]) -> Vec<usize> {
     let standing = |i: usize| Standing {
         is_guess: chains[i].is_guess,
@@ -147,20 +148,21 @@ pub(crate) fn ranked(chains: &[FinishedChain]) -> Vec<usize> {
     order
 }
 
-/// How a chain that gives an answer stands among others.
+/// The rank of a chain that gives an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Standing {
-    /// Whether its answer is a guess.
+    /// Whether the chain's answer is a guess.
     pub is_guess: bool,
     /// The chain's aggregated score.
     pub score: Option<f32>,
 }
 
 impl Standing {
-    /// Chains that state their answer come before those whose answer is a guess, for a chain that
-    /// ended early is right in each of its steps; then the best score comes first.
+    /// Compares two chains, the better one first. Stated answers come before guesses, whatever the
+    /// scores; then the higher score comes first.
     pub fn order(self, other: Self) -> Ordering {
         let score = |standing: Self| standing.score.unwrap_or(f32::NEG_INFINITY);
+        // A chain that stops before its answer may be right in each step and so score high.
         let stated_first = self.is_guess.cmp(&other.is_guess);
         stated_first.then(score(other).total_cmp(&score(self)))
     }
@@ -217,7 +219,7 @@ mod tests {
         chains[0].is_guess = true;
         assert_eq!(choose(&chains, Choose::Best), Some(1));
         assert_eq!(choose(&chains[..1], Choose::Best), Some(0));
-        // It has its vote.
+        // A guess still has its vote.
         assert_eq!(choose(&chains, Choose::Weighted), Some(0));
     }
 

@@ -9,71 +9,73 @@ use crate::strategy::{
     RefineConfig, SpeculativeRejectionConfig, Strategy, StrategyKind, VariableGranularityConfig,
 };
 
-/// How to search. Every field has a default.
+/// The settings of a search. Every field has a default.
 ///
-/// TOML and JSON have the fields below by their names: the keys of a strategy are a table beside
-/// the other fields, such as `[search.mcts]`. Unknown names are refused. The order of the fields is
-/// the order in which they are written.
+/// TOML and JSON use the names of the fields. The keys of a strategy are a table next to the other
+/// fields, such as `[search.mcts]`. Unknown names are errors. Fields are written in the order
+/// below.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct SearchConfig {
-    /// Which strategy searches.
+    /// The strategy that searches.
     pub strategy: StrategyKind,
-    /// How the answer is chosen among the finished chains; `None`: as is usual with the strategy,
-    /// see [`choosing`](Self::choosing).
+    /// The way to choose the answer among the finished chains; `None`: the usual one for the
+    /// strategy, see [`choosing`](Self::choosing).
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some")]
     pub choose: Option<Choose>,
-    /// N: chains per problem. Greedy always has one.
+    /// N: the number of chains per problem. Greedy decoding always has one.
     pub n: usize,
-    /// M: a beam keeps N/M chains (rounded down) and expands them to N again.
+    /// M: a beam keeps N/M chains, rounded down, and expands them to N chains again.
     pub m: usize,
-    /// How step scores become the score of a chain.
+    /// The way in which step scores become the score of a chain.
     pub aggregation: Aggregation,
-    /// Steps after which a chain is given up.
+    /// The most steps of a chain; a chain that has not ended by then is cut off.
     pub max_steps: usize,
-    /// Most tokens that may be sampled for one problem, those thrown away included; 0: no limit.
+    /// The most tokens sampled for a problem, discarded ones included; 0: no limit.
     pub budget_tokens: usize,
-    /// An answer whose chain scores less is withheld; 0: never.
+    /// The least score of an answer's chain; below it the answer is withheld. 0: never.
     pub threshold: f32,
-    /// Stop as soon as the chains still to come cannot change a majority vote.
+    /// Whether the search stops as soon as the remaining chains cannot change a majority vote.
     pub consensus: bool,
-    /// Tokens after which a step is scored in the middle and rejected early; 0: never.
+    /// The number of tokens after which a step is scored in the middle and may be rejected; 0:
+    /// never.
     pub early_rejection: usize,
-    /// While the last steps of a round are written, chains that are done with theirs go on with the
-    /// next one. What is not selected is thrown away; the results are the same, unless a problem
-    /// does not fit into memory even alone. Off under a token budget.
+    /// Whether chains whose step is done continue speculatively while the last steps of a round are
+    /// written. Steps that are not selected are discarded.
+    ///
+    /// Results do not change, unless a problem does not fit into memory even by itself. Has no
+    /// effect under a token budget.
     pub speculate: bool,
-    /// Problems worked on at once. It changes the speed, never the results.
+    /// The most problems in flight. Changes the speed, never the results.
     pub in_flight: usize,
-    /// The wanted probability of success, below 1, for which best-of-n draws chains: as many of at
-    /// most N as a problem needs ([`AdaptiveN`]); 0: always N.
+    /// The probability of success, below 1, for which best-of-n samples chains: as many as a
+    /// problem needs, and at most N ([`AdaptiveN`]). 0: always N chains.
     ///
     /// [`AdaptiveN`]: crate::AdaptiveN
     #[serde(skip_serializing_if = "is_default")]
     pub confidence: f32,
-    /// The score from which on a chain's answer is as sure as `confidence` asks; 0: scores are
-    /// taken for probabilities.
+    /// The chain score that is as sure as `confidence` asks; 0: scores are taken as probabilities.
     #[serde(skip_serializing_if = "is_default")]
     pub sure_score: f32,
-    /// Keys of lookahead search.
+    /// The keys of lookahead search.
     pub lookahead: LookaheadConfig,
-    /// Keys of beams of variable granularity.
+    /// The keys of beam search with variable granularity.
     pub variable_granularity: VariableGranularityConfig,
-    /// Keys of REBASE.
+    /// The keys of REBASE.
     pub rebase: RebaseConfig,
-    /// Keys of ETS; `None`: the defaults.
+    /// The keys of ETS; `None`: the defaults.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
     pub ets: Option<EtsConfig>,
-    /// Keys of the particle filter.
+    /// The keys of the particle filter.
     pub particle: ParticleConfig,
-    /// Keys of the tree search.
+    /// The keys of Monte Carlo tree search.
     pub mcts: MctsConfig,
-    /// Keys of `DeepConf`; `None`: the defaults.
+    /// The keys of `DeepConf`; `None`: the defaults.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "unusual")]
     pub deepconf: Option<DeepConfConfig>,
-    /// Keys of speculative rejection.
+    /// The keys of speculative rejection.
     pub speculative_rejection: SpeculativeRejectionConfig,
-    /// Keys of refinement.
+    /// The keys of refinement.
     pub refine: RefineConfig,
 }
 
@@ -108,15 +110,17 @@ impl Default for SearchConfig {
 }
 
 impl SearchConfig {
-    /// How the answer is chosen among the finished chains: as is set, or as is usual with the
-    /// strategy.
+    /// Returns how the answer is chosen among the finished chains: as set in `choose`, or as usual
+    /// for the strategy.
     pub fn choosing(&self) -> Choose {
         self.choose.unwrap_or(self.strategy.spec().usual_choose)
     }
 
-    /// Most chains of one problem. More would end the process for want of memory, not the run.
+    /// The most chains of a problem. With more, the process itself could run out of memory.
     pub const MAX_CHAINS: usize = 1 << 16;
 
+    /// Checks all fields.
+    ///
     /// # Errors
     /// N, M, the step limit or the problems in flight are 0, N is above
     /// [`MAX_CHAINS`](Self::MAX_CHAINS), N < M where M matters, a number is out of its range, or a
@@ -151,24 +155,20 @@ impl SearchConfig {
         self.refuse_idle_keys()
     }
 
-    /// Refuses keys that do nothing beside the others.
+    /// Refuses keys that have no effect with the other keys.
     fn refuse_idle_keys(&self) -> Result<(), ConfigError> {
+        // A key without effect is an error: a comparison could otherwise credit it with a result.
         let spec = self.strategy.spec();
-        let names = |has: &dyn Fn(StrategyKind) -> bool| {
-            let names = StrategyKind::ALL.iter().filter(|kind| has(**kind));
-            let names: Vec<String> = names.map(|kind| format!("\"{kind}\"")).collect();
-            format!("strategy = {}", names.join(" or "))
-        };
         let votes = spec.samples_independently && self.choosing() == Choose::Majority;
         let (field, with) = if self.confidence > 0.0 && self.strategy != StrategyKind::BEST_OF_N {
             ("confidence", "strategy = \"best-of-n\"".to_owned())
         } else if self.sure_score > 0.0 && self.confidence == 0.0 {
             ("sure_score", "confidence".to_owned())
         } else if self.early_rejection > 0 && !spec.rejects_early {
-            let with = names(&|kind| kind.spec().rejects_early);
+            let with = kinds_with(|kind| kind.spec().rejects_early);
             ("early_rejection", with)
         } else if self.consensus && !votes {
-            let with = names(&|kind| kind.spec().samples_independently);
+            let with = kinds_with(|kind| kind.spec().samples_independently);
             ("consensus", with + " and choose = \"majority\"")
         } else if self.speculate && !spec.in_rounds {
             let other = spec.name;
@@ -180,20 +180,21 @@ impl SearchConfig {
         Err(ConfigError::Misplaced { field, with })
     }
 
-    /// What a scorer is indispensable for, if it is.
+    /// Returns what needs a scorer, the strategy or the choice; `None` if the search works without.
     pub fn needs_scorer(&self) -> Option<&'static str> {
         (self.strategy.spec().needs_scorer)(self)
     }
 
-    /// Whether scores are asked for, if there is a scorer.
+    /// Whether the search asks for scores if there is a scorer.
     pub fn uses_scores(&self) -> bool {
         (self.strategy.spec().uses_scores)(self)
     }
 
-    /// A fresh strategy for one problem. Without a scorer nothing is scored.
+    /// Makes a fresh strategy for one problem. Without a scorer nothing is scored.
     ///
     /// # Errors
-    /// As [`validate`](Self::validate), and if a scorer is needed and there is none.
+    /// The configuration is invalid (see [`validate`](Self::validate)), or needs a scorer that is
+    /// missing.
     pub fn build(&self, has_scorer: bool) -> Result<Box<dyn Strategy>, ConfigError> {
         self.validate()?;
         if let Some(what) = self.needs_scorer().filter(|_| !has_scorer) {
@@ -202,15 +203,23 @@ impl SearchConfig {
         Ok((self.strategy.spec().build)(self, has_scorer))
     }
 
-    /// How many chains one problem has at most.
+    /// Returns the most chains that one problem can have.
     pub fn chains(&self) -> usize {
         (self.strategy.spec().chains)(self)
     }
 }
 
+/// Returns the setting that selects one of the strategies for which `has` holds, in words.
+fn kinds_with(has: impl Fn(StrategyKind) -> bool) -> String {
+    let kinds = StrategyKind::ALL.iter().filter(|kind| has(**kind));
+    let names: Vec<String> = kinds.map(|kind| format!("\"{kind}\"")).collect();
+    format!("strategy = {}", names.join(" or "))
+}
+
 impl Serialize for SearchConfig {
-    /// Writes the tables that are younger than the first run files only if their strategy is chosen
-    /// or a key is set. A configuration without them stays as it was, and old runs can be resumed.
+    /// Writes tables that are newer than the first run files only if their strategy is chosen or a
+    /// key is set. Other configurations are written as they always were, so that old runs can be
+    /// resumed.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut written = self.clone();
         if self.strategy == StrategyKind::ETS {
@@ -229,7 +238,7 @@ impl<'de> Deserialize<'de> for SearchConfig {
     }
 }
 
-/// Reads a value that may be left out, but not be null.
+/// Reads a value that may be left out but not be null.
 fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
@@ -277,7 +286,7 @@ mod tests {
         ] {
             let config = read(text);
             assert_eq!(config.choosing(), how, "{text}");
-            // What is not set stays open, for the strategy may be changed later.
+            // An unset choice must stay unset when written: the strategy may be changed later.
             assert_eq!(read(&serde_json::to_string(&config).unwrap()), config);
         }
     }
@@ -372,7 +381,7 @@ mod tests {
         }
     }
 
-    /// Run files compare it: a run of an earlier version goes on only if nothing of it changed.
+    /// Run files compare this text: an old run can be resumed only if nothing in it has changed.
     #[test]
     fn the_written_form_stays_as_it_was() {
         let written = serde_json::to_string(&SearchConfig::default()).unwrap();

@@ -3,12 +3,12 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// What an error was caused by. Equal causes have equal messages.
+/// The cause of an error. Causes are equal if their messages are.
 #[derive(Debug, Clone)]
 pub struct Cause(Arc<dyn std::error::Error + Send + Sync>);
 
 impl Cause {
-    /// Keeps an error.
+    /// Wraps an error.
     pub fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self(Arc::new(error))
     }
@@ -44,20 +44,20 @@ impl std::error::Error for Cause {
     }
 }
 
-/// Why a generator refused a problem or failed.
+/// An error of a generator: it refused a problem or failed.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum GenError {
-    /// The prompt alone fills the model's context.
+    /// The prompt fills the model's context without any step.
     #[error("the prompt has {tokens} tokens, which leaves no room in a context of {context}")]
     PromptTooLong {
-        /// Of the prompt.
+        /// Tokens of the rendered prompt.
         tokens: usize,
         /// Tokens that the model's context holds.
         context: usize,
     },
-    /// The text is longer than any that fits into the model's context, and was not cut into tokens
-    /// as a whole.
+    /// The text cannot fit into the model's context. It was rejected by its length in bytes,
+    /// without being tokenized.
     #[error("the prompt has {bytes} bytes, more than a context of {context} tokens holds")]
     TextTooLong {
         /// Bytes of the problem and the system prompt.
@@ -68,27 +68,27 @@ pub enum GenError {
     /// The template or the tokenizer refused the problem.
     #[error("the prompt cannot be rendered: {0}")]
     Prompt(String),
-    /// The steps that the problem gives leave no room for another.
+    /// The given steps of the problem leave no room for another step.
     #[error(
-        "the problem gives {given} {what}, and a chain may have {most}: give fewer, or raise {setting}"
+        "the problem gives {given} {what}, but a chain may have at most {most}: give fewer, or raise {setting}"
     )]
     GivenTooLong {
-        /// How many are given.
+        /// The number of given steps or tokens.
         given: usize,
-        /// The name of the things that are counted.
+        /// The unit that is counted: steps or tokens.
         what: &'static str,
         /// The most that a chain may have.
         most: usize,
-        /// The setting that says so.
+        /// The setting that limits a chain.
         setting: &'static str,
     },
     /// Settings that this generator cannot follow.
     #[error("{0}")]
     Settings(String),
-    /// It failed this chain or this call; the problem ends, others go on.
+    /// The generator failed a chain or a call. The problem ends, other problems continue.
     #[error("the generator failed: {0}")]
     Failed(Cause),
-    /// The model is lost: the run ends.
+    /// The model is lost, which ends the run.
     #[error("the generator failed: {0}")]
     Lost(Cause),
 }
@@ -100,25 +100,25 @@ impl GenError {
     }
 }
 
-/// Why a scorer refused a problem or a chain, or failed.
+/// An error of a scorer: it refused a problem or a chain, or failed.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum ScoreError {
     /// The chain does not fit into the model's context.
-    #[error("the chain has {tokens} tokens, the scorer's context {context}")]
+    #[error("the chain has {tokens} tokens, more than the scorer's context of {context}")]
     TooLong {
-        /// Of the problem and all steps, as the scorer reads them.
+        /// Tokens of the problem and all steps, as the scorer reads them.
         tokens: usize,
         /// Tokens that the model's context holds.
         context: usize,
     },
-    /// The text is longer than any that fits into the model's context, and was not cut into tokens
-    /// as a whole.
+    /// The text cannot fit into the model's context. It was rejected by its length in bytes,
+    /// without being tokenized.
     #[error(
         "the chain has {steps} steps and {bytes} bytes, more than the scorer's context of {context} tokens holds"
     )]
     TextTooLong {
-        /// Steps that were to be read.
+        /// The number of steps that were to be read.
         steps: usize,
         /// Bytes of the problem or the steps.
         bytes: usize,
@@ -128,28 +128,28 @@ pub enum ScoreError {
     /// The template or the tokenizer refused the problem.
     #[error("the prompt cannot be rendered: {0}")]
     Prompt(String),
-    /// The cache is too small for this one chain.
+    /// The scorer's cache is too small for a single chain.
     #[error("the scorer has no memory for a chain of {tokens} tokens")]
     NoMemory {
-        /// Of the problem and all steps.
+        /// Tokens of the problem and all steps.
         tokens: usize,
     },
-    /// It failed this chain or this call; the problem ends, others go on.
+    /// The scorer failed a chain or a call. The problem ends, other problems continue.
     #[error("the scorer failed: {0}")]
     Failed(Cause),
-    /// The model is lost: the run ends.
+    /// The model is lost, which ends the run.
     #[error("the scorer failed: {0}")]
     Lost(Cause),
-    /// It abstains where a score of each step is wanted.
-    #[error("the scorer has nothing to say about step {step}")]
+    /// The scorer abstained on a step where every step needs a score.
+    #[error("the scorer abstained on step {step}, and every step needs a score")]
     Abstained {
-        /// Counted from 1.
+        /// The number of the step in its chain, from 1.
         step: usize,
     },
 }
 
 impl ScoreError {
-    /// Refuses a problem and steps that have more tokens than the context.
+    /// Makes the error for a problem and steps whose bytes exceed what the context can hold.
     pub fn text_too_long(problem: &str, steps: &[&str], context: usize) -> Self {
         Self::TextTooLong {
             steps: steps.len(),
@@ -163,44 +163,43 @@ impl ScoreError {
         matches!(self, Self::TooLong { .. } | Self::TextTooLong { .. })
     }
 
-    /// Names the judge that an error is of, where the message would leave it open.
+    /// Prefixes the message with the judge's name, unless the message tells which judge failed.
     pub(crate) fn of_judge(self, name: &str) -> Self {
-        let named = |what: &dyn fmt::Display| format!("judge {name}: {what}");
         match self {
-            Self::Prompt(reason) => Self::Prompt(named(&reason)),
-            Self::Failed(cause) => Self::Failed(named(&cause).into()),
-            Self::Lost(cause) => Self::Lost(named(&cause).into()),
+            Self::Prompt(reason) => Self::Prompt(format!("judge {name}: {reason}")),
+            Self::Failed(cause) => Self::Failed(format!("judge {name}: {cause}").into()),
+            Self::Lost(cause) => Self::Lost(format!("judge {name}: {cause}").into()),
             other => other,
         }
     }
 }
 
-/// A search configuration that cannot be run.
+/// An invalid search configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A count is 0.
     #[error("{field} must be at least 1")]
     Zero {
-        /// The setting.
+        /// The name of the setting.
         field: &'static str,
     },
-    /// A count is so large that memory would run out, or that it would never be worked off.
+    /// A count is so large that memory would run out, or that the search would never end.
     #[error("{field} = {value} is too large: at most {most}")]
     TooLarge {
-        /// The setting.
+        /// The name of the setting.
         field: &'static str,
-        /// What was asked for.
+        /// The value that was set.
         value: usize,
         /// The largest value taken.
         most: usize,
     },
-    /// N < M.
+    /// `n` is smaller than `m` in a strategy that keeps n/m chains.
     #[error(
         "n = {n} is less than m = {m}: a beam of n chains keeps n/m of them, which must be at least 1"
     )]
     FewerChainsThanFactor {
-        /// Chains.
+        /// Chains of a beam.
         n: usize,
         /// Children of each kept chain.
         m: usize,
@@ -208,69 +207,68 @@ pub enum ConfigError {
     /// A number outside of its range.
     #[error("{field} = {value} is out of range: it must be {range}")]
     OutOfRange {
-        /// The setting.
+        /// The name of the setting.
         field: &'static str,
-        /// What was asked for.
+        /// The value that was set.
         value: String,
-        /// What is allowed, in words.
+        /// The allowed range, in words.
         range: &'static str,
     },
-    /// A key that has no meaning with another.
+    /// A setting has no effect together with the other settings.
     #[error("{field} works only with {with}")]
     Misplaced {
-        /// The setting.
+        /// The name of the setting.
         field: &'static str,
-        /// What it works with.
+        /// The settings that it works with, in words.
         with: String,
     },
-    /// The strategy or the choice reads scores.
-    #[error("{what} needs a scorer, and there is none")]
+    /// The strategy or the choice of an answer needs scores.
+    #[error("{what} needs a scorer, but none is set")]
     NeedsScorer {
-        /// The strategy or the choice.
+        /// The strategy or the choice, in words.
         what: &'static str,
     },
-    /// A list of marks with too many of them, or too long ones: each is looked for behind every
-    /// token.
+    /// A list of boundaries or markers is too long. Every entry is searched for after every token,
+    /// so the lists are limited.
     #[error(
-        "generator setting `{field}` has {count} entries of {bytes} bytes: at most {most} entries of {most_bytes} bytes together are taken"
+        "generator setting `{field}` has {count} entries of {bytes} bytes: at most {most} entries and {most_bytes} bytes together are allowed"
     )]
     Marks {
-        /// The list.
+        /// The name of the list.
         field: &'static str,
-        /// Entries of the list.
+        /// The number of entries.
         count: usize,
-        /// Bytes of all of them.
+        /// The number of bytes of all entries together.
         bytes: usize,
-        /// The most entries taken.
+        /// The largest allowed number of entries.
         most: usize,
-        /// The most bytes taken.
+        /// The largest allowed number of bytes.
         most_bytes: usize,
     },
-    /// A list of marks with an empty one.
+    /// A list of boundaries or markers contains an empty text.
     #[error("generator setting `{field}` must not be empty")]
     Empty {
-        /// The list.
+        /// The name of the list.
         field: &'static str,
     },
-    /// Steps would never end.
-    #[error(
-        "nothing ends a step: generator settings `boundaries` and `starts` are empty, and `step_tokens` is 0"
-    )]
+    /// No setting ends a step.
+    #[error("nothing ends a step: set generator setting `boundaries`, `starts` or `step_tokens`")]
     NoBoundary,
-    /// A name that stands for nothing.
+    /// An unknown name.
     #[error("unknown {field} {value:?} (known: {known})")]
     Unknown {
-        /// What is named.
+        /// The setting or kind of thing that is named.
         field: &'static str,
-        /// The name.
+        /// The unknown name.
         value: String,
-        /// All names there are.
+        /// All known names, separated by commas.
         known: String,
     },
 }
 
 impl ConfigError {
-    /// The setting at fault, if it is one: a key of the tables `search` or `generator`.
+    /// Returns the setting at fault, a key of the tables `search` or `generator`; `None` if the
+    /// error concerns no single setting.
     pub fn setting(&self) -> Option<&'static str> {
         match self {
             Self::Zero { field }
@@ -286,17 +284,17 @@ impl ConfigError {
         }
     }
 
-    /// Refuses what is not in `range`, described by `words`.
+    /// Checks that `value` is in `range`, which `words` describe.
     ///
     /// # Errors
-    /// The field with its value.
+    /// The value is outside of the range, or not finite.
     pub fn check_range(
         field: &'static str,
         value: f32,
         range: impl std::ops::RangeBounds<f32>,
         words: &'static str,
     ) -> Result<(), Self> {
-        // Not a number is in no range.
+        // A range that is open above contains infinity, and NaN is outside of every range.
         if range.contains(&value) && value.is_finite() {
             Ok(())
         } else {
@@ -308,10 +306,10 @@ impl ConfigError {
         }
     }
 
-    /// Refuses 0.
+    /// Checks that a count is not 0.
     ///
     /// # Errors
-    /// The field with its value.
+    /// The count is 0.
     pub fn check_count(field: &'static str, value: usize) -> Result<(), Self> {
         if value == 0 {
             return Err(Self::Zero { field });
@@ -319,7 +317,7 @@ impl ConfigError {
         Ok(())
     }
 
-    /// Refuses more than `most`.
+    /// Checks that a count is at most `most`.
     pub(crate) fn check_most(field: &'static str, value: usize, most: usize) -> Result<(), Self> {
         if value <= most {
             Ok(())
@@ -328,10 +326,10 @@ impl ConfigError {
         }
     }
 
-    /// Refuses what is not a positive number.
+    /// Checks that `value` is a positive number.
     ///
     /// # Errors
-    /// The field with its value.
+    /// The value is not positive, or not finite.
     pub fn check_positive(field: &'static str, value: f32) -> Result<(), Self> {
         Self::check_range(field, value, f32::MIN_POSITIVE.., "a positive number")
     }
@@ -350,7 +348,7 @@ impl ConfigError {
     }
 }
 
-/// Why a run stopped.
+/// An error that ends a run.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SearchError {
@@ -363,13 +361,13 @@ pub enum SearchError {
     /// The scorer is lost.
     #[error(transparent)]
     Scorer(#[from] ScoreError),
-    /// Scores that are none: not a number, say, or not one a step.
+    /// The scorer returned invalid scores: NaN, for example, or too few.
     #[error("the scorer broke its contract: {0}")]
     BadScores(String),
-    /// A step of a chain that was not being written, say.
+    /// The generator returned an invalid step: of a chain that was not growing, for example.
     #[error("the generator broke its contract: {0}")]
     BadStep(String),
-    /// An action on a node that cannot take it.
+    /// The strategy asked for an action that the node cannot take.
     #[error("the strategy broke its contract: {0}")]
     BadAction(String),
 }

@@ -4,27 +4,27 @@ use crate::problem::Problem;
 use crate::result::ProblemResult;
 use crate::tree::{ChainTree, NodeId};
 
-/// What happens during a run, told as it happens.
+/// Something that happens during a run, reported at once.
 ///
-/// Nodes are those of the tree at that moment; the result's tree is numbered anew.
+/// Nodes are numbered as in the tree at that moment; the tree of the result is renumbered.
 #[derive(Debug, Clone, Copy)]
 pub enum Event<'a> {
     /// A problem was taken from the input.
     ProblemStarted {
         /// The problem's position in the input.
         index: usize,
-        /// As it was given.
+        /// The problem as it was given.
         problem: &'a Problem,
     },
-    /// Something happened to a chain of a problem.
+    /// The state of a chain of a problem changed.
     Chain {
         /// The problem's position in the input.
         index: usize,
-        /// The problem's chains so far.
+        /// All chains of the problem so far.
         tree: &'a ChainTree,
-        /// The step, and the chain that ends with it.
+        /// The node of the step; the chain is the path to it.
         node: NodeId,
-        /// The event.
+        /// The kind of change.
         what: ChainEvent<'a>,
     },
     /// Memory ran out and the problem was set back; it will start again from nothing.
@@ -32,43 +32,43 @@ pub enum Event<'a> {
         /// The problem's position in the input.
         index: usize,
     },
-    /// A problem's result is there.
+    /// The result of a problem is complete.
     ProblemDone {
-        /// Answer, chains, and what was spent.
+        /// The answer, the chains and the cost.
         result: &'a ProblemResult,
         /// Bytes that the chains of other problems hold in the caches.
         cache_bytes: u64,
     },
-    /// A forward pass of the generator is over.
+    /// A forward pass of the generator has ended.
     Pass {
-        /// Chains that were in the middle of a step.
+        /// The number of chains that were in the middle of a step.
         rows: usize,
-        /// Problems at work.
+        /// The number of problems in flight.
         in_flight: usize,
         /// Bytes that chains hold in the caches of both models.
         cache_bytes: u64,
-        /// The run so far.
+        /// The cost of the run so far.
         ledger: &'a Ledger,
     },
 }
 
-/// An event of the chain that ends with a node.
+/// A change to the chain that ends with a node.
 #[derive(Debug, Clone, Copy)]
 pub enum ChainEvent<'a> {
-    /// The chain goes on: these steps were begun after it, without text yet.
+    /// The chain continues: these steps were begun after it and have no text yet.
     Expanded(&'a [NodeId]),
-    /// The step is held up in its middle, to be scored as far as it goes.
+    /// The step was paused in the middle, so that its beginning can be scored.
     Paused,
-    /// The step, which is held up, got the score that it has so far, in `[0, 1]`.
+    /// The beginning of the paused step got this score, in `[0, 1]`.
     PartlyScored(f32),
-    /// The step was found to be one with this earlier sibling, which stands for both.
+    /// The step has the same text as this earlier sibling, which now represents both.
     Merged(NodeId),
     /// The step closed.
     Closed,
-    /// The step got its score, in `[0, 1]`.
+    /// The step got this score, in `[0, 1]`.
     Scored(f32),
-    /// The chain was dropped: in favour of better ones, or because the search is over.
+    /// The chain was dropped for better ones, or because the search has ended.
     Pruned,
-    /// The chain grows no further, for this reason.
+    /// The chain ended for this reason.
     Finished(Finish),
 }

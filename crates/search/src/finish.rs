@@ -1,14 +1,14 @@
 use serde::{Deserialize, Serialize};
 use strum::{Display, IntoStaticStr};
 
-/// Why a chain grows no further.
+/// The reason why a chain ended.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Display, IntoStaticStr,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Finish {
-    /// The generator ended its text.
+    /// The generator sampled an end-of-text token.
     EndOfText,
     /// A closed step states the final answer.
     Answer,
@@ -18,32 +18,32 @@ pub enum Finish {
     ChainCap,
     /// The chain reached the limit of steps without an answer.
     MaxSteps,
-    /// The problem's token budget was used up.
+    /// The token budget of the problem was spent.
     Budget,
-    /// No memory was left to continue it.
+    /// Memory was too short to continue the chain.
     NoMemory,
 }
 
 impl Finish {
-    /// Whether the chain came to its own end. A chain that ran into a limit is never complete: it
-    /// takes no survivor's slot and gives no answer.
+    /// Whether the chain came to its own end. A chain that ran into a limit is not complete: it
+    /// takes no slot among the survivors and has no answer.
     pub fn is_complete(self) -> bool {
         matches!(self, Self::EndOfText | Self::Answer)
     }
 
-    /// The name used in configuration and output, e.g. `"end-of-text"`.
+    /// Returns the name in configurations and output, such as `"end-of-text"`.
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// The reason that a step ended.
+/// The reason why a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Border {
     /// A boundary, the beginning of the next step, or the end of the text.
     Boundary,
-    /// The fixed length of steps. It may fall into a sentence, a word or a number.
+    /// The fixed length of steps, which may end inside a sentence, a word or a number.
     Length,
-    /// A limit, or a pause: the step is not whole.
+    /// A limit or a pause: the step is incomplete.
     Limit,
 }

@@ -1,28 +1,29 @@
-//! How chains are written: sampling, seed, limits, and what ends a step.
+//! Settings of the generator: sampling, seed, limits, and what ends a step.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::ConfigError;
 
-/// How tokens are sampled. What is not set is as the model's `generation_config.json` says, and where
-/// that says nothing, the model's own distribution.
+/// Settings of sampling. A setting that is `None` has the value of the model's
+/// `generation_config.json`; if that is silent, tokens are sampled from the model's own
+/// distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SamplingSettings {
-    /// Divides the logits; 0 takes the likeliest token.
+    /// The divisor of the logits; 0 takes the likeliest token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f32>,
-    /// Keeps that many likeliest tokens; 0 keeps all.
+    /// The number of likeliest tokens to keep; 0 keeps all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_k: Option<usize>,
-    /// Keeps the fewest likeliest tokens that have this probability together; 1 keeps all.
+    /// The probability that the likeliest tokens kept have together; 1 keeps all tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_p: Option<f32>,
-    /// Keeps tokens at least this fraction as likely as the likeliest one; 0 keeps all.
+    /// The least probability of a kept token, as a fraction of the likeliest token's; 0 keeps all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_p: Option<f32>,
-    /// Divides the positive and multiplies the negative logits of tokens in the prompt and the
-    /// chain; 1 changes nothing.
+    /// The divisor of positive logits and factor of negative logits of tokens that occur in the
+    /// prompt or the chain; 1 changes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repetition_penalty: Option<f32>,
 }
@@ -45,37 +46,37 @@ impl SamplingSettings {
     }
 }
 
-/// How the chains of a problem are written.
+/// Settings of the chains of a problem.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GeneratorConfig {
-    /// How tokens are sampled.
+    /// The settings of sampling.
     pub sampling: SamplingSettings,
-    /// Chains of other seeds are independent.
+    /// The seed of all random numbers. Chains of different seeds are independent.
     pub seed: u64,
-    /// A step that has not closed after so many tokens is cut ("step-cap").
+    /// The most tokens of a step. A step that reaches the limit ends its chain ("step-cap").
     pub max_step_tokens: usize,
-    /// A chain that has not ended after so many tokens, or at the end of the model's context,
-    /// is cut ("chain-cap").
+    /// The most tokens of a chain. A chain that reaches the limit or the end of the model's context
+    /// is cut off ("chain-cap").
     pub max_chain_tokens: usize,
-    /// A step also ends after so many tokens and its chain goes on, as in searches by segments of
-    /// fixed length (`TreeBoN`, arXiv:2410.16033); 0: at boundaries alone.
+    /// The fixed length of steps in tokens, as in searches by segments (`TreeBoN`,
+    /// arXiv:2410.16033): a step also ends after this many tokens. 0: steps end only at boundaries.
     pub step_tokens: usize,
-    /// What ends a step; it belongs to the step it ends. A file may also give one string, or call
-    /// it `boundary`.
+    /// The texts that end a step and belong to it. A file may also give a single string, or call
+    /// the list `boundary`.
     #[serde(alias = "boundary", deserialize_with = "one_or_more")]
     pub boundaries: Vec<String>,
-    /// What begins a step where it stands at the beginning of a line; the step before ends there.
+    /// The texts that begin a step at the beginning of a line; the step before ends there.
     #[serde(deserialize_with = "one_or_more")]
     pub starts: Vec<String>,
-    /// Texts that mark the answer of a chain, outside of its thoughts. The chain ends ("answer")
-    /// with the step in which that answer is whole
-    /// ([`Answers::is_stated`](crate::Answers::is_stated)). Without markers, chains end by the
-    /// end-of-text token only.
+    /// The texts that mark the answer of a chain, outside of its thoughts. The chain ends
+    /// ("answer") with the step in which its answer is complete
+    /// ([`Answers::is_stated`](crate::Answers::is_stated)). Without markers, chains end only with
+    /// the end-of-text token.
     pub answer_markers: Vec<String>,
-    /// System message of the prompt, if any.
+    /// The system message of the prompt; `None` for none.
     pub system_prompt: Option<String>,
-    /// What chat templates that ask for the date take for today, `YYYY-MM-DD`; not set: today, by
+    /// The date for chat templates that ask for it, `YYYY-MM-DD`; `None` for the current date in
     /// UTC.
     pub date: Option<String>,
 }
@@ -98,11 +99,11 @@ impl Default for GeneratorConfig {
 }
 
 impl GeneratorConfig {
-    /// Checks the ranges.
+    /// Checks that all settings are in their ranges.
     ///
     /// # Errors
-    /// A limit is 0, nothing ends a step, a boundary or a marker is empty, or a sampling setting is
-    /// out of range.
+    /// A limit is 0, no setting ends a step, a boundary or a marker is empty, or a sampling setting
+    /// is out of range.
     pub fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_count("max_step_tokens", self.max_step_tokens)?;
         ConfigError::check_count("max_chain_tokens", self.max_chain_tokens)?;
@@ -131,12 +132,12 @@ impl GeneratorConfig {
         self.sampling.validate()
     }
 
-    /// Entries that `boundaries`, `starts` and `answer_markers` may have, each.
+    /// The most entries of each of the lists `boundaries`, `starts` and `answer_markers`.
     pub const MOST_MARKS: usize = 64;
-    /// Bytes that the entries of one of these lists may have together.
+    /// The most bytes that the entries of one of these lists may have together.
     pub const MOST_MARK_BYTES: usize = 4096;
 
-    /// Most tokens of a step.
+    /// Returns the most tokens that a step can have under both limits on steps.
     pub fn longest_step(&self) -> usize {
         match self.step_tokens {
             0 => self.max_step_tokens,
@@ -145,7 +146,7 @@ impl GeneratorConfig {
     }
 }
 
-/// A string, or a list of them.
+/// Reads a string, or a list of strings.
 fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a string or a list of strings")]

@@ -1,4 +1,4 @@
-//! What the search asks of a generator.
+//! The interface between the search and a generator.
 
 use crate::error::GenError;
 use crate::finish::{Border, Finish};
@@ -10,61 +10,64 @@ use crate::strategy::DecodeMode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChainId(pub u64);
 
-/// A problem accepted by a generator.
+/// A problem that a generator has accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenedProblem {
     /// The chain that holds the prompt and the given steps.
     pub chain: ChainId,
-    /// Length of the rendered prompt in tokens, without the given steps.
+    /// The number of tokens of the rendered prompt, without the given steps.
     pub prompt_tokens: usize,
-    /// The steps of the [problem](Problem::steps), in their order.
+    /// The given steps of the [problem](Problem::steps), in their order.
     pub given: Vec<GivenStep>,
-    /// Follows from the problem and the generator's seed; strategies draw from it.
+    /// The seed of a strategy's own random numbers. It follows from the problem and the generator's
+    /// seed.
     pub strategy_seed: u64,
-    /// The tag of a thought that the prompt leaves open ([`opened_by`](crate::thoughts::opened_by)):
-    /// what the chain says begins after the tag that closes it.
+    /// The tag of a thought that the prompt leaves open
+    /// ([`opened_by`](crate::thoughts::opened_by)). Text before the closing tag states no answer.
     pub thought: Option<&'static str>,
 }
 
-/// A step that a problem gives, as the generator reads it.
+/// A step that a problem gives, in the generator's tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GivenStep {
-    /// The text, with the boundary.
+    /// The text of the step, boundary included.
     pub text: String,
-    /// The tokens. A token that holds the ends of two steps belongs to the first.
+    /// The tokens of the step. A token that holds the ends of two steps belongs to the first of
+    /// them.
     pub tokens: Vec<u32>,
-    /// Whether `tokens` stand for `text` and nothing else.
+    /// Whether `tokens` decode to exactly `text`.
     pub tokens_match_text: bool,
 }
 
-/// How the next step of a chain is to be written.
+/// The way in which the next step of a chain is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepPlan {
-    /// The random stream it is drawn from.
+    /// The random stream that the step is sampled from.
     pub stream: u64,
-    /// Sampled or greedy, to its end or to a pause.
+    /// The decoding: sampled or greedy, to the end of the step or to a pause.
     pub mode: DecodeMode,
-    /// Most tokens it may have: reaching it is [`Finish::Budget`].
+    /// The most tokens of the step. Reaching the limit ends the chain with [`Finish::Budget`].
     pub token_limit: usize,
 }
 
-/// Where a step starts from.
+/// The chain that a step starts from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// This chain goes on.
+    /// This chain continues.
     Itself(ChainId),
-    /// A second chain with the same contents; nothing is computed or copied for it.
+    /// A new chain with the same contents. Nothing is computed or copied for the fork.
     ForkOf(ChainId),
 }
 
-/// What a pass brought.
+/// The outcome of a forward pass.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PassOutput {
-    /// Steps that closed or paused.
+    /// The steps that closed or paused.
     pub steps: Vec<StepOutput>,
-    /// Chains in the middle of a step that failed, and why. Each ends its problem.
+    /// The chains that failed in the middle of a step, with the reason. Each of them fails its
+    /// problem.
     pub failed: Vec<(ChainId, GenError)>,
-    /// Of the chains among these: requests to a server that had to be made again.
+    /// The number of repeated requests to a server, for the chains among `steps` and `failed`.
     pub retried: Vec<(ChainId, u32)>,
 }
 
@@ -77,49 +80,49 @@ impl From<Vec<StepOutput>> for PassOutput {
     }
 }
 
-/// A step that closed.
+/// A step that closed or paused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepOutput {
     /// The chain it belongs to.
     pub chain: ChainId,
-    /// All tokens sampled for the step, its boundary or end-of-text token included. None if a token
-    /// of the step before held this step too.
+    /// All tokens sampled for the step, boundary or end-of-text token included. Empty if the last
+    /// token of the step before already held this step.
     pub tokens: Vec<u32>,
-    /// The step's share of the chain's text; special tokens have none. It ends where the step ends,
-    /// which may be within a token.
+    /// The text of the step; special tokens have none. The text ends where the step ends, which may
+    /// be inside a token.
     pub text: String,
-    /// What the last tokens stand for behind that end, in bytes: the next step's text begins with
-    /// it. Empty if the chain is finished.
+    /// The bytes of the last token that belong to the next step. Empty if the chain is finished.
     pub leftover: Vec<u8>,
-    /// Whether `tokens` stand for `text` and nothing else: nothing was carried into the step or out
-    /// of it, nor cut off.
+    /// Whether `tokens` decode to exactly `text`: no leftover bytes went into the step or out of
+    /// it, and nothing was cut off.
     pub tokens_match_text: bool,
-    /// Sum of the tokens' log-probabilities (natural logarithm).
+    /// The sum of the tokens' log-probabilities (natural logarithm).
     pub logprob: f32,
-    /// The reason that the step ended.
+    /// The reason why the step ended.
     pub border: Border,
-    /// `None` if the chain may go on. Reaching a length limit is never reported as
-    /// [`Finish::EndOfText`]. Whether the step states the answer is for the search to find out; a
-    /// generator may know it all the same.
+    /// The reason why the chain ended; `None` if it may continue. Reaching a length limit is never
+    /// reported as [`Finish::EndOfText`]. The search detects stated answers by itself, but a
+    /// generator that knows may report [`Finish::Answer`].
     pub finish: Option<Finish>,
-    /// The step is not closed: it is held up where its plan said, and its chain is paused. All its
-    /// tokens so far are here, and will be here again when it closes.
+    /// Whether the step is paused as planned and not closed. All its tokens so far are in `tokens`,
+    /// and will be there again when the step closes.
     pub paused: bool,
 }
 
-/// Cache memory of a model.
+/// The state of a model's cache memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Memory {
-    /// Bytes of cache in use now.
+    /// Bytes in use now.
     pub used_bytes: u64,
-    /// Bytes of cache one token takes.
+    /// Bytes that one token takes.
     pub bytes_per_token: u64,
-    /// Tokens that the whole cache holds.
+    /// Tokens that the whole cache holds; 0 if there is no limit.
     pub capacity_tokens: usize,
 }
 
 impl Memory {
-    /// The memory of two models that hold the same chains. One without a limit has the capacity 0.
+    /// Adds the memory of a second model that holds the same chains. The capacity is the smaller
+    /// one; 0 counts as no limit.
     #[must_use]
     pub fn beside(self, other: Self) -> Self {
         let capacities = [self.capacity_tokens, other.capacity_tokens];
@@ -132,19 +135,18 @@ impl Memory {
     }
 }
 
-/// Decodes steps of many chains of many problems together.
+/// A language model that decodes steps of many chains of many problems together.
 ///
-/// A chain is idle, in the middle of a step, or paused there; it is forked only while idle. Results
-/// depend on the problem's key, the streams and the texts alone, never on what else is decoded
-/// beside.
+/// A chain is idle, in the middle of a step, or paused there; only idle chains can be forked.
+/// Results depend only on the problem's key, the streams and the texts, never on the other chains
+/// in the batch.
 pub trait Generator {
-    /// Renders and queues the prompt with the steps that the problem gives. It is read once, in a
-    /// later [`pass`](Self::pass). The problem's chains are written as `settings` say, and go on
-    /// as if the given steps had been sampled: their tokens count for the length of a chain and
-    /// for its random numbers.
+    /// Renders the prompt with the steps that the problem gives, and queues it to be read in a
+    /// later [`pass`](Self::pass). The chains of the problem are written under `settings`. Given
+    /// steps count like sampled ones, in the length of a chain and in its random numbers.
     ///
     /// # Errors
-    /// What is wrong with this problem (a prompt longer than the context, say); other problems
+    /// The problem is refused, for example because its prompt exceeds the context. Other problems
     /// are not affected, unless the model is [lost](GenError::Lost).
     fn open(
         &mut self,
@@ -153,52 +155,54 @@ pub trait Generator {
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError>;
 
-    /// Begins the next step of an idle chain, or of a fork of it, or takes up a paused one again;
-    /// returns the chain that the step is written in. It reserves memory for the longest possible
-    /// step (and for the prompt, if it is still to be read). `None`, and nothing has changed, if
-    /// that is not free beside all that is reserved already.
+    /// Starts the next step of an idle chain or of a fork of it, or resumes a paused step. Returns
+    /// the chain in which the step is written.
     ///
-    /// A step taken up again keeps its stream; only `mode` and `token_limit` (for the whole step)
-    /// are new.
+    /// The call reserves memory for the longest possible step, and for the prompt if it is still to
+    /// be read. Returns `None`, with nothing changed, if that much memory is not free besides all
+    /// other reservations.
+    ///
+    /// A resumed step keeps its stream; its `mode` and `token_limit` are replaced. The limit still
+    /// counts from the beginning of the step.
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId>;
 
-    /// Forgets what idle chains hold in the cache, but not what `kept` does, while no step is under
-    /// way; whoever goes on from one of them reads it again, and the results are the same. Returns
-    /// whether that freed memory. By default nothing can be forgotten.
+    /// Evicts the caches of idle chains except `kept`, while no step is being decoded. An evicted
+    /// chain is read again when it continues, with the same results. Returns whether that freed
+    /// memory. By default nothing can be evicted.
     fn forget(&mut self, kept: ChainId) -> bool {
         let _ = kept;
         false
     }
 
-    /// Gives the chain's memory back, also in the middle of a step. Returns how many tokens were
-    /// sampled for that unfinished step (0 if idle; those of a pause included).
+    /// Releases the chain's memory, also in the middle of a step. Returns the number of tokens
+    /// sampled for the unfinished step, those before a pause included; 0 if the chain is idle.
     fn release(&mut self, chain: ChainId) -> usize;
 
-    /// One forward pass over all chains in the middle of a step. Returns the steps that closed,
-    /// whose chains are idle again, those that paused, and the chains that failed.
+    /// Runs one forward pass over all chains in the middle of a step. Returns the steps that
+    /// closed, whose chains are idle again, the steps that paused, and the chains that failed.
     ///
     /// # Errors
-    /// The whole pass failed, and with it every problem that has a step in it; or the model is
-    /// [lost](GenError::Lost) and the run cannot go on.
+    /// The whole pass failed, which fails every problem with a step in it; or the model is
+    /// [lost](GenError::Lost), which ends the run.
     fn pass(&mut self) -> Result<PassOutput, GenError>;
 
-    /// Number of chains in the middle of a step.
+    /// Returns the number of chains in the middle of a step.
     fn active(&self) -> usize;
 
-    /// Its cache memory now.
+    /// Returns the state of the generator's cache memory.
     fn memory(&self) -> Memory;
 
-    /// Whether [`open`](Self::open) would take a problem with the settings that the generator was
-    /// made with; by default it would.
+    /// Checks whether [`open`](Self::open) would accept a problem under the generator's own
+    /// settings. By default, every problem is accepted.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The problem would be refused, for the reason that [`open`](Self::open) gives.
     fn check(&self, _problem: &Problem) -> Result<(), GenError> {
         Ok(())
     }
 
-    /// Settings as they act: what is left open has the value that the model gives it. By default
-    /// nothing is filled in.
+    /// Returns the settings in effect: a setting that is left open gets the model's value. By
+    /// default nothing is filled in.
     fn resolve(&self, settings: &GeneratorConfig) -> GeneratorConfig {
         settings.clone()
     }

@@ -1,4 +1,4 @@
-//! Chains that are there already, scored outside of a search or beside one.
+//! Chains that already exist, scored outside of a search or while one is running.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use crate::error::ScoreError;
 use crate::problem::Problem;
 use crate::scorer::{ScoreItem, ScoreResult, Scored, Scorer, StepRef, is_probability};
 
-/// Steps that somebody gives to be scored beside a search, and who wants their scores.
+/// A chain to be scored while searches are running, and the callback for its scores.
 pub struct GivenChain {
     /// The problem's text.
     pub problem: String,
-    /// With or without their boundaries. Empty ones get no score.
+    /// The steps, with or without their boundaries. Blank steps get no score.
     pub steps: Vec<String>,
-    /// Called with the scores on the thread that runs the search, so it should be quick; dropped
-    /// without a call if the search ends before.
+    /// Called with the scores on the thread that runs the search, so it should be quick. Dropped
+    /// without a call if the run ends before.
     pub reply: GivenReply,
 }
 
@@ -26,14 +26,14 @@ impl fmt::Debug for GivenChain {
     }
 }
 
-/// Takes the scores of a [`GivenChain`].
+/// The callback for the scores of a [`GivenChain`].
 pub type GivenReply = Box<dyn FnOnce(Result<Vec<f32>, ScoreError>) + Send>;
 
-/// Probabilities of all steps of many chains, each a problem's text and its steps, with or without
-/// their boundaries. Empty steps are no steps and get no score.
+/// Scores chains, each given as a problem's text and its steps, with or without their boundaries.
+/// Returns one probability for each step that is not blank.
 ///
 /// # Errors
-/// The inner error concerns one chain alone, the outer one the model itself. A chain has scores for
+/// An inner error concerns a single chain, the outer one the whole scorer. A chain has scores for
 /// all of its steps or for none.
 pub fn score_chains(
     scorer: &mut dyn Scorer,
@@ -53,6 +53,7 @@ pub fn score_chains(
         results.push(result);
     }
     let scored = scorer.score(&items);
+    // Released even if the call failed: these chains belong to nobody else.
     for item in &items {
         scorer.release(item.id);
     }
@@ -62,7 +63,7 @@ pub fn score_chains(
     Ok(results)
 }
 
-/// A problem of which the text alone is known.
+/// Makes a problem of which only the text is known.
 pub(crate) fn problem_of(text: &str) -> Problem {
     Problem {
         text: text.to_owned(),
@@ -70,14 +71,14 @@ pub(crate) fn problem_of(text: &str) -> Problem {
     }
 }
 
-/// The scores of a chain, if the scorer abstains on no step of it.
+/// Returns the scores of a chain, unless the scorer abstained on a step of it.
 fn all_scores(scored: Scored) -> Result<Vec<f32>, ScoreError> {
     let score = |(at, score): (usize, Option<f32>)| {
         let step = at + 1;
         match score.ok_or(ScoreError::Abstained { step })? {
             score if is_probability(score) => Ok(score),
             score => Err(ScoreError::Failed(
-                format!("its score of step {step} is {score}, which is no probability").into(),
+                format!("the score of step {step} is {score}, which is not a probability").into(),
             )),
         }
     };
@@ -85,13 +86,17 @@ fn all_scores(scored: Scored) -> Result<Vec<f32>, ScoreError> {
     scores.map(score).collect()
 }
 
-/// Tells the scores of a batch of one chain.
+/// Sends the scores of a batch of one chain to the callback.
 pub(crate) fn tell(reply: GivenReply, scored: ScoreResult) {
-    let only = |mut scored: Vec<_>| scored.pop().unwrap_or_else(|| Ok(Scored::default()));
-    reply(scored.and_then(only).and_then(all_scores));
+    let scores = scored.and_then(|mut chains| {
+        // A chain without steps has no item, so its batch is empty.
+        let only = chains.pop().unwrap_or_else(|| Ok(Scored::default()));
+        only.and_then(all_scores)
+    });
+    reply(scores);
 }
 
-/// Steps that are not empty, without tokens of a generator.
+/// Makes the steps of texts that are not blank, without tokens of a generator.
 pub fn steps_of<'a>(texts: &[&'a str]) -> Vec<StepRef<'a>> {
     texts
         .iter()

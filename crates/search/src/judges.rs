@@ -1,9 +1,9 @@
-//! Several judges as one scorer.
+//! A scorer that combines several judges.
 //!
-//! Each judge is a [`Scorer`] with a name. A [`Combine`] makes one score of what they say of a step.
-//! A judge is asked about a step when it can say something that counts: in a cascade only where
-//! those before it are undecided, and a judge of whole chains only where a chain ends. The steps
-//! that it was not asked about it reads with the first one that it is.
+//! Each judge is a named [`Scorer`], and a [`Combine`] rule turns their opinions on a step into one
+//! score. A judge is asked about a step only if its opinion can count: in a cascade after undecided
+//! judges, and a judge of whole chains at the end of a chain. Steps that a judge was not asked
+//! about are read together with the next step that it is asked about.
 
 mod batch;
 mod combine;
@@ -20,23 +20,23 @@ use crate::generator::Memory;
 use crate::problem::Problem;
 use crate::scorer::{BatchId, Opinion, ScoreId, ScoreItem, ScoreResult, Scorer, Submitted};
 
-/// One of several judges.
+/// One of several judges: a scorer with a name and a role.
 pub struct Judge {
     name: Arc<str>,
     scorer: Box<dyn Scorer + Send>,
-    /// Whether its scores are not combined: one below [`Combine::below`] fails the step and with it
-    /// the chain, others change nothing.
+    /// Whether the judge's scores are not combined: a score below [`Combine::below`] fails the step
+    /// and with it the chain, other scores change nothing.
     vetoes: bool,
     at_end: bool,
 }
 
 impl Judge {
-    /// A judge whose scores are combined with those of the others.
+    /// Makes a judge whose scores are combined with those of the others.
     pub fn new(name: impl Into<String>, scorer: impl Scorer + Send + 'static) -> Self {
         Self::boxed(name, Box::new(scorer))
     }
 
-    /// [`new`](Self::new) of a scorer in a box.
+    /// Makes a judge like [`new`](Self::new), from a boxed scorer.
     pub fn boxed(name: impl Into<String>, scorer: Box<dyn Scorer + Send>) -> Self {
         Self {
             name: name.into().into(),
@@ -46,24 +46,24 @@ impl Judge {
         }
     }
 
-    /// A judge that can only fail steps, whatever the rule: a step that it scores below 0.5 (or
-    /// below the bound of [`Combine::Veto`]) has the score 0, and so have all steps after it. What
-    /// it passes or abstains on has the score that the others give.
+    /// Turns the judge into one that can only fail steps, whatever the rule. A score below 0.5 (or
+    /// below the bound of [`Combine::Veto`]) sets the score of the step, and of all later steps, to
+    /// 0. Other scores and abstentions change nothing.
     #[must_use]
     pub fn vetoing(mut self) -> Self {
         self.vetoes = true;
         self
     }
 
-    /// A judge of whole chains, such as an outcome reward model: it is asked about the step that
-    /// ends a chain, and about no other.
+    /// Turns the judge into one of whole chains, such as an outcome reward model. It is asked only
+    /// about the step that ends a chain.
     #[must_use]
     pub fn at_end(mut self) -> Self {
         self.at_end = true;
         self
     }
 
-    /// Its name: the key of its scores in trees and of its costs in ledgers.
+    /// Returns the judge's name: the key of its scores in trees and of its costs in ledgers.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -79,21 +79,22 @@ impl fmt::Debug for Judge {
     }
 }
 
-/// Several judges as one [`Scorer`]. What each said is in [`Scored::judges`](crate::Scored::judges).
+/// A [`Scorer`] that combines judges. [`Scored::judges`](crate::Scored::judges) has their opinions.
 ///
 /// A step has no score if all judges that score abstain on it. If all judges veto, a step that none
-/// of them fails has the score 1: nothing speaks against it. A chain that a veto has failed stays
-/// failed: its later steps have the score 0 too, and in later calls nobody is asked about them.
+/// of them fails has the score 1. A chain that was failed by a veto stays failed: later steps have
+/// the score 0, and later calls ask no judge about them.
 #[derive(Debug)]
 pub struct Judges {
     judges: Vec<Judge>,
     rule: Combine,
-    /// The judges that are asked together, by index, in the order of asking.
+    /// The indices of the judges that are asked together, in the order of asking.
     stages: Vec<Vec<usize>>,
     chains: BTreeMap<ScoreId, Chain>,
     next_chain: u64,
-    /// Batches that wait for a judge, and whose answer is which batch's.
+    /// The batches that wait for a judge's answer.
     waiting: BTreeMap<BatchId, Batch>,
+    /// The batch that a pending batch of a judge belongs to.
     asked: BTreeMap<(usize, BatchId), BatchId>,
     next_batch: u64,
 }
@@ -102,28 +103,28 @@ pub struct Judges {
 #[derive(Debug, Clone)]
 struct Chain {
     readers: Vec<Reader>,
-    /// Whether a judge has failed one of its steps.
+    /// Whether a judge has failed a step of the chain.
     vetoed: bool,
 }
 
-/// A chain as one judge has it.
+/// A judge's own chain, which lags behind where the judge was not asked.
 #[derive(Debug, Clone)]
 struct Reader {
     id: ScoreId,
-    /// Its last steps, which the judge has not read.
+    /// The last steps of the chain, which the judge has not read yet.
     unread: Vec<Arc<OwnStep>>,
 }
 
 impl Judges {
-    /// These judges. Under [`Combine::Veto`] the first one scores and the others veto; a cascade
-    /// asks them in this order, those that veto with the first.
+    /// Combines judges by `rule`. Under [`Combine::Veto`] the first judge scores and the others
+    /// veto. A cascade asks the judges in this order, those that veto together with the first.
     pub fn new(judges: impl IntoIterator<Item = Judge>, rule: Combine) -> Self {
         let mut judges: Vec<Judge> = judges.into_iter().collect();
         if let Combine::Veto { .. } = rule {
             let scoring = judges.iter_mut().filter(|judge| !judge.vetoes);
             scoring.skip(1).for_each(|judge| judge.vetoes = true);
         }
-        // Those that veto first: they may answer later, while the others read.
+        // Judges that veto come first: a checker may answer later, and meanwhile the others read.
         let (mut first, scoring): (Vec<usize>, Vec<usize>) =
             (0..judges.len()).partition(|&at| judges[at].vetoes);
         let mut scoring = scoring.into_iter();
@@ -154,16 +155,16 @@ impl Judges {
         id
     }
 
-    /// Whether a judge, of those that said this in order, fails the step.
+    /// Whether a judge fails the step. `opinions` are in the order of the judges.
     fn is_vetoed(&self, opinions: &[Opinion]) -> bool {
         let mut said = self.judges.iter().zip(opinions);
         said.any(|(judge, opinion)| {
-            let fails = |score| score < self.rule.below();
-            judge.vetoes && opinion.score().is_some_and(fails)
+            let score = opinion.score();
+            judge.vetoes && score.is_some_and(|score| score < self.rule.below())
         })
     }
 
-    /// The score of a step that nobody vetoes and of which the judges, in order, said this.
+    /// Returns the score of a step that no judge fails. `opinions` are in the order of the judges.
     fn combined(&self, opinions: &[Opinion]) -> Option<f32> {
         if self.judges.iter().all(|judge| judge.vetoes) {
             return Some(1.0);
@@ -174,8 +175,7 @@ impl Judges {
         self.rule.fold(&scores)
     }
 
-    /// Whether a judge of this stage has something to say that counts about a step of which others
-    /// said this.
+    /// Whether a judge of this stage should be asked about a step, given the opinions so far.
     fn wants(&self, judge: usize, stage: usize, step: &OwnStep, opinions: &[Opinion]) -> bool {
         let ends = step.finish.is_some_and(Finish::is_complete);
         if self.judges[judge].at_end && !ends {
@@ -184,8 +184,8 @@ impl Judges {
         stage == 0 || (!self.is_vetoed(opinions) && self.rule.is_undecided(self.combined(opinions)))
     }
 
-    /// Asks the judges of the next stages about a batch, until one of them answers later. Returns
-    /// the batch if it is done.
+    /// Asks the judges of the next stages about a batch, until a judge answers later. Returns the
+    /// batch if it is done.
     fn advance(&mut self, id: BatchId, mut batch: Batch) -> Option<Batch> {
         while batch.failed.is_none() && batch.stage < self.stages.len() {
             for judge in self.stages[batch.stage].clone() {
@@ -200,7 +200,8 @@ impl Judges {
         Some(batch)
     }
 
-    /// Hands the steps that a judge is to be asked about to it, with all that it has not read.
+    /// Asks a judge about the steps that it should score, with all earlier steps that it has not
+    /// read.
     fn ask(&mut self, judge: usize, id: BatchId, batch: &mut Batch) {
         let mut asked = Vec::new();
         let mut steps: Vec<(ScoreId, Vec<Arc<OwnStep>>)> = Vec::new();
@@ -209,14 +210,15 @@ impl Judges {
             if item.error.is_some() {
                 continue;
             }
-            // What follows a step that is failed is failed with it. In the first stage all are
-            // asked about all steps, whoever answers first.
+            // Steps after a failed step fail, too, so nobody is asked about them. In the first
+            // stage all judges are asked about all steps: what they are asked must not depend on
+            // who answers first.
             let mut known = 0..item.steps.len();
             let failed = known.find(|&step| batch.stage > 0 && self.is_vetoed(&item.said(step)));
             let wanted = (0..failed.unwrap_or(item.steps.len()))
                 .filter(|&step| self.wants(judge, batch.stage, &item.steps[step], &item.said(step)))
                 .collect::<Vec<usize>>();
-            // A chain of a problem that was cancelled meanwhile is gone.
+            // The chain is gone if its problem was cancelled while another judge was answering.
             let Some(chain) = self.chains.get_mut(&item.chain) else {
                 continue;
             };
@@ -227,6 +229,7 @@ impl Judges {
             let known = reader.unread.len();
             reader.unread.extend(item.steps.iter().cloned());
             if let Some(&last) = wanted.last() {
+                // Steps after the last question stay unread: they may never be needed.
                 let later = reader.unread.split_off(known + last + 1);
                 let read = std::mem::replace(&mut reader.unread, later);
                 steps.push((reader.id, read));
@@ -262,7 +265,7 @@ impl Judges {
         }
     }
 
-    /// What a batch that is done gives.
+    /// Returns the scores of a batch that is done.
     fn result(&mut self, batch: Batch) -> ScoreResult {
         if let Some(error) = batch.failed {
             return Err(error);
@@ -270,16 +273,16 @@ impl Judges {
         let names: Vec<Arc<str>> = self.judges.iter().map(|j| Arc::clone(&j.name)).collect();
         let scored = batch.items.into_iter().map(|item| {
             let mut vetoed = self.chains.get(&item.chain).is_some_and(|c| c.vetoed);
-            let score = |step| {
+            let mut probabilities = Vec::with_capacity(item.steps.len());
+            for step in 0..item.steps.len() {
                 let said = item.said(step);
                 vetoed |= self.is_vetoed(&said);
-                if vetoed {
+                probabilities.push(if vetoed {
                     Some(0.0)
                 } else {
                     self.combined(&said)
-                }
-            };
-            let probabilities = (0..item.steps.len()).map(score).collect();
+                });
+            }
             if let Some(chain) = self.chains.get_mut(&item.chain) {
                 chain.vetoed = vetoed;
             }
@@ -299,6 +302,7 @@ impl Scorer for Judges {
                     unread: Vec::new(),
                 }),
                 Err(error) => {
+                    // Judges before this one have opened the problem already.
                     for (judge, reader) in self.judges.iter_mut().zip(readers) {
                         judge.scorer.release(reader.id);
                     }
@@ -346,7 +350,7 @@ impl Scorer for Judges {
 
     fn collect(&mut self, wait: bool) -> Vec<(BatchId, ScoreResult)> {
         let mut done = Vec::new();
-        // One that is waited for at a time: it comes back after a short while.
+        // Only one judge may block, for a short while: blocking in each in turn would add up.
         let waited = self.asked.keys().next().map(|(judge, _)| *judge);
         for judge in 0..self.judges.len() {
             let wait = wait && waited == Some(judge) && done.is_empty();

@@ -6,51 +6,52 @@ use serde::{Deserialize, Serialize};
 
 use crate::numbers::is_default;
 
-/// What a search has spent. Every strategy is charged by the same ledger.
+/// The cost of a search. Every strategy is charged by the same rules.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Prompt tokens read by the generator: once per problem.
+    /// Prompt tokens read by the generator: each problem's prompt once.
     pub prompt_tokens: u64,
-    /// Tokens sampled, also of steps pruned later.
+    /// Tokens sampled by the generator, including those of steps that were pruned later.
     pub generated_tokens: u64,
     /// Tokens read by the scorer, its own copy of the prompt included.
     pub scored_tokens: u64,
-    /// Tokens found in a cache: the prefix of every chain made by a fork in the generator, and the
-    /// prefix of every chain at the time the scorer reads new steps of it.
+    /// Tokens found in a cache: the prefix of a chain whenever the generator forks it, and whenever
+    /// the scorer reads new steps of it.
     pub reused_tokens: u64,
-    /// Generator passes in which the problem had a row; in a total, all passes.
+    /// Forward passes of the generator in which the problem had a row; in a total, all passes.
     pub forward_passes: u64,
     /// Scorer calls in which the problem had a step; in a total, all calls.
     pub score_passes: u64,
-    /// Largest cache memory of both models together. For one problem: that of its distinct live
-    /// tokens when the strategy was woken. In a total: all pages in use at once.
+    /// The peak of the cache memory of both models together. For a problem: the memory of its
+    /// distinct live tokens when its strategy was woken. In a total: all pages in use at once.
     pub peak_kv_bytes: u64,
-    /// Requests to servers that had to be made again. What was sampled after one may differ from
-    /// what another run samples there.
+    /// Requests to servers that had to be repeated. A server may sample something else when a
+    /// request is repeated, so such a run is not reproducible.
     #[serde(default, skip_serializing_if = "is_default")]
     pub retries: u64,
-    /// A pass shared by many problems is charged by rows, a scorer call by tokens.
+    /// Wall-clock seconds by phase. A pass shared by problems is charged by rows, a scorer call by
+    /// tokens.
     pub seconds: Seconds,
-    /// Of what the scorer read, each judge's part, by name; empty where there is one scorer.
+    /// Each judge's part of the scorer's cost, by name; empty with a single scorer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, JudgeSpent>,
 }
 
-/// What one of several judges was asked and has read.
+/// The cost of one of several judges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeSpent {
-    /// Scorer calls in which it was asked.
+    /// Scorer calls in which the judge was asked.
     pub calls: u64,
-    /// Steps that it was asked about.
+    /// Steps that the judge was asked about.
     pub steps: u64,
-    /// Of these, steps about which it had nothing to say.
+    /// Steps on which the judge abstained.
     pub abstained: u64,
-    /// Of these, steps that it scored 0, as a checker does that proves them wrong.
+    /// Steps that the judge scored 0, as a checker does with a step that it proves wrong.
     pub failed: u64,
-    /// Tokens that it read.
+    /// Tokens that the judge read.
     pub scored_tokens: u64,
-    /// Tokens that it found in its cache.
+    /// Tokens that the judge found in its cache.
     pub reused_tokens: u64,
 }
 
@@ -68,24 +69,24 @@ impl AddAssign for JudgeSpent {
 /// Wall-clock seconds by phase.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Seconds {
-    /// In the generator.
+    /// Seconds in the generator.
     pub generate: f64,
-    /// In the scorer.
+    /// Seconds in the scorer.
     pub score: f64,
-    /// Everything else: strategies, bookkeeping, observers.
+    /// All other seconds: strategies, bookkeeping, observers.
     pub search: f64,
 }
 
 impl Seconds {
-    /// All phases together.
+    /// Returns the sum of all phases, in seconds.
     pub fn total(self) -> f64 {
         self.generate + self.score + self.search
     }
 }
 
 impl AddAssign<&Ledger> for Ledger {
-    /// Sums the costs and takes the larger peak. The sum of the passes of problems that shared
-    /// passes is not the number of passes.
+    /// Adds up the costs and takes the larger peak. For problems that shared passes, the sum of
+    /// `forward_passes` exceeds the number of passes.
     fn add_assign(&mut self, other: &Self) {
         self.prompt_tokens += other.prompt_tokens;
         self.generated_tokens += other.generated_tokens;
@@ -110,13 +111,13 @@ impl AddAssign for Ledger {
     }
 }
 
-/// Where time comes from. The search has no clock of its own, so that tests can bring theirs.
+/// A source of time. The search has no clock of its own, so that tests can bring theirs.
 pub trait Clock {
-    /// Time since an arbitrary fixed moment; never decreases.
+    /// Returns the time since an arbitrary fixed moment; never decreases.
     fn now(&self) -> Duration;
 }
 
-/// A clock that stands still: all seconds in the ledger stay 0.
+/// A clock that never advances: all seconds in the ledger stay 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct StoppedClock;
 

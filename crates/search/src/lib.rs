@@ -1,19 +1,19 @@
 //! Step-wise search over reasoning chains.
 //!
-//! A [`Generator`] proposes steps, a [`Scorer`] judges them, a [`Strategy`] keeps the promising
+//! A [`Generator`] writes steps, a [`Scorer`] scores them, a [`Strategy`] keeps the promising
 //! chains and drops the others, and [`run`] drives many problems through them at once. This crate
 //! is pure logic: it never sees a tensor, opens no file and has no clock of its own.
 //!
 //! Three decisions shape it:
 //!
-//! * **One scheduler, every strategy.** Beam search, best-of-N and greedy decoding run on the same
-//!   loop and are charged by the same [`Ledger`], so their comparison is fair.
+//! * **One scheduler for every strategy.** Beam search, best-of-N and greedy decoding run on the
+//!   same loop and are charged by the same [`Ledger`], so comparisons are fair.
 //! * **Results do not depend on the batch.** A chain's random stream follows from its place in the
-//!   tree ([`child_stream`]), siblings are reported together, strategies see trees and not
-//!   arrivals. The same problem gives the same tree alone and among hundreds.
-//! * **Memory is never an error.** Steps wait for memory. If nothing at all can go on, the youngest
-//!   problem is set back and begun again later; a problem alone on the machine gives up the
-//!   worst of its waiting chains ([`Finish::NoMemory`]).
+//!   tree ([`child_stream`]), siblings are reported together, and strategies see trees instead of
+//!   the order of arrival. A problem has the same tree by itself and among hundreds.
+//! * **Memory is never an error.** Steps wait for memory. If no chain can continue, the youngest
+//!   problem is set back and started again later. A problem that has the machine to itself gives up
+//!   the worst of its waiting chains ([`Finish::NoMemory`]).
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 

@@ -1,11 +1,11 @@
-//! Numbers in JSON, which writes one that is not finite as null, and those that are left out.
+//! Reading of numbers from JSON, which writes NaN and infinities as null, and defaults for serde.
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads a number; null is not a number.
+/// Reads a number; null is read as NaN.
 ///
 /// # Errors
-/// It is neither.
+/// The value is neither a number nor null.
 pub fn number_or_nan<'de, D: Deserializer<'de>, T: Deserialize<'de> + From<f32>>(
     from: D,
 ) -> Result<T, D::Error> {
@@ -13,16 +13,16 @@ pub fn number_or_nan<'de, D: Deserializer<'de>, T: Deserialize<'de> + From<f32>>
     Ok(read.unwrap_or_else(|| f32::NAN.into()))
 }
 
-/// Reads three numbers, if they are there, as [`number_or_nan`] does each.
+/// Reads three numbers, or null for `None`; each number may be null, which is read as NaN.
 ///
 /// # Errors
-/// They are none.
+/// The value is neither three numbers nor null.
 pub fn numbers_or_nan<'de, D: Deserializer<'de>>(from: D) -> Result<Option<[f32; 3]>, D::Error> {
     let read = Option::<[Option<f32>; 3]>::deserialize(from)?;
     Ok(read.map(|three| three.map(|number| number.unwrap_or(f32::NAN))))
 }
 
-/// Whether a value is the one that stands for a field that is left out.
+/// Whether a value is its type's default, so that its field can be left out.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,8 +1,8 @@
-//! Tokens of a chain, shared with the chains that branch from it.
+//! Token lists of chains that share their beginnings.
 
 use std::sync::Arc;
 
-/// A list of tokens that only grows at its end; a copy shares what there is.
+/// A list of tokens that grows only at its end. A copy shares all tokens and costs no memory.
 #[derive(Debug, Clone, Default)]
 pub struct Prefix(Option<Arc<Segment>>);
 
@@ -14,13 +14,13 @@ struct Segment {
 }
 
 impl Prefix {
-    /// The number of tokens.
+    /// Returns the number of tokens.
     #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |segment| segment.len)
     }
 
-    /// Adds tokens at the end.
+    /// Appends tokens. Copies that were made before do not change.
     pub fn push(&mut self, tokens: Vec<u32>) {
         let len = self.len() + tokens.len();
         let before = std::mem::take(self);
@@ -31,8 +31,9 @@ impl Prefix {
         }));
     }
 
-    /// All tokens, with room for `more`.
+    /// Copies all tokens into a vector that has room for `more`.
     pub fn tokens(&self, more: usize) -> Vec<u32> {
+        // Segments are linked from the end to the beginning, and have to be copied the other way.
         let mut parts = Vec::new();
         let mut at = &self.0;
         while let Some(segment) = at {
@@ -49,7 +50,7 @@ impl Prefix {
 }
 
 impl Drop for Segment {
-    /// One after the other: a chain of many steps would need as many frames of the stack.
+    /// Drops segments in a loop: the derived recursion would overflow the stack for a long chain.
     fn drop(&mut self) {
         let mut next = self.before.0.take();
         while let Some(mut segment) = next.and_then(Arc::into_inner) {

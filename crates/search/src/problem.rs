@@ -4,29 +4,31 @@ use serde::{Deserialize, Serialize};
 
 use crate::stream::hash_bytes;
 
-/// A question to be answered.
+/// A question to be answered by a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Problem {
-    /// Name in reports. Need not be unique: results are told apart by their position in the input.
+    /// The name in reports. It need not be unique: results are matched by their position in the
+    /// input.
     pub id: String,
-    /// The question. Generator, scorers, and judges read it [with the context](Self::with_context).
+    /// The question. Generator, scorers and judges read it [with the context](Self::with_context).
     pub text: String,
-    /// The reference answer, if known. The search never looks at it.
+    /// The reference answer, if known. The search never reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// The steps that every chain begins with, exactly as if they had been sampled; none of them
-    /// blank. A step that lacks a boundary at its end gets one.
+    /// The steps that every chain begins with, treated as if they had been sampled. No step may be
+    /// blank; a missing boundary at the end of a step is added.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
-    /// The documents that the answer has to follow from; none of them blank.
+    /// The documents that the answer has to follow from. No document may be blank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<String>,
 }
 
 impl Problem {
-    /// Stable 64-bit key of id, text, and context: the same on every machine and in every run, so
-    /// that a problem draws the same random numbers whatever else is solved beside it. Given steps do
-    /// not change it: a chain goes on from them as from steps that it sampled.
+    /// Returns a stable 64-bit key of id, text and context. The key is the same on every machine
+    /// and in every run, so that a problem has the same random numbers whatever else is in flight.
+    ///
+    /// Given steps do not change the key: chains continue from given steps as from sampled ones.
     pub fn key(&self) -> u64 {
         let id = hash_bytes(self.id.as_bytes(), 0);
         let text = hash_bytes(self.text.as_bytes(), id);
@@ -34,8 +36,8 @@ impl Problem {
         documents.fold(text, |key, document| hash_bytes(document.as_bytes(), key))
     }
 
-    /// Returns the problem as generator, scorers, and judges read it: the documents, then the
-    /// question, with a blank line between them; without context the text alone.
+    /// Returns the problem as generator, scorers and judges read it: the documents, then the
+    /// question, separated by blank lines.
     pub fn with_context(&self) -> Cow<'_, str> {
         if self.context.is_empty() {
             return Cow::Borrowed(&self.text);
@@ -45,7 +47,7 @@ impl Problem {
 }
 
 impl From<&str> for Problem {
-    /// A problem that is named "1", without a reference answer.
+    /// Makes a problem with the id "1" and without a reference answer.
     fn from(text: &str) -> Self {
         Self {
             id: "1".to_owned(),

@@ -1,4 +1,4 @@
-//! What is asked of a search: a problem, and the settings it is solved with.
+//! Requests: a problem together with the settings that it is solved with.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,21 +14,22 @@ use crate::given::GivenChain;
 use crate::problem::Problem;
 use crate::strategy::Strategy;
 
-/// The settings of one problem's search. Requests with different settings run side by side.
+/// The settings of one problem's search. Requests with different settings can be in flight
+/// together.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// Strategy, N, M, aggregation, limits.
+    /// The settings of the search: strategy, N, M, aggregation, limits.
     pub search: SearchConfig,
-    /// Sampling, seed, and what ends a step.
+    /// The settings of the generator: sampling, seed, and what ends a step.
     pub generator: GeneratorConfig,
 }
 
 impl Settings {
-    /// Refuses settings that cannot be run.
+    /// Checks all settings.
     ///
     /// # Errors
-    /// The setting, and what it has to be.
+    /// The first setting that is invalid, and what it has to be.
     pub fn validate(&self) -> Result<(), ConfigError> {
         self.search.validate()?;
         self.generator.validate()
@@ -36,7 +37,7 @@ impl Settings {
 }
 
 impl From<&SearchConfig> for Settings {
-    /// A search with a generator's default settings.
+    /// Combines a search with the default settings of the generator.
     fn from(search: &SearchConfig) -> Self {
         Self {
             search: search.clone(),
@@ -45,7 +46,7 @@ impl From<&SearchConfig> for Settings {
     }
 }
 
-/// Makes the strategy for a problem. Called on the thread that runs the search.
+/// A function that makes the strategy for a problem, called on the thread that runs the search.
 pub type StrategyFactory =
     Arc<dyn Fn(&Problem) -> Result<Box<dyn Strategy>, ConfigError> + Send + Sync>;
 
@@ -54,18 +55,18 @@ pub type StrategyFactory =
 pub struct Request {
     /// The problem.
     pub problem: Problem,
-    /// How it is solved. Many requests may share the same settings.
+    /// The settings of the search. Many requests may share the same settings.
     pub settings: Arc<Settings>,
-    /// A strategy of one's own. Of [`SearchConfig`], everything but the choice of strategy holds.
+    /// A custom strategy. All settings in [`SearchConfig`] apply except its choice of a strategy.
     pub strategy: Option<StrategyFactory>,
-    /// When the search has to end with what it has, by the run's [`Clock`](crate::Clock).
+    /// The time of the run's [`Clock`](crate::Clock) at which the search ends with what it has.
     pub deadline: Option<Duration>,
-    /// Ends the search when it is cancelled.
+    /// A token that ends the search when it is cancelled.
     pub cancel: Option<CancelToken>,
 }
 
 impl Request {
-    /// A problem with its settings, without deadline.
+    /// Makes a request without deadline and cancel token.
     pub fn new(problem: Problem, settings: Arc<Settings>) -> Self {
         Self {
             problem,
@@ -76,7 +77,7 @@ impl Request {
         }
     }
 
-    /// A fresh strategy for the problem.
+    /// Makes a fresh strategy for the problem.
     pub(crate) fn strategy(&self, has_scorer: bool) -> Result<Box<dyn Strategy>, ConfigError> {
         match &self.strategy {
             Some(factory) => factory(&self.problem),
@@ -96,59 +97,61 @@ impl fmt::Debug for Request {
     }
 }
 
-/// Cancels the requests that it was given to, from any thread.
+/// A flag that cancels the requests that hold it, from any thread.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// A token that nobody has cancelled yet.
+    /// Makes a token that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Cancels. The search notices at its next turn.
+    /// Cancels the requests. The search notices at its next turn.
     pub fn cancel(&self) {
+        // The flag orders no other memory: a search that reads it late ends one turn later.
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody cancelled.
+    /// Whether [`cancel`](Self::cancel) was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
 impl From<Arc<AtomicBool>> for CancelToken {
-    /// A token that is cancelled when the flag is set, as by the handler of a signal.
+    /// Makes a token that is cancelled when the flag is set, for example by a signal handler.
     fn from(flag: Arc<AtomicBool>) -> Self {
         Self(flag)
     }
 }
 
-/// What an [`Intake`] has to give.
+/// The answer of an [`Intake`] that was asked for the next request.
 #[derive(Debug)]
 pub enum Next {
-    /// A request. It is admitted at once.
+    /// A request, which is admitted at once.
     Request(Box<Request>),
-    /// None now; there may be one later.
+    /// There is no request now; there may be one later.
     Waiting,
-    /// None will come any more.
+    /// There will be no further request.
     Closed,
 }
 
-/// Where a search takes its requests from.
+/// The source of a search's requests.
 pub trait Intake {
-    /// The next request. If the search is `idle`, this may block until there is one or a short
-    /// while has passed; otherwise it returns at once, so that what is in flight goes on.
+    /// Returns the next request. If the search is `idle`, the call may block until there is a
+    /// request or a short while has passed. Otherwise it must return at once, since problems in
+    /// flight wait.
     fn next(&mut self, idle: bool) -> Next;
 
-    /// A chain to be scored beside the search, asked for before every turn. There is none by
-    /// default.
+    /// Returns a chain to be scored outside of any search, if there is one. Called before every
+    /// turn of the scheduler; by default there is none.
     fn given(&mut self) -> Option<GivenChain> {
         None
     }
 }
 
-/// Requests from an iterator; the run ends after the last one.
+/// The requests of an iterator; the run ends after the last one.
 #[derive(Debug)]
 pub struct RequestList<I>(pub I);
 

@@ -8,53 +8,55 @@ use crate::numbers::{is_default, number_or_nan};
 use crate::problem::Problem;
 use crate::tree::{ChainTree, Node, NodeId};
 
-/// What became of one problem.
+/// The outcome of one problem.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ProblemResult {
-    /// Position in the input, from 0.
+    /// The problem's position in the input, from 0.
     pub index: usize,
-    /// The problem as it came.
+    /// The problem as it was given.
     pub problem: Problem,
-    /// Everything that was sampled, in depth-first order.
+    /// All steps that were sampled, numbered in depth-first order.
     pub tree: ChainTree,
-    /// All chains that grew no further of themselves, in depth-first order; incomplete ones too.
+    /// All chains that ended, incomplete ones included, in depth-first order.
     pub finished: Vec<FinishedChain>,
-    /// Last node of the chain to show: the one whose answer was chosen or, if there is no answer,
-    /// the best chain there is.
+    /// The last node of the chain to show: the chain whose answer was chosen or, without an answer,
+    /// the best chain.
     pub chosen: Option<NodeId>,
-    /// The answer. `None` is "no answer": no complete chain states one, or it is withheld.
+    /// The chosen answer. `None` if no complete chain has an answer, or if it is withheld.
     pub answer: Option<String>,
     /// Whether the answer is a guess: nothing in the chosen chain marks it as the answer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_guess: bool,
-    /// The answer that would have been given, were the score of its chain not below the threshold.
+    /// The chosen answer, if it is withheld because its chain scores below the threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
-    /// The first step of the chosen chain that is known to be wrong, if the chain was audited and
-    /// gives an answer, or would but for that step.
+    /// The first step of the chosen chain that is known to be wrong. Set only if chains were
+    /// audited and the chain has an answer, or would have it but for that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsound: Option<Unsound>,
-    /// The answers that took part in the choice with their votes: the chosen one first, its rivals
-    /// by falling votes, then by falling score.
+    /// The answers that took part in the choice, with their votes. The chosen answer comes first,
+    /// the others by falling votes, then by falling score.
     #[serde(default)]
     pub answers: Vec<AnswerVotes>,
-    /// Score of the chosen chain.
+    /// The score of the chosen chain.
     pub score: Option<f32>,
-    /// Why the problem was refused (a prompt longer than the context, say) or failed, if it did.
+    /// The reason why the problem was refused or failed, for example a prompt longer than the
+    /// context.
     pub error: Option<String>,
-    /// Whether it was refused because its prompt does not fit into a model's context.
+    /// Whether the problem was refused because its prompt exceeds a model's context.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub too_long: bool,
-    /// Why the search was ended early, if it was: what is here is what it had by then.
+    /// The reason why the search was ended early; the result is what it had by then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stopped>,
-    /// Chains lost because memory was short: with more of it the result may be another.
+    /// The number of chains lost because memory was short. With more memory the result may differ.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lost_to_memory: usize,
-    /// Verdicts lost because a checker's program failed: with them the result may be another.
+    /// The number of verdicts lost because a checker's program failed. With them the result may
+    /// differ.
     #[serde(default, skip_serializing_if = "is_default")]
     pub lost_verdicts: usize,
-    /// What it cost.
+    /// The cost of the search.
     pub ledger: Ledger,
     /// Seconds from admission to the result.
     pub elapsed: f64,
@@ -85,7 +87,7 @@ impl fmt::Display for Unsound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Evidence {
-    /// A checker proves it wrong.
+    /// A checker proves the step wrong.
     Checker,
     /// A label calls it wrong.
     Label,

@@ -1,4 +1,4 @@
-//! One loop for all problems in flight.
+//! The scheduler: one loop that drives all problems in flight.
 
 mod actions;
 mod active;
@@ -37,41 +37,43 @@ use admission::{Requests, Room};
 use live::{Live, Look};
 use scoring::PendingBatches;
 
-/// What a run works with.
+/// The parts that a run is given: models, answer matching and a clock.
 #[allow(missing_debug_implementations, reason = "trait objects")]
 pub struct Models<'a> {
-    /// Proposes steps.
+    /// The language model that writes steps.
     pub generator: &'a mut dyn Generator,
-    /// Scores them; without one nothing is scored, and most strategies are refused.
+    /// The source of scores. Without a scorer nothing is scored, and strategies that need scores
+    /// are refused.
     pub scorer: Option<&'a mut dyn Scorer>,
-    /// Finds and compares final answers.
+    /// Extracts final answers from texts and decides which of them are equal.
     pub answers: &'a dyn Answers,
-    /// Where the seconds in the ledger and the deadlines come from.
+    /// The source of the ledger's seconds and of the time that deadlines are compared with.
     pub clock: &'a dyn Clock,
 }
 
 impl Models<'_> {
-    /// Bytes that chains hold in the caches of both models now.
+    /// Returns the bytes that chains hold in the caches of both models now.
     fn cache_bytes(&self) -> u64 {
         let scorer = self.scorer.as_ref().map(|scorer| scorer.memory());
         self.generator.memory().used_bytes + scorer.map_or(0, |memory| memory.used_bytes)
     }
 }
 
-/// Where events and results go.
+/// The receiver of a run's events and results.
 pub trait Sink {
-    /// Something happened.
+    /// Receives an event, in the order in which events occur.
     fn event(&mut self, event: Event<'_>);
 
-    /// A problem is done (not always in input order). [`ControlFlow::Break`] ends the run.
+    /// Receives the result of a problem, not always in input order. [`ControlFlow::Break`] ends the
+    /// run.
     fn result(&mut self, result: ProblemResult) -> ControlFlow<()>;
 }
 
-/// A sink of two closures.
+/// A [`Sink`] that passes events and results to two closures.
 pub struct Callbacks<'a> {
-    /// Takes the events.
+    /// Called with every event.
     pub observe: &'a mut dyn FnMut(Event<'_>),
-    /// Takes the results.
+    /// Called with every result; [`ControlFlow::Break`] ends the run.
     pub deliver: &'a mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
 }
 
@@ -91,13 +93,15 @@ impl Sink for Callbacks<'_> {
     }
 }
 
-/// Solves `problems` as `settings` say, up to `search.in_flight` at once; they are pulled from the
-/// iterator when there is room. `observe` sees everything as it happens, `deliver` takes each
-/// result as soon as its problem is done (not always in input order) and may stop the run.
+/// Solves `problems` under `settings`, up to `search.in_flight` at once. Problems are pulled from
+/// the iterator when there is room.
+///
+/// `observe` is called with every event, `deliver` with each result as soon as its problem is done
+/// (not always in input order). `deliver` may stop the run.
 ///
 /// # Errors
-/// The configuration is invalid or needs a scorer that is not there, or a model is lost. What is
-/// wrong with one problem alone is in its result instead.
+/// The configuration is invalid or needs a scorer that is missing, or a model is lost. Errors that
+/// concern a single problem are in its result instead.
 pub fn run(
     models: Models<'_>,
     settings: impl Into<Settings>,
@@ -113,11 +117,11 @@ pub fn run(
     run_with(models, settings, strategy, problems, observe, deliver)
 }
 
-/// [`run`] with strategies of one's own. Of the settings, everything but the choice of
-/// strategy holds.
+/// Solves `problems` like [`run`], with a strategy from `strategy` for each of them. All settings
+/// apply except the choice of a strategy.
 ///
 /// # Errors
-/// As [`run`].
+/// The configuration is invalid or a model is lost; errors of a single problem are in its result.
 pub fn run_with(
     models: Models<'_>,
     settings: impl Into<Settings>,
@@ -139,12 +143,12 @@ pub fn run_with(
     serve(models, in_flight, &mut intake, &mut sink)
 }
 
-/// Solves what `intake` gives until it is closed, up to `in_flight` problems at once, each as its
-/// own settings say. A problem's result is the same alone and among any others.
+/// Solves the requests of `intake` until it is closed, up to `in_flight` problems at once, each
+/// under its own settings. The result of a problem does not depend on the other problems in flight.
 ///
 /// # Errors
-/// A model is lost or broke its contract. What is wrong with one problem alone, its settings
-/// included, is in its result instead.
+/// A model is lost or broke its contract. Errors that concern a single problem, invalid settings
+/// included, are in its result instead.
 pub fn serve<'s>(
     models: Models<'_>,
     in_flight: usize,
@@ -167,7 +171,7 @@ pub fn serve<'s>(
     .drive()
 }
 
-/// What every problem works with.
+/// The models and the sink, which the code of every problem borrows.
 struct Context<'m, 's> {
     models: Models<'m>,
     sink: &'s mut dyn Sink,
@@ -184,11 +188,11 @@ impl Context<'_, '_> {
     }
 }
 
-/// Whose step a chain in the middle of a step is.
+/// The step that a growing chain belongs to.
 #[derive(Debug, Clone, Copy)]
 struct Owner {
     index: usize,
-    /// The step's node or, if it is written ahead, the one that it follows.
+    /// The step's node or, if the step is speculative, the node that it follows.
     node: NodeId,
     speculative: bool,
 }
@@ -209,7 +213,7 @@ struct Scheduler<'m, 's> {
     room: Room,
     live: Live,
     passes: Passes,
-    /// Whose step each active chain is.
+    /// The owner of each growing chain, to route closed steps to their problems.
     owners: HashMap<ChainId, Owner>,
     batches: PendingBatches,
     stopped: bool,
@@ -223,7 +227,8 @@ impl Scheduler<'_, '_> {
         while matches!(outcome, Ok(true)) && !self.stopped {
             outcome = self.turn();
         }
-        // Stopped or failed: nothing stays behind in the models.
+        // After a stop or an error problems may still be in flight: release what they hold in the
+        // models, and add the tokens that they sampled to the total.
         for (_, live) in std::mem::take(&mut self.live).iter_mut() {
             live.release_all(&mut self.cx);
             live.bill_run(&mut self.summary.ledger);
@@ -232,11 +237,13 @@ impl Scheduler<'_, '_> {
         outcome.map(|_| self.summary)
     }
 
-    /// One turn of the loop. Returns whether there may be more to do.
+    /// Runs one turn of the loop. Returns whether there may be more to do.
     fn turn(&mut self) -> Result<bool, SearchError> {
         let given = self.score_given();
         let admitted = self.admit()?;
         let ended = self.end_overdue();
+        // Without a problem in flight only scores of given chains are pending. Blocking for them is
+        // right only if nothing else happened in this turn.
         if self.live.is_empty() {
             let waits = !self.batches.given.is_empty();
             if waits {
@@ -248,6 +255,8 @@ impl Scheduler<'_, '_> {
         let passed = self.pass()?;
         let scored = self.score_ready()?;
         let woken = self.wake()?;
+        // Nothing moved in this turn. Pending scores may unblock a problem, so wait for them;
+        // without any, all queued steps wait for memory that other waiting chains hold.
         if !(given || admitted || ended || started || passed || scored || woken) {
             if self.batches.is_empty() {
                 self.break_deadlock();
@@ -267,8 +276,8 @@ impl Scheduler<'_, '_> {
         self.conclude_idle(index);
     }
 
-    /// Takes over from the problems what concerns the run: tokens sampled, chains that changed
-    /// hands or were dropped.
+    /// Moves what concerns the run from the problems into the scheduler's tables: tokens sampled,
+    /// and chains that changed their owner or were dropped.
     fn book(&mut self) {
         for index in self.live.changed(Look::Book) {
             let Some(live) = self.live.get_mut_quietly(index) else {
@@ -284,9 +293,11 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    /// Asks the strategies of problems with news. Returns whether there was one.
+    /// Wakes the strategies of problems with news. Returns whether there was any.
     fn wake(&mut self) -> Result<bool, SearchError> {
         let mut news = self.live.changed(Look::Wake);
+        // A problem whose final scores have arrived is `Done` without news: it still needs its
+        // result.
         news.retain(|&index| {
             let live = self.live.get(index);
             live.is_some_and(|live| live.has_news() || live.stage == Stage::Done)
@@ -306,12 +317,13 @@ impl Scheduler<'_, '_> {
         Ok(!news.is_empty())
     }
 
-    /// Turns a problem that needs nothing more into its result.
+    /// Turns a problem that is done into its result.
     fn conclude_idle(&mut self, index: usize) {
-        let done = |live: &ActiveProblem| live.stage == Stage::Done;
-        if !self.live.get(index).is_some_and(done) {
+        if self.live.get(index).is_none_or(|live| live.stage != Stage::Done) {
             return;
         }
+        // Passes are charged lazily: the last ones have to be in the ledger before it is handed
+        // over.
         if let Some(mut live) = self.live.remove(index) {
             live.charge_passes(self.passes);
             let result = problem_result::result(live, &self.cx);
@@ -345,6 +357,8 @@ impl Scheduler<'_, '_> {
     fn update_clock(&mut self) {
         self.summary.elapsed = self.cx.seconds_since(self.started);
         let seconds = &mut self.summary.ledger.seconds;
+        // A scorer that answers later works while the generator does: the two phases may overlap
+        // and together exceed the time that elapsed.
         seconds.search = (self.summary.elapsed - seconds.generate - seconds.score).max(0.0);
     }
 }

@@ -1,4 +1,5 @@
-//! What the search asks of a scorer (a process reward model, or an exact checker).
+//! The interface between the search and a scorer: a reward model, a checker, or a combination of
+//! judges.
 
 use std::sync::Arc;
 
@@ -7,54 +8,55 @@ use crate::finish::Finish;
 use crate::generator::Memory;
 use crate::problem::Problem;
 
-/// Handle of a scored chain's state (its KV cache) inside a scorer.
+/// Handle of a chain's state (its KV cache) inside a scorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScoreId(pub u64);
 
 /// A step to be scored.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepRef<'a> {
-    /// Text, boundary included. Never empty or only white space.
+    /// The text, boundary included. Never empty or only white space.
     pub text: &'a str,
-    /// The generator's tokens, if they stand for `text` and nothing else; otherwise none. With
-    /// [`Finish::EndOfText`] the last one is the end-of-text token, which has no text.
+    /// The generator's tokens, if they decode to exactly `text`; otherwise empty. With
+    /// [`Finish::EndOfText`] the last token is the end-of-text token, which has no text.
     pub tokens: &'a [u32],
     /// `None` or [`Finish::Answer`] for a step that closed at its boundary.
     pub finish: Option<Finish>,
 }
 
-/// New steps of one chain.
+/// The new steps of one chain, to be scored in one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoreItem<'a> {
-    /// The chain they are appended to; no other item of the call has it.
+    /// The chain that the steps are appended to; no other item of the call names this chain.
     pub id: ScoreId,
-    /// At least one, in order.
+    /// At least one step, in the order of the chain.
     pub steps: Vec<StepRef<'a>>,
 }
 
-/// Scores of one [`ScoreItem`].
+/// The reply of a scorer to one [`ScoreItem`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Scored {
-    /// One probability in `0.0..=1.0` per step. Zero is a score like any other; `None` where the
-    /// scorer abstains: it has nothing to say about the step.
+    /// A probability in `0.0..=1.0` for each step, in the item's order. Zero is a score like any
+    /// other; `None` means that the scorer abstains on the step.
     pub probabilities: Vec<Option<f32>>,
-    /// One per step: the quantiles of its probability of success (10, 50 and 90 %), from a scorer
-    /// that knows how sure it is; else none at all, as of [several judges](crate::Judges).
+    /// The 10, 50 and 90 % quantiles of each step's probability of success, if the scorer estimates
+    /// them; otherwise empty, as from [several judges](crate::Judges).
     pub quantiles: Vec<[f32; 3]>,
-    /// Tokens read for this item.
+    /// The number of tokens read for this item.
     pub read_tokens: usize,
-    /// Tokens of the chain so far that were found in the cache and not read again.
+    /// The number of tokens of the chain that were found in the cache and not read again.
     pub reused_tokens: usize,
-    /// Requests to a server that had to be made again.
+    /// The number of requests to a server that had to be repeated.
     pub retries: u32,
-    /// Steps without a score because a checker's verdict was lost, as by a program that died.
+    /// The number of steps without a score because a verdict was lost, for example when a checker's
+    /// program crashed.
     pub lost_verdicts: usize,
-    /// What each judge said, if the scorer is [several](crate::Judges).
+    /// The opinions of the single judges, if the scorer combines [several](crate::Judges).
     pub judges: Vec<JudgeScores>,
 }
 
 impl Scored {
-    /// Scores of a scorer that abstains on nothing and reads no tokens.
+    /// Makes the reply of a scorer that abstains on no step and reads no tokens.
     pub fn of(probabilities: impl IntoIterator<Item = f32>) -> Self {
         Self {
             probabilities: probabilities.into_iter().map(Some).collect(),
@@ -63,33 +65,33 @@ impl Scored {
     }
 }
 
-/// What one of several judges said of the steps of an item, and what that cost.
+/// The opinions of one judge about the steps of an item, and their cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeScores {
-    /// The judge.
+    /// The judge's name, the key in trees and ledgers.
     pub name: Arc<str>,
-    /// One per step.
+    /// One opinion for each step of the item.
     pub opinions: Vec<Opinion>,
-    /// Tokens that it read.
+    /// The number of tokens that the judge read.
     pub read_tokens: usize,
-    /// Tokens that it found in its cache.
+    /// The number of tokens that the judge found in its cache.
     pub reused_tokens: usize,
 }
 
-/// What a judge says of a step.
+/// The opinion of a judge about a step.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum Opinion {
-    /// Nobody asked it.
+    /// The judge was not asked.
     #[default]
     NotAsked,
-    /// It was asked and has nothing to say.
+    /// The judge was asked and has nothing to say.
     Abstains,
-    /// The probability that the step is right.
+    /// The probability that the step is right, in `0.0..=1.0`.
     Score(f32),
 }
 
 impl Opinion {
-    /// The score, if it is one.
+    /// Returns the score, if the judge gave one.
     pub fn score(self) -> Option<f32> {
         match self {
             Self::Score(score) => Some(score),
@@ -104,71 +106,74 @@ impl From<Option<f32>> for Opinion {
     }
 }
 
-/// Whether a score is one: not a number, say, is none.
+/// Whether a score is in `0.0..=1.0`, which NaN is not.
 pub(crate) fn is_probability(score: f32) -> bool {
     (0.0..=1.0).contains(&score)
 }
 
-/// What a call for scores gives: one result per item, or why the whole call failed.
+/// The result of a call for scores: one result for each item, or the error of the whole call.
 pub type ScoreResult = Result<Vec<Result<Scored, ScoreError>>, ScoreError>;
 
-/// Handle of a batch that was handed over.
+/// Handle of a batch that was submitted to a scorer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub u64);
 
-/// What became of a batch that was handed over.
+/// The state of a batch after it was submitted.
 #[derive(Debug)]
 pub enum Submitted {
-    /// It is scored.
+    /// The scores are available now.
     Done(ScoreResult),
-    /// It will be among those that [`Scorer::collect`] gives.
+    /// The scores will be among those that [`Scorer::collect`] returns.
     Pending,
 }
 
-/// Scores the steps of many chains together, each step once.
+/// A source of step scores for many chains at once. Each step is read once.
 pub trait Scorer {
-    /// Accepts a problem: a chain without steps.
+    /// Opens a problem and returns a chain without steps. `key` is [`Problem::key`].
     ///
     /// # Errors
-    /// What is wrong with this problem; other problems are not affected.
+    /// The problem does not fit or cannot be rendered; other problems are not affected.
     fn open(&mut self, problem: &Problem, key: u64) -> Result<ScoreId, ScoreError>;
 
-    /// A second chain with the same contents; nothing is computed or copied.
+    /// Returns a second chain with the same contents. Nothing is computed or copied.
     fn fork(&mut self, id: ScoreId) -> ScoreId;
 
-    /// Gives the chain's memory back.
+    /// Releases the chain's memory.
     fn release(&mut self, id: ScoreId);
 
-    /// Appends each item's steps to its chain and scores them, reading only what is new. The
-    /// inner result, one per item, tells what is wrong with that chain alone.
+    /// Appends each item's steps to its chain and scores them, reading only what is new. An inner
+    /// error concerns only the chain of its item.
     ///
     /// # Errors
-    /// The whole call failed, and with it every problem that has a step in it; or the model is
-    /// [lost](ScoreError::Lost) and the run cannot go on.
+    /// The whole call failed, which fails every problem with a step in it; or the model is
+    /// [lost](ScoreError::Lost), which ends the run.
     fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult;
 
-    /// Hands a batch over. A scorer that computes right here answers at once, as by default; one
-    /// that is slow and elsewhere keeps what it needs of the items, answers
-    /// [`Submitted::Pending`], and gives the scores to [`collect`](Self::collect). Steps whose
-    /// scores are not waited for go on being generated meanwhile.
+    /// Submits a batch. By default, the batch is scored at once with [`score`](Self::score).
+    ///
+    /// A slow scorer that works elsewhere copies what it needs of the items, returns
+    /// [`Submitted::Pending`], and delivers the scores through [`collect`](Self::collect).
+    /// Meanwhile the generator continues with chains that wait for no score.
     ///
     /// A chain of a pending batch may be [released](Self::release) when its problem is cancelled.
     fn submit(&mut self, _batch: BatchId, items: &[ScoreItem<'_>]) -> Submitted {
         Submitted::Done(self.score(items))
     }
 
-    /// The pending batches that are done since the last call. A run that is stopped does not wait for
-    /// its own: they are among those of a later run, which passes over them. If `wait`, nothing else is to be
-    /// done: it may block until one is done or a short while has passed.
+    /// Returns the batches that were pending and are done since the last call. With `wait` the
+    /// caller has nothing else to do: the call may block until a batch is done or a short while has
+    /// passed.
+    ///
+    /// A run that stops does not wait for its batches: a later run gets them here and ignores them.
     fn collect(&mut self, _wait: bool) -> Vec<(BatchId, ScoreResult)> {
         Vec::new()
     }
 
-    /// Gives back cache memory that it borrowed from the generator and that the generator has
-    /// claimed meanwhile. Called before each of the generator's passes. What is forgotten for it is
-    /// read again when it is wanted; scores stay the same.
+    /// Releases cache memory that the scorer borrowed from the generator and that the generator has
+    /// claimed since. Called before each forward pass of the generator. What is evicted is read
+    /// again when needed; scores do not change.
     fn evict_borrowed(&mut self) {}
 
-    /// Its cache memory now.
+    /// Returns the state of the scorer's cache memory.
     fn memory(&self) -> Memory;
 }

@@ -1,4 +1,4 @@
-//! Generators that look at a chain and write its next step, without handles or caches.
+//! Generators that write the next step of a chain from its text, without handles or caches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use crate::problem::Problem;
 use crate::strategy::DecodeMode;
 use crate::stream::child_stream;
 
-/// Writes a step by looking at the chain before it. Every closure
-/// `|problem: &Problem, steps: &[&str], seed: u64| -> String` is one.
+/// A generator that writes a step from the chain before it. Implemented by every closure `|problem:
+/// &Problem, steps: &[&str], seed: u64| -> String`.
 pub trait StepGenerator {
     /// Returns the next step after `steps`; an empty text ends the chain. A step ends with a
-    /// newline, which is added if it lacks one, and counts as one token.
+    /// newline, which is added if it is missing. The step counts as one token.
     ///
-    /// All that is random has to come from `seed`: each step has another one. The seed 0 asks for
-    /// the likeliest step.
+    /// All randomness has to come from `seed`, which differs for each step. The seed 0 asks for the
+    /// likeliest step.
     ///
     /// # Errors
-    /// The reason that there is no step: the problem ends with it, unless the generator is
-    /// [lost](GenError::Lost) altogether.
+    /// The reason why no step can be written. The problem ends with this error, unless the
+    /// generator is [lost](GenError::Lost), which ends the run.
     fn next_step(
         &mut self,
         problem: &Problem,
@@ -44,7 +44,7 @@ impl<F: FnMut(&Problem, &[&str], u64) -> String> StepGenerator for F {
     }
 }
 
-/// Makes a [`Generator`] of a [`StepGenerator`]: it remembers the steps of every chain.
+/// Adapts a [`StepGenerator`] to a [`Generator`] by remembering the steps of every chain.
 #[derive(Debug)]
 pub struct StepByStep<G> {
     generator: G,
@@ -57,7 +57,7 @@ struct Chain {
     problem: Arc<Problem>,
     seed: u64,
     steps: Vec<Arc<str>>,
-    /// The step to be written in the next pass.
+    /// The plan for the next pass; `None` if the chain is idle.
     plan: Option<StepPlan>,
 }
 
@@ -70,6 +70,7 @@ impl Chain {
     ) -> Result<StepOutput, GenError> {
         let seed = match plan.mode {
             DecodeMode::Greedy => 0,
+            // A step is written in one piece: a pause would need tokens, which texts do not have.
             DecodeMode::Sample | DecodeMode::PauseAfter(_) => {
                 child_stream(plan.stream ^ self.seed, 0)
             }
@@ -95,7 +96,7 @@ impl Chain {
     }
 }
 
-/// A step with the newline that ends it.
+/// Appends the newline that ends a step, if it is missing.
 fn ended(mut step: String) -> String {
     if !step.ends_with('\n') {
         step.push('\n');
@@ -104,7 +105,7 @@ fn ended(mut step: String) -> String {
 }
 
 impl<G: StepGenerator> StepByStep<G> {
-    /// A generator that asks `generator`.
+    /// Wraps `generator`.
     pub fn new(generator: G) -> Self {
         Self {
             generator,

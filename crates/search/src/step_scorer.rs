@@ -1,4 +1,4 @@
-//! Scorers that look at a chain and say a number, without caches of their own.
+//! Scorers that compute a number from a problem and its steps, without caches of their own.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use crate::generator::Memory;
 use crate::problem::Problem;
 use crate::scorer::{ScoreId, ScoreItem, ScoreResult, Scored, Scorer};
 
-/// Scores a step by looking at the chain up to it. Every closure
-/// `|problem: &Problem, steps: &[&str]| -> f32` is one.
+/// A scorer that sees a step together with the chain before it. Implemented by every closure
+/// `|problem: &Problem, steps: &[&str]| -> f32`.
 pub trait StepScorer {
-    /// The probability in `0.0..=1.0` that the last of `steps` is right. The others are the steps
-    /// before it, in order; each ends with its boundary.
+    /// Returns the probability in `0.0..=1.0` that the last of `steps` is right. The steps before
+    /// it are its context, in order; each step ends with its boundary.
     ///
     /// # Errors
-    /// It cannot tell: the problem ends with that reason, unless the scorer is
-    /// [lost](ScoreError::Lost) altogether.
+    /// The problem ends with the returned error, unless the scorer is [lost](ScoreError::Lost),
+    /// which ends the run.
     fn score(&mut self, problem: &Problem, steps: &[&str]) -> Result<f32, ScoreError>;
 
-    /// Whether it has nothing to say about the steps of a problem: by default of none.
+    /// Whether the scorer abstains on all steps of a problem; by default it abstains on none.
     fn abstains(&self, _problem: &Problem) -> bool {
         false
     }
 
-    /// Tokens that were read for the last score: none, by default.
+    /// Returns the number of tokens read for the last score; 0 by default.
     fn read_tokens(&self) -> usize {
         0
     }
@@ -36,7 +36,7 @@ impl<F: FnMut(&Problem, &[&str]) -> f32> StepScorer for F {
     }
 }
 
-/// Makes a [`Scorer`] of a [`StepScorer`]: it remembers the steps of every chain.
+/// Adapts a [`StepScorer`] to a [`Scorer`] by remembering the steps of every chain.
 #[derive(Debug)]
 pub struct PerStep<S> {
     scorer: S,
@@ -51,7 +51,7 @@ struct Chain {
 }
 
 impl<S: StepScorer> PerStep<S> {
-    /// A scorer that asks `scorer`.
+    /// Wraps `scorer`.
     pub fn new(scorer: S) -> Self {
         Self {
             scorer,
@@ -68,10 +68,13 @@ impl<S: StepScorer> PerStep<S> {
     }
 
     fn append(&mut self, item: &ScoreItem<'_>) -> Result<Scored, ScoreError> {
-        let gone = || ScoreError::Failed(format!("there is no chain {}", item.id.0).into());
-        let chain = self.chains.get_mut(&item.id).ok_or_else(gone)?;
+        let Some(chain) = self.chains.get_mut(&item.id) else {
+            let what = format!("unknown chain {}", item.id.0);
+            return Err(ScoreError::Failed(what.into()));
+        };
         let mut scored = Scored::default();
         for step in &item.steps {
+            // Kept even if the scorer abstains: the step is context for the steps after it.
             chain.steps.push(step.text.into());
             if self.scorer.abstains(&chain.problem) {
                 scored.probabilities.push(None);

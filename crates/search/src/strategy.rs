@@ -1,4 +1,4 @@
-//! Strategies: pure policies that see a tree and answer with actions.
+//! Strategies: policies that see a tree and return actions.
 
 mod adaptive;
 mod beam;
@@ -37,18 +37,18 @@ pub use variable_granularity::{VariableGranularity, VariableGranularityConfig};
 
 use crate::tree::{ChainTree, NodeId, State};
 
-/// The name of a strategy in a configuration; what it stands for is in its [row](StrategySpec).
+/// A strategy, by reference to its [row](StrategySpec) in the table of strategies.
 #[derive(Clone, Copy)]
 pub struct StrategyKind(&'static StrategySpec);
 
-/// Gives each row a constant and puts it into the table, in the order of help.
+/// Defines a constant for each row, and the list of all rows in the order of help texts.
 macro_rules! table {
     ($($name:ident: $row:path,)*) => {
         #[allow(missing_docs, reason = "the row says what it is")]
         impl StrategyKind {
             $(pub const $name: Self = Self(&$row);)*
 
-            /// The whole table.
+            /// All strategies, in the order of help texts.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
         }
     };
@@ -70,55 +70,55 @@ table! {
     GREEDY: greedy::SPEC,
 }
 
-/// What is to be done next.
+/// A request of a strategy to the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Sample `count` next steps of an open node. A node is expanded once, unless the strategy
-    /// [keeps](Strategy::keeps_expanded) expanded nodes. Steps are started in the order of the
-    /// actions, so the most promising node comes first.
+    /// [keeps](Strategy::keeps_expanded) it. Steps start in the order of the actions, so the most
+    /// promising node should come first.
     Expand {
         /// The node that the steps follow.
         node: NodeId,
-        /// How many.
+        /// The number of steps to sample, at least 1.
         count: usize,
-        /// Sampled or greedy, to the step's end or to a pause.
+        /// The decoding: sampled or greedy, to the end of the step or to a pause.
         mode: DecodeMode,
     },
-    /// Let a paused step go on to its end.
+    /// Continue a paused step to its end.
     Resume(NodeId),
-    /// Score a node that is open, paused or complete, with all steps above it that have no score
-    /// yet. It is reported again.
+    /// Score an open, paused or complete node and all unscored steps above it. The node is reported
+    /// again afterwards.
     Score(NodeId),
-    /// Drop a node that is open, paused or finished and give its memory back. A finished chain
-    /// that is dropped gives no answer. Also an expanded node that was kept, when nothing is left
-    /// below it.
+    /// Drop a node that is open, paused or finished, or an expanded node that was kept and has
+    /// nothing left below it. The memory is released. A finished chain that is dropped gives no
+    /// answer.
     Prune(NodeId),
-    /// Nothing more is wanted; what is still growing is dropped.
+    /// End the search. Steps that are still growing are dropped.
     Done,
 }
 
 impl Action {
-    /// [`Action::Expand`] into whole sampled steps.
+    /// Returns the action to expand a node into `count` sampled, unpaused steps.
     pub fn expand(node: NodeId, count: usize) -> Self {
         DecodeMode::Sample.expand(node, count)
     }
 }
 
-/// How a step grows.
+/// The way in which a step is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DecodeMode {
-    /// Sampled, to its end.
+    /// Sampled, to the end of the step.
     #[default]
     Sample,
-    /// Sampled, and paused after so many tokens unless it ended before. The tokens are those of
-    /// [`DecodeMode::Sample`].
+    /// Sampled, and paused after this number of tokens unless the step ended before. The tokens are
+    /// the same as without a pause.
     PauseAfter(usize),
-    /// The likeliest token each time, to its end.
+    /// The likeliest token each time, to the end of the step.
     Greedy,
 }
 
 impl DecodeMode {
-    /// [`DecodeMode::PauseAfter`]; 0 means no pause.
+    /// Returns [`DecodeMode::PauseAfter`], or [`DecodeMode::Sample`] if `tokens` is 0.
     pub fn paused_after(tokens: usize) -> Self {
         match tokens {
             0 => Self::Sample,
@@ -126,91 +126,93 @@ impl DecodeMode {
         }
     }
 
-    /// [`Action::Expand`] into steps that grow so.
+    /// Returns the action to expand a node into `count` steps with this decoding.
     pub(crate) fn expand(self, node: NodeId, count: usize) -> Action {
         let mode = self;
         Action::Expand { node, count, mode }
     }
 }
 
-/// When steps are scored.
+/// The moment at which steps are scored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scoring {
-    /// Every step as soon as it and its siblings have closed (or paused); the strategy sees the
-    /// score.
+    /// Every step is scored as soon as it and its siblings have closed or paused, before the
+    /// strategy sees it.
     EveryStep,
-    /// What [`Action::Score`] asks for, and in the end what has no score yet in the chains that
-    /// came to their own end.
+    /// Steps are scored when [`Action::Score`] asks for it. At the end, complete chains are scored
+    /// where they are not yet.
     OnDemand,
-    /// Not at all.
+    /// No step is scored.
     Never,
 }
 
-/// What a strategy is told at the start of a problem.
+/// The information that a strategy gets at the start of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// Where all chains begin: the root or, if the problem gives steps, the node of the last one.
-    /// The nodes of given steps have the numbers below it.
+    /// The node that all chains begin with: the root, or the last of the given steps. The nodes of
+    /// given steps have smaller numbers.
     pub node: NodeId,
-    /// Follows from the problem and the generator's seed: what a strategy draws, it draws from
-    /// here.
+    /// The seed of the strategy's own random numbers. It follows from the problem and the
+    /// generator's seed.
     pub strategy_seed: u64,
-    /// Tokens that the generator's whole cache holds.
+    /// The number of tokens that the generator's whole cache holds; 0 if there is no limit.
     pub cache_tokens: usize,
 }
 
-/// The policy for one problem. It must not depend on the order in which steps are done, only on the
-/// tree: then the result does not depend on what else is in flight.
+/// The policy for the search of one problem. It must depend only on the tree, not on the order in
+/// which steps close: then results do not depend on the other problems in flight.
 pub trait Strategy {
-    /// When steps are scored; the same throughout. By default every step is.
+    /// Returns when steps are scored, the same for the whole search. By default every step is
+    /// scored.
     fn scoring(&self) -> Scoring {
         Scoring::EveryStep
     }
 
-    /// Whether siblings with the same text are one candidate, as they are by default. If so,
-    /// siblings are reported together. Where a node is expanded again, a step that it has already
-    /// is a copy more of that one, which is reported again.
+    /// Whether siblings with the same text become one candidate with several `copies`; by default
+    /// they do. Siblings are then reported together. If a node is expanded again and a new step
+    /// equals an old one, the old one is reported again.
     fn merges_siblings(&self) -> bool {
         true
     }
 
     /// Whether this node keeps its cache when it is expanded, until it is pruned, so that it can be
-    /// expanded again. Asked whenever a step of it starts: once the strategy no longer keeps it,
-    /// the last of its next children takes the cache over.
+    /// expanded again. The scheduler asks whenever a child starts. Once the strategy no longer
+    /// keeps the node, the last child to start takes the cache over.
     fn keeps_expanded(&self, node: NodeId) -> bool {
         let _ = node;
         false
     }
 
-    /// Whether [`on_steps`](Self::on_steps) is called only when every step asked for has been
-    /// reported. Otherwise it is called whenever something has.
+    /// Whether [`on_steps`](Self::on_steps) is called only after all requested steps were reported.
+    /// Otherwise it is called after every report.
     fn in_rounds(&self) -> bool {
         true
     }
 
-    /// The first actions; usually [`Action::Expand`] of [`Start::node`].
+    /// Returns the first actions, usually an [`Action::Expand`] of [`Start::node`].
     fn begin(&mut self, start: Start) -> Vec<Action>;
 
-    /// Called with the nodes whose steps are done since the last call, in order of age: they are
-    /// open, paused or finished, and with [`Scoring::EveryStep`] they have been scored. If nothing
-    /// is asked for and nothing is still to come, the search ends.
+    /// Takes the nodes whose steps are done since the last call, in order of age, and returns the
+    /// next actions. The nodes are open, paused or finished; with [`Scoring::EveryStep`] they are
+    /// scored. The search ends when no action is returned and no step is outstanding.
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action>;
 
-    /// The score of a finished chain, where it does not follow from the scores of its steps.
+    /// Returns the score of a finished chain, if it does not follow from the scores of its steps.
     fn chain_score(&self, tree: &ChainTree, end: NodeId) -> Option<f32> {
         let _ = (tree, end);
         None
     }
 
-    /// How many more chains may still come to their end, if the strategy can tell: a vote that they
-    /// cannot change is over.
+    /// Returns how many chains may still come to their end, if the strategy knows. A majority vote
+    /// that they cannot change is decided.
     fn to_come(&self) -> Option<usize> {
         None
     }
 }
 
-/// The open ones of these nodes.
+/// Returns those of the nodes that are open.
 fn open(tree: &ChainTree, nodes: &[NodeId]) -> Vec<NodeId> {
-    let is_open = |id: &NodeId| tree.node(*id).state == State::Open;
-    nodes.iter().copied().filter(is_open).collect()
+    let mut open = nodes.to_vec();
+    open.retain(|&id| tree.node(id).state == State::Open);
+    open
 }

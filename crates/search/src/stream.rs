@@ -1,16 +1,17 @@
-//! Names of random streams: a chain's stream follows from its place in the tree alone, never from
-//! the order in which chains happen to arrive.
+//! Random streams. A chain's stream follows only from its place in the tree, not from the order in
+//! which chains arrive.
 
-/// Stream of the root.
+/// The stream of the root.
 pub(crate) const ROOT_STREAM: u64 = 0x6265_616d_6765_6e31;
 
-/// Stream of the `index`-th child of a node with stream `parent`.
+/// Returns the stream of the `index`-th child of a node with the stream `parent`.
 pub fn child_stream(parent: u64, index: u32) -> u64 {
     mix(parent ^ mix(u64::from(index).wrapping_add(0x9e37_79b9_7f4a_7c15)))
 }
 
-/// Hash of `bytes` continued from `seed`.
+/// Hashes `bytes`, continuing from the hash `seed`.
 pub(crate) fn hash_bytes(bytes: &[u8], seed: u64) -> u64 {
+    // The length goes in first, since the last chunk is padded with zeros.
     let start = mix(seed ^ bytes.len() as u64);
     bytes.chunks(8).fold(start, |state, chunk| {
         let mut word = [0u8; 8];

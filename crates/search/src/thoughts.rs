@@ -1,8 +1,9 @@
-//! Thoughts: what a model writes to itself between two tags, before it speaks. They state nothing.
+//! Thoughts: text that a model writes to itself between two tags, before its answer. Thoughts state
+//! no answer.
 
 use std::borrow::Cow;
 
-/// How published models open and close a thought.
+/// The opening and closing tags of thoughts in published models.
 const TAGS: [(&str, &str); 6] = [
     ("<think>", "</think>"),
     ("<thinking>", "</thinking>"),
@@ -15,15 +16,15 @@ const TAGS: [(&str, &str); 6] = [
 /// The length of the longest tag.
 const LONGEST: usize = 20;
 
-/// Whether a token is the tag of a thought. Its text belongs to a chain even if it is marked
-/// special.
+/// Whether a token is the tag of a thought. The text of such a token belongs to the chain, even if
+/// the tokenizer marks the token as special.
 #[must_use]
 pub fn is_tag(token: &[u8]) -> bool {
     let is = |tag: &str| tag.as_bytes() == token;
     TAGS.iter().any(|(open, close)| is(open) || is(close))
 }
 
-/// The tag of a thought that a prompt opens at its end, as some chat templates do.
+/// Returns the tag of a thought that a prompt opens at its end, as some chat templates do.
 #[must_use]
 pub fn opened_by(prompt: &str) -> Option<&'static str> {
     let prompt = prompt.trim_end();
@@ -31,8 +32,8 @@ pub fn opened_by(prompt: &str) -> Option<&'static str> {
     tags.into_iter().find(|open| prompt.ends_with(open))
 }
 
-/// The parts of a text outside of thoughts, each from a new line on; `None` if its last thought is
-/// open. What comes before a tag that closes a thought which the text did not open is a thought.
+/// Returns the text outside of thoughts, with a line break for each thought; `None` if the last
+/// thought is still open. Text before a closing tag without an opening tag is a thought, too.
 #[must_use]
 pub fn spoken(text: &str) -> Option<Cow<'_, str>> {
     let (parts, open) = split(text);
@@ -48,11 +49,11 @@ pub fn spoken(text: &str) -> Option<Cow<'_, str>> {
 /// Returns the part of an open thought at the end of `text` on which later text depends.
 pub(crate) fn open_end(text: &str) -> Option<String> {
     let open = split(text).1?;
-    // A tag that closes it may have begun.
+    // Its closing tag may have begun, so the last bytes are kept.
     Some([open, ending(text, LONGEST)].concat())
 }
 
-/// The last `bytes` of a text, and what completes the first character of them.
+/// Returns the last `bytes` of a text, extended to the start of the character they begin in.
 pub(crate) fn ending(text: &str, bytes: usize) -> &str {
     let mut from = text.len().saturating_sub(bytes);
     while !text.is_char_boundary(from) {
@@ -61,22 +62,25 @@ pub(crate) fn ending(text: &str, bytes: usize) -> &str {
     &text[from..]
 }
 
-/// The parts outside of thoughts, and the tag of the thought that is open at the end.
+/// Returns the parts outside of thoughts, and the tag of the thought that is open at the end.
 fn split(text: &str) -> (Vec<&str>, Option<&'static str>) {
     let (mut parts, mut from) = (Vec::new(), 0);
     let (mut open, mut any): (Option<(&str, &str)>, bool) = (None, false);
     for (at, _) in text.match_indices(['<', '[']) {
         let rest = &text[at..];
-        let closes = |(_, close): &&(&str, &str)| rest.starts_with(close);
-        let opens = |(open, _): &&(&str, &str)| rest.starts_with(open);
         if let Some((_, close)) = open {
             if rest.starts_with(close) {
                 (open, from) = (None, at + close.len());
             }
-        } else if let Some(&tags) = TAGS.iter().find(opens) {
+        } else if let Some(&tags) = TAGS.iter().find(|(open, _)| rest.starts_with(open)) {
             parts.push(&text[from..at]);
             (open, any) = (Some(tags), true);
-        } else if let Some((_, close)) = TAGS.iter().find(closes).filter(|_| !any) {
+        } else if let Some((_, close)) = TAGS
+            .iter()
+            .find(|(_, close)| rest.starts_with(close))
+            .filter(|_| !any)
+        {
+            // The prompt opened the thought, which is possible only before any tag in the text.
             (from, any) = (at + close.len(), true);
         }
     }

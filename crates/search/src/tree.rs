@@ -21,23 +21,23 @@ impl NodeId {
     }
 }
 
-/// What has become of the chain that ends at a node.
+/// The state of the chain that ends at a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "state", content = "finish")]
 pub enum State {
-    /// The step is queued or being decoded; its tokens are not here yet, or not all.
+    /// The step is queued or being decoded. Its tokens are missing, or those after a pause are.
     Growing,
-    /// The step is held up in the middle, to be scored as far as it goes.
+    /// The step is paused in the middle, so that its beginning can be scored.
     Paused,
     /// The step is closed and may be expanded.
     Open,
-    /// The chain goes on in its children.
+    /// The chain continues in the node's children.
     Expanded,
-    /// The chain ended here.
+    /// The chain ended with this step.
     Finished(Finish),
-    /// The search dropped it.
+    /// The search dropped the chain.
     Pruned,
-    /// An earlier sibling has the same text and stands for both.
+    /// An earlier sibling has the same text and represents both.
     Duplicate,
 }
 
@@ -45,83 +45,86 @@ pub enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pruned {
-    /// Why.
+    /// The cause, as one of three kinds.
     pub reason: PruneReason,
-    /// The round in which it was, counted as [`Node::round`].
+    /// The round of the search in which the node was pruned, counted like [`Node::round`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
-    /// Its place among the candidates of that round by chain score, 1 for the best. Not every
-    /// strategy goes by this order: a subtree of DVTS keeps its own best, a particle filter draws.
+    /// The node's place among the candidates of that round by chain score, 1 for the best.
+    /// Strategies may choose by another order: a subtree of DVTS keeps its own best chain, a
+    /// particle filter samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
-    /// How many candidates there were: chains that could have gone on, and complete ones.
+    /// The number of candidates: chains that could have continued, and complete chains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub candidates: Option<u32>,
-    /// The lowest chain score among those that went on.
+    /// The lowest chain score among the chains that continued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cutoff: Option<f32>,
 }
 
-/// Why a node was pruned.
+/// The cause of pruning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PruneReason {
-    /// The strategy went on with other chains.
+    /// The strategy continued with other chains.
     NotChosen,
-    /// The strategy would have gone on with it, but the problem's token budget was too small.
+    /// The strategy wanted to continue the chain, but the problem's token budget was too small.
     Budget,
-    /// It was open, or in the middle of a step, when the search ended.
+    /// The chain was open, or in the middle of a step, when the search ended.
     SearchOver,
 }
 
-/// One step. The chain of a node is the steps from the root to it.
+/// One step of a chain. The chain of a node consists of the steps from the root to the node.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// `None` for the root.
+    /// The node of the step before; `None` for the root.
     pub parent: Option<NodeId>,
-    /// In the order of their random streams.
+    /// The nodes of the next steps, in the order of their random streams.
     pub children: Vec<NodeId>,
-    /// Steps from the root; 0 for the root itself.
+    /// The number of steps from the root to this node; 0 for the root.
     pub depth: u32,
-    /// Random stream this step was sampled from.
+    /// The random stream that the step was sampled from.
     pub stream: u64,
-    /// The step's own tokens, its boundary or end-of-text token included.
+    /// The tokens of this step only, its boundary or end-of-text token included.
     pub tokens: Vec<u32>,
-    /// The step's own text, its boundary included.
+    /// The text of this step only, its boundary included.
     pub text: String,
     /// Sum over the tokens of the generator's log-probability (natural logarithm).
     #[serde(deserialize_with = "number_or_nan")]
     pub logprob: f32,
     /// Probability that the step is right, from the scorer. `Some(0.0)` is a score.
     pub score: Option<f32>,
-    /// The score it had in the middle, if it was paused there.
+    /// The scorer's probability for the beginning of the step, if the step was paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub partial_score: Option<f32>,
-    /// Of several judges, the scores of those that were asked about it, by name; `None` for one
-    /// that abstained. While the step is paused, and if it was rejected there, of its text so far.
+    /// The scores of the judges that were asked about the step, by name; `None` for a judge that
+    /// abstained. Empty with a single scorer. If the step is paused, or was rejected at its pause,
+    /// the scores are for its beginning.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, Option<f32>>,
-    /// The quantiles of its probability of success (10, 50 and 90 %), if the scorer gives them.
+    /// The 10, 50 and 90 % quantiles of the step's probability of success, if the scorer has them.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "numbers_or_nan"
     )]
     pub quantiles: Option<[f32; 3]>,
-    /// How many siblings were sampled with this text, itself included: it stands for all of them.
+    /// The number of siblings sampled with this text, this node included, which represents them
+    /// all.
     #[serde(default = "one")]
     pub copies: usize,
-    /// How many times the strategy had been asked when it asked for this step, from 1. `None` if it
-    /// does not work in rounds: its chains grow independently.
+    /// The round in which the strategy asked for this step, from 1. `None` if the strategy does not
+    /// work in rounds, so that chains grow independently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
-    /// Why it was pruned, if it was.
+    /// The cause and circumstances of pruning, for a node that was pruned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
-    /// The earlier sibling that stands for it, if it is a duplicate.
+    /// The earlier sibling with the same text, for a node that is a duplicate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<NodeId>,
-    /// What has become of the chain that ends here.
+    /// The state of the chain that ends with this step.
     #[serde(flatten)]
     pub state: State,
 }
@@ -148,13 +151,13 @@ impl Node {
         }
     }
 
-    /// A step without text apart from white space: the end-of-text token after the last boundary,
-    /// for one. It is not a step of the solution and never scored.
+    /// Whether the step has no text but white space, such as a lone end-of-text token after the
+    /// last boundary. Empty steps are never scored.
     pub fn is_empty_step(&self) -> bool {
         self.text.trim().is_empty()
     }
 
-    /// Why the chain grows no further, if it ended here.
+    /// Returns the reason why the chain ended with this step; `None` if the chain did not end here.
     pub fn finish(&self) -> Option<Finish> {
         match self.state {
             State::Finished(finish) => Some(finish),
@@ -162,14 +165,15 @@ impl Node {
         }
     }
 
-    /// Whether the chain came to its own end here.
+    /// Whether the chain came to its own end here, and not to a limit.
     pub fn is_complete(&self) -> bool {
         self.finish().is_some_and(Finish::is_complete)
     }
 }
 
-/// Arena of nodes; node 0 is the root: the problem, without tokens, and with no text but the tag of
-/// a thought that the prompt leaves open. Every token is stored once.
+/// The tree of all chains of a problem, in an arena: every token is stored once. Node 0 is the
+/// root, which is the problem. The root has no tokens; its text is empty or the tag of a thought
+/// that the prompt leaves open.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChainTree {
@@ -186,25 +190,25 @@ impl ChainTree {
     /// The problem itself, before any step.
     pub const ROOT: NodeId = NodeId(0);
 
-    /// A tree of a root.
+    /// Makes a tree of only the root.
     pub fn new() -> Self {
         Self::after("")
     }
 
-    /// A tree of a root after a prompt that opens a thought with this tag, if it is not empty.
+    /// Makes a tree of only the root, whose text is the tag of the thought that the prompt opens.
     pub(crate) fn after(thought: &str) -> Self {
         let mut root = Node::new(None, 0, ROOT_STREAM, State::Open);
         root.text = thought.to_owned();
         Self { nodes: vec![root] }
     }
 
-    /// Number of nodes, the root included.
+    /// Returns the number of nodes, the root included.
     #[allow(clippy::len_without_is_empty, reason = "there is always a root")]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// The node with that number.
+    /// Returns the node with this number.
     ///
     /// # Panics
     /// If `id` comes from another tree and is not in this one.
@@ -216,7 +220,7 @@ impl ChainTree {
         &mut self.nodes[id.index()]
     }
 
-    /// All nodes, parents before children.
+    /// Iterates over all nodes, parents before their children.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = (NodeId, &Node)> {
         self.nodes
             .iter()
@@ -228,7 +232,7 @@ impl ChainTree {
         id.index() < self.nodes.len()
     }
 
-    /// Adds a growing child as the next of its siblings.
+    /// Adds a growing child after the node's other children and returns its id.
     pub(crate) fn add_child(&mut self, parent: NodeId) -> NodeId {
         let id = NodeId(self.nodes.len() as u32);
         let above = self.node_mut(parent);
@@ -240,7 +244,7 @@ impl ChainTree {
         id
     }
 
-    /// The chain of `id`: its nodes from the first step down to itself, without the root.
+    /// Returns the chain of `id`: its nodes from the first step down to `id`, without the root.
     pub fn path(&self, id: NodeId) -> Vec<NodeId> {
         let mut path = Vec::with_capacity(self.node(id).depth as usize);
         let mut at = id;
@@ -252,45 +256,46 @@ impl ChainTree {
         path
     }
 
-    /// The nodes of [`path`](Self::path).
     fn chain(&self, id: NodeId) -> impl Iterator<Item = &Node> {
         self.path(id).into_iter().map(|id| self.node(id))
     }
 
-    /// The chain of `id` without empty steps.
+    /// Iterates over the chain of `id` without empty steps.
     pub fn steps(&self, id: NodeId) -> impl Iterator<Item = &Node> {
         self.chain(id).filter(|node| !node.is_empty_step())
     }
 
-    /// Text of the whole chain.
+    /// Returns the text of the whole chain, without the root's.
     pub fn text(&self, id: NodeId) -> String {
         self.chain(id).map(|node| node.text.as_str()).collect()
     }
 
-    /// Text that the chain's answer is found in: with the tag of a thought in front that the prompt
-    /// opened, if it did.
+    /// Returns the text in which to look for the chain's answer: the text of the chain, after the
+    /// tag of a thought that the prompt opened.
     pub fn solution(&self, id: NodeId) -> String {
         self.node(Self::ROOT).text.clone() + &self.text(id)
     }
 
-    /// Number of tokens of the whole chain, without the prompt.
+    /// Returns the number of tokens of the whole chain, without the prompt.
     pub fn token_count(&self, id: NodeId) -> usize {
         self.chain(id).map(|node| node.tokens.len()).sum()
     }
 
-    /// Sum of the log-probabilities of the chain's tokens.
+    /// Returns the sum of the log-probabilities (natural logarithm) of the chain's tokens.
     pub fn logprob(&self, id: NodeId) -> f32 {
+        // Summed in f64: an f32 sum over thousands of tokens would depend on how they are split
+        // into steps.
         let logprobs = self.chain(id).map(|node| f64::from(node.logprob));
         logprobs.sum::<f64>() as f32
     }
 
-    /// Mean log-probability per token of the chain; 0 for the root.
+    /// Returns the mean log-probability per token of the chain; 0 for the root.
     pub fn mean_logprob(&self, id: NodeId) -> f32 {
         self.logprob(id) / self.token_count(id).max(1) as f32
     }
 
-    /// Aggregated score of the chain; `None` if none of its steps has one. A step that has no score
-    /// yet but was paused counts with its partial one.
+    /// Returns the aggregated score of the chain; `None` if none of its steps has a score. A paused
+    /// step counts with its partial score.
     pub fn chain_score(&self, id: NodeId, aggregation: Aggregation) -> Option<f32> {
         let score = |node: &Node| {
             let score = node.score.or(node.partial_score)?;
@@ -299,7 +304,8 @@ impl ChainTree {
         aggregation.fold(self.chain(id).filter_map(score))
     }
 
-    /// Tokens of all nodes at or above one of `ends`, each once; without the prompt.
+    /// Counts the tokens of all nodes at or above one of `ends`, each node once; without the
+    /// prompt.
     pub fn distinct_tokens(&self, ends: &[NodeId]) -> usize {
         let mut counted = vec![false; self.nodes.len()];
         let mut tokens = 0;
@@ -314,21 +320,25 @@ impl ChainTree {
         tokens
     }
 
-    /// Best first: by chain score, chains without one last, then by number: the child of the better
-    /// parent comes first, then the earlier sibling.
+    /// Sorts nodes by chain score, best first. Chains without a score come last. Equal chains keep
+    /// the order of their numbers: the child of the better parent comes first, then the earlier
+    /// sibling.
     pub fn sort_by_score(&self, nodes: &mut [NodeId], aggregation: Aggregation) {
-        let score = |id| self.chain_score(id, aggregation);
-        let scored = nodes.iter().map(|&id| (score(id), id)).collect();
+        let scored = nodes
+            .iter()
+            .map(|&id| (self.chain_score(id, aggregation), id))
+            .collect();
         nodes.copy_from_slice(&best_first(scored));
     }
 
-    /// The same tree numbered in depth-first order, so that numbers do not tell in which order
-    /// steps happened to close.
+    /// Numbers the tree in depth-first order. The new numbers do not depend on the order in which
+    /// steps closed.
     pub(crate) fn renumbered(mut self) -> Self {
         let mut order = Vec::with_capacity(self.nodes.len());
         let mut stack = vec![Self::ROOT];
         while let Some(id) = stack.pop() {
             order.push(id);
+            // Reversed, since the last one pushed is the first one visited.
             stack.extend(self.node(id).children.iter().rev());
         }
         let mut new_id = vec![NodeId(0); self.nodes.len()];
@@ -351,8 +361,8 @@ impl ChainTree {
     }
 }
 
-/// Nodes by their scores, the best first; those without one last. Nodes of one score keep the order
-/// of their numbers, which is that of the strategy's `Expand` actions.
+/// Sorts nodes by their scores, best first; nodes without a score come last. Nodes with equal
+/// scores keep the order of their numbers, which is the order of the strategy's `Expand` actions.
 pub(crate) fn best_first(mut scored: Vec<(Option<f32>, NodeId)>) -> Vec<NodeId> {
     let value = |score: Option<f32>| score.unwrap_or(f32::NEG_INFINITY);
     scored.sort_by(|a, b| value(b.0).total_cmp(&value(a.0)).then(a.1.cmp(&b.1)));

@@ -1,4 +1,4 @@
-//! Steps that several judges are asked about, and what they have said so far.
+//! Steps that judges are asked about, and the opinions so far.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::scorer::{
     JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, is_probability,
 };
 
-/// A step that outlives the call that it came with.
+/// A copy of a step, which outlives the call that it came with.
 #[derive(Debug)]
 pub(super) struct OwnStep {
     text: String,
@@ -26,31 +26,31 @@ impl OwnStep {
     }
 }
 
-/// A batch on its way from judge to judge.
+/// A batch that passes from stage to stage of judges.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub items: Vec<Item>,
-    /// Whether the judges have to answer at once.
+    /// Whether the judges have to answer at once, without pending batches.
     pub at_once: bool,
-    /// The stage to be asked next.
+    /// The index of the stage to be asked next.
     pub stage: usize,
-    /// Judges that have not answered yet.
+    /// The number of judges that have not answered yet.
     pub waiting: usize,
-    /// Why the whole batch failed.
+    /// The error of the whole batch.
     pub failed: Option<ScoreError>,
-    /// By judge: of each item that it was handed, its index, how many steps from before this batch
-    /// come first, and which of the item's steps it was asked about.
+    /// For each judge, the items that it was handed: the item's index, the number of steps before
+    /// this batch that were read with it, and the steps of the item that the judge was asked about.
     pub asked: Vec<Vec<(usize, usize, Vec<usize>)>>,
 }
 
-/// The new steps of one chain.
+/// The new steps of one chain, with the opinions about them.
 #[derive(Debug)]
 pub(super) struct Item {
     pub chain: ScoreId,
     pub steps: Vec<Arc<OwnStep>>,
-    /// By judge and step.
+    /// The opinions, by judge and step.
     opinions: Vec<Vec<Opinion>>,
-    /// By judge: tokens read, and tokens found in its cache.
+    /// For each judge: tokens read, and tokens found in the cache.
     tokens: Vec<(usize, usize)>,
     retries: u32,
     lost_verdicts: usize,
@@ -85,7 +85,7 @@ impl Batch {
         }
     }
 
-    /// Takes in what a judge answered.
+    /// Takes in the answer of a judge.
     pub(super) fn take(&mut self, judge: usize, name: &str, result: ScoreResult) {
         let asked = std::mem::take(&mut self.asked[judge]);
         let results = match result {
@@ -98,7 +98,7 @@ impl Batch {
             }
             Err(error) => {
                 let error = error.of_judge(name);
-                // That a model is lost outweighs that another failed.
+                // A lost model outweighs other failures, since it ends the run.
                 if !matches!(self.failed, Some(ScoreError::Lost(_))) {
                     self.failed = Some(error);
                 }
@@ -112,7 +112,7 @@ impl Batch {
 }
 
 impl Item {
-    /// What the judges said of a step.
+    /// Returns the opinions of all judges about a step.
     pub(super) fn said(&self, step: usize) -> Vec<Opinion> {
         self.opinions.iter().map(|said| said[step]).collect()
     }
@@ -139,7 +139,7 @@ impl Item {
         );
         let mut values = given.iter().flatten();
         let fault = match values.find(|p| !is_probability(**p)) {
-            Some(p) => format!("{p} is no probability"),
+            Some(p) => format!("{p} is not a probability"),
             None if count != steps => format!("{count} scores for {steps} steps"),
             None => String::new(),
         };
@@ -155,7 +155,7 @@ impl Item {
         self.lost_verdicts += scored.lost_verdicts;
     }
 
-    /// The item's result with these combined scores.
+    /// Returns the item's reply with the combined scores.
     pub(super) fn scored(
         self,
         probabilities: Vec<Option<f32>>,

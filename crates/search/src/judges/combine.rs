@@ -1,4 +1,4 @@
-//! How the scores that several judges give a step become one.
+//! The rule that combines the scores of several judges.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,29 +8,29 @@ use strum::IntoStaticStr;
 
 use crate::error::ConfigError;
 
-/// How the scores that several judges give a step become one. A judge that abstains on a step does
-/// not count there.
+/// The rule that combines the scores of several judges for a step. A judge that abstains on a step
+/// does not count there.
 ///
-/// Written as its name, with numbers behind a colon: `"veto:0.1"`, `"cascade:0.2..0.8"`.
+/// Written as its name, with numbers after a colon: `"veto:0.1"`, `"cascade:0.2..0.8"`.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, IntoStaticStr)]
 #[serde(try_from = "String", into = "String")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Combine {
-    /// A step is as good as its harshest judge says.
+    /// The lowest score.
     #[default]
     Min,
-    /// The probability that all judges are content, were they independent.
+    /// The product of the scores: the probability that all judges approve, if they are independent.
     Product,
     /// The mean of the scores' logits, as a probability.
     MeanLogits,
-    /// The first judge's score, or 0 where another one scores below a bound. What the others pass
-    /// changes nothing.
+    /// The first judge's score, or 0 if another judge scores below a bound. Other scores of those
+    /// judges change nothing.
     Veto {
-        /// In `0.0..=1.0`.
+        /// The least score that passes, in `0.0..=1.0`.
         below: f32,
     },
-    /// The first judge's score, unless that is undecided: from `low` to `high`, or none. Then the
-    /// next judge is asked, and its score counts. Cheap judges stand first.
+    /// The score of the first judge that is decided: below `low` or above `high`. Judges are asked
+    /// in order until then, so cheap judges should come first; the last judge always counts.
     Cascade {
         /// The lowest undecided score.
         low: f32,
@@ -40,7 +40,7 @@ pub enum Combine {
 }
 
 impl Combine {
-    /// All of them; numbers as they are if none is written.
+    /// All rules, with their default numbers.
     pub const ALL: [Self; 5] = [
         Self::Min,
         Self::Product,
@@ -52,41 +52,41 @@ impl Combine {
         },
     ];
 
-    /// The score below which a judge fails a step, if none is written.
+    /// The score below which a judge fails a step, by default.
     pub const BELOW: f32 = 0.5;
 
-    /// The bounds of `"cascade"` if none are written.
+    /// The default lower bound of `"cascade"`.
     pub const LOW: f32 = 0.2;
-    /// The upper one.
+    /// The default upper bound of `"cascade"`.
     pub const HIGH: f32 = 0.8;
 
-    /// The name used in configuration, without numbers: e.g. `"min"`.
+    /// Returns the name used in configurations, without numbers: `"min"`, for example.
     pub fn name(self) -> &'static str {
         self.into()
     }
 
-    /// One score of those that judges gave, in their order; `None` if there are none.
+    /// Combines the scores of the judges, in their order, into one; `None` without scores.
     pub fn fold(self, scores: &[f32]) -> Option<f32> {
         let (&last, rest) = scores.split_last()?;
-        // A single score is kept to the bit.
+        // A single score is kept to the bit: logit and back would round it.
         if rest.is_empty() {
             return Some(last);
         }
-        let all = || scores.iter().map(|&score| f64::from(score));
+        let all = scores.iter().map(|&score| f64::from(score));
         Some(match self {
             Self::Min => scores.iter().copied().fold(last, f32::min),
-            Self::Product => all().product::<f64>() as f32,
+            Self::Product => all.product::<f64>() as f32,
             Self::MeanLogits => {
-                let mean = all().map(logit).sum::<f64>() / scores.len() as f64;
+                let mean = all.map(logit).sum::<f64>() / scores.len() as f64;
                 (1.0 / (1.0 + (-mean).exp())) as f32
             }
             Self::Veto { .. } => scores[0],
-            // Those before the last one were undecided.
+            // The judges before the last one were undecided.
             Self::Cascade { .. } => last,
         })
     }
 
-    /// The score below which a judge that vetoes fails a step.
+    /// Returns the score below which a vetoing judge fails a step.
     pub(super) fn below(self) -> f32 {
         match self {
             Self::Veto { below } => below,
@@ -94,7 +94,7 @@ impl Combine {
         }
     }
 
-    /// Whether a step with this score is one for the next judge of a cascade.
+    /// Whether the next judge of a cascade is asked about a step with this score so far.
     pub(super) fn is_undecided(self, score: Option<f32>) -> bool {
         match (self, score) {
             (Self::Cascade { low, high }, Some(score)) => (low..=high).contains(&score),
@@ -104,7 +104,7 @@ impl Combine {
     }
 
     /// # Errors
-    /// A bound is no probability, or the lower one is above the upper one.
+    /// A bound is not a probability, or the lower one is above the upper one.
     fn validate(self) -> Result<(), ConfigError> {
         match self {
             Self::Veto { below } => {
@@ -123,7 +123,8 @@ impl Combine {
     }
 }
 
-/// The log-odds of a score. One that f32 rounds to 0 or 1 is not certain.
+/// Returns the log-odds of a score. A score that f32 rounds to 0 or 1 is not certain, so the result
+/// is finite.
 fn logit(score: f64) -> f64 {
     let edge = f64::from(f32::EPSILON) / 2.0;
     let score = score.clamp(edge, 1.0 - edge);
@@ -159,8 +160,10 @@ impl FromStr for Combine {
             }
             _ => Self::ALL.into_iter().find(|rule| rule.name() == text),
         };
-        let known = || ConfigError::unknown("combine", text, Self::ALL.map(Self::name));
-        let rule = read.ok_or_else(known)?;
+        let Some(rule) = read else {
+            let known = Self::ALL.map(Self::name);
+            return Err(ConfigError::unknown("combine", text, known));
+        };
         rule.validate().map(|()| rule)
     }
 }

@@ -1,4 +1,4 @@
-//! What a strategy is told, and what it asks for: steps to begin, to resume, to score and to prune.
+//! The exchange with a strategy: reports of steps go in, actions on the tree come out.
 
 use super::Context;
 use super::active::{ActiveProblem, NodeResources, SpeculativeStep, Stage};
@@ -10,7 +10,7 @@ use crate::strategy::{Action, DecodeMode, Scoring};
 use crate::tree::{NodeId, State};
 
 impl ActiveProblem {
-    /// Tells the strategy what is new and does as it says.
+    /// Reports new steps to the strategy and carries out its actions.
     pub(super) fn wake(&mut self, cx: &mut Context<'_, '_>) {
         if self.stage != Stage::Searching {
             self.steps.unreported.clear();
@@ -18,6 +18,8 @@ impl ActiveProblem {
         }
         self.note_memory(&cx.models);
         let mut nodes = std::mem::take(&mut self.steps.unreported);
+        // Nodes are numbered in the order of their `Expand` actions: sorted, the list does not
+        // depend on which step happened to close first. Merging may have reported a node twice.
         nodes.sort_unstable();
         nodes.dedup();
         let actions = self.policy.strategy.on_steps(&self.tree, &nodes);
@@ -30,8 +32,8 @@ impl ActiveProblem {
         self.release_read(cx);
     }
 
-    /// Carries out what the strategy asked for, as far as the budget goes. A strategy that asks for
-    /// nothing and waits for nothing is done; one that asks for the impossible ends the problem.
+    /// Carries out actions as far as the token budget allows. A strategy that asks for nothing and
+    /// waits for nothing is done; an impossible action fails the problem.
     pub(super) fn follow(&mut self, actions: Vec<Action>, cx: &mut Context<'_, '_>) {
         if let Err(error) = self.apply(actions, cx) {
             self.fail(error.to_string(), cx);
@@ -46,7 +48,10 @@ impl ActiveProblem {
         self.policy.answers += 1;
         let round = self.policy.round();
         let aggregation = self.config().aggregation;
+        // Ranks are taken from the tree before any action: pruning changes the states that count.
         let decision = Decision::new(&self.tree, &actions, aggregation, round);
+        // A strategy without rounds keeps its actions: the budget of a chain is split among its
+        // children when they are made.
         let actions = if round.is_some() {
             let spent = self.bill.ledger.generated_tokens as usize;
             self.budget.afford(actions, &self.tree, spent)
@@ -72,6 +77,7 @@ impl ActiveProblem {
                 }
             }
         }
+        // Speculative steps close after all actions, as steps that the actions queued will.
         for (node, step) in std::mem::take(&mut self.steps.arrived) {
             self.close(node, step, cx);
         }
@@ -99,6 +105,7 @@ impl ActiveProblem {
         let keeps = self.policy.strategy.keeps_expanded(node);
         match self.state(node, "expand")? {
             State::Open => {}
+            // A kept node can be expanded again while its chain holds the cache to fork.
             State::Expanded if self.is_kept(node) && self.resources[node].chain.is_some() => {}
             _ => return Err(bad(node, "expand", "an open node")),
         }
@@ -108,6 +115,7 @@ impl ActiveProblem {
         }
         let left = self.resources[node].token_limit;
         let token_limits = self.budget.token_limits(left, count);
+        // The budget is spent: an open chain ends here, a kept node has its earlier children.
         if token_limits.is_empty() {
             if self.tree.node(node).state == State::Open {
                 self.refuse(node, cx);
@@ -115,18 +123,21 @@ impl ActiveProblem {
             return Ok(());
         }
 
-        let wanted = |step: &mut SpeculativeStep| step.mode == mode;
+        // A speculative step has the random stream of the first child, so only the first expansion
+        // in the same mode may take it over: then it is the step that would be sampled now.
         let known = self.tree.node(node).children.len();
         let is_first = known == 0;
         let mut step = self.resources[node]
             .speculative
-            .take_if(|a| is_first && wanted(a));
+            .take_if(|step| is_first && step.mode == mode);
         self.drop_speculative(node, cx);
+        // Counted as `start_next` would: an only child takes over its parent's chain, reusing
+        // nothing.
         if step.is_some() && (token_limits.len() > 1 || keeps) {
             self.note_reuse(node);
         }
         self.tree.node_mut(node).state = State::Expanded;
-        // A node that is expanded again has only what it did not hand out.
+        // Tokens that were handed out are gone: the next expansion of the node shares the rest.
         let handed = token_limits
             .iter()
             .fold(0, |sum: usize, &a| sum.saturating_add(a));
@@ -155,13 +166,13 @@ impl ActiveProblem {
         Ok(())
     }
 
-    /// Ends a chain that the budget has nothing left for.
+    /// Ends a chain for which the budget has no token left.
     pub(super) fn refuse(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         self.finish(node, Finish::Budget, cx);
         self.steps.unreported.push(node);
     }
 
-    /// Makes a step that was begun ahead that of a node.
+    /// Gives a speculative step to the node that the strategy made for it.
     pub(super) fn adopt(&mut self, child: NodeId, step: SpeculativeStep) {
         self.resources[child].chain = Some(step.chain);
         if let Some(step) = step.step {
@@ -173,7 +184,7 @@ impl ActiveProblem {
         }
     }
 
-    /// Gives an expanded node's chain back when all its children are started.
+    /// Releases an expanded node's chain once all its children have started.
     pub(super) fn let_go(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         if self.resources[node].unstarted == 0
             && !self.policy.strategy.keeps_expanded(node)
@@ -199,6 +210,7 @@ impl ActiveProblem {
         let tokens = self.tree.node(node).tokens.len();
         self.tree.node_mut(node).state = State::Growing;
         let resources = &mut self.resources[node];
+        // A step's limit counts from its first token, also tokens from before the pause.
         resources.token_limit = more.saturating_add(tokens);
         if let Some(parent) = self.tree.node(node).parent {
             self.resources[parent].unclosed += 1;
@@ -208,8 +220,8 @@ impl ActiveProblem {
         Ok(())
     }
 
-    /// Whether an expanded node was kept. One that is not has no cache once all its children are
-    /// started.
+    /// Whether an expanded node was kept. Other expanded nodes lose their chain once all their
+    /// children have started.
     pub(super) fn is_kept(&self, node: NodeId) -> bool {
         let resources = &self.resources[node];
         let is_idle = resources.unstarted == 0 && resources.chain.is_some();
@@ -222,6 +234,7 @@ impl ActiveProblem {
             return Err(bad(node, "score", "an open, paused or complete node"));
         }
         self.steps.outstanding += 1;
+        // Nothing new to score: report at once, or the strategy would wait for ever.
         let known = match state {
             State::Paused => {
                 let paused = self.tree.node(node);
@@ -237,7 +250,7 @@ impl ActiveProblem {
         Ok(())
     }
 
-    /// Whether nothing of a closed node's chain is still to be scored.
+    /// Whether every step of a closed node's chain is scored or empty.
     pub(super) fn is_read(&self, node: NodeId) -> bool {
         let path = self.tree.path(node);
         path.into_iter().all(|id| {
@@ -246,6 +259,7 @@ impl ActiveProblem {
         })
     }
 
+    /// Whether a chain can still be chosen: open, paused or complete.
     pub(super) fn competes(&self, node: NodeId) -> bool {
         let node = self.tree.node(node);
         matches!(node.state, State::Open | State::Paused) || node.is_complete()

@@ -1,4 +1,4 @@
-//! One problem in flight.
+//! The state of a problem in flight.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
@@ -20,15 +20,15 @@ use crate::tree::{ChainTree, NodeId};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Searching,
-    /// Whole chains are to be scored before the result is made.
+    /// The strategy is done and complete chains wait for their scores.
     FinalScoring,
     Done,
 }
 
-/// One problem in flight: its request, its tree, and what is under way for it.
+/// A problem in flight: its request, its tree and its unfinished work.
 pub(super) struct ActiveProblem {
     pub index: usize,
-    /// Tells this start of the problem from an earlier one that was set back.
+    /// Distinguishes this start of the problem from an earlier start that was set back.
     pub epoch: u64,
     pub request: Request,
     pub policy: Policy,
@@ -39,88 +39,90 @@ pub(super) struct ActiveProblem {
     pub steps: Steps,
     pub bill: Bill,
     pub budget: TokenBudget,
-    /// The lists of changed problems that have this one, a bit each.
+    /// The scheduler's lists of changed problems that contain this problem, as a set of bits.
     pub noted: u8,
-    /// Whether another problem was in flight at any time since the start.
+    /// Whether another problem was in flight at any time since this problem started.
     pub ran_beside_others: bool,
     pub outcome: Outcome,
 }
 
-/// The losses of a search, and why it ended if its strategy did not end it.
+/// The losses of a search, and the reason if it ended early.
 #[derive(Default)]
 pub(super) struct Outcome {
-    /// Chains that were given up for want of memory, whatever the strategy did with them then.
+    /// The number of chains that ended because memory ran out, whatever the strategy did with them.
     pub lost_to_memory: usize,
-    /// Verdicts that scorers lost.
+    /// The number of steps whose verdict was lost because a checker failed.
     pub lost_verdicts: usize,
-    /// Why the search ended before its strategy was done, if it did.
+    /// The reason why the search ended before its strategy was done.
     pub stopped: Option<Stopped>,
-    /// Why the problem failed, if it did.
+    /// The reason why the problem failed.
     pub error: Option<String>,
 }
 
-/// Where the steps that a strategy asked for are, from the request to the report.
+/// The steps that a strategy asked for, by how far they have come.
 #[derive(Default)]
 pub(super) struct Steps {
-    /// To start or to take up again, in this order.
+    /// Steps to start or resume, in this order.
     pub queue: VecDeque<NodeId>,
-    /// How many are being decoded.
+    /// The number of steps that are being decoded and were asked for.
     pub growing: usize,
-    /// Closed or paused steps, or in the end whole chains, to be scored.
+    /// Closed or paused steps, or complete chains after the search, that wait for the scorer.
     pub ready: Vec<NodeId>,
-    /// What the strategy has not heard of yet.
+    /// Steps that are done, for the strategy's next wake-up.
     pub unreported: Vec<NodeId>,
-    /// How many were asked for and not reported.
+    /// The number of steps that were asked for and are not in `unreported` yet.
     pub outstanding: usize,
-    /// How many are being decoded that the strategy has not asked for.
+    /// The number of speculative steps, decoded before the strategy asks for them.
     pub ahead: usize,
-    /// Steps that closed before they were asked for, and have just been asked for.
+    /// Speculative steps that had closed when the strategy asked for them, by their new nodes.
     pub arrived: Vec<(NodeId, StepOutput)>,
-    /// Chains of steps that were begun ahead and belong to a node since the scheduler last looked.
+    /// Chains of speculative steps that a node took over, for the scheduler's table of owners.
     pub adopted: Vec<(ChainId, NodeId)>,
-    /// Chains in the middle of a step that were dropped since then.
+    /// Chains released in the middle of a step, to be removed from that table of owners.
     pub dropped: Vec<ChainId>,
 }
 
 impl Steps {
-    /// The number of rows in a pass.
+    /// Returns the number of rows that the problem has in a forward pass.
     pub(super) fn rows(&self) -> usize {
         self.growing + self.ahead
     }
 
-    /// Puts a node before the strategy.
+    /// Queues a step that is done for the strategy's next wake-up.
     pub(super) fn report(&mut self, node: NodeId) {
         self.outstanding -= 1;
         self.unreported.push(node);
     }
 }
 
-/// What the problem has cost, and what of it the run has not been told yet.
+/// The costs of a problem, and the part of them that is missing in the run's ledger.
 #[derive(Default)]
 pub(super) struct Bill {
     pub ledger: Ledger,
-    /// Sampled tokens that are not in the run's ledger yet.
+    /// Sampled tokens that are missing in the run's ledger.
     pub generated: u64,
-    /// Reused tokens that are not there yet.
+    /// Reused tokens that are missing in the run's ledger.
     pub reused: u64,
     pub prompt_tokens: usize,
     pub prompt_read: bool,
-    /// Rows that it has in a pass, and the passes up to where these are charged.
+    /// The problem's rows in each pass after `charged`.
     pub rows: usize,
+    /// The generator's passes up to the last charge.
     pub charged: Passes,
     pub started: Duration,
 }
 
-/// The generator's passes so far.
+/// Running totals over the generator's forward passes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Passes {
     pub count: u64,
-    /// The sum over all passes of the seconds that each took for a row.
+    /// The sum over all passes of the seconds of a pass divided by its rows.
     pub seconds_a_row: f64,
 }
 
 impl ActiveProblem {
-    /// Opens the problem in both models; the inner error is the result of a refused problem.
+    /// Opens the problem in both models. The inner error is the result of a problem that is
+    /// refused.
     pub(super) fn open(
         index: usize,
         epoch: u64,
@@ -156,9 +158,11 @@ impl ActiveProblem {
                 return refuse(request, error.to_string(), too_long);
             }
         };
+        // A generator that cannot continue given steps returns none of them. Searching from the
+        // bare problem would answer another question.
         if opened.given.len() != request.problem.steps.len() {
             cx.models.generator.release(opened.chain);
-            let error = GenError::Failed("it cannot go on from given steps".into());
+            let error = GenError::Failed("it cannot continue from given steps".into());
             return refuse(request, error.to_string(), false);
         }
         let mut handle = None;
@@ -224,11 +228,13 @@ impl ActiveProblem {
         &self.request.settings.search
     }
 
-    /// Charges the passes since the last call. In each of them the problem had the number of rows
-    /// that was noted then. To be called before a pass in which that number has changed.
+    /// Charges the passes since the last call, all with the number of rows that was noted then.
+    /// Must be called before the first pass with another number of rows.
     pub(super) fn charge_passes(&mut self, passes: Passes) {
         let bill = &mut self.bill;
         if bill.rows > 0 {
+            // Differences of running totals: a pass costs the same however many problems are in
+            // flight.
             bill.ledger.forward_passes += passes.count - bill.charged.count;
             let seconds = passes.seconds_a_row - bill.charged.seconds_a_row;
             bill.ledger.seconds.generate += bill.rows as f64 * seconds;
@@ -237,7 +243,7 @@ impl ActiveProblem {
         bill.rows = self.steps.rows();
     }
 
-    /// Whether the strategy is to be asked.
+    /// Whether the strategy is to be woken; in rounds, only after the last step of the round.
     pub(super) fn has_news(&self) -> bool {
         let round_is_over = self.steps.outstanding == 0 || !self.policy.strategy.in_rounds();
         !self.steps.unreported.is_empty() && round_is_over
@@ -252,12 +258,13 @@ impl Resources {
         Self(vec![root])
     }
 
-    /// Adds those of the tree's next node.
+    /// Adds the resources of the tree's next node: both lists have the same indices.
     pub(super) fn push(&mut self, node: NodeResources) {
         self.0.push(node);
     }
 
-    /// The nodes in order of age, the root first.
+    /// Returns all nodes in order of age, the root first. The iterator borrows nothing, so a loop
+    /// over it may change the resources.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeId> + use<> {
         (0..self.0.len()).map(|at| NodeId(at as u32))
     }
@@ -277,33 +284,32 @@ impl IndexMut<NodeId> for Resources {
     }
 }
 
-/// The resources of a node in the models, and how many of them its children still need.
+/// The resources that a node holds in the models.
 #[derive(Debug, Default)]
 pub(super) struct NodeResources {
     pub chain: Option<ChainId>,
-    /// The text of the chain, once it closed or paused.
+    /// The text of the chain up to this node, once its step closed or paused.
     pub content: Option<ContentId>,
-    /// The bytes of the last token after the end of the step.
+    /// Bytes of the step's last token that belong to the next step.
     pub leftover: Vec<u8>,
-    /// The end of its chain's text, as far as an answer may begin there that is not whole.
+    /// The end of the chain's text in which an answer may have begun.
     pub unsettled: String,
-    /// Whether its tokens stand for its text and nothing else.
+    /// Whether the step's tokens decode to exactly the step's text.
     pub tokens_match_text: bool,
-    /// How its step grows.
     pub mode: DecodeMode,
-    /// Most tokens of its step; after it closed without a limit, those left for what follows.
+    /// The most tokens of the step; after the step closed, the tokens left for its descendants.
     pub token_limit: usize,
-    /// Children still to be started from `chain`.
+    /// The number of children that are still to be started from `chain`.
     pub unstarted: usize,
-    /// Children in the middle of a step.
+    /// The number of children whose steps have neither closed nor paused.
     pub unclosed: usize,
-    /// Closed or paused; waits for its siblings to do so.
+    /// Whether the step is done and waits for its siblings, to be merged with equal ones.
     pub waits: bool,
-    /// The first child, begun before anybody asked for it.
+    /// The step of the first child, begun before the strategy asked for that child.
     pub speculative: Option<SpeculativeStep>,
 }
 
-/// A step that is written before it is known whether it will be wanted.
+/// A step that is decoded before the strategy asks for it.
 #[derive(Debug)]
 pub(super) struct SpeculativeStep {
     pub chain: ChainId,

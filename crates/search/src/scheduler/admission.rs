@@ -1,5 +1,5 @@
-//! Which problems are in flight. They are let in while there is room, ended when they are overdue,
-//! and set back when memory is too short for all.
+//! Admission: problems start while there is room, end when they are overdue, and are set back when
+//! memory is too short for all of them.
 
 use std::collections::VecDeque;
 
@@ -11,11 +11,11 @@ use crate::event::Event;
 use crate::request::{Intake, Next, Request};
 use crate::result::ProblemResult;
 
-/// Where requests come from: the intake, and the problems that were set back.
+/// The source of requests: the intake, and the problems that were set back.
 pub(super) struct Requests<'s> {
     pub intake: &'s mut dyn Intake,
     pub closed: bool,
-    /// Problems to begin again, before any new one.
+    /// Problems to start again, before any new one.
     set_back: VecDeque<(usize, Request)>,
     next_index: usize,
     next_epoch: u64,
@@ -33,6 +33,7 @@ impl<'s> Requests<'s> {
     }
 
     fn next(&mut self, idle: bool) -> Option<(usize, Request)> {
+        // Problems that were set back are older than any new one; taken last, they could starve.
         if let Some(again) = self.set_back.pop_front() {
             return Some(again);
         }
@@ -53,16 +54,16 @@ impl<'s> Requests<'s> {
     }
 }
 
-/// How many problems may be in flight.
+/// The number of problems that may be in flight, adapted to memory.
 pub(super) struct Room {
     in_flight: usize,
-    /// Problems that memory is believed to hold at once; never above `in_flight`.
+    /// The number of problems that memory is believed to hold at once; at most `in_flight`.
     limit: usize,
-    /// Problems done since the limit was last changed.
+    /// The number of results since `limit` changed.
     results_since_change: usize,
-    /// A problem that must be alone until it is done.
+    /// A problem that has to run without others until it is done.
     exclusive: Option<usize>,
-    /// Whether a step is waiting for memory.
+    /// Whether a queued step waits for memory.
     pub blocked: bool,
 }
 
@@ -78,25 +79,29 @@ impl Room {
         }
     }
 
-    /// Whether another problem may join so many.
+    /// Whether another problem may join the `live` ones.
     fn has_place(&self, live: usize) -> bool {
         live == 0 || (live < self.limit && !self.blocked && self.exclusive.is_none())
     }
 
-    /// Takes notice of a problem that is done.
+    /// Records that a problem is done; enough results in a row raise the limit.
     pub(super) fn note_result(&mut self, index: usize) {
         if self.exclusive == Some(index) {
             self.exclusive = None;
         }
         self.results_since_change += 1;
+        // The limit grows slowly, for a limit that is too high throws away the work of a whole
+        // problem.
         if self.results_since_change >= 2 * self.limit && self.limit < self.in_flight {
             self.limit += 1;
             self.results_since_change = 0;
         }
     }
 
-    /// Takes notice of a problem that was set back, and of the number that is left.
+    /// Records that a problem was set back while `live` others stayed in flight.
     fn note_set_back(&mut self, index: usize, live: usize) {
+        // No other problem can free memory for it: it starts again and nothing may join, so that it
+        // ends as it would without others.
         if live == 0 {
             self.exclusive = Some(index);
         } else {
@@ -107,10 +112,12 @@ impl Room {
 }
 
 impl Scheduler<'_, '_> {
-    /// Lets problems in while there is room. Returns whether one came.
+    /// Admits problems while there is room. Returns whether there was one.
     pub(super) fn admit(&mut self) -> Result<bool, SearchError> {
         let mut admitted = false;
         while !self.stopped && self.room.has_place(self.live.len()) {
+            // Only an idle run may block in the intake: blocking would stall the problems in
+            // flight.
             let is_idle = self.live.is_empty() && self.batches.given.is_empty();
             let Some((index, request)) = self.requests.next(is_idle) else {
                 break;
@@ -126,6 +133,7 @@ impl Scheduler<'_, '_> {
             index,
             problem: &request.problem,
         });
+        // A request may have expired while it was queued; opening it would read its prompt in vain.
         let now = self.cx.models.clock.now();
         if let Some(stopped) = overdue(request.cancel.as_ref(), request.deadline, now) {
             let mut result = ProblemResult::unsearched(index, request.problem);
@@ -146,8 +154,8 @@ impl Scheduler<'_, '_> {
         Ok(())
     }
 
-    /// Ends the problems that were cancelled or whose deadline is over. Their memory is free at
-    /// once. Returns whether there was one.
+    /// Ends the problems that were cancelled or are past their deadline, which frees their memory
+    /// at once. Returns whether there was one.
     pub(super) fn end_overdue(&mut self) -> bool {
         let due = self.live.overdue(self.cx.models.clock.now());
         for &(index, stopped) in &due {
@@ -156,19 +164,20 @@ impl Scheduler<'_, '_> {
         !due.is_empty()
     }
 
-    /// Nothing grows, nothing can be scored, no strategy has news: every queued step waits for
-    /// memory that only other waiting chains hold.
+    /// Frees memory when nothing grows, nothing can be scored and no strategy has news: every
+    /// queued step then waits for memory that other waiting chains hold.
     ///
-    /// The youngest problem is set back, which leaves the results of all others as they would be
-    /// alone. A problem left alone, but in a state that company brought it to, begins again on its
-    /// own. A problem that was alone from its start has the caches of its idle chains forgotten, to
-    /// be read again; only where that is not enough does it give up chains.
+    /// The youngest problem is set back, which leaves the results of all others as they are without
+    /// it. A problem that is the last one but was slowed down by others starts again without them.
+    /// A problem that never shared the memory has its idle caches evicted, to be read again later;
+    /// only if that frees nothing, a chain is given up.
     pub(super) fn break_deadlock(&mut self) {
         let Some((youngest, live)) = self.live.youngest_mut() else {
             return;
         };
         if live.steps.queue.is_empty() {
-            // A strategy that waits for nothing has nothing more to say.
+            // The strategy waits for no step and its last answer asked for none: the search is
+            // over.
             live.conclude(&mut self.cx);
             return;
         }
@@ -191,6 +200,7 @@ impl Scheduler<'_, '_> {
         self.owners.retain(|_, owner| owner.index != index);
         self.summary.restarts += 1;
         self.cx.event(Event::ProblemRestarted { index });
+        // The youngest problem is set back first, so pushing to the front keeps the order of input.
         self.requests.set_back.push_front((index, live.request));
     }
 }

@@ -1,33 +1,33 @@
-//! The token budget of a problem. Every token that is sampled was allowed to a step before, so the
-//! budget is never exceeded, and what a step is allowed follows from the tree alone.
+//! The token budget of a problem. Every sampled token was allotted to a step before, so the budget
+//! is never exceeded; a step's allotment follows from the tree, not from timing.
 //!
-//! A strategy that works in rounds is narrowed by its budget: it expands as many chains as what is
-//! left can still bring to their end, best first. A budget is worth nothing while all chains are
-//! half written.
+//! A budget narrows a strategy that works in rounds: as many chains are expanded, best first, as
+//! the remaining tokens can bring to their end. A budget that runs out while all chains are half
+//! written yields no answer.
 
 use crate::strategy::{Action, shares};
 use crate::tree::{ChainTree, NodeId};
 
-/// Steps that a chain is taken to have as long as none has come to its end.
+/// The assumed number of steps in a chain, until the first chain is complete.
 const USUAL_STEPS: usize = 10;
 
-/// Tokens that a step is taken to have before the first one is written.
+/// The assumed number of tokens in a step, until the first step is written.
 const USUAL_STEP_TOKENS: usize = 14;
 
-/// What may still be sampled, and how it is given to steps.
+/// The tokens that may still be sampled, and their allotment to steps.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum TokenBudget {
     Unlimited,
     Limited {
         total: usize,
-        /// Of a strategy that works in rounds: what each step of this round gets, and how many
-        /// steps get one token more. `None`: a chain's children share what it has left.
+        /// For a strategy in rounds: the tokens that each step of this round gets, and the number
+        /// of steps that get one token more. `None`: the children of a chain share its tokens.
         round: Option<(usize, usize)>,
         written: Written,
     },
 }
 
-/// The steps written so far, by their number and their tokens.
+/// Statistics of the steps written so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Written {
     steps: usize,
@@ -36,21 +36,21 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// Tokens that the chain at `node` still needs to come to its end, where complete chains have
-    /// `usual` tokens on average: at least another step, as long as the longest so far.
+    /// Estimates the tokens that the chain at `node` needs to come to its end: at least another
+    /// step of the longest length so far. `usual` is the mean length of complete chains, in tokens.
     fn still_needed(&self, tree: &ChainTree, node: NodeId, usual: Option<usize>) -> usize {
         let step = match self.steps {
             0 => USUAL_STEP_TOKENS,
             steps => self.tokens / steps,
         };
         let so_far = tree.token_count(node);
-        // A chain longer than what is usual is taken to be half written.
+        // A chain that is longer than usual is assumed to be two thirds written.
         let expected = usual.unwrap_or((USUAL_STEPS * step).max(so_far + so_far / 2));
         expected.saturating_sub(so_far).max(self.longest).max(1)
     }
 }
 
-/// Mean tokens of the chains that came to their own end, if there are some.
+/// Returns the mean number of tokens of complete chains; `None` before the first one.
 fn mean_complete(tree: &ChainTree) -> Option<usize> {
     let complete = tree.nodes().filter(|(_, node)| node.is_complete());
     let tokens: Vec<usize> = complete.map(|(id, _)| tree.token_count(id)).collect();
@@ -58,7 +58,7 @@ fn mean_complete(tree: &ChainTree) -> Option<usize> {
 }
 
 impl TokenBudget {
-    /// `total` tokens; 0 means no limit.
+    /// Makes a budget of `total` tokens; 0 means no limit.
     pub(super) fn new(total: usize) -> Self {
         match total {
             0 => Self::Unlimited,
@@ -85,8 +85,8 @@ impl TokenBudget {
         }
     }
 
-    /// Most tokens of each of `count` new steps of a chain that has `left`. Fewer than `count` if
-    /// there is not a token for each.
+    /// Returns the token limits of `count` new steps of a chain that has `left` tokens: fewer than
+    /// `count` limits if there is not a token for each.
     pub(super) fn token_limits(&mut self, left: usize, count: usize) -> Vec<usize> {
         match self {
             Self::Unlimited => vec![usize::MAX; count],
@@ -95,21 +95,22 @@ impl TokenBudget {
                 round: Some((each, extra)),
                 ..
             } => {
-                let mut next = || {
+                let shares = (0..count).map(|_| {
                     let one_more = usize::from(*extra > 0);
                     *extra -= one_more;
                     *each + one_more
-                };
-                let shares = (0..count).map(|_| next());
+                });
                 shares.filter(|&share| share > 0).collect()
             }
         }
     }
 
-    /// Cuts what a strategy that works in rounds asks for down to what the budget allows: only as
-    /// many chains are expanded, in the strategy's order, as what is left after `spent` tokens can
-    /// bring to their end, and at least one. What is left is shared evenly among their steps, as a
-    /// limit that few will reach.
+    /// Cuts the actions of a strategy in rounds down to what the budget allows. Chains are expanded
+    /// in the strategy's order, as many as the tokens left after `spent` can bring to their end,
+    /// and at least one.
+    ///
+    /// The remaining tokens are split evenly among the steps of the round: a limit that few steps
+    /// reach.
     pub(super) fn afford(
         &mut self,
         actions: Vec<Action>,
@@ -126,7 +127,7 @@ impl TokenBudget {
         };
         let left = total.saturating_sub(spent);
         if left == 0 {
-            // Every chain is refused its step and ends with that reason.
+            // Every chain is refused its step and ends with the reason `Budget`.
             *round = Some((0, 0));
             return actions;
         }
@@ -149,7 +150,7 @@ impl TokenBudget {
                 Action::Resume(node) => (*node, grant(*node, 1)),
                 _ => return Some(action),
             };
-            // A kept node that was expanded before stays as it is.
+            // A kept node has children to continue from, so only a leaf is pruned.
             let is_leaf = tree.node(node).children.is_empty();
             match count {
                 0 => is_leaf.then_some(Action::Prune(node)),

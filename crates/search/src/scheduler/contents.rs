@@ -1,5 +1,5 @@
-//! What a problem's chains say, each beginning once: the scorer's handles and scores belong to
-//! texts, not to nodes, so that equal texts are read and paid for once.
+//! The texts of a problem's chains, as a trie. The scorer's handles and scores belong to texts, not
+//! to nodes, so that equal texts are read and paid for once.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,7 @@ use crate::tree::{ChainTree, Node, NodeId, State};
 pub(super) struct ContentId(u32);
 
 impl ContentId {
-    /// No steps.
+    /// The problem without steps.
     pub(super) const ROOT: Self = Self(0);
 
     fn index(self) -> usize {
@@ -22,25 +22,25 @@ impl ContentId {
     }
 }
 
-/// A text.
+/// A text: the text before its last step, and that step.
 #[derive(Debug)]
 pub(super) struct Content {
     parent: Option<ContentId>,
-    /// A node that says it.
+    /// The first node that has this text.
     node: NodeId,
-    /// Whether its last step is said in full.
+    /// Whether the last step is complete, not paused in the middle.
     whole: bool,
-    /// The scorer's cache up to here.
+    /// The scorer's cache of the whole text.
     pub handle: Option<ScoreId>,
     pub scored: Option<StepScore>,
 }
 
-/// What was said of a step.
+/// The scorer's reply about a step.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StepScore {
     /// `None` if the scorer abstained.
     pub score: Option<f32>,
-    /// Of several judges, those that were asked.
+    /// The scores of the judges that were asked, by name; empty with a single scorer.
     pub judges: BTreeMap<String, Option<f32>>,
     pub quantiles: Option<[f32; 3]>,
 }
@@ -50,12 +50,12 @@ pub(super) struct StepScore {
 pub(super) struct Contents {
     contents: Vec<Content>,
     by_hash: HashMap<(ContentId, u64), ContentId>,
-    /// Batches at the scorer that have steps of this problem.
+    /// The number of pending batches that contain steps of this problem.
     pub batches: usize,
 }
 
 impl Contents {
-    /// The problem alone, which the scorer knows under `handle`.
+    /// Makes a trie of only the problem, which the scorer knows under `handle`.
     pub(super) fn new(handle: Option<ScoreId>) -> Self {
         let root = Content {
             parent: None,
@@ -71,7 +71,7 @@ impl Contents {
         }
     }
 
-    /// The text of a closed or paused node under a text: an empty step says nothing more.
+    /// Returns the text of a closed or paused node after `above`. An empty step adds nothing to it.
     pub(super) fn intern(&mut self, tree: &ChainTree, above: ContentId, id: NodeId) -> ContentId {
         let node = tree.node(id);
         if node.is_empty_step() {
@@ -80,6 +80,7 @@ impl Contents {
         let whole = node.state != State::Paused;
         let key = (above, fingerprint(node, whole));
         if let Some(&known) = self.by_hash.get(&key) {
+            // A hash only finds a candidate; of texts with equal hashes the map keeps the last.
             let content = &self.contents[known.index()];
             if content.whole == whole && same_step(tree.node(content.node), node) {
                 return known;
@@ -97,7 +98,7 @@ impl Contents {
         new
     }
 
-    /// What was said of its last step; `None` if nobody was asked yet.
+    /// Returns the reply about the last step of a text; `None` before the scorer was asked.
     pub(super) fn scored(&self, id: ContentId) -> Option<&StepScore> {
         self.contents[id.index()].scored.as_ref()
     }
@@ -114,7 +115,7 @@ impl Contents {
         self.contents[id.index()].node
     }
 
-    /// The longest beginning of a text that the scorer's cache holds, and the steps after it.
+    /// Returns the longest prefix of a text that the scorer has cached, and the steps after it.
     pub(super) fn unread(&self, id: ContentId) -> (ContentId, Vec<ContentId>) {
         let mut steps = Vec::new();
         let mut at = id;
@@ -128,7 +129,7 @@ impl Contents {
         (at, steps)
     }
 
-    /// Gives back all handles but those that one of `wanted` would be read from.
+    /// Releases all handles but those that a text of `wanted` would be read from.
     pub(super) fn keep(&mut self, wanted: &[ContentId], scorer: &mut dyn Scorer) {
         let mut needed = vec![false; self.contents.len()];
         for &id in wanted {
@@ -141,7 +142,7 @@ impl Contents {
         }
     }
 
-    /// Bytes of the distinct tokens that the scorer's cache holds.
+    /// Returns the bytes of the distinct tokens in the scorer's cache.
     pub(super) fn bytes(&self, tree: &ChainTree, prompt_tokens: usize, memory: Memory) -> u64 {
         let held = self.contents.iter().filter(|c| c.handle.is_some());
         let ends: Vec<NodeId> = held.map(|content| content.node).collect();
@@ -153,7 +154,7 @@ impl Contents {
     }
 }
 
-/// Nodes that a scorer cannot tell apart.
+/// Whether a scorer reads the same for both nodes: text, tokens, and an end-of-text token.
 fn same_step(a: &Node, b: &Node) -> bool {
     let ended = |node: &Node| node.finish() == Some(Finish::EndOfText);
     a.text == b.text && a.tokens == b.tokens && ended(a) == ended(b)

@@ -1,5 +1,5 @@
-//! How a chain ends, how the search of a problem does, and why chains are pruned: written into the
-//! tree for whoever wants to understand a search.
+//! The ends of chains and of a problem's search, and the reasons for pruning, which the tree
+//! records to explain the search.
 
 use super::Context;
 use super::active::{ActiveProblem, Stage};
@@ -11,7 +11,7 @@ use crate::strategy::{Action, Scoring};
 use crate::tree::{ChainTree, NodeId, PruneReason, Pruned, State};
 
 impl ActiveProblem {
-    /// Ends a chain and gives back what it held for growing.
+    /// Ends a chain and releases what it held in the generator.
     pub(super) fn finish(&mut self, node: NodeId, finish: Finish, cx: &mut Context<'_, '_>) {
         self.tree.node_mut(node).state = State::Finished(finish);
         self.outcome.lost_to_memory += usize::from(finish == Finish::NoMemory);
@@ -26,7 +26,7 @@ impl ActiveProblem {
         self.tell(node, ChainEvent::Pruned, cx);
     }
 
-    /// Tells what happened to a chain.
+    /// Reports what happened to a chain to the observer.
     pub(super) fn tell(&self, node: NodeId, what: ChainEvent<'_>, cx: &mut Context<'_, '_>) {
         cx.event(Event::Chain {
             index: self.index,
@@ -36,7 +36,7 @@ impl ActiveProblem {
         });
     }
 
-    /// Ends the search: drops what is open and has the finished chains scored if that is still due.
+    /// Ends the search: prunes open chains, and has complete chains scored if that is due.
     pub(super) fn conclude(&mut self, cx: &mut Context<'_, '_>) {
         self.steps.queue.clear();
         self.steps.ready.clear();
@@ -53,24 +53,28 @@ impl ActiveProblem {
             match self.tree.node(id).state {
                 State::Open | State::Paused if id != ChainTree::ROOT => self.prune(id, over, cx),
                 State::Growing => {
-                    // What was sampled of it is charged before its chain is given back.
+                    // Tokens of an unfinished step are charged before its chain is released, which
+                    // forgets them.
                     self.drop_speculative(id, cx);
                     self.cancel(id, cx);
                     self.prune(id, over, cx);
                 }
-                // Also the chain of an expanded node whose children were not all started.
+                // Includes the chain of an expanded node that still had children to start.
                 _ => self.release(id, cx),
             }
         }
-        // A strategy that scores every step has done so, unless it was never followed.
+        // `EveryStep` has scored all complete chains, unless its first actions were never followed
+        // because the given steps were a whole chain.
         let is_due = match self.policy.scoring {
             Scoring::EveryStep => self.policy.answers == 0,
             Scoring::OnDemand => true,
             Scoring::Never => false,
         };
         if is_due && cx.models.scorer.is_some() {
-            let unread = |id: &NodeId| self.tree.node(*id).is_complete() && !self.is_read(*id);
-            self.steps.ready = ids.into_iter().filter(unread).collect();
+            self.steps.ready = ids
+                .into_iter()
+                .filter(|&id| self.tree.node(id).is_complete() && !self.is_read(id))
+                .collect();
         }
         if self.steps.ready.is_empty() {
             self.done(cx);
@@ -79,13 +83,13 @@ impl ActiveProblem {
         }
     }
 
-    /// Ends the search now, whatever its strategy still wanted: nothing more is scored.
+    /// Ends the search for an outside reason; no chain is scored any more.
     pub(super) fn stop(&mut self, stopped: Stopped, cx: &mut Context<'_, '_>) {
         self.outcome.stopped = Some(stopped);
         self.end(cx);
     }
 
-    /// Ends the search because a model failed this problem.
+    /// Ends the search because a model or the strategy failed this problem.
     pub(super) fn fail(&mut self, reason: String, cx: &mut Context<'_, '_>) {
         self.outcome.error = Some(reason);
         self.end(cx);
@@ -103,20 +107,20 @@ impl ActiveProblem {
     }
 }
 
-/// The chains that a strategy decided about in one answer, and how it decided.
+/// A strategy's choice between chains in one answer, to explain why chains were pruned.
 #[derive(Debug, Default)]
 pub(super) struct Decision {
     round: Option<u32>,
-    /// Chains that could have gone on, and complete ones; best score first.
+    /// The candidates, best score first: chains that could continue, and complete ones.
     ranked: Vec<NodeId>,
-    /// The lowest score of a chain that goes on.
+    /// The lowest score of a chain that continues.
     cutoff: Option<f32>,
-    /// The nodes that the strategy itself dropped. Others are dropped for want of budget.
+    /// The nodes that the strategy dropped. Other nodes are pruned for lack of budget.
     dropped: Vec<NodeId>,
 }
 
 impl Decision {
-    /// The decision that `actions` are, before they are carried out.
+    /// Reads the choice from `actions`, before they are carried out.
     pub(super) fn new(
         tree: &ChainTree,
         actions: &[Action],
@@ -137,7 +141,7 @@ impl Decision {
                 ..Self::default()
             };
         }
-        // An action may name a node that is not there; that is an error when it is carried out.
+        // An action may name a node that does not exist, which is an error once it is carried out.
         let could_go_on = |&id: &NodeId| {
             tree.contains(id) && matches!(tree.node(id).state, State::Open | State::Paused)
         };
@@ -156,7 +160,7 @@ impl Decision {
         }
     }
 
-    /// The reason in the tree of a node that is pruned on this decision.
+    /// Returns the reason to record for a node that this decision prunes.
     pub(super) fn on(&self, node: NodeId) -> Pruned {
         let round = self.round;
         if !self.dropped.contains(&node) {
@@ -172,7 +176,7 @@ impl Decision {
         }
     }
 
-    /// The reason in the tree of a node that is pruned whatever its place among others.
+    /// Returns the reason to record for a node that is pruned whatever its rank.
     pub(super) fn unranked(reason: PruneReason, round: Option<u32>) -> Pruned {
         Pruned {
             reason,

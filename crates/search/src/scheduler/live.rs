@@ -1,5 +1,5 @@
-//! The problems in flight, and which of them something happened to: a turn of the scheduler looks
-//! at these alone, so that what a step costs does not grow with the number of problems in flight.
+//! The problems in flight, with lists of those that changed. A turn of the scheduler looks only at
+//! changed problems, so that its cost does not grow with the number of problems in flight.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,32 +8,32 @@ use super::active::ActiveProblem;
 use crate::request::CancelToken;
 use crate::result::Stopped;
 
-/// What the scheduler looks at problems for. Each has its own list of those that changed since.
+/// A purpose for which the scheduler looks at problems; each has a list of changed problems.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Look {
-    /// Steps to start.
+    /// To start queued steps.
     Start,
-    /// Steps to score.
+    /// To score steps that are ready.
     Score,
-    /// Strategies to wake.
+    /// To wake strategies that have news.
     Wake,
-    /// What concerns the run.
+    /// To move tokens and owners of chains to the run's tables.
     Book,
-    /// How many rows a pass has of each.
+    /// To charge passes to problems whose number of rows changed.
     Rows,
 }
 
 const LOOKS: usize = 5;
 
-/// Problems in flight by their position in the input; the first is the oldest.
+/// The problems in flight, by their position in the input: the first is the oldest.
 #[derive(Default)]
 pub(super) struct Live {
     problems: BTreeMap<usize, ActiveProblem>,
-    /// By [`Look`]: the problems that changed.
+    /// The problems that changed, by [`Look`].
     changed: [Vec<usize>; LOOKS],
-    /// Those that somebody or the time may end.
+    /// The cancel tokens and deadlines of the problems that have some, by problem.
     limits: Vec<(usize, Option<CancelToken>, Option<Duration>)>,
-    /// How many write steps ahead.
+    /// The number of problems that speculate.
     pub speculating: usize,
 }
 
@@ -50,14 +50,15 @@ impl Live {
         self.problems.get(&index)
     }
 
-    /// A problem to be changed.
+    /// Returns a problem to be changed, and notes it on every list.
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut ActiveProblem> {
         let problem = self.problems.get_mut(&index)?;
         note(&mut self.changed, problem);
         Some(problem)
     }
 
-    /// A problem to be changed in a way that [`again`](Self::again) tells of.
+    /// Returns a problem to be changed without noting it; [`again`](Self::again) notes what
+    /// matters.
     pub(super) fn get_mut_quietly(&mut self, index: usize) -> Option<&mut ActiveProblem> {
         self.problems.get_mut(&index)
     }
@@ -68,6 +69,7 @@ impl Live {
             self.limits.push((index, cancel.clone(), deadline));
         }
         self.speculating += usize::from(problem.config().speculate);
+        // Until now the only problem ran by itself; from here on nothing in flight does.
         if self.problems.len() == 1 {
             self.problems
                 .values_mut()
@@ -93,14 +95,14 @@ impl Live {
         Some((index, problem))
     }
 
-    /// All of them, in order.
+    /// Iterates over all problems, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &ActiveProblem)> {
         self.problems
             .iter()
             .map(|(&index, problem)| (index, problem))
     }
 
-    /// All of them, in order, to be changed.
+    /// Iterates over all problems, oldest first, and notes each of them on every list.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut ActiveProblem)> {
         let changed = &mut self.changed;
         self.problems.iter_mut().map(|(&index, problem)| {
@@ -109,9 +111,10 @@ impl Live {
         })
     }
 
-    /// Those that changed since the last such look, in order.
+    /// Takes the problems that changed since the last look for this purpose, oldest first.
     pub(super) fn changed(&mut self, look: Look) -> Vec<usize> {
         let mut indices = std::mem::take(&mut self.changed[look as usize]);
+        // Notes arrive in the order of events; the order of input makes turns reproducible.
         indices.sort_unstable();
         indices.retain(|index| {
             self.problems.get_mut(index).is_some_and(|problem| {
@@ -123,7 +126,7 @@ impl Live {
         indices
     }
 
-    /// Looks at a problem again the next time.
+    /// Notes a problem for the next look for one purpose.
     pub(super) fn again(&mut self, look: Look, index: usize) {
         if let Some(problem) = self.problems.get_mut(&index)
             && problem.noted & look.bit() == 0
@@ -133,7 +136,7 @@ impl Live {
         }
     }
 
-    /// The problems that were cancelled or whose time is over, in order.
+    /// Returns the problems that were cancelled or are past their deadline, oldest first.
     pub(super) fn overdue(&self, now: Duration) -> Vec<(usize, Stopped)> {
         let why = |(index, cancel, deadline): &(usize, Option<CancelToken>, Option<Duration>)| {
             Some((*index, overdue(cancel.as_ref(), *deadline, now)?))
@@ -144,7 +147,7 @@ impl Live {
     }
 }
 
-/// Why a request is to be ended now, if it is.
+/// Returns the reason to end a request now, if there is one.
 pub(super) fn overdue(
     cancel: Option<&CancelToken>,
     deadline: Option<Duration>,

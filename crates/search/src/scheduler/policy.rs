@@ -11,12 +11,12 @@ pub(super) struct Policy {
     pub strategy: Box<dyn Strategy>,
     pub scoring: Scoring,
     pub start: Start,
-    /// The number of answers that the strategy has given.
+    /// The number of times that the strategy has been woken and its actions followed.
     pub answers: u32,
     pub votes: Votes,
 }
 
-/// Answers of the chains that have come to their end, by class.
+/// The votes of complete chains, by class of answer.
 #[derive(Debug, Default)]
 pub(super) struct Votes(BTreeMap<String, usize>);
 
@@ -25,8 +25,8 @@ impl Votes {
         *self.0.entry(class).or_default() += votes;
     }
 
-    /// Whether `to_come` more votes cannot change the winner, however they fall and however ties
-    /// are broken.
+    /// Whether `to_come` more votes cannot change the winner, however they fall. Ties count as
+    /// undecided, since they are broken by scores.
     fn decided(&self, to_come: usize) -> bool {
         let mut counts: Vec<usize> = self.0.values().copied().collect();
         counts.sort_unstable_by(|a, b| b.cmp(a));
@@ -37,13 +37,13 @@ impl Votes {
 }
 
 impl Policy {
-    /// The round of the search, from 1, if the strategy works in rounds. Otherwise it is asked
-    /// whenever something has happened, which depends on what else is in flight.
+    /// Returns the round of the search, from 1, if the strategy works in rounds. Other strategies
+    /// are woken by every step, so a count of their turns would depend on the problems in flight.
     pub(super) fn round(&self) -> Option<u32> {
         self.strategy.in_rounds().then_some(self.answers)
     }
 
-    /// Counts the answers of the nodes just reported. Returns whether the vote is over.
+    /// Counts the answers of the reported nodes. Returns whether the vote is decided.
     pub(super) fn is_decided(
         &mut self,
         reported: &[NodeId],

@@ -1,4 +1,4 @@
-//! From a searched tree to a result.
+//! The result of a problem, made from its searched tree.
 
 use super::Context;
 use super::active::ActiveProblem;
@@ -9,6 +9,8 @@ use crate::strategy::Strategy;
 use crate::tree::ChainTree;
 
 pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> ProblemResult {
+    // Independent chains are numbered in the order in which their steps close, which depends on the
+    // other problems in flight; a result must not.
     let tree = std::mem::take(&mut problem.tree).renumbered();
     let config = problem.config();
     let finished = finished_chains(&tree, &*problem.policy.strategy, config, cx.models.answers);
@@ -21,6 +23,7 @@ pub(super) fn result(mut problem: ActiveProblem, cx: &Context<'_, '_>) -> Proble
     let is_guess = answering.is_some_and(|i| finished[i].is_guess);
     let mut answer = answering.and_then(|i| finished[i].answer.clone());
     let is_sure = config.threshold <= 0.0 || score.is_some_and(|score| score >= config.threshold);
+    // An answer below the threshold moves to `withheld`: the caller can still see and count it.
     let withheld = answer.take_if(|_| !is_sure);
     ProblemResult {
         index: problem.index,
@@ -71,12 +74,14 @@ fn finished_chains(
         .collect()
 }
 
-/// Complete chains first, then by score, then by order.
+/// Returns the chain to show if none has an answer: complete chains first, then by score, then the
+/// earliest.
 fn best_without_answer(chains: &[FinishedChain]) -> Option<usize> {
     let key = |chain: &FinishedChain| {
         let complete = u8::from(chain.finish.is_complete());
         (complete, chain.score.unwrap_or(f32::NEG_INFINITY))
     };
+    // `max_by` returns the last of equal chains, hence the reversed order.
     (0..chains.len()).rev().max_by(|&a, &b| {
         let (a, b) = (key(&chains[a]), key(&chains[b]));
         a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))

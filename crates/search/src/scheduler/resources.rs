@@ -1,4 +1,4 @@
-//! Giving back the resources of a problem's nodes in the models, and charging for them.
+//! Release of what a problem's nodes hold in the models, and the charges that come with it.
 
 use super::active::ActiveProblem;
 use super::contents::ContentId;
@@ -7,7 +7,7 @@ use crate::ledger::Ledger;
 use crate::tree::{ChainTree, NodeId, State};
 
 impl ActiveProblem {
-    /// Gives back what a node holds in the generator.
+    /// Releases the idle chain of a node, and the step ahead of it.
     pub(super) fn release(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         self.drop_speculative(node, cx);
         if let Some(chain) = self.resources[node].chain.take() {
@@ -15,7 +15,7 @@ impl ActiveProblem {
         }
     }
 
-    /// Drops a chain in the middle of a step.
+    /// Releases a chain in the middle of a step and charges what was sampled.
     pub(super) fn cancel(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         if let Some(chain) = self.resources[node].chain.take() {
             let sampled = cx.models.generator.release(chain);
@@ -25,7 +25,7 @@ impl ActiveProblem {
         }
     }
 
-    /// Throws away the step that was begun ahead of `node`.
+    /// Discards the step that was begun ahead of `node`, and charges what was sampled.
     pub(super) fn drop_speculative(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         let Some(step) = self.resources[node].speculative.take() else {
             return;
@@ -40,19 +40,19 @@ impl ActiveProblem {
         }
     }
 
-    /// Charges sampled tokens to the problem, and to the run at the next occasion.
+    /// Charges sampled tokens to the problem; the run's ledger gets them with the next `bill_run`.
     pub(super) fn charge(&mut self, tokens: usize) {
         self.bill.ledger.generated_tokens += tokens as u64;
         self.bill.generated += tokens as u64;
     }
 
-    /// Hands on to the run what it was not charged for yet.
+    /// Adds to the run's ledger what is missing there.
     pub(super) fn bill_run(&mut self, run: &mut Ledger) {
         run.generated_tokens += std::mem::take(&mut self.bill.generated);
         run.reused_tokens += std::mem::take(&mut self.bill.reused);
     }
 
-    /// Gives everything back.
+    /// Releases everything that the problem holds in either model.
     pub(super) fn release_all(&mut self, cx: &mut Context<'_, '_>) {
         for node in self.resources.nodes() {
             self.drop_speculative(node, cx);
@@ -67,7 +67,8 @@ impl ActiveProblem {
         }
     }
 
-    /// Memory of the distinct tokens that are alive in either model.
+    /// Records the memory of the distinct tokens that are alive in either model, if it is a new
+    /// peak.
     pub(super) fn note_memory(&mut self, models: &Models<'_>) {
         let memory = models.generator.memory();
         let nodes = self.resources.nodes();
@@ -87,10 +88,10 @@ impl ActiveProblem {
         self.bill.ledger.peak_kv_bytes = self.bill.ledger.peak_kv_bytes.max(bytes);
     }
 
-    /// Gives back the scorer's caches that no chain will be read from any more.
+    /// Releases the scorer's caches from which no chain will be read any more.
     pub(super) fn release_read(&mut self, cx: &mut Context<'_, '_>) {
         if self.contents.batches > 0 {
-            // The scorer is reading from them.
+            // The scorer is still reading from these caches.
             return;
         }
         let Some(scorer) = cx.models.scorer.as_deref_mut() else {
@@ -101,17 +102,16 @@ impl ActiveProblem {
         self.contents.keep(&wanted, scorer);
     }
 
-    /// The text that what is still to be scored at or below a node follows on.
+    /// Returns the text from which the unscored steps at or below a node will be read.
     fn read_from(&self, id: NodeId) -> Option<ContentId> {
         let node = self.tree.node(id);
         let own = self.resources[id].content;
-        let above = || {
-            let parent = node.parent.unwrap_or(ChainTree::ROOT);
-            self.resources[parent].content
-        };
         match node.state {
             State::Open => own,
-            State::Growing | State::Paused => above(),
+            State::Growing | State::Paused => {
+                let parent = node.parent.unwrap_or(ChainTree::ROOT);
+                self.resources[parent].content
+            }
             State::Expanded if self.policy.strategy.keeps_expanded(id) => own,
             State::Finished(finish) if finish.is_complete() => {
                 own.filter(|&content| self.contents.scored(content).is_none())

@@ -1,4 +1,4 @@
-//! Steps of all problems go to the scorer together, and equal texts once.
+//! Scoring: the steps of all problems go to the scorer together, and each distinct text once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,25 +19,25 @@ use crate::scorer::{
 };
 use crate::tree::{ChainTree, NodeId, State};
 
-/// New steps of one text, to be read after what `id` holds.
+/// The new steps of one text, which the scorer appends to the chain `id`.
 struct ScoreRequest {
     index: usize,
-    /// Which start of the problem asked.
+    /// The start of the problem that asked; after a restart the reply is ignored.
     epoch: u64,
     steps: Vec<ContentId>,
     id: ScoreId,
 }
 
-/// No two batches of this process have the same number: a scorer may still answer one of an earlier
-/// run, which ended without waiting for it.
+/// The number of the next batch, unique in this process. A scorer may still answer a batch of an
+/// earlier run, which ended without waiting for the scores.
 static NEXT_BATCH: AtomicU64 = AtomicU64::new(0);
 
 /// Batches that the scorer has not answered yet.
 pub(super) struct PendingBatches {
     batches: BTreeMap<BatchId, (Vec<ScoreRequest>, Duration)>,
-    /// Of chains that are scored beside the search.
+    /// The replies to chains that are scored outside of any search.
     pub given: BTreeMap<BatchId, GivenReply>,
-    /// Those below are of earlier runs.
+    /// The first batch of this run; lower numbers belong to earlier runs.
     first: BatchId,
 }
 
@@ -55,15 +55,14 @@ impl PendingBatches {
     }
 }
 
-/// A number that no batch had.
 fn next_batch() -> BatchId {
     BatchId(NEXT_BATCH.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Scheduler<'_, '_> {
-    /// Scores what waits in all problems that can do nothing else. A problem's steps gather until
-    /// then: it is scored once a round, whatever else is in flight. Chains that begin alike
-    /// are read in several calls, each beginning once. Returns whether there was a call.
+    /// Scores the waiting steps of all problems that can do nothing else. A problem's steps gather
+    /// until then, so that a problem is scored once a round, whatever else is in flight. Returns
+    /// whether there was such a problem.
     pub(super) fn score_ready(&mut self) -> Result<bool, SearchError> {
         if self.cx.models.scorer.is_none() {
             return Ok(false);
@@ -72,27 +71,29 @@ impl Scheduler<'_, '_> {
             self.collect_scores(false)?;
         }
         let stalled = self.cx.models.generator.active() == 0;
-        let due_now = |live: &ActiveProblem| {
-            let rests = live.steps.growing == 0 && live.steps.queue.is_empty();
-            live.contents.batches == 0 && !live.steps.ready.is_empty() && (stalled || rests)
-        };
-        // What is due follows from what happened to a problem, unless nothing is being written any
-        // more.
+        // Only a change makes a problem due, so the others need no look. But once nothing is being
+        // written, no step will close any more, and every problem with waiting steps is due.
         let changed = self.live.changed(Look::Score);
         let mut due: Vec<usize> = if stalled {
             self.live.iter().map(|(index, _)| index).collect()
         } else {
             changed
         };
-        due.retain(|&index| self.live.get(index).is_some_and(due_now));
+        due.retain(|&index| {
+            let live = self.live.get(index);
+            live.is_some_and(|live| live.is_due(stalled))
+        });
         let any = !due.is_empty();
         loop {
+            // One call reads what chains have in common from a cached text on; the next call
+            // continues each of them from there, so that no step is read twice.
             self.share_out(&due);
             let requests = self.gather(&due);
             if requests.is_empty() {
                 break;
             }
             self.read(requests)?;
+            // A problem with a pending batch resumes when the scores arrive.
             let live = &self.live;
             due.retain(|index| {
                 live.get(*index)
@@ -111,7 +112,7 @@ impl Scheduler<'_, '_> {
         Ok(any)
     }
 
-    /// Tells the nodes whose texts have a score.
+    /// Passes the scores of known texts to the nodes that wait for them.
     fn share_out(&mut self, due: &[usize]) {
         for index in due {
             let Some(live) = self.live.get_mut(*index) else {
@@ -131,7 +132,7 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    /// The next steps to read: of chains that begin alike, what they have in common.
+    /// Returns the next steps to read: for chains that begin alike, what they have in common.
     fn gather(&mut self, due: &[usize]) -> Vec<ScoreRequest> {
         let mut requests = Vec::new();
         for &index in due {
@@ -142,6 +143,8 @@ impl Scheduler<'_, '_> {
                 let source = live.contents.handle(from);
                 if let (Some(source), Some(scorer)) = (source, self.cx.models.scorer.as_mut()) {
                     let id = scorer.fork(source);
+                    // The handle is noted before the scores arrive, so that the next text is forked
+                    // from it.
                     if let Some(&end) = steps.last() {
                         live.contents.at(end).handle = Some(id);
                     }
@@ -157,15 +160,19 @@ impl Scheduler<'_, '_> {
         requests
     }
 
-    /// Hands a batch to the scorer, and takes the scores in if they are there at once.
+    /// Submits a batch, and takes in the scores if the scorer has them at once.
     fn read(&mut self, requests: Vec<ScoreRequest>) -> Result<(), SearchError> {
         let before = self.cx.models.clock.now();
-        let item = |request: &ScoreRequest| {
-            let live = self.live.get(request.index)?;
-            Some((request.id, step_refs(live, &request.steps)))
-        };
-        let items = requests.iter().filter_map(item);
-        let items: Vec<ScoreItem<'_>> = items.map(|(id, steps)| ScoreItem { id, steps }).collect();
+        let items: Vec<ScoreItem<'_>> = requests
+            .iter()
+            .filter_map(|request| {
+                let live = self.live.get(request.index)?;
+                Some(ScoreItem {
+                    id: request.id,
+                    steps: step_refs(live, &request.steps),
+                })
+            })
+            .collect();
         let Some(scorer) = self.cx.models.scorer.as_mut() else {
             return Ok(());
         };
@@ -186,7 +193,7 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    /// Hands over a chain that is to be scored beside the search. Returns whether there was one.
+    /// Submits a chain that is to be scored outside of any search. Returns whether there was one.
     pub(super) fn score_given(&mut self) -> bool {
         let Some(given) = self.requests.intake.given() else {
             return false;
@@ -200,8 +207,10 @@ impl Scheduler<'_, '_> {
     }
 
     fn submit_given(&mut self, given: &GivenChain) -> Result<(BatchId, Submitted), ScoreError> {
-        let none = || ScoreError::Failed(Cause::from("there is none under these settings"));
-        let scorer = self.cx.models.scorer.as_mut().ok_or_else(none)?;
+        let Some(scorer) = self.cx.models.scorer.as_mut() else {
+            let cause = Cause::from("there is none under these settings");
+            return Err(ScoreError::Failed(cause));
+        };
         let batch = next_batch();
         let texts: Vec<&str> = given.steps.iter().map(String::as_str).collect();
         let steps = steps_of(&texts);
@@ -211,11 +220,12 @@ impl Scheduler<'_, '_> {
         let problem = problem_of(&given.problem);
         let id = scorer.open(&problem, problem.key())?;
         let submitted = scorer.submit(batch, &[ScoreItem { id, steps }]);
+        // A pending batch may be released: the scorer keeps what it needs of the items.
         scorer.release(id);
         Ok((batch, submitted))
     }
 
-    /// Takes in the batches that the scorer has answered meanwhile.
+    /// Takes in the batches that the scorer has answered; `wait` lets it block for the next one.
     pub(super) fn collect_scores(&mut self, wait: bool) -> Result<(), SearchError> {
         let Some(scorer) = self.cx.models.scorer.as_mut() else {
             return Ok(());
@@ -242,7 +252,7 @@ impl Scheduler<'_, '_> {
         Ok(())
     }
 
-    /// The problem that asked, unless it is gone or was begun again.
+    /// Returns the problem that asked, unless it has ended or was started again.
     fn asker(&mut self, request: &ScoreRequest) -> Option<&mut ActiveProblem> {
         let live = self.live.get_mut(request.index)?;
         (live.epoch == request.epoch).then_some(live)
@@ -289,7 +299,7 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    /// Books the call to the problems that took part and to the total.
+    /// Charges a scorer call to the problems that took part and to the total.
     fn charge(
         &mut self,
         requests: &[ScoreRequest],
@@ -302,10 +312,13 @@ impl Scheduler<'_, '_> {
             .map(|scored| scored.as_ref().unwrap_or(&nothing));
         let all_read: usize = scored.clone().map(|scored| scored.read_tokens).sum();
         let mut last = None;
-        // The judges whose call was counted, for the problem and for the total.
+        // The judges whose call is counted already: a judge is called once for all requests of a
+        // batch.
         let (mut called, mut all_called) = (BTreeSet::new(), BTreeSet::new());
         for (request, scored) in requests.iter().zip(scored) {
             let (tokens, reused) = (scored.read_tokens as u64, scored.reused_tokens as u64);
+            // Time follows the tokens that were read; a batch found entirely in the cache is split
+            // evenly.
             let share = match all_read {
                 0 => 1.0 / requests.len() as f64,
                 all => tokens as f64 / all as f64,
@@ -355,7 +368,8 @@ impl Scheduler<'_, '_> {
                 }
                 return Ok(());
             }
-            // Chains that the scorer cannot read are cut short, as those the generator cannot write.
+            // Chains that the scorer cannot read are cut short, like those that the generator
+            // cannot write.
             Err(error) if error.is_too_long() => Finish::ChainCap,
             Err(ScoreError::NoMemory { .. }) => Finish::NoMemory,
             Err(error @ ScoreError::Lost(_)) => return Err(error.into()),
@@ -383,9 +397,16 @@ impl Scheduler<'_, '_> {
 }
 
 impl ActiveProblem {
-    /// What is to be read next for the nodes that are ready: for those that go on from the same
-    /// text with the same step, all that they have in common.
+    /// Whether the problem can only wait for scores. `stalled`: no chain of any problem is growing.
+    fn is_due(&self, stalled: bool) -> bool {
+        let rests = self.steps.growing == 0 && self.steps.queue.is_empty();
+        self.contents.batches == 0 && !self.steps.ready.is_empty() && (stalled || rests)
+    }
+
+    /// Returns the steps to read next for the nodes that are ready. Nodes that continue the same
+    /// cached text with the same step are one request: all steps that they have in common.
     fn beginnings(&self) -> Vec<(ContentId, Vec<ContentId>)> {
+        // Ordered by text: the order of a batch must not depend on the seed of a hash map.
         let mut groups: BTreeMap<ContentId, (ContentId, Vec<ContentId>)> = BTreeMap::new();
         for &node in &self.steps.ready {
             let content = self.resources[node].content.unwrap_or(ContentId::ROOT);
@@ -405,7 +426,7 @@ impl ActiveProblem {
         groups.into_values().collect()
     }
 
-    /// Gives a node, and the nodes above it, the scores of their texts.
+    /// Copies the scores of texts to a node and to the nodes above it.
     fn take_scores(&mut self, end: NodeId, cx: &mut Context<'_, '_>) {
         for id in self.tree.path(end) {
             let content = self.resources[id].content.unwrap_or(ContentId::ROOT);
@@ -426,7 +447,7 @@ impl ActiveProblem {
             } else {
                 node.score = scored.score;
             }
-            // A scorer that abstained told nothing.
+            // An abstention leaves the step without a score and makes no event.
             let Some(score) = scored.score else {
                 continue;
             };
@@ -439,7 +460,7 @@ impl ActiveProblem {
         }
     }
 
-    /// Takes the ready nodes whose texts contain that of the first of `steps`.
+    /// Takes the ready nodes whose next unread step is the first of `steps`.
     fn take_ready_after(&mut self, steps: &[ContentId]) -> Vec<NodeId> {
         let first = steps.first().copied();
         let ready = std::mem::take(&mut self.steps.ready);
@@ -452,7 +473,7 @@ impl ActiveProblem {
     }
 }
 
-/// The first request of each problem: the requests of a problem are adjacent.
+/// Returns the first request of each problem, whose requests are adjacent.
 fn first_of_each(requests: &[ScoreRequest]) -> impl Iterator<Item = &ScoreRequest> {
     let problems = requests.chunk_by(|a, b| a.index == b.index);
     problems.filter_map(|requests| requests.first())
@@ -478,7 +499,7 @@ fn step_refs<'a>(live: &'a ActiveProblem, steps: &[ContentId]) -> Vec<StepRef<'a
         .collect()
 }
 
-/// What was said of a step of an item.
+/// Returns the scores of the step at index `at` of an item.
 fn step_score(scored: &Scored, at: usize) -> StepScore {
     let asked = scored.judges.iter().filter_map(|judge| {
         let score = match judge.opinions.get(at)? {
@@ -495,7 +516,8 @@ fn step_score(scored: &Scored, at: usize) -> StepScore {
     }
 }
 
-/// Books what judges were asked and have read; the call of each that is not in `called` yet.
+/// Charges the judges' questions and tokens. A judge's call is charged if the judge is not in
+/// `called` yet.
 fn charge_judges<'a>(
     ledger: &mut Ledger,
     judges: &'a [JudgeScores],
@@ -529,7 +551,7 @@ fn check(scored: &Scored, steps: usize) -> Result<(), SearchError> {
     let scores = scored.probabilities.iter().flatten();
     let mut scores = scores.chain(scored.quantiles.iter().flatten());
     match scores.find(|score| !is_probability(**score)) {
-        Some(p) => Err(SearchError::BadScores(format!("{p} is no probability"))),
+        Some(p) => Err(SearchError::BadScores(format!("{p} is not a probability"))),
         None => Ok(()),
     }
 }

@@ -1,9 +1,9 @@
-//! Speculative extension (`FastTTS`, <https://arxiv.org/abs/2509.00195>): chains that are done with
-//! their step go on with the next one while the last steps of the round are written.
+//! Speculative extension (`FastTTS`, <https://arxiv.org/abs/2509.00195>): chains whose step is done
+//! continue with the next step while the last steps of the round are written.
 //!
-//! What is written ahead of a node is its first child: drawn from that child's random stream, so it
-//! is the same, bit for bit, as if it had been begun after the round. If the strategy expands the
-//! node, the child takes the step over; otherwise it is thrown away.
+//! The step written ahead of a node is that of its first child, sampled from that child's random
+//! stream. The step is therefore the same, bit for bit, as if it had begun after the round. If the
+//! strategy expands the node, the child takes the step over; otherwise the step is discarded.
 
 use std::collections::HashSet;
 
@@ -16,11 +16,13 @@ use crate::stream::child_stream;
 use crate::tree::{NodeId, State};
 
 impl ActiveProblem {
-    /// Begins a step after every chain that is done with its own in this round. Returns their
-    /// chains with the nodes they follow.
+    /// Begins the next step of every chain whose step of this round is done. Returns the new chains
+    /// with the nodes that they follow.
     pub(super) fn start_speculative(&mut self, cx: &mut Context<'_, '_>) -> Vec<(ChainId, NodeId)> {
         let mut started = Vec::new();
         let unlimited = matches!(self.budget, TokenBudget::Unlimited);
+        // With no growing step the round is over and the strategy decides first. A budget is not
+        // spent on steps that may be discarded. Without rounds no chain waits for another.
         if self.steps.growing == 0 || !unlimited || !self.policy.strategy.in_rounds() {
             return started;
         }
@@ -31,7 +33,7 @@ impl ActiveProblem {
             let Some(source) = self.resources[id].chain else {
                 continue;
             };
-            // Equal siblings will be one.
+            // Equal siblings will be merged into one node, which needs a single step.
             let text = self.resources[id].content;
             if self.policy.strategy.merges_siblings() && ahead.contains(&text) {
                 continue;
@@ -43,6 +45,7 @@ impl ActiveProblem {
                 token_limit: usize::MAX,
             };
             let from = Source::ForkOf(source);
+            // Speculation takes only memory that is left over; the next turn tries again.
             let Some(chain) = cx.models.generator.try_start(from, plan) else {
                 break;
             };
@@ -65,7 +68,7 @@ impl ActiveProblem {
             && self.resources[id].speculative.is_none()
     }
 
-    /// Texts that a step is being written after.
+    /// Returns the texts after which a speculative step exists.
     fn speculative_texts(&self) -> HashSet<Option<ContentId>> {
         let resources = self.resources.nodes().map(|node| &self.resources[node]);
         resources
@@ -74,7 +77,7 @@ impl ActiveProblem {
             .collect()
     }
 
-    /// A step written ahead of `node` closed or paused.
+    /// Keeps a speculative step that closed or paused until the strategy asks for it.
     pub(super) fn close_speculative(&mut self, node: NodeId, step: StepOutput) {
         self.steps.ahead -= 1;
         if let Some(ahead) = &mut self.resources[node].speculative {

@@ -1,4 +1,4 @@
-//! Whether a step states the answer, which ends its chain.
+//! Detection of a stated answer, which ends its chain.
 
 use super::active::ActiveProblem;
 use crate::choose::Answers;
@@ -6,21 +6,23 @@ use crate::finish::Border;
 use crate::thoughts::{ending, open_end};
 use crate::tree::NodeId;
 
-/// An answer is stated within so many bytes, however many steps they are.
+/// The most bytes in which an answer is stated, over any number of steps.
 const LONGEST: usize = 4096;
 
-/// Stands for text that is left out, so that nothing begins a line that did not.
+/// Replaces text that is left out, so that no text appears to begin a line which did not.
 const LEFT_OUT: &str = "\u{2026}";
 
 impl ActiveProblem {
-    /// Whether a step that closed states the answer of its chain. If not, the part of the chain's
-    /// text is kept on which that depends for the steps that follow.
+    /// Whether the step that just closed states the answer of its chain. If not, `unsettled` keeps
+    /// the end of the text that later steps may complete to an answer.
     pub(super) fn states_answer(
         &mut self,
         id: NodeId,
         border: Border,
         answers: &dyn Answers,
     ) -> bool {
+        // A step that was cut at its token limit may end inside a number: its text states nothing
+        // yet.
         let markers = &self.request.settings.generator.answer_markers;
         if markers.is_empty() || border == Border::Limit {
             return false;
@@ -36,15 +38,15 @@ impl ActiveProblem {
     }
 }
 
-/// The end of a text in which an answer may begin that is not whole: the last line, or more if a
-/// marker stands before it.
+/// Returns the end of a text in which an incomplete answer may begin: the last line, or more if a
+/// marker precedes it.
 fn unsettled(text: &str, markers: &[String]) -> String {
     if let Some(thought) = open_end(text) {
         return thought;
     }
     let line = text.rfind('\n').map_or(0, |at| at + 1);
     let begun = markers.iter().filter_map(|marker| text.rfind(marker)).min();
-    // A marker may have begun in the line before.
+    // The last line may complete a marker that began before it, so a marker's length is kept.
     let longest = markers.iter().map(String::len).max().unwrap_or_default();
     let kept = (text.len() - begun.unwrap_or(line).min(line)).max(longest);
     let end = ending(text, kept.min(LONGEST));

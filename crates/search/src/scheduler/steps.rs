@@ -1,5 +1,5 @@
-//! The steps of a problem, from the queue to the scorer or the strategy: they start, grow in one
-//! forward pass with those of all other problems, close, and are merged with equal ones.
+//! The life of a step: it starts, grows in the forward passes that all problems share, closes, and
+//! is merged with equal siblings.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ use crate::tree::{NodeId, State};
 impl Scheduler<'_, '_> {
     /// Starts queued steps while memory lasts, oldest problem first. Returns whether one started.
     ///
-    /// Within a problem, steps start strictly in order: none overtakes one that waits for memory,
-    /// so that what a problem gets does not depend on timing. Steps written ahead never make
-    /// another one wait.
+    /// Within a problem, steps start strictly in order: no step overtakes one that waits for
+    /// memory, so that a problem's share does not depend on timing. Speculative steps never make
+    /// another step wait: they are discarded when memory is short.
     pub(super) fn start_steps(&mut self) -> bool {
         let mut started = self.start_queued();
         if self.room.blocked && self.drop_all_speculative() {
@@ -67,7 +67,7 @@ impl Scheduler<'_, '_> {
         started
     }
 
-    /// Throws away all that is written ahead. Returns whether there was something.
+    /// Discards all speculative steps. Returns whether there was one.
     fn drop_all_speculative(&mut self) -> bool {
         let mut dropped = false;
         for (_, live) in self.live.iter_mut() {
@@ -82,15 +82,18 @@ impl Scheduler<'_, '_> {
         dropped
     }
 
-    /// One forward pass over everything that grows. Returns whether there was one.
+    /// Runs one forward pass over all growing steps. Returns whether there were any.
     pub(super) fn pass(&mut self) -> Result<bool, SearchError> {
         let rows = self.cx.models.generator.active();
         if rows == 0 {
             return Ok(false);
         }
+        // The scorer's cache may use memory that steps have reserved meanwhile; the pass writes to
+        // it.
         if let Some(scorer) = self.cx.models.scorer.as_deref_mut() {
             scorer.evict_borrowed();
         }
+        // Passes so far are charged before this one, which has other rows.
         for index in self.live.changed(Look::Rows) {
             if let Some(live) = self.live.get_mut_quietly(index) {
                 live.charge_passes(self.passes);
@@ -124,7 +127,7 @@ impl Scheduler<'_, '_> {
             }
         }
 
-        // Several chains of a problem may fail in a pass: the first ends it.
+        // Several chains of a problem may fail in one pass: the problem ends with the first error.
         let (mut ended, mut lost) = (BTreeMap::new(), None);
         for (chain, error) in failed {
             let Some(owner) = self.owners.get(&chain) else {
@@ -145,7 +148,7 @@ impl Scheduler<'_, '_> {
             }
         }
 
-        // Steps written ahead first: what closes after them may throw them away.
+        // Speculative steps first: an ordinary step that closes after them may discard them.
         let owners = &self.owners;
         closed.sort_by_key(|step| {
             let owner = owners.get(&step.chain);
@@ -169,7 +172,7 @@ impl Scheduler<'_, '_> {
         if let Some(error) = lost {
             return Err(error.into());
         }
-        // What closed may have ended some of them.
+        // A problem may have ended when its steps closed; ending it again does nothing.
         for (index, error) in ended {
             self.end(index, |live, cx| live.fail(error.to_string(), cx));
         }
@@ -185,7 +188,7 @@ impl Scheduler<'_, '_> {
         Ok(true)
     }
 
-    /// Ends every problem that has a step in the pass that failed.
+    /// Fails every problem that has a step in a pass that failed.
     fn fail_active(&mut self, error: &GenError) {
         let active = self.live.iter().filter(|(_, live)| live.steps.rows() > 0);
         let active: Vec<usize> = active.map(|(index, _)| index).collect();
@@ -195,7 +198,7 @@ impl Scheduler<'_, '_> {
     }
 }
 
-/// What became of a queued step.
+/// The outcome of trying to start a queued step.
 enum Start {
     Started(ChainId, NodeId),
     NoMemory,
@@ -203,8 +206,8 @@ enum Start {
 }
 
 impl ActiveProblem {
-    /// Starts the next queued step if memory allows. The last child takes its parent's chain over
-    /// unless that is kept, the others fork it.
+    /// Starts the next queued step if memory allows. The last child takes over its parent's chain,
+    /// unless the strategy keeps the parent; earlier children fork the chain.
     fn start_next(&mut self, cx: &mut Context<'_, '_>, total: &mut Ledger) -> Start {
         let Some(&node) = self.steps.queue.front() else {
             return Start::NothingQueued;
@@ -221,6 +224,7 @@ impl ActiveProblem {
         let plan = StepPlan {
             stream: self.tree.node(node).stream,
             mode: match paused {
+                // A step pauses once: it resumes to its end.
                 Some(_) => DecodeMode::Sample,
                 None => resources.mode,
             },
@@ -239,6 +243,8 @@ impl ActiveProblem {
             self.resources[parent].unstarted -= 1;
             if !self.bill.prompt_read {
                 self.bill.prompt_read = true;
+                // The first step that starts makes the generator read the prompt and the given
+                // steps.
                 let given = self.tree.token_count(self.policy.start.node);
                 let read = (self.bill.prompt_tokens + given) as u64;
                 self.bill.ledger.prompt_tokens += read;
@@ -254,16 +260,17 @@ impl ActiveProblem {
         Start::Started(chain, node)
     }
 
-    /// Books the tokens that a fork of a node's chain does not read again.
+    /// Counts the tokens that a fork of a node's chain does not read again.
     pub(super) fn note_reuse(&mut self, node: NodeId) {
         let reused = (self.bill.prompt_tokens + self.tree.token_count(node)) as u64;
         self.bill.ledger.reused_tokens += reused;
         self.bill.reused += reused;
     }
 
-    /// Takes in a step that closed or paused. Its chain is idle or paused.
+    /// Takes in a step that closed or paused; its chain is idle or paused in the generator.
     pub(super) fn close(&mut self, id: NodeId, step: StepOutput, cx: &mut Context<'_, '_>) {
         let max_steps = self.config().max_steps;
+        // The tokens before a pause were charged at the pause and are part of the output again.
         let billed = self.tree.node(id).tokens.len();
         self.charge(step.tokens.len().saturating_sub(billed));
         self.budget.note_step(step.tokens.len());
@@ -280,11 +287,12 @@ impl ActiveProblem {
             node.state = State::Paused;
             self.tell(id, ChainEvent::Paused, cx);
         } else {
+            // Opinions from a pause are about a part of the step; the whole step is scored anew.
             node.judges.clear();
             node.quantiles = None;
             let ended = step.finish.is_some_and(Finish::is_complete);
             let finish = if !ended && self.states_answer(id, step.border, cx.models.answers) {
-                // Nothing goes on from here.
+                // The chain ends here: the bytes after the answer belong to no step.
                 self.resources[id].leftover.clear();
                 Some(Finish::Answer)
             } else {
@@ -314,8 +322,9 @@ impl ActiveProblem {
         }
     }
 
-    /// The first of the siblings that go on from the same text, in the order of their streams,
-    /// stands for all. One that was reported before is reported again, for it has a copy more.
+    /// Merges equal siblings: the first of them, in the order of their random streams, represents
+    /// all. A representative that was reported before is reported again, since its `copies` have
+    /// changed.
     fn merge_siblings(&mut self, parent: NodeId, cx: &mut Context<'_, '_>) {
         let siblings = self.tree.node(parent).children.clone();
         let new: Vec<bool> = siblings
@@ -323,7 +332,7 @@ impl ActiveProblem {
             .map(|&id| std::mem::take(&mut self.resources[id].waits))
             .collect();
         for (i, &id) in siblings.iter().enumerate().filter(|(i, _)| new[*i]) {
-            // A step that was paused is compared with those that grew with it only.
+            // A step with a pause is compared only with steps of the same expansion.
             let any = self.resources[id].mode == DecodeMode::Sample;
             let twin = (0..i)
                 .filter(|&earlier| any || new[earlier])
@@ -346,8 +355,8 @@ impl ActiveProblem {
         }
     }
 
-    /// Whether a chain goes on from `earlier` as it would from its sibling `id`. An expanded
-    /// sibling was open before.
+    /// Whether a chain continues from `earlier` exactly as from its sibling `id`. An expanded
+    /// sibling counts as open, which it was before.
     fn is_same_step(&self, earlier: NodeId, id: NodeId) -> bool {
         let (a, b) = (self.tree.node(earlier), self.tree.node(id));
         let before = match a.state {
@@ -359,7 +368,7 @@ impl ActiveProblem {
         before == b.state && before != State::Paused && is_same
     }
 
-    /// Sends a step to the scorer or, where there is nothing to score, to the strategy.
+    /// Sends a step to the scorer, or to the strategy if nothing about it is to be scored.
     fn advance(&mut self, id: NodeId) {
         let is_step = !self.tree.node(id).is_empty_step();
         if self.policy.scoring == Scoring::EveryStep && self.competes(id) && is_step {
@@ -369,8 +378,8 @@ impl ActiveProblem {
         }
     }
 
-    /// Makes room for the next queued step; other chains are then read again. Returns whether
-    /// that freed memory.
+    /// Evicts the idle chains of the problem, except the one that the next queued step starts from;
+    /// evicted chains are read again when they continue. Returns whether that freed memory.
     pub(super) fn forget_idle(&mut self, cx: &mut Context<'_, '_>) -> bool {
         let next = self.steps.queue.front().copied();
         let above = next.and_then(|node| self.tree.node(node).parent);
@@ -379,7 +388,7 @@ impl ActiveProblem {
         source.is_some_and(|kept| cx.models.generator.forget(kept))
     }
 
-    /// Gives up the worst of the steps that wait for memory.
+    /// Ends the queued step with the lowest chain score, for lack of memory.
     pub(super) fn give_up_worst(&mut self, cx: &mut Context<'_, '_>) {
         let aggregation = self.config().aggregation;
         let tree = &self.tree;
@@ -389,6 +398,7 @@ impl ActiveProblem {
                 let score = tree.chain_score(id, aggregation);
                 score.unwrap_or_else(|| tree.mean_logprob(id))
             };
+            // Of equal chains the youngest goes.
             score(a).total_cmp(&score(b)).then(b.cmp(&a))
         });
         let Some(node) = worst.and_then(|at| self.steps.queue.remove(at)) else {

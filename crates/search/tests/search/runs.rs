@@ -121,7 +121,7 @@ fn a_scorer_that_gives_no_probabilities_is_found_out() {
         let results = scripts.solve(&beam(4, 2), problems(2)).0;
         for result in results {
             let error = result.error.expect("it failed");
-            assert!(error.ends_with("is no probability"), "{error}");
+            assert!(error.ends_with("is not a probability"), "{error}");
         }
         scripts.assert_empty();
     }
