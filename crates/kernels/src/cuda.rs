@@ -1,13 +1,14 @@
 //! The operations on a CUDA device: the same as on the CPU, on [`Buffer`]s in its memory.
 //!
 //! The driver is opened when [`Device::open`] asks for it, so a program with this module starts and
-//! runs on machines without one. The kernels (`kernels/code`, made from `kernels/*.cu` by
+//! runs on machines without a driver. The kernels (`kernels/code`, made from `kernels/*.cu` by
 //! `kernels/build.sh`) are machine code for some architectures, and portable PTX, which the driver
 //! compiles, for all others.
 //!
-//! Calls queue work on one stream, where it runs in the order of the calls while the host goes on.
-//! Only [`Buffer::read`], [`Device::synchronize`] and whatever frees memory wait for it. If queued
-//! work fails, a later call returns the error. No operation allocates.
+//! Calls queue work on one stream, which runs it in the order of the calls while the host
+//! continues. Only [`Buffer::read`], [`Device::synchronize`] and calls that free memory wait for
+//! the stream. If queued work fails, a later call returns the error. No operation allocates. work
+//! fails, a later call returns the error. No operation allocates.
 
 mod attention;
 mod buffer;
@@ -62,7 +63,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// Bytes of one.
+    /// Bytes of a number: 4 or 2.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -71,7 +72,7 @@ impl Number {
         }
     }
 
-    /// Picks from the names for float32, bfloat16 and float16.
+    /// Picks from the names of a kernel for float32, bfloat16 and float16.
     pub(crate) fn pick(self, names: [&'static str; 3]) -> &'static str {
         names[self as usize]
     }

@@ -4,18 +4,18 @@ use super::{Arg, Buffer, CudaError, KvLayout, Launch, Number, Staging};
 use crate::AttentionShape;
 pub use plan::{AttentionPlan, AttentionReach};
 
-/// What no plan of some lists exceeds. Launches with the lists touch no more, also those of a graph
-/// that is replayed for another plan.
+/// Limits of all plans of some lists. Launches with the lists touch no more memory, even those of a
+/// graph that is replayed for another plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionCapacity {
-    /// Most rows.
+    /// The most rows.
     pub rows: usize,
-    /// Most partial results: one for each row and segment that it sees.
+    /// The most partial results: one for each row and segment that it sees.
     pub partials: usize,
 }
 
 impl AttentionCapacity {
-    /// Bytes of the partial results.
+    /// Bytes of the partial results: `head_dim` sums, a maximum and a sum of weights for each head.
     #[must_use]
     pub fn partial_bytes(&self, heads: usize, head_dim: usize) -> usize {
         4 * self.partials * heads * (head_dim + 2)
@@ -23,22 +23,22 @@ impl AttentionCapacity {
 }
 
 /// Room for the lists of a plan. Lists that are staged with the same room, after the same other
-/// lists, lie at the same place, so that a graph of launches with them can be replayed for the next
+/// lists, are at the same place, so that a graph of launches with them can be replayed for the next
 /// plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttentionRoom {
-    /// Rows of the output; those that the plan does not have have no partial results.
+    /// Rows of the output; rows that the plan does not have have no partial results.
     pub rows: usize,
-    /// Items.
+    /// The most items.
     pub items: usize,
-    /// Partial results.
+    /// The most partial results.
     pub partials: usize,
-    /// Most pages of an item.
+    /// The most pages of an item.
     pub pages: usize,
 }
 
 impl AttentionRoom {
-    /// What a plan needs.
+    /// The room that a plan needs.
     #[must_use]
     pub fn of(plan: &AttentionPlan) -> Self {
         Self {
@@ -49,19 +49,19 @@ impl AttentionRoom {
         }
     }
 
-    /// Words of the lists.
+    /// Words of all lists together.
     #[must_use]
     pub fn words(&self) -> usize {
         2 * (self.rows + 1) + (6 + self.pages) * self.items + 2 * self.partials
     }
 }
 
-/// Where the lists of a plan lie on a device.
+/// The place of a plan's lists on a device.
 #[derive(Debug)]
 pub struct AttentionLists {
     capacity: AttentionCapacity,
     places: Places,
-    /// Of the plan that was staged last.
+    /// The reach of the plan that was staged last, and its sizes in the next fields.
     reach: AttentionReach,
     count: usize,
     rows: usize,
@@ -69,7 +69,7 @@ pub struct AttentionLists {
     turn: u64,
 }
 
-/// Where lists begin in what is staged, in bytes.
+/// Bytes in the staged memory where the lists begin.
 #[derive(Clone, Copy, Debug, Default)]
 struct Places {
     tables: usize,
@@ -82,7 +82,7 @@ struct Places {
 }
 
 impl AttentionLists {
-    /// Lists for plans of so much. There is none before the first [`stage`](Self::stage).
+    /// Lists for plans within `capacity`. Empty before the first [`stage`](Self::stage).
     #[must_use]
     pub fn new(capacity: AttentionCapacity) -> Self {
         Self {
@@ -96,10 +96,10 @@ impl AttentionLists {
         }
     }
 
-    /// Stages the lists of a plan, which replaces the one before.
+    /// Stages the lists of a plan, which replaces the plan before.
     ///
     /// # Panics
-    /// If it is more than there is room for.
+    /// If the plan exceeds the room or the capacity.
     pub fn stage(&mut self, staging: &mut Staging, plan: &AttentionPlan, room: AttentionRoom) {
         let AttentionCapacity { rows, partials } = self.capacity;
         assert!(room.rows <= rows && plan.partials() <= partials);
@@ -125,7 +125,7 @@ impl AttentionLists {
         self.turn = staging.turn();
     }
 
-    /// The memory that has the lists.
+    /// The memory with the lists.
     #[track_caller]
     fn staged<'a>(&self, staging: &'a Staging) -> &'a Buffer {
         assert!(staging.has_copied(self.turn), "the lists were not copied");
@@ -142,7 +142,7 @@ impl AttentionLists {
 /// rounded to the type of keys and values.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small, the lists were not copied, the plan is for another shape or more
@@ -214,12 +214,12 @@ pub fn attention(
         parts, q, q_stride, kv, tables, item_list, count, members, lens, heads, kv_count,
         head_size, page, layers, layer, window, scale,
     ];
-    // SAFETY: the plan's rows, pages and partials are there, checked when it was staged and above,
-    // and the dynamic shared memory holds a query and its sums for each of four warps.
+    // SAFETY: the buffers hold the plan's rows, pages and partials, checked when it was staged and
+    // above, and the dynamic shared memory holds a query and its sums for each of four warps.
     unsafe { device.launch(kernel, launch, &args) }
 }
 
-/// The kernel on tensor cores, where there is one.
+/// The kernel on tensor cores, if the shape has one.
 fn tensor_kernel(shape: &AttentionShape, layout: &KvLayout) -> Option<&'static str> {
     let fits = layout.page_size.is_multiple_of(16)
         && shape.heads / layout.kv_heads <= 64
@@ -237,11 +237,11 @@ fn tensor_kernel(shape: &AttentionShape, layout: &KvLayout) -> Option<&'static s
     }
 }
 
-/// Adds up the partial results of `rows` rows to `[rows, heads * head_dim]` in `number`, without
-/// gaps. Rows that the plan does not have become 0.
+/// Sums the partial results of `rows` rows to `[rows, heads * head_dim]` in `number`, without gaps.
+/// Rows that the plan does not have become 0.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small, there are more rows than there was room for, or the lists were not
@@ -270,6 +270,6 @@ pub fn attention_merge(
         [lists.places.row_first, lists.places.row_parts].map(|at| Arg::Byte(staged, at));
     let [heads, head_dim] = [heads, head_dim].map(Arg::Int);
     let args = [Arg::At(out), Arg::At(parts), first, counts, heads, head_dim];
-    // SAFETY: rows, and partials of a plan, are there, checked.
+    // SAFETY: the buffers hold the rows, and the partials of a plan, checked.
     unsafe { out.device().launch(kernel, launch, &args) }
 }

@@ -6,13 +6,13 @@ use half::{bf16, f16};
 
 use super::{CudaError, Device, Number};
 
-/// A number that may lie in device memory.
+/// A number that may be in device memory.
 ///
 /// # Safety
-/// No padding, and every bit pattern is a value.
+/// The type has no padding, and every bit pattern is a value.
 pub unsafe trait Element: Copy + 'static {}
 
-/// Numbers whose every bit pattern is a value.
+/// Implements [`Element`] for plain numbers.
 macro_rules! elements {
     ($($number:ty),*) => {$(
         // SAFETY: a plain number: no padding, and every bit pattern is a value.
@@ -22,7 +22,7 @@ macro_rules! elements {
 elements!(u8, u16, u32, i32, f32, f64, bf16, f16);
 
 /// Device memory, or a part of another buffer's. Its content is arbitrary until it is written. Work
-/// on it runs in the order in which it was queued, so buffers may overlap.
+/// on buffers runs in the order in which it was queued, so they may overlap.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Arc<Memory>,
@@ -30,7 +30,7 @@ pub struct Buffer {
     bytes: usize,
 }
 
-/// Memory allocated by the driver, 256-byte aligned, and freed once.
+/// Memory allocated by the driver, 256-byte aligned, and freed when dropped.
 #[derive(Debug)]
 struct Memory {
     device: Device,
@@ -40,7 +40,7 @@ struct Memory {
 impl Buffer {
     pub(super) fn new(device: &Device, bytes: usize) -> Result<Self, CudaError> {
         device.bind()?;
-        // The driver allocates no empty memory.
+        // The driver refuses to allocate 0 bytes.
         // SAFETY: the context is current; the size is not 0.
         let pointer = match unsafe { result::malloc_sync(bytes.max(1)) } {
             Ok(pointer) => pointer,
@@ -64,10 +64,10 @@ impl Buffer {
         })
     }
 
-    /// The part of the same memory from byte `start` on.
+    /// Another buffer on the same memory, from byte `start` on.
     ///
     /// # Panics
-    /// If `start` is beyond its end.
+    /// If `start` is beyond the end.
     #[must_use]
     pub fn from(&self, start: usize) -> Self {
         assert!(start <= self.bytes, "byte {start} of {}", self.bytes);
@@ -78,13 +78,13 @@ impl Buffer {
         }
     }
 
-    /// Its length.
+    /// Length in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Its device.
+    /// The device that has the memory.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.memory.device
@@ -119,14 +119,14 @@ impl Buffer {
         );
     }
 
-    /// Copies `values` to byte `offset`, in the order of the stream. The host may change them at
-    /// once.
+    /// Copies `values` to byte `offset`, in the order of the stream. The host may change them when
+    /// this returns.
     ///
     /// # Errors
     /// Errors of the driver.
     ///
     /// # Panics
-    /// If they do not fit.
+    /// If the values do not fit.
     pub fn write<T: Element>(&mut self, offset: usize, values: &[T]) -> Result<(), CudaError> {
         self.check(offset, values);
         if values.is_empty() {
@@ -139,13 +139,13 @@ impl Buffer {
         unsafe { self.device().copy_to(self.pointer() + offset as u64, bytes) }
     }
 
-    /// Waits for all work queued so far and copies what is at byte `offset` to `values`.
+    /// Waits for all work queued so far and copies the numbers at byte `offset` to `values`.
     ///
     /// # Errors
     /// Errors of the driver, also of work queued before.
     ///
     /// # Panics
-    /// If so much is not there.
+    /// If the buffer does not have that many numbers after `offset`.
     pub fn read<T: Element>(&self, offset: usize, values: &mut [T]) -> Result<(), CudaError> {
         const WHAT: &str = "copying from the device";
         self.check(offset, values);
@@ -163,13 +163,13 @@ impl Buffer {
         device.wait(&turn)
     }
 
-    /// Like [`read`](Self::read), of numbers of a kind that are widened to `f32`.
+    /// Reads like [`read`](Self::read), and widens numbers of type `number` to `f32`.
     ///
     /// # Errors
     /// Errors of the driver, also of work queued before.
     ///
     /// # Panics
-    /// If so much is not there.
+    /// If the buffer does not have that many numbers after `offset`.
     pub fn read_f32(
         &self,
         offset: usize,
@@ -192,13 +192,13 @@ impl Buffer {
         Ok(())
     }
 
-    /// Copies `bytes` bytes within the buffer; the two places must not overlap.
+    /// Copies `bytes` bytes within the buffer; the two ranges must not overlap.
     ///
     /// # Errors
     /// Errors of the driver.
     ///
     /// # Panics
-    /// If a place is outside or they overlap.
+    /// If a range is out of bounds or they overlap.
     pub fn copy_within(&mut self, from: usize, to: usize, bytes: usize) -> Result<(), CudaError> {
         const WHAT: &str = "copying on the device";
         assert!(from.max(to) + bytes <= self.bytes && from.abs_diff(to) >= bytes);
@@ -209,12 +209,12 @@ impl Buffer {
         device.bind()?;
         let _turn = device.turn(WHAT)?;
         let [from, to] = [from, to].map(|offset| self.pointer() + offset as u64);
-        // SAFETY: inside the buffer and apart, checked.
+        // SAFETY: both ranges are inside the buffer and do not overlap, checked.
         unsafe { result::memcpy_dtod_async(to, from, bytes, device.stream()) }
             .map_err(CudaError::failed(WHAT))
     }
 
-    /// Fills it with zero bytes.
+    /// Fills the buffer with zero bytes.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -234,10 +234,10 @@ impl Buffer {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // That the driver waits for work that uses it is not documented.
+        // The driver does not document that freeing waits for work that uses the memory.
         self.device.drain();
-        // A failure was one before.
-        // SAFETY: taken in `Buffer::new`, given back once, and nothing that is queued uses it.
+        // A failure was reported before, or is by the next call.
+        // SAFETY: allocated in `Buffer::new`, freed once, and nothing that is queued uses it.
         let _ = unsafe { result::free_sync(self.pointer) };
     }
 }

@@ -23,13 +23,13 @@ const MACHINE_CODE: [((i32, i32), &[u8]); 4] = [
     ((12, 0), include_bytes!("../../code/sm_120.gz")),
 ];
 
-/// Least CUDA version of a driver for the machine code, which a compiler of CUDA 12 made.
+/// The least CUDA version of a driver for the machine code, which a compiler of CUDA 12 made.
 const MACHINE_CODE_DRIVER: i32 = 12_000;
 
-/// Bytes for what the driver's compiler says.
+/// Bytes for the messages of the driver's compiler.
 const LOG: usize = 8192;
 
-/// How many modules a device has loaded in each way.
+/// The number of modules that a device has loaded in each way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// Modules loaded as machine code.
@@ -43,7 +43,7 @@ pub(super) struct Code {
     /// The card and its driver, for messages.
     target: String,
     machine_code: Option<Package>,
-    /// Unpacked when it is needed.
+    /// The PTX, unpacked when it is needed.
     ptx: Option<Package>,
     pub(super) loaded: Loaded,
 }
@@ -51,10 +51,12 @@ pub(super) struct Code {
 impl Code {
     pub(super) fn new(capability: (i32, i32), driver: i32) -> Self {
         let (major, minor) = capability;
-        let fits = |((for_major, for_minor), _): &&((i32, i32), &[u8])| {
-            driver >= MACHINE_CODE_DRIVER && *for_major == major && *for_minor <= minor
-        };
-        let fitting = MACHINE_CODE.iter().filter(fits).max_by_key(|(of, _)| *of);
+        let fitting = MACHINE_CODE
+            .iter()
+            .filter(|((for_major, for_minor), _)| {
+                driver >= MACHINE_CODE_DRIVER && *for_major == major && *for_minor <= minor
+            })
+            .max_by_key(|(capability, _)| *capability);
         Self {
             target: format!(
                 "compute capability {major}.{minor}, driver for CUDA {}.{}",
@@ -123,8 +125,8 @@ impl Package {
     }
 }
 
-/// Loads a module in the current context. An error comes with what the driver's compiler says and
-/// with what to do, in one line.
+/// Loads a module in the current context. An error contains the messages of the driver's compiler
+/// and what to do, in one line.
 fn load(image: &[u8]) -> Result<sys::CUmodule, String> {
     let mut module = ptr::null_mut();
     let mut log = [0u8; LOG];
@@ -132,7 +134,7 @@ fn load(image: &[u8]) -> Result<sys::CUmodule, String> {
         CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
         CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
     ];
-    // A number is given in the place of a pointer.
+    // The driver takes this number in the place of a pointer.
     let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG)];
     // SAFETY: PTX with a zero at its end or a whole ELF file; as many options as values, which are
     // what the options want; the log is written during the call only.

@@ -12,8 +12,8 @@ use super::modules::MODULES;
 use super::upload::Uploads;
 use super::{Buffer, CudaError, Element, process};
 
-/// A CUDA device: its context, one stream, and the kernels loaded so far. Clones share them. While a
-/// thread records a graph, others cannot queue work, because it would be recorded, too.
+/// A CUDA device: its context, one stream, and the kernels loaded so far. Clones share them. While
+/// a thread records a graph, others cannot queue work: it would become part of the graph.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -25,22 +25,22 @@ struct Inner {
     info: DeviceInfo,
     kernels: Mutex<Kernels>,
     uploads: Mutex<Uploads>,
-    /// The thread that records a graph on the stream. Whoever queues work holds a [`Turn`].
+    /// The thread that records a graph on the stream. Every call that queues work holds a [`Turn`].
     recording: RwLock<Option<ThreadId>>,
-    /// Why graphs are not used any more.
+    /// The reason why graphs are no longer used.
     graphs_lost: OnceLock<String>,
 }
 
-/// The right to queue work: no other thread records a graph, nor begins to while this lives. To be
-/// held by a thread once at a time, or it may wait for itself.
+/// The right to queue work: while it lives, no other thread records a graph or begins to. A thread
+/// must not take a second turn while it has one, or it may wait for itself.
 pub(super) type Turn<'a> = RwLockReadGuard<'a, Option<ThreadId>>;
 
-/// The attribute of a function that says how much of a multiprocessor's memory should be shared.
+/// The attribute of a function for the preferred share of a multiprocessor's shared memory.
 const CARVEOUT: sys::CUfunction_attribute =
     sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
 
-/// Whether a second block on a multiprocessor needs all shared memory that this can have. The
-/// driver, left alone, may give more to the cache.
+/// Whether a second block on a multiprocessor needs all shared memory that it can have. By default
+/// the driver may give more to the cache.
 fn takes_shared_memory(kernel: &str) -> bool {
     kernel.contains("_many_")
         || kernel.starts_with("attention_") && !kernel.starts_with("attention_merge")
@@ -56,23 +56,23 @@ struct Kernels {
 #[derive(Clone, Copy)]
 struct Kernel(sys::CUfunction);
 
-// SAFETY: a handle; the driver's calls that take it may be made from any thread.
+// SAFETY: a function is a handle; the driver's calls that take it may be made from any thread.
 unsafe impl Send for Kernel {}
 
-/// What the driver says about a card.
+/// Properties of a card, as the driver reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Its name.
+    /// Name of the card.
     pub name: String,
     /// The PCI address, such as `0000:65:00.0`; empty if the driver does not say.
     pub bus_id: String,
     /// The UUID of the card or of the MIG instance; empty if the driver does not say.
     pub uuid: String,
-    /// Its compute capability.
+    /// Compute capability, major and minor.
     pub capability: (i32, i32),
-    /// Its memory in bytes.
+    /// Memory in bytes.
     pub memory: usize,
-    /// How many multiprocessors it has.
+    /// The number of multiprocessors.
     pub multiprocessors: usize,
 }
 
@@ -81,7 +81,7 @@ pub struct DeviceInfo {
 pub struct KernelInfo {
     /// Registers of a thread.
     pub registers: i32,
-    /// Bytes of local memory of a thread: what registers had no room for.
+    /// Bytes of local memory of a thread: values that did not fit into registers.
     pub local: i32,
     /// Bytes of shared memory of a block that the kernel declares.
     pub shared: i32,
@@ -93,9 +93,9 @@ pub struct KernelInfo {
 /// The grid of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
-    /// Blocks.
+    /// The number of blocks in each dimension.
     pub grid: [usize; 3],
-    /// Threads of a block.
+    /// The number of threads of a block.
     pub block: usize,
     /// Bytes of dynamic shared memory of a block, at most 48 KiB.
     pub shared: usize,
@@ -136,17 +136,17 @@ impl std::fmt::Debug for Device {
 }
 
 impl Device {
-    /// Least compute capability: bfloat16 tensor cores came with Ampere.
+    /// The least compute capability: bfloat16 tensor cores came with Ampere.
     const LEAST: (i32, i32) = (8, 0);
-    /// Least CUDA version of the driver: graphs as cudarc makes them, and the PTX.
+    /// The least CUDA version of the driver, which graphs and the PTX need.
     const LEAST_DRIVER: i32 = 11_040;
-    /// Most arguments of a kernel.
+    /// The most arguments of a kernel.
     const ARGS: usize = 24;
 
-    /// How many devices there are.
+    /// The number of devices that the driver shows.
     ///
     /// # Errors
-    /// [`CudaError::NoDriver`], or what the driver says.
+    /// [`CudaError::NoDriver`], or the driver's error.
     pub fn count() -> Result<usize, CudaError> {
         process::check_process()?;
         // SAFETY: opening the driver's library runs its initialisers, as every CUDA program does.
@@ -169,11 +169,11 @@ impl Device {
         }
     }
 
-    /// Device `ordinal`, counted from 0 among those of `CUDA_VISIBLE_DEVICES`. The fastest is the
-    /// first, unless `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`, which is the order of `nvidia-smi`.
+    /// Opens device `ordinal`, counted from 0 among those of `CUDA_VISIBLE_DEVICES`. The fastest is
+    /// the first, unless `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`, which is the order of `nvidia-smi`.
     ///
     /// # Errors
-    /// What is missing: the driver, the device, its instructions.
+    /// An error that names what is missing or too old: the driver, the device, its instructions.
     pub fn open(ordinal: usize) -> Result<Self, CudaError> {
         let devices = Self::count()?;
         let failed = CudaError::failed("opening the device");
@@ -221,18 +221,18 @@ impl Device {
                 graphs_lost: OnceLock::new(),
             }),
         };
-        // Fails now if the driver can neither load nor compile the kernels.
+        // Fails now, not in the first pass, if the driver can neither load nor compile the kernels.
         device.kernel("gather_rows")?;
         Ok(device)
     }
 
-    /// Its name, compute capability and size.
+    /// Name, address, compute capability and size of the card.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
     }
 
-    /// How the modules that were needed so far were loaded.
+    /// The number of modules loaded so far, by machine code or PTX.
     #[must_use]
     pub fn loaded(&self) -> Loaded {
         self.kernels().code.loaded
@@ -244,7 +244,7 @@ impl Device {
     /// The driver's error.
     ///
     /// # Panics
-    /// If there is no such kernel.
+    /// If no kernel has that name.
     pub fn kernel_info(&self, kernel: &'static str) -> Result<KernelInfo, CudaError> {
         use sys::CUfunction_attribute as Attribute;
         self.bind()?;
@@ -252,9 +252,9 @@ impl Device {
         let ask = |attribute| {
             let mut value = 0;
             // SAFETY: writes an int; a function of a loaded module.
-            let said =
+            let asked =
                 unsafe { sys::cuFuncGetAttribute(&raw mut value, attribute, function.0) }.result();
-            said.map(|()| value).map_err(CudaError::failed(kernel))
+            asked.map(|()| value).map_err(CudaError::failed(kernel))
         };
         Ok(KernelInfo {
             registers: ask(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
@@ -269,14 +269,14 @@ impl Device {
         MODULES.iter().flat_map(|module| module.kernels).copied()
     }
 
-    /// Why graphs are not used any more, after one failed here. They only save time, so launches can
-    /// do without.
+    /// The reason why graphs are no longer used, after one failed. They only save time: launches
+    /// work without them.
     #[must_use]
     pub fn graphs_lost(&self) -> Option<&str> {
         self.inner.graphs_lost.get().map(String::as_str)
     }
 
-    /// Says that graphs are not used any more. The first reason stays.
+    /// Stops the use of graphs. The first reason is kept.
     pub fn lose_graphs(&self, reason: String) {
         let _ = self.inner.graphs_lost.set(reason);
     }
@@ -291,7 +291,7 @@ impl Device {
             .map_err(CudaError::failed("asking for free memory"))
     }
 
-    /// Allocates memory.
+    /// Allocates `bytes` bytes of device memory, whose content is arbitrary.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -299,7 +299,7 @@ impl Device {
         Buffer::new(self, bytes)
     }
 
-    /// Allocates memory and copies `values` to it.
+    /// Allocates device memory and copies `values` to it.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -318,14 +318,14 @@ impl Device {
         self.wait(&turn)
     }
 
-    /// Waits for all queued work.
+    /// [`synchronize`](Self::synchronize) for a caller that has a turn already.
     pub(super) fn wait(&self, _: &Turn<'_>) -> Result<(), CudaError> {
         let waited = self.inner.stream.synchronize();
         waited.map_err(CudaError::failed("running kernels"))
     }
 
-    /// Waits for all queued work, before memory or a graph that it may use is given back. What
-    /// failed shows at the next call that can report it.
+    /// Waits for all queued work, before memory or a graph that it may use is freed. A failure
+    /// shows at the next call that can report it.
     pub(super) fn drain(&self) {
         // A recording lasts no longer than its launches take to be queued.
         let _turn = loop {
@@ -339,10 +339,10 @@ impl Device {
         let _ = self.inner.stream.synchronize();
     }
 
-    /// Queues a copy of `bytes`, which the caller may change at once, to the device.
+    /// Queues a copy of `bytes` to the device. The caller may change them when this returns.
     ///
     /// # Safety
-    /// The device's memory must have so many bytes at `to`.
+    /// `bytes.len()` bytes at `to` must be device memory.
     pub(super) unsafe fn copy_to(
         &self,
         to: sys::CUdeviceptr,
@@ -361,7 +361,7 @@ impl Device {
         unsafe { uploads.copy(to, bytes) }.map_err(CudaError::failed(WHAT))
     }
 
-    /// Lets this thread queue work, as long as what is returned lives.
+    /// Lets this thread queue work as long as the result lives.
     ///
     /// # Errors
     /// [`CudaError::Recording`], if another thread records a graph.
@@ -374,7 +374,7 @@ impl Device {
         }
     }
 
-    /// Waits until nobody queues work. What is returned says who records a graph.
+    /// Waits until no thread queues work. The result names the thread that records a graph.
     pub(super) fn recording(&self) -> RwLockWriteGuard<'_, Option<ThreadId>> {
         let recording = self.inner.recording.write();
         recording.unwrap_or_else(PoisonError::into_inner)
@@ -396,8 +396,8 @@ impl Device {
     /// Queues a kernel.
     ///
     /// # Safety
-    /// The arguments must be those that the kernel declares (`kernels/`), and it may touch nothing
-    /// outside the buffers with them.
+    /// The arguments must be those that the kernel declares (`kernels/`), and with them it may
+    /// touch nothing outside the buffers.
     pub(crate) unsafe fn launch(
         &self,
         kernel: &'static str,
@@ -429,7 +429,8 @@ impl Device {
         }
         let [x, y, z] = launch.grid.map(|n| u32::try_from(n).expect("a grid"));
         let block = (launch.block as u32, 1, 1);
-        // SAFETY: the caller's; the words live until the call returns, and the driver copies them.
+        // SAFETY: the caller's promise; the words live until the call returns, and the driver
+        // copies them.
         unsafe {
             result::launch_kernel(
                 function.0,
@@ -443,7 +444,7 @@ impl Device {
         .map_err(CudaError::failed(kernel))
     }
 
-    /// A kernel, loaded with its module at its first use.
+    /// Returns a kernel; its first use loads all kernels of its module.
     fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
         let mut kernels = self.kernels();
         if let Some(kernel) = kernels.functions.get(name) {
@@ -458,7 +459,7 @@ impl Device {
             let function = unsafe { result::module::get_function(loaded, symbol) };
             let function = function.map_err(CudaError::failed("loading kernels"))?;
             if takes_shared_memory(kernel) {
-                // A wish: the kernel runs without it, too.
+                // Only a preference: the kernel runs without it, too.
                 // SAFETY: a function of a loaded module.
                 let _ = unsafe { sys::cuFuncSetAttribute(function, CARVEOUT, 100) };
             }
@@ -475,20 +476,20 @@ impl Device {
 
 fn bus_id(context: &CudaContext) -> Option<String> {
     let mut text = [0u8; 32];
-    // SAFETY: the driver writes no more than it is told, a zero at the end included.
-    let said = unsafe {
+    // SAFETY: the driver writes at most `len` bytes, a zero at the end included.
+    let asked = unsafe {
         sys::cuDeviceGetPCIBusId(
             text.as_mut_ptr().cast(),
             text.len() as i32,
             context.cu_device(),
         )
     };
-    said.result().ok()?;
+    asked.result().ok()?;
     let text = CStr::from_bytes_until_nul(&text).ok()?;
     Some(text.to_string_lossy().to_ascii_lowercase())
 }
 
-/// A UUID as people write it.
+/// A UUID with its hyphens.
 fn hyphenated(uuid: sys::CUuuid) -> String {
     let mut text = String::new();
     for (i, byte) in uuid.bytes.into_iter().enumerate() {

@@ -1,12 +1,12 @@
 use super::Arg::{At, Int};
 use super::{Buffer, CudaError, Launch, Number};
 
-/// Rows of the embedding table as float32: `out[row] = table[tokens[row]]`, with `out: [rows,
-/// hidden]` and a table of as many rows of `hidden` `number`s as it holds. A token outside of it
-/// gives zeros.
+/// Copies rows of the embedding table as float32: `out[row] = table[tokens[row]]`, with `out:
+/// [rows, hidden]`. The table has as many rows of `hidden` `number`s as fit into its buffer. A
+/// token outside of it gives zeros.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small.
@@ -25,6 +25,7 @@ pub fn embed(
     let launch = Launch::new([rows, 1, 1], 256);
     let args = [At(out), At(table), At(tokens), Int(hidden), Int(vocab)];
     let kernel = number.pick(["embed_f32", "embed_bf16", "embed_f16"]);
-    // SAFETY: `rows` rows of tokens and of the output, checked; the kernel checks the tokens.
+    // SAFETY: the buffers hold `rows` tokens and rows of the output, checked; the kernel checks the
+    // tokens.
     unsafe { out.device().launch(kernel, launch, &args) }
 }

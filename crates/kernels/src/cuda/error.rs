@@ -1,42 +1,43 @@
 use cudarc::driver::DriverError;
 
-/// What can go wrong with a CUDA device.
+/// A failure of a CUDA device or its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CudaError {
-    /// The driver's library is not on this machine.
+    /// The driver's library cannot be loaded.
     NoDriver,
-    /// There is a driver, but no such device.
+    /// The driver works, but does not show such a device.
     NoDevice {
         /// The device asked for.
         ordinal: usize,
-        /// How many there are.
+        /// The number of devices that the driver shows.
         devices: usize,
     },
-    /// The driver is too old for the calls that are made.
+    /// The driver is older than the calls that are made.
     OldDriver {
         /// The CUDA version that it has, as 1000 times the major and 10 times the minor one.
         version: i32,
     },
     /// The card lacks instructions that the kernels use.
     OldCard {
-        /// Its name.
+        /// Name of the card.
         name: String,
-        /// Its compute capability.
+        /// Compute capability of the card, major and minor.
         capability: (i32, i32),
     },
     /// This process was forked after the driver had started.
     Forked {
-        /// The process that has started it, if that is known.
+        /// Id of the process that started the driver, if known.
         process: Option<u32>,
     },
-    /// The device has not enough free memory.
+    /// The device does not have enough free memory.
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         needed: usize,
-        /// Bytes that are free.
+        /// Bytes that were free.
         free: usize,
     },
-    /// A graph is being recorded on the device, and this would be recorded with it or break it.
+    /// A graph is being recorded on the device, and the operation would become part of it or break
+    /// it.
     Recording {
         /// The operation that was attempted.
         what: &'static str,
@@ -45,7 +46,7 @@ pub enum CudaError {
     Failed {
         /// The operation that was attempted.
         what: &'static str,
-        /// What the driver says.
+        /// The driver's description, in one line.
         reason: String,
     },
 }
@@ -71,16 +72,15 @@ pub(super) fn reason(error: DriverError) -> String {
 impl std::fmt::Display for CudaError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::NoDriver => f.write_str(
-                "there is no CUDA driver on this machine (libcuda.so.1 cannot be loaded)",
-            ),
-            Self::NoDevice { ordinal, devices } => write!(
-                f,
-                "there is no CUDA device {ordinal}: the driver shows {devices}"
-            ),
+            Self::NoDriver => {
+                f.write_str("no CUDA driver on this machine: libcuda.so.1 cannot be loaded")
+            }
+            Self::NoDevice { ordinal, devices } => {
+                write!(f, "no CUDA device {ordinal}: the driver shows {devices}")
+            }
             Self::OldDriver { version } => write!(
                 f,
-                "the driver is for CUDA {}.{}; 11.4 or later is needed (driver 470)",
+                "the driver for CUDA {}.{} is too old: install 11.4 or later (driver 470)",
                 version / 1000,
                 version % 1000 / 10
             ),
@@ -89,7 +89,7 @@ impl std::fmt::Display for CudaError {
                 capability: (major, minor),
             } => write!(
                 f,
-                "{name} has compute capability {major}.{minor}; 8.0 (Ampere) or later is needed"
+                "{name} is too old: compute capability {major}.{minor}, 8.0 (Ampere) or later is needed"
             ),
             Self::Forked { process } => {
                 f.write_str("CUDA was opened before this process was forked")?;
@@ -97,12 +97,12 @@ impl std::fmt::Display for CudaError {
                     write!(f, " from process {process}")?;
                 }
                 f.write_str(
-                    "; open it in the process that uses it (multiprocessing: start method spawn)",
+                    ": open it in the process that uses it (multiprocessing: start method spawn)",
                 )
             }
             Self::OutOfMemory { needed, free } => write!(
                 f,
-                "the CUDA device has {free} bytes free, {needed} were asked for"
+                "not enough memory on the CUDA device: {needed} bytes needed, {free} free"
             ),
             Self::Recording { what } => write!(
                 f,

@@ -4,19 +4,19 @@ use super::{Buffer, CudaError, Launch};
 /// Columns of [`gather_rows`], in floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gather {
-    /// Columns that are copied, the first ones of a row.
+    /// The number of columns that are copied, the first ones of a row.
     pub width: usize,
-    /// From one row of the source to the next.
+    /// Floats from one row of the source to the next.
     pub x_stride: usize,
-    /// From one row of the output to the next.
+    /// Floats from one row of the output to the next.
     pub out_stride: usize,
 }
 
-/// Chosen rows of a float32 matrix: row `i` of the output is row `rows[i]` of `x`, for `count`
-/// rows. A row that `x` has not gives zeros.
+/// Copies rows of a float32 matrix: row `i` of the output is row `rows[i]` of `x`, for `count`
+/// rows. A row that `x` does not have gives zeros.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small or the rows overlap.
@@ -35,6 +35,6 @@ pub fn gather_rows(
     let launch = Launch::new([count, 1, 1], 256);
     let ints = [width, x_stride, out_stride, x_rows].map(Int);
     let args = [At(out), At(x), At(rows), ints[0], ints[1], ints[2], ints[3]];
-    // SAFETY: so many rows are there, checked; the kernel checks the numbers of the rows.
+    // SAFETY: the buffers hold `count` rows, checked; the kernel checks the numbers of the rows.
     unsafe { out.device().launch("gather_rows", launch, &args) }
 }

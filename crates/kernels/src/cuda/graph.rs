@@ -43,9 +43,9 @@ impl std::fmt::Debug for Graph {
 }
 
 impl Graph {
-    /// Records what `record` queues on the device, which does not run now. The buffers that it
-    /// names must live as long as the graph is launched, and each of its kernels must have been
-    /// launched once before.
+    /// Records the launches that `record` queues; they do not run now. The buffers that they name
+    /// must live as long as the graph is launched. Each kernel must have been launched once before,
+    /// because loading a module would break the recording.
     ///
     /// # Errors
     /// An error of `record` or of the driver, or [`CudaError::Recording`].
@@ -67,12 +67,11 @@ impl Graph {
         let mut capture = Capture(Some(device));
         record()?;
         let graph = capture.end().map_err(&failed);
-        let nothing = || CudaError::Failed {
-            what: WHAT,
-            reason: "nothing was recorded".into(),
-        };
         Ok(Self {
-            graph: graph?.ok_or_else(nothing)?,
+            graph: graph?.ok_or_else(|| CudaError::Failed {
+                what: WHAT,
+                reason: "nothing was recorded".into(),
+            })?,
             device: device.clone(),
         })
     }
@@ -80,7 +79,7 @@ impl Graph {
     /// Queues the recorded launches.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     pub fn launch(&mut self) -> Result<(), CudaError> {
         const WHAT: &str = "launching a graph";
         let _turn = self.device.turn(WHAT)?;

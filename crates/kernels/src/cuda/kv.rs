@@ -1,14 +1,14 @@
 use super::{Buffer, Number};
 
-/// How keys and values lie in the memory of an engine: pages of `[layers][kv_heads]`, each a block
-/// of keys `[page_size][head_dim]` and one of values `[head_dim][page_size]`.
+/// Layout of keys and values in the memory of an engine: pages of `[layers][kv_heads]`, each a
+/// block of keys `[page_size][head_dim]` and one of values `[head_dim][page_size]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KvLayout {
-    /// What they are kept in.
+    /// The type of stored keys and values.
     pub number: Number,
     /// Positions of a page.
     pub page_size: usize,
-    /// Layers.
+    /// Layers of the model.
     pub layers: usize,
     /// Heads of keys and values.
     pub kv_heads: usize,
@@ -17,13 +17,13 @@ pub struct KvLayout {
 }
 
 impl KvLayout {
-    /// Bytes of a page.
+    /// Bytes of a page, all layers and heads included.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         2 * self.number.bytes() * self.page_size * self.layers * self.kv_heads * self.head_dim
     }
 
-    /// Pages that a buffer holds.
+    /// The number of whole pages that fit into a buffer.
     #[must_use]
     pub fn pages(&self, kv: &Buffer) -> usize {
         kv.bytes() / self.page_bytes()

@@ -4,7 +4,7 @@ use crate::Epilogue;
 
 /// A linear layer: `y = x Wᵀ + b` with row-major weights `[outputs, inputs]`.
 ///
-/// Batch-invariant: the order of an output's sum depends on this shape alone, so its bits are the
+/// Batch-invariant: the order of an output's sum depends only on this shape, so its bits are the
 /// same whatever the other rows are, and whichever kernel the number of rows selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinearShape {
@@ -12,11 +12,11 @@ pub struct LinearShape {
     pub inputs: usize,
     /// Values of an output row.
     pub outputs: usize,
-    /// What weights and input rows are in.
+    /// The type of weights and input rows.
     pub number: Number,
 }
 
-/// As in kernels/linear.cu.
+/// Inputs of a chunk. This and the next sizes are those of kernels/linear.cu.
 const CHUNK: usize = 32;
 const FEW_OUTPUTS: usize = 64;
 const MANY_OUTPUTS: usize = 128;
@@ -27,21 +27,21 @@ const ANY_ROWS: usize = 8;
 /// Blocks that keep the memory of a large card busy: two for each of 132 multiprocessors. A
 /// constant, because the bits of a result must not depend on the card.
 const BLOCKS: usize = 264;
-/// Fewest chunks of a group: two for each of its slices.
+/// The fewest chunks of a group: two for each of its slices.
 const LEAST: usize = 8;
 const MOST_GROUPS: usize = 16;
 
 impl LinearShape {
-    /// Rows up to which the inputs may be cut among blocks, which needs [`LinearWorkspace`].
+    /// The most rows for which the inputs may be cut among blocks, which needs [`LinearWorkspace`].
     const SPLIT_ROWS: usize = 256;
 
-    /// Whether it runs on tensor cores.
+    /// Whether the layer runs on tensor cores: 16-bit numbers, and inputs in whole chunks.
     #[must_use]
     pub fn on_tensor_cores(&self) -> bool {
         self.tensor().is_some()
     }
 
-    /// The index of its kernels in [`PLAIN`] and [`SILU`], if it runs on tensor cores.
+    /// The index of the layer's kernels in [`PLAIN`] and [`SILU`], if it runs on tensor cores.
     fn tensor(&self) -> Option<usize> {
         let fits = self.inputs > 0 && self.inputs.is_multiple_of(CHUNK);
         match self.number {
@@ -51,7 +51,8 @@ impl LinearShape {
         }
     }
 
-    /// How many groups the inputs are cut into. With few rows, each group has a block of its own.
+    /// The number of groups that the inputs are cut into, whatever the number of rows: it decides
+    /// the order of the sums. With few rows, each group has a block of its own.
     fn groups(&self) -> usize {
         let tiles = self.outputs.div_ceil(FEW_OUTPUTS).max(1);
         let most = (self.inputs / CHUNK / LEAST).clamp(1, MOST_GROUPS);
@@ -77,12 +78,12 @@ impl LinearShape {
 #[derive(Debug)]
 pub struct LinearWorkspace {
     partials: Buffer,
-    /// Zero between calls.
+    /// Counters of the blocks that have finished; zero between calls.
     arrived: Buffer,
 }
 
 impl LinearWorkspace {
-    /// Bytes that are needed for calls of these layers with at most `rows` rows.
+    /// Bytes that calls of these layers with at most `rows` rows need.
     #[must_use]
     pub fn bytes(layers: &[LinearShape], rows: usize) -> usize {
         Self::elements(layers, rows).iter().map(|n| 4 * n).sum()
@@ -93,7 +94,7 @@ impl LinearWorkspace {
         sizes.fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])])
     }
 
-    /// For calls of these layers with at most `rows` rows.
+    /// Allocates a workspace for calls of these layers with at most `rows` rows.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -105,7 +106,7 @@ impl LinearWorkspace {
         Ok(Self { partials, arrived })
     }
 
-    /// The same memory.
+    /// Another handle on the same memory.
     #[must_use]
     pub fn share(&self) -> Self {
         let [partials, arrived] = [&self.partials, &self.arrived].map(|buffer| buffer.from(0));
@@ -113,7 +114,7 @@ impl LinearWorkspace {
     }
 }
 
-/// Kernels for bfloat16 and float16, for at most 8, 16, 32, 64 rows and for many.
+/// Kernels for bfloat16 and float16, for at most 8, 16, 32, 64 rows and for more.
 type Kernels = [[&'static str; 2]; 5];
 
 const PLAIN: Kernels = [
@@ -135,7 +136,7 @@ const SILU: Kernels = [
 /// is in `out` or are added to it. `bias` is float32.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small, the workspace included.
@@ -159,7 +160,7 @@ pub fn linear(
     let add = Int(usize::from(epilogue == Epilogue::Add));
     if let Some(tensor) = layer.tensor() {
         let kernels = PLAIN.map(|kernels| kernels[tensor]);
-        // SAFETY: the outputs and the bias are there, checked.
+        // SAFETY: the buffers hold the outputs and the bias, checked.
         return unsafe {
             on_tensor_cores(
                 kernels,
@@ -180,16 +181,17 @@ pub fn linear(
     let kernel = number.pick(["linear_any_f32", "linear_any_bf16", "linear_any_f16"]);
     let [rows, inputs, outputs] = [rows, inputs, outputs].map(Int);
     let args = [At(out), At(x), At(weight), bias, rows, inputs, outputs, add];
-    // SAFETY: rows, weights, outputs and the bias are there, checked.
+    // SAFETY: the buffers hold rows, weights, outputs and the bias, checked.
     unsafe { weight.device().launch(kernel, launch, &args) }
 }
 
 /// [`linear`] and [`silu_mul`](super::silu_mul) in one launch, with the same bits. The first half
-/// of the layer's outputs are gates, the second half what they gate; `out` receives `[rows, outputs
-/// / 2]` in the layer's `number`. For layers on tensor cores ([`LinearShape::on_tensor_cores`]).
+/// of the layer's outputs are gates, the second half are multiplied by them. `out` receives `[rows,
+/// outputs / 2]` in the layer's `number`. For layers on tensor cores
+/// ([`LinearShape::on_tensor_cores`]).
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small, the outputs are odd, or the layer does not run on tensor cores.
@@ -205,7 +207,7 @@ pub fn linear_silu(
     out.assert_holds(rows * layer.outputs / 2, layer.number.bytes());
     let tensor = layer.tensor().expect("a layer for tensor cores");
     let kernels = SILU.map(|kernels| kernels[tensor]);
-    // SAFETY: the outputs are there, checked.
+    // SAFETY: the buffer holds the outputs, checked.
     unsafe { on_tensor_cores(kernels, layer, out, x, weight, None, rows, workspace) }
 }
 
@@ -229,6 +231,7 @@ unsafe fn on_tensor_cores(
     weight.assert_holds(outputs * inputs, number.bytes());
     let groups = layer.groups();
     let many = [rows.div_ceil(MANY_ROWS), outputs.div_ceil(MANY_OUTPUTS), 1];
+    // Kernels for many rows use no workspace, but need enough tiles to keep the card busy.
     let enough = many[0] * many[1] >= BLOCKS / 2;
     let is_many = rows > LinearShape::SPLIT_ROWS || (rows > MANY_ROWS / 2 && enough);
     let (index, tile) = match rows {
@@ -255,7 +258,7 @@ unsafe fn on_tensor_cores(
         (grid, 128, args)
     };
     let launch = Launch::new(grid, block);
-    // SAFETY: rows and weights are there, inputs are whole chunks, the workspace holds a part for
-    // each group and a counter for each tile, checked; the rest is the caller's.
+    // SAFETY: the buffers hold rows and weights, inputs are whole chunks, the workspace holds a
+    // part for each group and a counter for each tile, checked; the rest is the caller's.
     unsafe { weight.device().launch(kernels[index], launch, &args) }
 }

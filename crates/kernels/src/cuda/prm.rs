@@ -10,11 +10,11 @@ const TILE: usize = 8;
 pub struct PrmLayer<'a> {
     /// The weights.
     pub weight: &'a Buffer,
-    /// The bias; none is zeros.
+    /// The bias; `None` means zeros.
     pub bias: Option<&'a Buffer>,
-    /// Values that go in.
+    /// Values of an input row.
     pub inputs: usize,
-    /// Values that come out.
+    /// Values of an output row.
     pub outputs: usize,
 }
 
@@ -38,14 +38,15 @@ impl PrmLayer<'_> {
     }
 }
 
-/// The first layer of a head on `count` chosen rows of `hidden: [rows, inputs]` float32: `rows`
-/// (u32) says which. `out: [count, outputs]` float64. NaN for a row that does not exist.
+/// Applies the first layer of a head to `count` rows of `hidden: [rows, inputs]` float32, whose
+/// numbers are in `rows` (u32). `out: [count, outputs]` is float64, NaN for a row that does not
+/// exist.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
-/// If a buffer is too small, or nothing goes in.
+/// If a buffer is too small, or the layer has no inputs.
 pub fn prm_head(
     out: &mut Buffer,
     hidden: &Buffer,
@@ -68,15 +69,15 @@ pub fn prm_head(
         Int(layer.inputs),
         Int(layer.outputs),
     ];
-    // SAFETY: layer and room are there, checked; the kernel reads no row that is not there.
+    // SAFETY: the buffers hold layer, rows and outputs, checked; the kernel checks the row numbers.
     unsafe { out.device().launch("prm_head", layer.launch(count), &args) }
 }
 
-/// A further layer, on what the one before it gave: `x: [count, inputs]` to `out: [count,
-/// outputs]`, both float64. Negative inputs count as 0 (`ReLU`).
+/// Applies a further layer to the outputs of the layer before: `x: [count, inputs]` to `out:
+/// [count, outputs]`, both float64. Negative inputs count as 0 (`ReLU`).
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small.
@@ -98,6 +99,6 @@ pub fn prm_layer(
         Int(layer.inputs),
         Int(layer.outputs),
     ];
-    // SAFETY: layer, inputs and room are there, checked.
+    // SAFETY: the buffers hold layer, inputs and outputs, checked.
     unsafe { out.device().launch("prm_layer", layer.launch(count), &args) }
 }

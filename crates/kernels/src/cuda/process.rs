@@ -1,10 +1,10 @@
-//! The process that CUDA was started in. The driver is of no use to one that was forked later.
+//! The process that CUDA was started in. The driver does not work in a process forked later.
 
 use std::sync::OnceLock;
 
 use super::CudaError;
 
-/// The process that has started the driver.
+/// Id of the process that has started the driver.
 static STARTED: OnceLock<u32> = OnceLock::new();
 
 /// Notes that this process has started the driver.
@@ -12,8 +12,8 @@ pub(super) fn started() {
     STARTED.get_or_init(std::process::id);
 }
 
-/// Refuses a process that was forked after the driver had started: its calls would fail with less
-/// to say, if they returned.
+/// Refuses a process that was forked after the driver had started. Calls of the driver would not
+/// name that reason, if they returned at all.
 ///
 /// # Errors
 /// [`CudaError::Forked`]

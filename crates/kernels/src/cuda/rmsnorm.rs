@@ -22,23 +22,23 @@ pub fn rmsnorm(
     out.assert_holds(rows * n, number.bytes());
     x.assert_holds(rows * n, 4);
     weight.assert_holds(n, 4);
-    // By the width alone: the order of a row's sum must not depend on the other rows.
+    // The block depends only on the width: the order of a row's sum must not depend on other rows.
     let block = n.div_ceil(4).next_power_of_two().clamp(32, 1024);
     let launch = Launch::new([rows, 1, 1], block);
     let args = [At(out), At(x), At(weight), Int(n), Float(eps)];
     let kernel = number.pick(["rmsnorm_f32", "rmsnorm_bf16", "rmsnorm_f16"]);
-    // SAFETY: so many rows and weights are there, checked.
+    // SAFETY: the buffers hold the rows and weights, checked.
     unsafe { out.device().launch(kernel, launch, &args) }
 }
 
-/// Which columns of a row are heads, in floats.
+/// The columns of a row that are heads, in floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadColumns {
-    /// From one row to the next.
+    /// Floats from one row to the next.
     pub stride: usize,
-    /// Where the first head begins.
+    /// Column where the first head begins.
     pub offset: usize,
-    /// How many heads there are, one behind the other.
+    /// The number of heads, one after the other.
     pub heads: usize,
     /// Elements of a head.
     pub head_dim: usize,
@@ -66,6 +66,6 @@ pub fn rmsnorm_heads(
     let launch = Launch::new([rows, 1, 1], 32 * heads.clamp(1, 16));
     let [stride, offset, heads, dim] = [stride, offset, heads, head_dim].map(Int);
     let args = [At(x), stride, offset, heads, dim, At(weight), Float(eps)];
-    // SAFETY: so many rows are there and the heads lie in them, checked.
+    // SAFETY: the buffer holds the rows, and a row the heads, checked.
     unsafe { x.device().launch("rmsnorm_heads", launch, &args) }
 }

@@ -1,12 +1,12 @@
 use super::Arg::{At, Float, Int, Null};
 use super::{Buffer, CudaError, KvLayout, Launch};
 
-/// Cosines and sines for [`rope_kv`], `out: [rows][cos: half | sin: half]` float32: those of
-/// [`crate::RopeTable`] with the same frequencies (float32, `half` of them) and `scale`, at each
-/// row's position.
+/// Computes cosines and sines for [`rope_kv`], `out: [rows][cos: half | sin: half]` float32, at
+/// each row's position. They are those of [`crate::RopeTable`] with the same `scale` and `half`
+/// frequencies in float32.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small.
@@ -29,31 +29,31 @@ pub fn rope_angles(
         Float(scale),
         Int(half),
     ];
-    // SAFETY: so many rows and frequencies are there, checked.
+    // SAFETY: the buffers hold `rows` rows and `half` frequencies, checked.
     unsafe { out.device().launch("rope_angles", launch, &args) }
 }
 
 /// Rows `[queries: heads | keys: kv_heads | values: kv_heads]` of `head_dim` floats each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QkvRows {
-    /// How many rows.
+    /// The number of rows.
     pub rows: usize,
     /// Floats from one row to the next.
     pub stride: usize,
-    /// Heads of queries.
+    /// The number of query heads.
     pub heads: usize,
 }
 
 /// Turns queries and keys in place and writes keys and values of one layer to their places in `kv`.
-/// Element `i` of a head turns with element `i + half`, by `angles` of [`rope_angles`]; those from
-/// `2 * half` on stay. `slots: [rows][page, offset]` u32; what lies outside of the pages of `kv` is
-/// not written.
+/// Element `i` of a head turns with element `i + half`, by `angles` of [`rope_angles`]; elements
+/// from `2 * half` on do not turn. `slots: [rows][page, offset]` is u32; a row whose slot is
+/// outside of `kv` is not written.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
-/// If a buffer is too small, the heads do not fit into a row, or there is no such layer.
+/// If a buffer is too small, the heads do not fit into a row, or the layer does not exist.
 #[expect(clippy::too_many_arguments, reason = "four buffers, two shapes")]
 pub fn rope_kv(
     qkv: &mut Buffer,
@@ -84,7 +84,7 @@ pub fn rope_kv(
     args[..4].copy_from_slice(&buffers);
     args[4..].copy_from_slice(&ints);
     let kernel = number.pick(["rope_kv_f32", "rope_kv_bf16", "rope_kv_f16"]);
-    // SAFETY: so many rows are there, and heads in them, and the layer in a page, checked; the
+    // SAFETY: the buffers hold the rows, rows their heads, and a page the layer, checked; the
     // kernel checks the slots.
     unsafe { qkv.device().launch(kernel, launch, &args) }
 }

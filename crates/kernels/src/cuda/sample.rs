@@ -4,25 +4,26 @@ use super::{Buffer, CudaError, Device, Element, Launch};
 /// Threads of a block, as `kernels/sample.cu` has it.
 const BLOCK: usize = 512;
 
-/// Most bytes of the bitmap of penalised tokens: what the kernel's other shared memory leaves of 48
-/// KiB.
+/// The most bytes of the bitmap of penalised tokens: what the kernel's other shared memory leaves
+/// of 48 KiB.
 const MARKS: usize = 36 << 10;
 
-/// A token to draw from a row of logits. The repetition penalty applies first, the filters in the
-/// order top-k, top-p, min-p; settings outside their ranges act as the nearest that makes sense.
+/// A token to sample from a row of logits. The repetition penalty applies first, then the filters
+/// in the order top-k, top-p, min-p. Settings outside their ranges act as the nearest that makes
+/// sense.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct SampleRequest {
     /// The row of logits.
     pub row: u32,
-    /// Where the tokens that the repetition penalty is for begin, in the list that comes with the
+    /// Index of the first token that the repetition penalty is for, in the list that comes with the
     /// requests.
     pub said_first: u32,
-    /// How many they are; some may be there twice.
+    /// The number of tokens that the repetition penalty is for; duplicates count once.
     pub said_count: u32,
-    /// Keeps that many most likely tokens; 0 keeps all.
+    /// The number of most likely tokens to keep; 0 keeps all.
     pub top_k: u32,
-    /// Divides the positive and multiplies the negative logits of tokens said before; 1 changes
+    /// Divides the positive and multiplies the negative logits of tokens seen before; 1 changes
     /// nothing.
     pub penalty: f32,
     /// Divides the logits. 0 takes the most likely token, the lowest id of equals.
@@ -33,18 +34,18 @@ pub struct SampleRequest {
     pub min_p: f32,
     /// Key of the Philox4x32-10 block whose first 64 bits make the uniform number.
     pub key: [u32; 2],
-    /// Its counter.
+    /// Counter of that Philox block.
     pub counter: [u32; 4],
 }
 
-// SAFETY: fourteen words without gaps, of which every bit pattern is a value.
+// SAFETY: fourteen words without gaps, and every bit pattern is a value.
 unsafe impl Element for SampleRequest {}
 
-/// Requests and what was drawn for them, in memory of a device.
+/// Requests and the tokens sampled for them, in memory of a device.
 #[derive(Debug)]
 pub struct Samples {
     requests: Buffer,
-    /// Tokens that were said.
+    /// Tokens that the repetition penalties are for.
     said: Buffer,
     /// Tokens of the requests, then their log-probabilities.
     drawn: Buffer,
@@ -53,10 +54,10 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Largest vocabulary of requests with a repetition penalty.
+    /// The largest vocabulary of requests with a repetition penalty.
     pub const MOST_PENALISED: usize = 8 * MARKS;
 
-    /// Room for `capacity` requests with `said` said tokens; 0 if there is no repetition penalty.
+    /// Room for `capacity` requests and `said` penalised tokens; 0 if no request has a penalty.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -70,14 +71,14 @@ impl Samples {
         })
     }
 
-    /// Copies the requests of the next draw to the device, at once, and the tokens said that they
-    /// refer to.
+    /// Copies the requests of the next [`draw`](Self::draw), and the penalised tokens that they
+    /// refer to, to the device. The caller may change both when this returns.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     ///
     /// # Panics
-    /// If there is no room for so many, or a request refers to more than was said.
+    /// If there is no room for them, or a request refers to tokens beyond the end of `said`.
     pub fn request(&mut self, requests: &[SampleRequest], said: &[u32]) -> Result<(), CudaError> {
         for request in requests {
             let end = u64::from(request.said_first) + u64::from(request.said_count);
@@ -93,21 +94,21 @@ impl Samples {
         Ok(())
     }
 
-    /// Draws a token for each request from `logits: [rows, stride]` float32, of which the first
-    /// `vocab` of a row stand for tokens. NaN counts as minus infinity. The same tokens as on the
-    /// CPU: the weights have its bits, sums are in float64 in an order that depends on the row
-    /// alone. A request for a row that does not exist gets token 0 and NaN.
+    /// Samples a token for each request from `logits: [rows, stride]` float32, of which the first
+    /// `vocab` of a row stand for tokens. NaN counts as minus infinity. The tokens are those of the
+    /// CPU: weights have the same bits, and sums are in float64 in an order that depends only on
+    /// the row. A request for a row that does not exist gets token 0 and NaN.
     ///
     /// # Errors
-    /// What the driver says.
+    /// The driver's error.
     ///
     /// # Panics
-    /// If `vocab` is 0 or more than `stride`, or more than 294912 where there is room for said
-    /// tokens.
+    /// If `vocab` is 0 or more than `stride`, or more than [`MOST_PENALISED`](Self::MOST_PENALISED)
+    /// where there is room for penalised tokens.
     pub fn draw(&mut self, logits: &Buffer, vocab: usize, stride: usize) -> Result<(), CudaError> {
         assert!(vocab > 0 && vocab <= stride);
         let rows = logits.bytes() / (4 * stride);
-        // Whatever these requests are: a launch may be repeated with others.
+        // Sized for any requests, not for these: a recorded launch may be repeated with others.
         let shared = match self.said.bytes() {
             0 => 0,
             _ => 4 * vocab.div_ceil(32),
@@ -127,17 +128,17 @@ impl Samples {
             Int(vocab),
             Int(stride),
         ];
-        // SAFETY: `request` has written so many, whose said tokens are there, and there is room for
-        // what they get; the kernel passes over rows that are not there.
+        // SAFETY: `request` has written `count` requests, whose penalised tokens are in `said`, and
+        // `drawn` has room for their results; the kernel skips rows that do not exist.
         unsafe { logits.device().launch("sample", launch, &args) }
     }
 
-    /// Waits for the draw and copies token and log-probability of each request, at once.
+    /// Waits for the sampling and copies token and log-probability of each request.
     /// Log-probabilities are natural, under the model's own distribution: temperature 1, no
     /// filters.
     ///
     /// # Errors
-    /// What the driver says, also of work queued before.
+    /// The driver's error, also one of work queued before.
     pub fn read(&mut self) -> Result<impl ExactSizeIterator<Item = (u32, f32)>, CudaError> {
         self.words.resize(2 * self.count, 0);
         self.drawn.read(0, &mut self.words)?;
@@ -147,12 +148,12 @@ impl Samples {
     }
 }
 
-/// Natural log of the probability of `tokens[row]` (u32) under row `row` of `logits: [rows,
-/// stride]`, of which the first `vocab` stand for tokens; `out: [rows]` float32. NaN for a token
-/// that does not exist.
+/// Computes the natural log of the probability of `tokens[row]` (u32) under row `row` of `logits:
+/// [rows, stride]`, of which the first `vocab` stand for tokens. `out: [rows]` is float32, NaN for
+/// a token that does not exist.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small, or `vocab` is 0 or more than `stride`.
@@ -170,6 +171,6 @@ pub fn log_probs(
     tokens.assert_holds(rows, 4);
     let launch = Launch::new([rows, 1, 1], BLOCK);
     let args = [At(out), At(logits), At(tokens), Int(vocab), Int(stride)];
-    // SAFETY: so many rows and tokens are there, checked.
+    // SAFETY: the buffers hold `rows` rows and tokens, checked.
     unsafe { out.device().launch("log_prob", launch, &args) }
 }

@@ -1,11 +1,11 @@
 use super::Arg::{At, Int};
 use super::{Buffer, CudaError, Launch, Number};
 
-/// The gate of a `SwiGLU` block, from `rows` rows `[gate | up]` of `2 * width` floats to rows of
-/// `width` `number`s: `gate / (1 + e^-gate) * up`.
+/// Computes the gate of a `SwiGLU` block, from `rows` rows `[gate | up]` of `2 * width` floats to
+/// rows of `width` `number`s: `gate / (1 + e^-gate) * up`.
 ///
 /// # Errors
-/// What the driver says.
+/// The driver's error.
 ///
 /// # Panics
 /// If a buffer is too small.
@@ -22,6 +22,6 @@ pub fn silu_mul(
     let launch = Launch::new([rows, width.div_ceil(4 * block), 1], block);
     let kernel = number.pick(["silu_mul_f32", "silu_mul_bf16", "silu_mul_f16"]);
     let args = [At(out), At(gate_up), Int(width)];
-    // SAFETY: so many rows are there, checked.
+    // SAFETY: the buffers hold `rows` rows, checked.
     unsafe { out.device().launch(kernel, launch, &args) }
 }

@@ -1,7 +1,7 @@
 use super::{Buffer, CudaError, Device};
 
-/// Lists of words that are copied to a device in one copy. A copy for each list would take longer
-/// than some kernels.
+/// Lists of words that go to a device in one copy. A copy for each list would take longer than some
+/// kernels.
 #[derive(Debug)]
 pub struct Staging {
     host: Vec<u32>,
@@ -12,7 +12,7 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Empty, with room for so many words.
+    /// An empty staging area with room for `words` words.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -32,13 +32,13 @@ impl Staging {
         self.copied = false;
     }
 
-    /// Appends a list and fills it up with zeros to `room` words. Returns at which byte of
-    /// [`memory`](Self::memory) it will be.
+    /// Appends a list, filled up with zeros to `room` words. Returns the byte of
+    /// [`memory`](Self::memory) where the list will begin.
     ///
     /// # Panics
     /// If there is no room for it, or all was copied already.
     pub fn push(&mut self, list: impl IntoIterator<Item = u32>, room: usize) -> usize {
-        assert!(!self.copied, "a list behind what was copied");
+        assert!(!self.copied, "a list after the copy of this turn");
         let start = self.host.len();
         self.host.extend(list);
         assert!(self.host.len() <= start + room, "no room for a list");
@@ -50,12 +50,14 @@ impl Staging {
     /// the old memory was too small.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`], after which there is no memory at all; or what the driver says.
+    /// [`CudaError::OutOfMemory`], after which the staging area has no memory; or the driver's
+    /// error.
     pub fn copy(&mut self) -> Result<bool, CudaError> {
         let bytes = size_of_val(&*self.host);
         let moves = bytes > self.memory.bytes();
         if moves {
-            // Freed first: both together would be more than the memory plan allows.
+            // Freed first: both together would exceed the memory plan. Powers of two make this
+            // rare.
             let device = self.memory.device().clone();
             self.memory = device.alloc(0)?;
             self.memory = device.alloc(bytes.next_power_of_two())?;
@@ -65,7 +67,7 @@ impl Staging {
         Ok(moves)
     }
 
-    /// What was copied last.
+    /// The memory that the lists are copied to.
     #[must_use]
     pub fn memory(&self) -> &Buffer {
         &self.memory
@@ -75,7 +77,7 @@ impl Staging {
         self.turn
     }
 
-    /// Whether what was staged in this turn is on the device.
+    /// Whether the lists staged in turn `turn` are on the device.
     pub(super) fn has_copied(&self, turn: u64) -> bool {
         self.copied && self.turn == turn
     }

@@ -3,24 +3,24 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result, sys};
 
-/// Bytes of a slot.
+/// Bytes of a slot; longer copies take several slots.
 const SLOT: usize = 256 << 10;
-/// Slots: the host fills one while the device reads others.
+/// The number of slots: the host fills one while the device reads others.
 const SLOTS: usize = 8;
 
 /// Page-locked host memory through which all copies to the device go. The driver may read the
 /// source of an asynchronous copy until the copy is done, so callers' memory is copied to a slot
-/// first, and a slot is used again when the event behind its last copy has been reached.
+/// first. A slot is used again after the event of its last copy has been reached.
 pub(super) struct Uploads {
     stream: Arc<CudaStream>,
     memory: NonNull<u8>,
-    /// One for each slot, recorded behind its last copy.
+    /// An event for each slot, recorded after its last copy.
     copied: Vec<CudaEvent>,
     next: usize,
 }
 
-// SAFETY: page-locked memory may be used from any thread, and `&mut self` lets one use it at a
-// time.
+// SAFETY: page-locked memory may be used from any thread, and `&mut self` lets only one thread use
+// it at a time.
 unsafe impl Send for Uploads {}
 
 impl Uploads {
@@ -44,7 +44,7 @@ impl Uploads {
     /// Queues a copy of `bytes` to the device. The caller may change them when this returns.
     ///
     /// # Safety
-    /// The device's context must be current, and its memory must have so many bytes at `to`.
+    /// The device's context must be current, and `bytes.len()` bytes at `to` must be device memory.
     pub(super) unsafe fn copy(
         &mut self,
         to: sys::CUdeviceptr,
@@ -66,7 +66,7 @@ impl Uploads {
                 result::memcpy_htod_async(to + (i * SLOT) as u64, slot, self.stream.cu_stream())
             }?;
             if let Err(error) = copied.record(&self.stream) {
-                // Nothing would tell when the slot is free.
+                // Without the event nobody would know when the slot is free: wait for the copy now.
                 self.stream.synchronize()?;
                 return Err(error);
             }
@@ -82,7 +82,7 @@ impl Drop for Uploads {
             .stream
             .synchronize()
             .or_else(|_| self.stream.synchronize());
-        // SAFETY: taken in `new`, and no copy reads it any more.
+        // SAFETY: allocated in `new`, and no copy reads it any more.
         let _ = unsafe { result::free_host(self.memory.as_ptr().cast()) };
     }
 }

@@ -48,17 +48,17 @@ fn what_is_missing_is_said() {
         (
             "EMULATED_CUDA_DEVICES",
             "0",
-            "there is no CUDA device 0: the driver shows 0",
+            "no CUDA device 0: the driver shows 0",
         ),
         (
             "EMULATED_CUDA_CAPABILITY",
             "7.5",
-            "Emulated CUDA device has compute capability 7.5; 8.0 (Ampere) or later is needed",
+            "Emulated CUDA device is too old: compute capability 7.5, 8.0 (Ampere) or later is needed",
         ),
         (
             "EMULATED_CUDA_DRIVER",
             "11.0",
-            "the driver is for CUDA 11.0; 11.4 or later is needed (driver 470)",
+            "the driver for CUDA 11.0 is too old: install 11.4 or later (driver 470)",
         ),
         // Machine code is for drivers of CUDA 12 and later, and for architectures that there were.
         ("EMULATED_CUDA_DRIVER", "11.4", AS_PTX),
@@ -75,7 +75,7 @@ fn what_is_missing_is_said() {
         (
             "EMULATED_CUDA_MEMORY",
             "100",
-            "the CUDA device has 100 bytes free, 4 were asked for",
+            "not enough memory on the CUDA device: 4 bytes needed, 100 free",
         ),
         // What is only a wish.
         (

@@ -1,11 +1,11 @@
 use crate::AttentionRow;
 
-/// What rows attend to, beside their tables.
+/// The shape of what rows attend to, next to their page tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttentionReach {
     /// Positions of a page.
     pub page_size: usize,
-    /// Most positions a row attends to, its own included; `None` is all.
+    /// The most positions a row attends to, its own included; `None` means all.
     pub window: Option<usize>,
     /// Query heads that share a head of keys and values.
     pub group: usize,
@@ -17,7 +17,7 @@ impl AttentionReach {
         self.first(len) / AttentionPlan::SEGMENT..len.div_ceil(AttentionPlan::SEGMENT)
     }
 
-    /// The first position of `len` that is attended to.
+    /// Index of the first of `len` positions that the row attends to.
     fn first(&self, len: usize) -> usize {
         self.window.map_or(0, |window| len.saturating_sub(window))
     }
@@ -32,18 +32,18 @@ struct Item {
     count: usize,
 }
 
-/// How rows are taken together on a device: positions are cut into segments, and rows whose pages
-/// of a segment are the same, branches of a tree or tokens of a prompt, share an item. Each row has
-/// a partial result for each of its segments, which are batch-invariant: they do not depend on the
+/// The grouping of rows on a device: positions are cut into segments, and rows whose pages of a
+/// segment are the same (branches of a tree, tokens of a prompt) share an item. Each row has a
+/// partial result for each of its segments. Segments are batch-invariant: they do not depend on the
 /// other rows.
 ///
-/// It keeps its memory: a plan that is made again allocates nothing once it has been as large.
+/// A plan keeps its memory: building it again allocates nothing once it has been as large.
 #[derive(Clone, Debug, Default)]
 pub struct AttentionPlan {
     pub(super) reach: AttentionReach,
     /// One more than the highest page.
     pub(super) pages: usize,
-    /// As kernels/attention.cu has them, where they are ints.
+    /// Items in the layout of kernels/attention.cu, which reads signed numbers.
     pub(super) items: Vec<[u32; 6]>,
     /// Pages of each item.
     pub(super) tables: Vec<u32>,
@@ -51,15 +51,16 @@ pub struct AttentionPlan {
     pub(super) lens: Vec<u32>,
     pub(super) row_first: Vec<u32>,
     pub(super) row_parts: Vec<u32>,
-    /// The items while they grow, and for each segment the one that the next row may join.
+    /// The items while they grow.
     growing: Vec<Item>,
+    /// For each segment, the item that the next row may join.
     open: Vec<Option<usize>>,
 }
 
 impl AttentionPlan {
     /// Positions of a segment.
     pub const SEGMENT: usize = 256;
-    /// Queries of an item: rows times heads of a group.
+    /// The most queries of an item: rows times heads of a group.
     const QUERIES: usize = 64;
 
     /// Plans for these rows, whose pages are in `tables`. A row of no positions (padding) attends
@@ -104,7 +105,8 @@ impl AttentionPlan {
         self.number(tables);
     }
 
-    /// The item for a row's segment, which has the row now.
+    /// Adds a row's segment to an item and returns the item: the segment's open item if the pages
+    /// are the same and there is room, else a new one.
     fn place(&mut self, tables: &[u32], segment: usize, row: Item) -> usize {
         if self.open.len() <= segment {
             self.open.resize(segment + 1, None);
@@ -115,11 +117,13 @@ impl AttentionPlan {
             let pages = |item: &Item| (item.from / page_size, item.to.div_ceil(page_size));
             let ((first, end), (row_first, row_end)) = (pages(item), pages(&row));
             let (first, common) = (first.min(row_first), end.min(row_end));
-            let of = |table: usize| &tables[table + first..table + common];
+            let common_pages = |table: usize| &tables[table + first..table + common];
             // Without gaps: every position of an item is one that some row sees.
             let joins = row.from <= item.to && item.from <= row.to;
             let room = item.count < (Self::QUERIES / group).max(1);
-            if joins && room && (item.table == row.table || of(item.table) == of(row.table)) {
+            let same =
+                item.table == row.table || common_pages(item.table) == common_pages(row.table);
+            if joins && room && same {
                 if row.to > item.to {
                     item.table = row.table;
                 }
@@ -134,7 +138,7 @@ impl AttentionPlan {
         self.growing.len() - 1
     }
 
-    /// Numbers members and partials item by item.
+    /// Numbers the rows of items (`members`) and the partial results, item by item.
     fn number(&mut self, tables: &[u32]) {
         self.items.clear();
         self.tables.clear();
@@ -147,10 +151,10 @@ impl AttentionPlan {
             let pages = &tables[item.table + skipped..item.table + to.div_ceil(page_size)];
             let highest = pages.iter().max().expect("an item has a page");
             self.pages = self.pages.max(*highest as usize + 1);
-            // May be less than 0, in two's complement.
+            // May be less than 0, in two's complement: the kernel adds the page's number to it.
             let page_0 = (self.tables.len() as u32).wrapping_sub(skipped as u32);
             self.tables.extend_from_slice(pages);
-            // The count grows again below.
+            // The fifth number counts the members; it reaches `item.count` in the loop below.
             self.items
                 .push([page_0, from as u32, to as u32, first, 0, first]);
             first += item.count as u32;
@@ -168,29 +172,29 @@ impl AttentionPlan {
         }
     }
 
-    /// Rows that were planned for.
+    /// The number of rows, padding included.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.lens.len()
     }
 
-    /// Items: blocks of a launch.
+    /// The number of items, which is the number of blocks of a launch for each key-value head.
     #[must_use]
     pub fn items(&self) -> usize {
         self.items.len()
     }
 
-    /// Most pages that an item sees.
+    /// The most pages that an item sees.
     pub(super) fn most_pages(&self) -> usize {
         let page_size = self.reach.page_size.max(1);
         match Self::SEGMENT % page_size {
             0 => Self::SEGMENT / page_size,
-            // The first and the last in part.
+            // A segment may begin and end inside of a page.
             _ => Self::SEGMENT / page_size + 2,
         }
     }
 
-    /// Partial results.
+    /// The number of partial results.
     #[must_use]
     pub fn partials(&self) -> usize {
         self.members.len()
@@ -207,7 +211,7 @@ mod tests {
             .map(|&(table, len)| AttentionRow { table, len })
             .collect();
         let mut plan = AttentionPlan::default();
-        // What was there before must not show.
+        // A plan built before must not show.
         plan.build(
             &[9; 100],
             &[AttentionRow {
@@ -248,7 +252,7 @@ mod tests {
 
     #[test]
     fn a_longer_row_brings_its_table() {
-        // The second row goes on where the first ends, in the same pages.
+        // The second row continues where the first ends, in the same pages.
         let tables = [0, 1, 0, 1, 2];
         let plan = plan(&tables, &[(0, 100), (2, 140), (0, 80)], REACH);
         assert_eq!(plan.items, [[0, 0, 140, 0, 3, 0]]);
