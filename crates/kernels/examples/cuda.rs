@@ -1,13 +1,15 @@
-//! Times the operations on a CUDA device, at the sizes of Qwen2.5-1.5B and 7B in bfloat16, beside
-//! what the device copies.
+//! Times the operations on a CUDA device, at the sizes of Qwen2.5-1.5B and 7B in bfloat16, next to
+//! the rate at which the device copies.
 //!
 //! `cargo run --release -p beamgen-kernels --example cuda [-- --json] [--dry]`. With `--json` it
-//! prints an object a line: what the device is, what each kernel takes of it, and for each operation
-//! the kernel, the shape, rows, microseconds, bytes read and written, and floating-point operations.
+//! prints one object per line: the device, the resources that each kernel takes, and for each
+//! operation the kernel, the shape, rows, microseconds, bytes read and written, and floating-point
+//! operations.
 //! With `--dry` sizes are divided by 64, for an emulated device, whose times mean nothing.
 //!
 //! Each operation is recorded as a graph of one launch and one of 21; the difference is the time of
-//! 20, without that of a replay. Before each replay a buffer larger than any second-level cache is
+//! 20, without the time of a replay. Before each replay a buffer larger than any second-level cache
+//! is
 //! written, and each launch reads other weights or another layer's keys and values, as in a pass
 //! over all layers. Activations stay where they are, which is the cache.
 
@@ -30,9 +32,9 @@ const HEAD_DIM: usize = 128;
 const PAGE: usize = 16;
 /// Outputs of the first layer of a reward model's head, and of its last one.
 const SCORES: [usize; 2] = [3584, 2];
-/// Bytes that are more than any second-level cache has.
+/// More bytes than any second-level cache has.
 const COLD: usize = 256 << 20;
-/// Launches that are timed.
+/// The launches of an operation that are timed.
 const CALLS: usize = 20;
 const REPEATS: usize = 9;
 
@@ -51,7 +53,7 @@ const LAYERS: [(&str, usize, usize); 9] = [
 
 struct Bench {
     device: Device,
-    /// Is written before a replay.
+    /// Memory that is written before a replay, to empty the cache.
     scratch: RefCell<Buffer>,
     divisor: usize,
     calls: usize,
@@ -100,7 +102,7 @@ fn main() -> Result<(), CudaError> {
     for rows in bench.rows {
         bench.rowwise(*rows)?;
     }
-    // A draw takes longer on the emulated device than all else.
+    // On the emulated device a sampled token takes longer than all other operations.
     let most = if dry { 16 } else { 256 };
     for rows in bench.rows.iter().filter(|rows| **rows <= most) {
         bench.sampling(*rows)?;
@@ -121,7 +123,7 @@ fn noise(n: usize) -> Vec<bf16> {
 }
 
 impl Bench {
-    /// A size, divided; a multiple of 64.
+    /// A size, divided in a dry run; always a multiple of 64.
     fn size(&self, n: usize) -> usize {
         (n / self.divisor).next_multiple_of(64).max(64)
     }
@@ -131,7 +133,7 @@ impl Bench {
         self.device.upload(&values)
     }
 
-    /// Has the device at work for so long, until its clocks are up.
+    /// Keeps the device busy for `time`, until its clocks have risen.
     fn warm_up(&self, time: Duration) -> Result<(), CudaError> {
         let start = Instant::now();
         while start.elapsed() < time {
@@ -141,14 +143,14 @@ impl Bench {
         Ok(())
     }
 
-    /// Median seconds of a call. Its argument counts the calls of a replay.
+    /// Median seconds of a call. The argument of `call` counts the calls of a replay.
     fn time(&self, mut call: impl FnMut(usize) -> Result<(), CudaError>) -> Result<f64, CudaError> {
-        // Loads the kernels.
+        // Loads the kernels: the first launch must not be recorded.
         call(0)?;
         let mut one = Graph::record(&self.device, || call(0))?;
         let all = || (0..=self.calls).try_for_each(&mut call);
         let mut all = Graph::record(&self.device, all)?;
-        // The first replay may take a graph to the device.
+        // The first replay may have to copy the graph to the device.
         self.replay(&mut one)?;
         self.replay(&mut all)?;
         let mut seconds = Vec::new();
@@ -200,7 +202,7 @@ impl Bench {
         Ok(2.0 * bytes as f64 / seconds)
     }
 
-    /// Prints the device, what each kernel takes of it, and the heads of the columns.
+    /// Prints the device, the resources that each kernel takes, and the heads of the columns.
     fn facts(&self, copies: f64) -> Result<(), CudaError> {
         let info = self.device.info();
         if !self.json {
@@ -260,7 +262,7 @@ impl Bench {
         let kernel = if gated { "linear_silu" } else { "linear" };
         let shown = format!("{name} {inputs}x{outputs}");
         for &rows in self.rows {
-            // Gated, half as many values of half the size are written.
+            // A gated layer writes half as many values, of half the size.
             let written = if gated { outputs } else { 4 * outputs };
             let costs = [
                 bytes + rows * (2 * inputs + written),

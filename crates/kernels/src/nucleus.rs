@@ -194,7 +194,6 @@ impl Task for Between {
         let (mut at, mut n) = (0, 0);
         while at < self.len {
             let lanes = (self.len - at).min(LANES);
-            // SAFETY: `at + lanes <= len`. Writing begins at `n <= at`, behind which all values up
             // SAFETY: `at + lanes <= len`. Writing begins at `n <= at`, after all values up to `at
             // + 16` were read, and ends before `len + 16`.
             unsafe {

@@ -1,2 +1,2 @@
-//! No library: `cargo test --release -p beamgen-pool-models` checks models of the thread pool of
-//! `beamgen-kernels` (`tests/pool.rs`).
+//! An empty library: `cargo test --release -p beamgen-pool-models` checks models of the thread pool
+//! of `beamgen-kernels` (`tests/pool.rs`).

@@ -1,10 +1,10 @@
-//! The threads of `beamgen-kernels`, as they are, under loom: it runs every model in all orders in
-//! which its threads can take turns (with at most three turns that a thread did not have to give
-//! away), and lets a load return every value that its ordering allows. A task that is lost or run
-//! twice, what a task wrote and the caller does not see, a thread that is never woken: each fails
-//! here, in some order.
+//! The unchanged threads of `beamgen-kernels` under loom, which runs every model in all orders in
+//! which the threads can take turns (with at most three turns that a thread did not have to give
+//! away), and lets a load return every value that its ordering allows. A test fails if in some
+//! order a task is lost or runs twice, the caller does not see what a task wrote, or a thread is
+//! never woken.
 //!
-//! Not modelled: threads that are late, which are then left alone for a while.
+//! Late threads, which the pool leaves out for a while, are not modelled.
 
 #![allow(missing_docs)]
 

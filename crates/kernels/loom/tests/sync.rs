@@ -1,4 +1,4 @@
-//! What `crates/kernels/src/parallel/sync.rs` has, as loom models it.
+//! The items of `crates/kernels/src/parallel/sync.rs`, as loom models them.
 
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ impl Publish for AtomicIsize {
     }
 }
 
-/// A clock that stands still: that threads are late is not modelled.
+/// A clock that never advances: late threads are not modelled.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(crate) struct Instant;
 

@@ -236,7 +236,8 @@ fn rounds_to_nearest_even() {
     let one = |format: WeightFormat, x| rounded(&[x], format)[0];
     let bf16 = |x| one(WeightFormat::Bf16, x);
     let f16 = |x| one(WeightFormat::F16, x);
-    // 1 + 2^-8 lies between two bfloat16, 1 + 3 * 2^-8 too; the even one is below, then above.
+    // 1 + 2^-8 is halfway between two bfloat16, 1 + 3 * 2^-8 too; the even one is below, then
+    // above.
     assert_eq!(bf16(1.0 + 1.0 / 256.0), 1.0);
     assert_eq!(bf16(1.0 + 3.0 / 256.0), 1.0 + 4.0 / 256.0);
     assert_eq!(f16(1.0 + 1.0 / 2048.0), 1.0);

@@ -24,8 +24,8 @@ use super::sync::{
     LoadSeqCst, Mutex, MutexGuard, Ordering, Publish, UnsafeCell, comes_soon,
 };
 
-/// If the caller waits for the workers this much longer than it worked itself, it concludes that
-/// they have lost their cores to other processes, perhaps for time slices of milliseconds.
+/// A caller that waits this much longer for the workers than it worked itself concludes that they
+/// have lost their cores to other processes, perhaps for time slices of milliseconds.
 const LATE: Duration = Duration::from_micros(200);
 
 /// A caller that waited too long then works by itself for this many times its waiting time, so that
@@ -117,7 +117,7 @@ impl Workers {
             wake: Condvar::new(),
             over: Condvar::new(),
         });
-        // If a thread cannot be started, dropping this ends those that were.
+        // Dropping the value ends the threads started so far, if a later one cannot be started.
         let mut workers = Self {
             shared,
             threads: Vec::with_capacity(count),
@@ -299,8 +299,8 @@ impl Shared {
         }
     }
 
-    /// Waits until the region, opened at `start`, is over. If the workers were late, returns until
-    /// when the caller should work alone.
+    /// Waits until the region, opened at `start`, is over. If the workers were late, returns the
+    /// time until which the caller should work by itself.
     fn wait_for_the_end(&self, start: Instant) -> Option<Instant> {
         let is_over = || self.unfinished.0.load(Ordering::Acquire) == 0;
         if is_over() {

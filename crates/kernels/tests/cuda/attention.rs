@@ -10,7 +10,7 @@ use crate::helpers::{
 
 const LAYERS: usize = 3;
 const LAYER: usize = 1;
-/// Floats of a row of queries behind them.
+/// Floats after the queries of a row, which the kernels must skip.
 const BEYOND: usize = 4;
 
 /// Rows with their pages.
@@ -21,7 +21,7 @@ struct Tree {
 }
 
 impl Tree {
-    /// Branches off one prefix, some of them twice; tokens of a prompt; a row alone.
+    /// Branches of one prefix, some of them twice; tokens of a prompt; a row without relatives.
     fn new(page_size: usize) -> Self {
         let mut tree = Self {
             tables: Vec::new(),
@@ -51,7 +51,7 @@ impl Tree {
     fn fresh(&mut self, pages: usize) -> Vec<u32> {
         let first = self.pages;
         self.pages += pages;
-        // Not in order of the memory.
+        // The order of the pages is not that of the memory.
         (first..self.pages).rev().map(|page| page as u32).collect()
     }
 
@@ -71,7 +71,7 @@ struct Case<'a> {
     tree: Tree,
     layout: KvLayout,
     shape: AttentionShape,
-    /// Not a number where no row has a position, or in other layers.
+    /// NaN where no row has a position, and in other layers.
     kv: Vec<f32>,
     q: Vec<f32>,
 }
@@ -136,7 +136,7 @@ impl<'a> Case<'a> {
         case
     }
 
-    /// Where a row's key and value lie.
+    /// Offsets of a row's key and value.
     fn places(&self, row: &AttentionRow, position: usize, kv_head: usize, d: usize) -> [usize; 2] {
         let KvLayout {
             page_size,
@@ -175,7 +175,7 @@ impl<'a> Case<'a> {
         let wanted: Vec<_> = rows.iter().map(|row| self.tree.rows[*row]).collect();
         let mut plan = AttentionPlan::default();
         plan.build(&self.tree.tables, &wanted, reach);
-        // A row more than there are, as padding.
+        // One row more than the plan has, as padding.
         let capacity = AttentionCapacity {
             rows: rows.len() + 1,
             partials: plan.partials() + 3,
@@ -208,7 +208,7 @@ impl<'a> Case<'a> {
             .device
             .alloc((rows.len() + 1) * width * number.bytes())
             .expect("memory");
-        // More items than there are, as in a graph.
+        // More items than the plan has, as in a graph.
         attention(
             &mut parts,
             &q,
@@ -244,7 +244,7 @@ impl<'a> Case<'a> {
         (0..self.tree.rows.len()).collect()
     }
 
-    /// A row's head in float64.
+    /// Computes a row's head in float64.
     fn reference(&self, row: usize, head: usize) -> Vec<f64> {
         let AttentionShape {
             heads,
@@ -274,7 +274,7 @@ impl<'a> Case<'a> {
         let out = self.run(&self.all(), Number::F32);
         let tolerance = 2e-5 + rounding(self.layout.number);
         for (i, out) in out.chunks(self.layout.head_dim).enumerate() {
-            // Each kind of row and each head, but not all with all: the reference is slow.
+            // Each kind of row and each head, but not all combinations: the reference is slow.
             if (i / heads + i % heads) % 3 > 0 {
                 assert!(out.iter().all(|v| v.is_finite()));
                 continue;
@@ -320,7 +320,7 @@ fn equals_the_reference_in_any_shape() {
             Case::new(device, number, page_size, heads, head_dim, window).check();
         }
     }
-    // More heads of a group than a block of tensor cores takes.
+    // A group with more heads than a block of tensor cores takes.
     Case::new(device, Number::F16, 32, (66, 1), 64, Some(40)).check();
 }
 

@@ -43,7 +43,7 @@ fn a_card_is_told_from_others() {
     }
 }
 
-/// Two blocks of these on a multiprocessor need nearly all shared memory that there is.
+/// Kernels of which two blocks on a multiprocessor need nearly all its shared memory.
 #[test]
 fn large_kernels_ask_for_all_shared_memory() {
     let Some(device) = device() else { return };
@@ -118,8 +118,7 @@ fn nothing_is_cleared_and_copied_in_no_bytes() {
 #[test]
 fn values_may_change_as_soon_as_they_are_written() {
     let Some(device) = device() else { return };
-    // Several times what the page-locked memory has, in one write and in many that nobody waits
-    // for.
+    // Several times the page-locked memory, in one write and in many that nobody waits for.
     let count = 300_000;
     let mut values: Vec<u32> = (0..count).collect();
     let mut buffers: Vec<_> = (0..6)
@@ -205,7 +204,7 @@ fn a_copy_from_the_host_cannot_be_recorded() {
     let mut buffer = device.upload(&[1u32]).expect("memory");
     let error = Graph::record(device, || buffer.write(0, &[2u32])).expect_err("refused");
     assert!(matches!(error, CudaError::Recording { .. }), "{error}");
-    // The stream goes on.
+    // The stream still works.
     buffer.write(0, &[3u32]).expect("a copy");
     let mut value = [0];
     buffer.read(0, &mut value).expect("a copy");
@@ -250,7 +249,7 @@ fn other_threads_queue_nothing_while_a_graph_is_recorded() {
         Ok::<_, CudaError>(())
     })
     .expect("a graph");
-    // What the others tried is not in the graph, and they may go on now.
+    // The work that the others tried to queue is not in the graph, and now they may queue it.
     graph.launch().expect("a replay");
     assert_same_bits(&download(&twin, Number::F32, 2), &[5.0, 6.0]);
     let y = download(&out, Number::F32, 2);
@@ -263,7 +262,7 @@ fn other_threads_queue_nothing_while_a_graph_is_recorded() {
     assert_same_bits(&download(&twin, Number::F32, 2), &y);
 }
 
-/// Memory may be given back at any time: it waits for the end of a recording.
+/// Memory may be freed at any time: freeing waits for the end of a recording.
 #[test]
 fn memory_given_back_elsewhere_does_not_end_a_recording() {
     let Some(device) = &own_device() else {

@@ -7,7 +7,7 @@ use crate::helpers::{
     NUMBERS, assert_close, assert_same_bits, device, download, noise, rounded, upload,
 };
 
-/// Shapes for tensor cores, with one group of inputs and with several, and others.
+/// Shapes for tensor cores, with one group of inputs and with several, and shapes for other cores.
 const SHAPES: [(usize, usize); 14] = [
     (32, 1),
     (32, 64),
@@ -129,7 +129,7 @@ fn rows_are_batch_invariant() {
     let Some(device) = device() else { return };
     for number in NUMBERS {
         for (inputs, outputs) in [(1056, 70), (96, 129), (33, 5), (32, 16_900)] {
-            // So many rows need another kernel.
+            // A number of rows that needs another kernel.
             let rows = if outputs > 1000 { 70 } else { 270 };
             let mut layer = Layer::new(device, number, inputs, outputs, rows);
             let x = rounded(number, &noise(rows * inputs, 5));
@@ -194,7 +194,7 @@ fn the_gate_is_that_of_silu_mul() {
 #[test]
 fn what_is_not_there_is_not_multiplied() {
     let Some(device) = device() else { return };
-    // Rows beside one of infinities stay what they are.
+    // A row of infinities must not change the rows next to it.
     let (inputs, outputs, rows) = (64, 20, 9);
     let mut layer = Layer::new(device, Number::Bf16, inputs, outputs, rows);
     let mut x = rounded(Number::Bf16, &noise(rows * inputs, 7));
@@ -222,7 +222,7 @@ fn gated_products_beyond_float16_become_its_largest_number() {
     let Some(device) = device() else { return };
     let (inputs, width) = (64, 9);
     for rows in [1, 70] {
-        // Gates of 64 x 8 and what they let through, 64 x 8 or its negative.
+        // Gates of 64 x 8, which multiply 64 x 8 or its negative.
         let mut layer = Layer::new(device, Number::F16, inputs, 2 * width, rows);
         let signs = (0..2 * width).map(|n| if n > width && n % 2 == 0 { -1.0 } else { 1.0 });
         let values: Vec<f32> = signs.flat_map(|sign| [sign * 2.0; 64]).collect();

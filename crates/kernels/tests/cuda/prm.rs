@@ -1,4 +1,4 @@
-//! The layers of a reward model's head, against the same in float64 as crates/prm computes them.
+//! The layers of a reward model's head, compared with the same layers in float64.
 
 use beamgen_kernels::cuda::{Buffer, Device, Number, PrmLayer, prm_head, prm_layer};
 
@@ -22,7 +22,7 @@ impl Layer {
         }
     }
 
-    /// Each output, and the sum of its magnitudes, which its error is measured by.
+    /// Each output, and the sum of the magnitudes of its terms, which scales the tolerance.
     fn forward(&self, x: &[f64]) -> Vec<(f64, f64)> {
         let output = |(o, row): (usize, &[f32])| {
             let bias = self.bias.as_ref().map_or(0.0, |bias| f64::from(bias[o]));
@@ -120,7 +120,7 @@ fn further_layers_take_what_is_above_zero() {
             .iter()
             .map(|x| f64::from(*x))
             .collect();
-        // As `f64::max` of the CPU has it.
+        // A NaN gives 0, as `f64::max` on the CPU does.
         x[0] = f64::NAN;
         let got = layer.on(device, count, |out, layer| {
             prm_layer(out, &device.upload(&x).expect("memory"), layer, count).expect("a launch");

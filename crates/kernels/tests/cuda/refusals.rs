@@ -11,7 +11,7 @@ use crate::helpers::{device, download};
 const AS_MACHINE_CODE: &str = "it runs: 2 modules of machine code, 0 of PTX";
 const AS_PTX: &str = "it runs: 0 modules of machine code, 2 of PTX";
 
-/// How the modules of a first launch were loaded.
+/// The numbers of modules that a first launch loaded in each way.
 fn first_launch() -> Result<Loaded, CudaError> {
     assert!(beamgen_emulated_cuda::load());
     let device = Device::open(0)?;
@@ -22,7 +22,7 @@ fn first_launch() -> Result<Loaded, CudaError> {
     Ok(device.loaded())
 }
 
-/// For `what_is_missing_is_said`.
+/// Run in processes of its own by `what_is_missing_is_said`.
 #[test]
 #[ignore = "needs an environment, so assert_says starts it in a process with one"]
 fn says_what_is_missing() {
@@ -60,7 +60,7 @@ fn what_is_missing_is_said() {
             "11.0",
             "the driver for CUDA 11.0 is too old: install 11.4 or later (driver 470)",
         ),
-        // Machine code is for drivers of CUDA 12 and later, and for architectures that there were.
+        // Machine code needs a driver of CUDA 12 or later, and a known architecture.
         ("EMULATED_CUDA_DRIVER", "11.4", AS_PTX),
         ("EMULATED_CUDA_DRIVER", "12.0", AS_MACHINE_CODE),
         ("EMULATED_CUDA_CAPABILITY", "8.6", AS_MACHINE_CODE),
@@ -68,7 +68,7 @@ fn what_is_missing_is_said() {
         ("EMULATED_CUDA_CAPABILITY", "10.3", AS_MACHINE_CODE),
         ("EMULATED_CUDA_CAPABILITY", "11.0", AS_PTX),
         ("EMULATED_CUDA_CAPABILITY", "12.1", AS_MACHINE_CODE),
-        // Either is enough.
+        // Either form of the code is enough.
         ("EMULATED_CUDA_REFUSE", "ptx", AS_MACHINE_CODE),
         ("EMULATED_CUDA_PTX_LOG", "bad", AS_MACHINE_CODE),
         ("EMULATED_CUDA_REFUSE", "cubin", AS_PTX),
@@ -77,7 +77,7 @@ fn what_is_missing_is_said() {
             "100",
             "not enough memory on the CUDA device: 4 bytes needed, 100 free",
         ),
-        // What is only a wish.
+        // The attribute is only a preference.
         (
             "EMULATED_CUDA_ERROR",
             "cuFuncSetAttribute:1",
@@ -99,7 +99,7 @@ fn what_is_missing_is_said() {
     }
 }
 
-/// Neither machine code nor PTX: what the driver and its compiler say, and what to do.
+/// Without machine code and PTX: the messages of the driver and its compiler, and what to do.
 #[test]
 fn what_is_wrong_with_code_is_said() {
     if device().is_none() || beamgen_emulated_cuda::uses_real_device() {
@@ -140,7 +140,7 @@ fn what_is_wrong_with_code_is_said() {
     );
 }
 
-/// Whether a first launch in this environment says this, in a line of its own.
+/// Whether a first launch in this environment prints `says` in a line of its own.
 #[track_caller]
 fn assert_says(environment: &[(&str, &str)], says: &str) {
     let output = Command::new(std::env::current_exe().expect("this program"))
@@ -160,13 +160,13 @@ fn assert_says(environment: &[(&str, &str)], says: &str) {
     );
 }
 
-/// For `a_forked_process_is_told`.
+/// Run in a process of its own by `a_forked_process_is_told`.
 #[test]
 #[ignore = "forks, so a_forked_process_is_told starts it in a process of its own"]
 fn in_a_forked_process() {
     assert!(beamgen_emulated_cuda::load());
     let other = |process| move || Device::count() == Err(CudaError::Forked { process });
-    // As another library of the process would.
+    // Another library of the process might have started the driver, too.
     cudarc::driver::result::init().expect("an emulated driver");
     assert!(beamgen_emulated_cuda::in_a_fork(other(None)));
     Device::open(0).expect("a device");

@@ -1,12 +1,13 @@
-//! Draws against a float64 model of what the CPU does: the tokens must be the same.
+//! Sampled tokens, compared with a float64 model of the CPU's sampling: they must be the same.
 
 use beamgen_kernels::cuda::{Device, Number, SampleRequest, Samples, log_probs};
 use beamgen_kernels::{Isa, IsaLevel, exp_weights, log_sum_exp_reference};
 
 use crate::helpers::{device, download, noise, upload};
 
-/// Draws nearer to the boundary of a token, of the whole sum, are not compared. Weights have the
-/// CPU's bits and sums are in float64; the CPU's portable tier lacks fused multiply-adds, and bits.
+/// The least distance from the boundary of a token, as a fraction of the whole sum, that is
+/// compared. Weights have the CPU's bits and sums are in float64, but the CPU's portable tier lacks
+/// fused multiply-adds and so differs in bits.
 fn margin() -> f64 {
     match Isa::detect().level() {
         IsaLevel::Portable => 1e-6,
@@ -52,13 +53,13 @@ fn uniform(request: &SampleRequest) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// What a row and settings leave to draw from.
+/// The tokens that the settings leave of a row.
 struct Model {
-    /// Tokens that stay, in rising order, and their weights.
+    /// Tokens that may be sampled, in rising order, and their weights.
     kept: Vec<(usize, f64)>,
-    /// Log of the sum of exponentials of the row.
+    /// The log of the sum of exponentials of the row.
     total: f64,
-    /// How near top-p came to keeping one token more or fewer, of the whole sum.
+    /// The distance of top-p from keeping one token more or fewer, as a fraction of the whole sum.
     nucleus: f64,
 }
 
@@ -116,7 +117,7 @@ impl Model {
             let target = (sum * f64::from(request.top_p).max(0.0)).max(f64::MIN_POSITIVE);
             let mut before = 0.0f64;
             ids.retain(|i| {
-                // Sums that meet it are of few bits, and the same in any order.
+                // Sums that equal it have few bits, and are the same in any order.
                 if before != target {
                     model.nucleus = model.nucleus.min((before - target).abs() / sum);
                 }
@@ -136,7 +137,7 @@ impl Model {
         model
     }
 
-    /// The token of a uniform number, and how near that is to a boundary.
+    /// The token of a uniform number, and the distance of the number from a boundary.
     fn token(&self, u: f64) -> (usize, f64) {
         let sum: f64 = self.kept.iter().map(|(_, w)| w).sum();
         let (mut end, mut token, mut distance) = (0.0, None, self.nucleus);
@@ -162,8 +163,8 @@ fn assert_logprob(model: &Model, logit: f32, got: f32, case: &str) {
     assert!(same, "{case}: log-probability {got} instead of {want}");
 }
 
-/// Draws for every request and holds them against the model; returns how many were too near to a
-/// boundary.
+/// Samples for every request and compares with the model; returns how many requests were too near
+/// to a boundary.
 fn compare(
     device: &Device,
     rows: &[Vec<f32>],
@@ -171,7 +172,7 @@ fn compare(
     vocab: usize,
     requests: &[SampleRequest],
 ) -> usize {
-    // What is behind a row's tokens is not drawn, however likely.
+    // Numbers after a row's tokens must never be sampled, however likely.
     let fill = |row: &Vec<f32>| [&row[..vocab], &vec![1e30; stride - vocab]].concat();
     let logits = upload(
         device,
@@ -190,7 +191,7 @@ fn compare(
             counter: [0; 4],
             ..*request
         };
-        // Settings that are not numbers are equal to nothing.
+        // Settings with NaN equal nothing, not even themselves: their model is made each time.
         let model = match before.take() {
             Some((last, model)) if last == settings => model,
             _ => Model::new(row, request),
@@ -226,7 +227,7 @@ fn requests(rows: usize, settings: &[SampleRequest], draws: u32) -> Vec<SampleRe
     all
 }
 
-/// Every kind of setting and its combinations, for a row of so many logits.
+/// Every kind of setting and combinations of them, for a row of `vocab` logits.
 fn settings(vocab: usize) -> Vec<SampleRequest> {
     let mut all = Vec::new();
     for temperature in [1.0, 0.7, 3.0] {
@@ -249,7 +250,7 @@ fn settings(vocab: usize) -> Vec<SampleRequest> {
 
 const INF: f32 = f32::INFINITY;
 
-/// Rows of `n`: spread as a model's, flat, with few different values, with odd ones.
+/// Rows of `n`: spread as a model's, flat, with few different values, with unusual ones.
 fn rows(n: usize) -> Vec<Vec<f32>> {
     let spread =
         |width: f32, seed| -> Vec<f32> { noise(n, seed).iter().map(|x| x * width).collect() };
@@ -352,7 +353,7 @@ fn odd_rows_never_make_a_nan() {
         ..OFF
     });
     compare(device, &rows, 4, 3, &requests(rows.len(), &settings, 2));
-    // A row of one token, and one that is not there.
+    // A row of one token, and a row that does not exist.
     compare(device, &rows, 3, 1, &requests(rows.len(), &settings, 1));
     let mut samples = Samples::new(device, 2, 0).expect("memory");
     samples
@@ -366,7 +367,7 @@ fn odd_rows_never_make_a_nan() {
     assert_eq!(drawn[1].1, -(4f32.ln()));
 }
 
-/// As many distinct tokens as stay, whatever ties: enough draws find each of them.
+/// As many distinct tokens as the filters keep, whatever ties: enough samples find each of them.
 #[test]
 fn of_equals_the_first_stay() {
     let Some(device) = device() else { return };
@@ -402,7 +403,7 @@ fn of_equals_the_first_stay() {
     }
 }
 
-/// More values than are ranked, of neighbouring keys.
+/// More values than the kernel ranks, of neighbouring keys.
 #[test]
 fn neighbouring_values_are_told_apart() {
     let Some(device) = device() else { return };
@@ -427,7 +428,7 @@ fn neighbouring_values_are_told_apart() {
 fn a_vocabulary_of_152_thousand() {
     const VOCAB: usize = 151_936;
     let Some(device) = device() else { return };
-    // About as a model's: most far below, a few likely.
+    // Roughly a model's distribution: most logits far below, a few likely.
     let row: Vec<f32> = noise(VOCAB, 9).iter().map(|x| 9.0 * x * x * x).collect();
     let mut settings = vec![OFF];
     for (temperature, top_k, top_p, min_p) in [

@@ -1,10 +1,10 @@
-//! Formats that keep a GGUF file's blocks. That they are read as Python's `gguf` reads them is
-//! tested in the engine, which has its fixtures.
+//! Formats that keep a GGUF file's blocks. The engine, which has the fixtures, tests that they are
+//! read as Python's `gguf` reads them.
 
 use super::int8::{all_cpus, forward, fused, quantized};
 use super::*;
 
-/// Each format with the values and bytes of a block, and where in it float16 lie.
+/// Each format with the values and bytes of a block, and the offsets of its float16.
 const FORMATS: [(WeightFormat, usize, usize, &[usize]); 5] = [
     (WeightFormat::Int8, 32, 34, &[0]),
     (WeightFormat::Q4_0, 32, 18, &[0]),
@@ -60,7 +60,8 @@ fn equals_the_reference() {
                         })
                         .collect();
                     for cpu in all_cpus() {
-                        // Larger than for bytes alone: a scale and its minimum nearly cancel.
+                        // Larger than the tolerance without minima: a scale and its minimum nearly
+                        // cancel.
                         assert_close(&forward(&layer, cpu, &x, rows), &want, 2e-5);
                     }
                 }

@@ -25,7 +25,7 @@ pub(super) fn forward(layer: &PackedLinear, cpu: Cpu, x: &[f32], rows: usize) ->
     y
 }
 
-/// A row of inputs as it is multiplied: whole numbers and a scale for each 32.
+/// A row of inputs as the layer sees it: whole numbers and a scale for each 32.
 pub(super) fn quantized(x: &[f32]) -> Vec<(f64, Vec<i64>)> {
     x.chunks(32)
         .map(|group| {
@@ -74,7 +74,7 @@ fn equals_the_reference() {
                     let y = forward(&layer, cpu, &x, rows);
                     for (y, x) in y.chunks(outputs).zip(x.chunks(inputs)) {
                         let want = reference(x, &weight, Some(&bias));
-                        // The groups are summed in float32.
+                        // The layer sums the groups in float32, the reference in float64.
                         assert_close(y, &want, 1e-6 * (inputs as f64 / 32.0).sqrt());
                     }
                 }
@@ -112,7 +112,7 @@ fn a_row_has_the_same_bits_in_any_batch() {
             let y = forward(&layer, cpu, &x[..rows * inputs], rows);
             assert_same_bits(&y, &alone[..rows * outputs]);
         }
-        // Nor does it matter which tier it was, VNNI or not.
+        // All tiers agree, with VNNI or without.
         if fused(&cpu) {
             assert_same_bits(&alone, first.get_or_insert_with(|| alone.clone()));
         }
@@ -184,7 +184,7 @@ fn blocks_round_to_the_nearest_multiple_of_a_half_precision_scale() {
     let block = Q8Block::quantize(&weights);
     assert_eq!(block.scale, half::f16::ONE.to_bits());
     assert_eq!(block.values[..4], [-127, 0, 2, -2]);
-    // Whatever is a block stays as it is.
+    // Weights that are a block already stay as they are.
     for seed in 0..50 {
         let mut weights = noise(32, seed);
         for w in weights.iter_mut() {
@@ -200,7 +200,7 @@ fn blocks_round_to_the_nearest_multiple_of_a_half_precision_scale() {
         WeightFormat::Int8.round(&mut again);
         assert_same_bits(&again, &rounded);
     }
-    // Out of float16's range.
+    // A scale out of float16's range becomes infinite.
     assert_eq!(
         Q8Block::quantize(&[1e7; 32]).scale,
         half::f16::INFINITY.to_bits()
