@@ -1,44 +1,48 @@
-//! Best-of-N with as many chains as a problem needs: sampling ends as soon as the answer is sure
-//! enough, or as many chains were drawn as give the wanted probability of success.
+//! Best-of-N with as many chains as a problem needs: sampling stops when the answer is sure enough,
+//! or when enough chains were sampled for the wanted probability of success.
 
 use super::{Action, Scoring, Start, Strategy};
 use crate::aggregation::Aggregation;
 use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// Chains of the first round, and the fewest of a later one.
+/// The number of chains of the first round, and the least number of a later round.
 const ROUND: usize = 4;
 
-/// Independent chains in rounds, each round scored when all of its chains have ended.
+/// Best-of-N that samples independent chains in rounds and scores each round when all of its chains
+/// have ended.
 ///
 /// After a round, the search ends if the best complete chain is sure: its score is at least
-/// [`sure_score`](SearchConfig::sure_score), which a calibration has found for the wanted probability
-/// of success C. Otherwise more chains are drawn, at most N.
+/// [`sure_score`](SearchConfig::sure_score), which a calibration has found for the wanted
+/// probability of success C. Otherwise more chains are sampled, at most N in all.
 ///
-/// Without a `sure_score`, scores are taken for probabilities of success: a chain is sure from C on,
-/// and the probability p that one more chain is right is the mean score of the first steps so far
-/// (each is a draw of what the policy does with the question); then
-/// `ceil(log(1 - C) / log(1 - p))` chains are wanted in all (instance-adaptive sampling,
-/// 2506.09338). Chain `i` does not depend on any of this: it is chain `i` of best-of-N.
+/// Without a `sure_score`, scores are taken as probabilities of success, and a chain is sure from C
+/// on. The probability p that another chain is right is estimated by the mean score of the first
+/// steps so far, which are independent samples for the same question. The number of chains to
+/// sample in all is `ceil(log(1 - C) / log(1 - p))` (instance-adaptive sampling,
+/// <https://arxiv.org/abs/2506.09338>).
+///
+/// Chain `i` is always chain `i` of best-of-N; only the number of chains depends on the scores.
 #[derive(Debug, Clone)]
 pub struct AdaptiveN {
     n: usize,
     wanted: f64,
-    /// From which score on a chain is sure; `None`: scores are probabilities.
+    /// The score from which on a chain is sure; `None`: scores are probabilities.
     sure_score: Option<f32>,
     aggregation: Aggregation,
-    /// Where chains begin.
+    /// The node that all chains begin with.
     start: NodeId,
-    /// Chains begun so far.
-    drawn: usize,
-    /// The last nodes of the chains that have come to their end, and whether each was scored.
+    /// The number of chains begun so far.
+    sampled: usize,
+    /// The last nodes of the chains that have ended.
     ended: Vec<NodeId>,
+    /// Whether the scores of a round were requested and not seen yet.
     asked: bool,
 }
 
 impl AdaptiveN {
-    /// At most [`n`](SearchConfig::n) chains for a probability of success of
-    /// [`confidence`](SearchConfig::confidence), which is below 1.
+    /// Makes the strategy for a probability of success of [`confidence`](SearchConfig::confidence),
+    /// which is below 1, with at most [`n`](SearchConfig::n) chains.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -46,14 +50,14 @@ impl AdaptiveN {
             sure_score: (config.sure_score > 0.0).then_some(config.sure_score),
             aggregation: config.aggregation,
             start: ChainTree::ROOT,
-            drawn: 0,
+            sampled: 0,
             ended: Vec::new(),
             asked: false,
         }
     }
 
-    fn draw(&mut self, count: usize) -> Action {
-        self.drawn += count;
+    fn sample(&mut self, count: usize) -> Action {
+        self.sampled += count;
         Action::expand(self.start, count)
     }
 
@@ -73,19 +77,20 @@ impl AdaptiveN {
         ended.filter(|&end| tree.node(end).is_complete())
     }
 
-    /// The chains that are wanted in all; `n` if nothing was scored, or scores are no
-    /// probabilities.
+    /// Returns the number of chains to sample in all; N if no first step was scored, or if scores
+    /// are not probabilities.
     fn planned(&self, tree: &ChainTree) -> usize {
         if self.sure_score.is_some() {
             return self.n;
         }
-        let first = |end: &NodeId| {
-            let path = tree.path(*end).into_iter();
-            let drawn = path.filter(|&id| id > self.start);
-            let steps = drawn.map(|id| tree.node(id));
-            steps.filter_map(|node| node.score).map(f64::from).next()
-        };
-        let firsts: Vec<f64> = self.ended.iter().filter_map(first).collect();
+        let mut firsts: Vec<f64> = Vec::new();
+        for &end in &self.ended {
+            // The first scored step after those that the problem gives: given steps are no sample.
+            let path = tree.path(end).into_iter();
+            let mut sampled = path.filter(|&id| id > self.start);
+            let first = sampled.find_map(|id| tree.node(id).score);
+            firsts.extend(first.map(f64::from));
+        }
         if firsts.is_empty() {
             return self.n;
         }
@@ -94,14 +99,18 @@ impl AdaptiveN {
     }
 }
 
-/// How many draws of success probability `p` have one success among them with probability `wanted`.
+/// Returns how many samples with success probability `p` contain a success with probability
+/// `wanted`.
 fn enough(wanted: f64, p: f64) -> usize {
-    let draws = (1.0 - wanted).ln() / (1.0 - p.clamp(0.0, 1.0)).ln();
-    match draws.is_finite() {
-        true => draws.ceil().max(1.0) as usize,
-        // Of a sure success one is enough, of none no number is.
-        false if p > 0.5 => 1,
-        false => usize::MAX,
+    let count = (1.0 - wanted).ln() / (1.0 - p.clamp(0.0, 1.0)).ln();
+    if count.is_finite() {
+        count.ceil().max(1.0) as usize
+    } else if p > 0.5 {
+        // With p = 1 the quotient is not finite, and one sample is enough.
+        1
+    } else {
+        // With p = 0 no number of samples is enough.
+        usize::MAX
     }
 }
 
@@ -115,12 +124,12 @@ impl Strategy for AdaptiveN {
     }
 
     fn keeps_expanded(&self, node: NodeId) -> bool {
-        node == self.start && self.drawn < self.n
+        node == self.start && self.sampled < self.n
     }
 
     fn begin(&mut self, start: Start) -> Vec<Action> {
         self.start = start.node;
-        vec![self.draw(ROUND.min(self.n))]
+        vec![self.sample(ROUND.min(self.n))]
     }
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
@@ -135,7 +144,7 @@ impl Strategy for AdaptiveN {
             if !actions.is_empty() {
                 return actions;
             }
-            // All chains of the round have ended: they are scored together.
+            // All chains of the round have ended, so one call of the scorer can read them together.
             self.asked = true;
             let complete = self.complete(tree).map(Action::Score);
             let complete: Vec<Action> = complete.collect();
@@ -145,11 +154,12 @@ impl Strategy for AdaptiveN {
         }
         self.asked = false;
         let planned = self.planned(tree);
-        if self.is_sure(tree) || self.drawn >= planned {
+        if self.is_sure(tree) || self.sampled >= planned {
             return vec![Action::Done];
         }
-        let more = (planned - self.drawn).min(self.drawn).max(ROUND);
-        let more = more.min(self.n - self.drawn);
-        vec![self.draw(more)]
+        // At most doubled in a round: the estimate of p is crude while few chains are known.
+        let more = (planned - self.sampled).min(self.sampled).max(ROUND);
+        let more = more.min(self.n - self.sampled);
+        vec![self.sample(more)]
     }
 }

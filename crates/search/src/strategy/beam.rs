@@ -5,16 +5,17 @@ use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// Step-wise beam search: sample N steps, keep the best N/M chains, sample N again from those.
+/// Step-wise beam search: samples N steps, keeps the best N/M chains, samples N steps after those.
 ///
-/// Open chains and chains that came to their end compete for the N/M slots by score, so a poor
-/// chain takes no slot for being short; a text sampled k times under one parent is one candidate
-/// of weight k. The search ends when the best N/M are all complete.
+/// Open and complete chains compete for the N/M slots by score, so a poor chain takes no slot for
+/// being short. A text sampled k times under one parent is one candidate of weight k. The search
+/// ends when the best N/M chains are all complete.
+///
 /// The slot of a complete chain is neither expanded nor refilled: its rows are free for other
 /// problems. Chains cut short by a limit get no slot.
 ///
 /// With early rejection (ER-PRM, <https://arxiv.org/abs/2508.01969>) a step pauses after tau tokens
-/// and is scored as far as it goes; only those that keep a slot are written to their end.
+/// and its beginning is scored. Only steps that keep a slot are written to their end.
 #[derive(Debug, Clone)]
 pub struct Beam {
     n: usize,
@@ -26,7 +27,7 @@ pub struct Beam {
 }
 
 impl Beam {
-    /// A beam of a valid configuration.
+    /// Makes the beam of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -52,6 +53,7 @@ impl Strategy for Beam {
                 _ => {}
             }
         }
+        // Complete chains compete in every round: a slot that they lose is expanded again.
         let field = self.open.drain(..).chain(self.complete.clone()).collect();
         let kept = keep(tree, field, self.slots, self.aggregation);
         if kept.survivors.is_empty() {
@@ -59,6 +61,7 @@ impl Strategy for Beam {
         }
         let mut actions: Vec<Action> = kept.pruned.iter().copied().map(Action::Prune).collect();
 
+        // Whole steps wait for the paused ones, to compete with them by their final scores.
         let is_paused = |id: NodeId| tree.node(id).state == State::Paused;
         if kept.survivors.iter().any(|&(id, _)| is_paused(id)) {
             for &(id, _) in &kept.survivors {
@@ -81,7 +84,6 @@ impl Strategy for Beam {
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     uses_m: true,
     rejects_early: true,
@@ -99,7 +101,7 @@ mod tests {
     use super::*;
     use crate::finish::Finish;
 
-    /// A root with one scored child per entry; `true` for complete.
+    /// Makes a root with one scored child per entry; `true` for a complete child.
     fn tree(children: &[(f32, bool)]) -> (ChainTree, Vec<NodeId>) {
         let mut tree = ChainTree::new();
         let ids = children

@@ -3,17 +3,18 @@ use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId};
 
-/// Flat best-of-N: N independent chains, each to its end; scored afterwards in one read.
+/// Best-of-N: N independent chains, each written to its end and scored afterwards in one read.
 ///
 /// Chain `i` does not depend on N: the first `k` chains are those of best-of-k.
 #[derive(Debug, Clone)]
 pub struct BestOfN {
     n: usize,
-    /// Whether the finished chains go to the scorer. A plain majority vote needs no scores.
+    /// Whether the finished chains go to the scorer. A majority vote needs no scores.
     scored: bool,
-    /// One step of every chain at a time, so that what is known of the vote when it is decided does
-    /// not depend on which chains happened to be written first.
+    /// Whether all chains grow one step at a time. A vote that is decided early then knows the same
+    /// chains, whichever problems are in flight.
     in_rounds: bool,
+    /// The number of chains that have ended.
     ended: usize,
 }
 
@@ -37,7 +38,7 @@ impl Strategy for BestOfN {
         }
     }
 
-    /// Chains are independent samples: equal ones count as many times as they were drawn.
+    /// Chains are independent samples: equal chains have a vote each.
     fn merges_siblings(&self) -> bool {
         false
     }
@@ -62,12 +63,11 @@ impl Strategy for BestOfN {
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     in_rounds: false,
     samples_independently: true,
     needs_scorer,
-    // A majority vote asks for none, unless a threshold or a confidence is set.
+    // A majority vote needs no scores, unless a threshold or a confidence is set.
     uses_scores: |config| {
         config.choosing() != Choose::Majority || config.threshold > 0.0 || config.confidence > 0.0
     },
@@ -110,7 +110,7 @@ fn build(config: &SearchConfig, has_scorer: bool) -> Box<dyn Strategy> {
         return Box::new(AdaptiveN::of(config));
     }
     let scored = has_scorer && config.uses_scores();
-    // A token budget lets as many chains continue as can be brought to their end.
+    // A token budget is spent in rounds: as many chains continue as it can bring to their end.
     let in_rounds = config.consensus || config.budget_tokens > 0;
     Box::new(BestOfN::new(config.n, scored, in_rounds))
 }

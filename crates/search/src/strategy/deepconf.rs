@@ -6,29 +6,30 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// Which confidence a chain votes with.
+/// The confidence that a chain votes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ConfidenceKind {
-    /// That of its least confident group.
+    /// The confidence of the least confident group of the chain.
     #[default]
     Lowest,
-    /// That of its last group.
+    /// The confidence of the last group of the chain.
     Tail,
 }
 
-/// Keys of [`DeepConf`].
+/// The keys of [`DeepConf`] in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct DeepConfConfig {
-    /// Chains that are written whole before the others and set the threshold; 0: a quarter of N.
-    /// N or more: all are written whole, and only the vote is filtered (the paper's offline form).
+    /// The number of chains that are completed before the others and set the threshold; 0: a
+    /// quarter of N. With N or more, all chains are completed and only the vote is filtered (the
+    /// paper's offline form).
     pub warmup: usize,
-    /// eta: the part of the warm-up chains that the threshold lets pass, the most confident ones.
+    /// eta: the fraction of the warm-up chains that passes the threshold, the most confident ones.
     pub keep: f32,
-    /// Steps that make up a group.
+    /// The number of steps in a group.
     pub group_steps: usize,
-    /// Which confidence a chain votes with.
+    /// The confidence that a chain votes with.
     pub weight: ConfidenceKind,
 }
 
@@ -51,34 +52,34 @@ impl DeepConfConfig {
     }
 }
 
-/// Deep think with confidence (DeepConf): samples that stop where the generator itself is unsure,
-/// and a vote weighted by its confidence. No scorer is asked.
+/// Deep think with confidence (`DeepConf`, <https://arxiv.org/abs/2508.15260>): samples that stop
+/// where the generator itself is unsure, and a vote weighted by confidence. No scorer is needed.
 ///
 /// The confidence of a group, the last few steps of a chain, is the geometric mean of the
-/// probabilities of its sampled tokens. (The paper has the mean log-probability of the top-k tokens
-/// at each position, over a window of tokens.) A few chains are written whole first; the threshold
-/// is the lowest group confidence that the part `keep` of them reaches. The others stop as soon as
-/// a group falls below it. Chains below it, also of the warm-up, have no vote; the score of a
-/// finished chain is its confidence, so `choose = "weighted"` is the paper's vote.
+/// probabilities of its sampled tokens. (The paper takes the mean log-probability of the top-k
+/// tokens at each position, over a window of tokens.)
 ///
-/// Fu et al., <https://arxiv.org/abs/2508.15260>.
+/// Warm-up chains are completed first. The threshold is the lowest group confidence that the
+/// fraction `keep` of them reaches. The other chains stop as soon as a group falls below the
+/// threshold, and chains below it have no vote, also those of the warm-up. The score of a finished
+/// chain is its confidence, so `choose = "weighted"` is the paper's vote.
 #[derive(Debug, Clone)]
 pub struct DeepConf {
     n: usize,
     warmup: usize,
     config: DeepConfConfig,
     begun: bool,
-    /// Where chains begin.
+    /// The node that all chains begin with.
     start: NodeId,
     threshold: Option<f64>,
-    /// Complete chains of the warm-up.
+    /// The complete chains of the warm-up.
     complete: Vec<NodeId>,
-    /// Chains that wait for the threshold, behind their first token.
+    /// Chains that are paused after their first token and wait for the threshold.
     waiting: Vec<NodeId>,
 }
 
 impl DeepConf {
-    /// The strategy of a valid configuration.
+    /// Makes the strategy of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
         let keys = config.deepconf.clone().unwrap_or_default();
         Self {
@@ -96,7 +97,7 @@ impl DeepConf {
         }
     }
 
-    /// The confidence of the group of steps that ends last in `steps`, from 0 to 1.
+    /// Returns the confidence, from 0 to 1, of the group that ends with the last of `steps`.
     fn group(&self, tree: &ChainTree, steps: &[NodeId]) -> f64 {
         let first = steps.len().saturating_sub(self.config.group_steps);
         let (mut sum, mut tokens) = (0.0, 0);
@@ -107,7 +108,7 @@ impl DeepConf {
         (sum / tokens.max(1) as f64).exp()
     }
 
-    /// The steps of a chain that were sampled: a given one has no confidence.
+    /// Returns the sampled steps of a chain; a given step has no confidence.
     fn sampled(&self, tree: &ChainTree, end: NodeId) -> Vec<NodeId> {
         let path = tree.path(end).into_iter();
         path.filter(|&id| id > self.start).collect()
@@ -120,7 +121,7 @@ impl DeepConf {
             .fold(1.0, f64::min)
     }
 
-    /// The lowest group confidence that the part `keep` of the warm-up reaches.
+    /// Returns the lowest group confidence that the fraction `keep` of the warm-up reaches.
     fn percentile(&self, tree: &ChainTree) -> f64 {
         let chains = self.complete.iter();
         let mut lowest: Vec<f64> = chains.map(|&id| self.lowest(tree, id)).collect();
@@ -129,27 +130,29 @@ impl DeepConf {
         lowest.get(kept.max(1) - 1).copied().unwrap_or(0.0)
     }
 
-    /// The next step of each chain that is confident so far; the others are dropped.
-    fn go_on(&self, tree: &ChainTree, chains: &[NodeId]) -> Vec<Action> {
+    /// Continues each chain that is confident so far, and drops the others.
+    fn advance(&self, tree: &ChainTree, chains: &[NodeId]) -> Vec<Action> {
         let threshold = self.threshold.unwrap_or(0.0);
-        let act = |&id: &NodeId| {
+        let mut actions = Vec::new();
+        for &id in chains {
             let node = tree.node(id);
             match node.state {
-                State::Paused => Some(Action::Resume(id)),
+                State::Paused => actions.push(Action::Resume(id)),
+                // Only the newest group is new: earlier ones were compared when they ended.
                 State::Open if self.group(tree, &self.sampled(tree, id)) < threshold => {
-                    Some(Action::Prune(id))
+                    actions.push(Action::Prune(id));
                 }
-                State::Open => Some(Action::expand(id, 1)),
+                State::Open => actions.push(Action::expand(id, 1)),
                 _ if node.is_complete() && self.lowest(tree, id) < threshold => {
-                    Some(Action::Prune(id))
+                    actions.push(Action::Prune(id));
                 }
-                _ => None,
+                _ => {}
             }
-        };
-        chains.iter().filter_map(act).collect()
+        }
+        actions
     }
 
-    /// Whether a chain is one of the first, by its place among the problem's chains.
+    /// Whether a chain belongs to the warm-up, by its place among the problem's chains.
     fn is_warmup(&self, tree: &ChainTree, id: NodeId) -> bool {
         let first = self.sampled(tree, id).first().copied();
         let mut chains = tree.node(self.start).children.iter();
@@ -164,14 +167,15 @@ impl Strategy for DeepConf {
         Scoring::Never
     }
 
-    /// Chains are independent samples, as in best-of-N.
+    /// Chains are independent samples, as in best-of-N: equal chains have a vote each.
     fn merges_siblings(&self) -> bool {
         false
     }
 
     fn begin(&mut self, start: Start) -> Vec<Action> {
         self.start = start.node;
-        // A node is expanded once: chains that come later wait behind their first token.
+        // All chains have to begin now, since a node is expanded once. Later chains pause after
+        // their first token, which costs little, until the threshold is known.
         let mode = if self.warmup < self.n {
             DecodeMode::PauseAfter(1)
         } else {
@@ -187,18 +191,19 @@ impl Strategy for DeepConf {
             (chains, self.waiting) = chains.into_iter().partition(|&id| self.is_warmup(tree, id));
         }
         if self.threshold.is_some() {
-            return self.go_on(tree, &chains);
+            return self.advance(tree, &chains);
         }
         self.complete
             .extend(chains.iter().filter(|&&id| tree.node(id).is_complete()));
-        let actions = self.go_on(tree, &chains);
+        let actions = self.advance(tree, &chains);
         if !actions.is_empty() {
             return actions;
         }
         self.threshold = Some(self.percentile(tree));
+        // The warm-up is filtered by the threshold that it has set.
         let mut rest = std::mem::take(&mut self.complete);
         rest.append(&mut self.waiting);
-        self.go_on(tree, &rest)
+        self.advance(tree, &rest)
     }
 
     fn chain_score(&self, tree: &ChainTree, end: NodeId) -> Option<f32> {
@@ -211,7 +216,6 @@ impl Strategy for DeepConf {
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some(("2508.15260", "https://arxiv.org/abs/2508.15260")),
     usual_choose: Choose::Weighted,
@@ -248,7 +252,7 @@ mod tests {
         })
     }
 
-    /// Chains of four steps of two tokens; `logprob(chain, depth)` of each token.
+    /// Makes chains of four steps of two tokens; `logprob(chain, depth)` is that of each token.
     fn world(logprob: impl Fn(usize, u32) -> f32 + 'static) -> World {
         World::scripted(move |tree, id, _| {
             let first = tree.path(id)[0];

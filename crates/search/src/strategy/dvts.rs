@@ -8,16 +8,18 @@ use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// Diverse verifier tree search: N/M independent subtrees, each a beam of one.
+/// Diverse verifier tree search (DVTS): N/M independent subtrees, each a beam of one chain.
 ///
-/// Each subtree samples M next steps of its chain (their numbers differ by one if M does not divide
-/// N) and keeps its own best, so that no chain pushes out all others; it ends when its best is
-/// complete. The root's N children are dealt out in order. If two subtrees arrive at the same text
-/// under one parent, that node is expanded once for both and its children are dealt out again.
+/// Each subtree samples M next steps of its chain (the numbers differ by one if M does not divide
+/// N) and keeps the best, so that no chain can displace all others. A subtree ends when its best
+/// chain is complete.
+///
+/// The root's N children are dealt to the subtrees in order. If two subtrees arrive at the same
+/// text under one parent, that node is expanded once for both, and its children are dealt again.
 ///
 /// With early rejection a subtree chooses among steps that pause after tau tokens.
 ///
-/// Beeching, Tunstall, Rush, *Scaling test-time compute with open models*, 2024
+/// Source: Beeching, Tunstall, Rush, *Scaling test-time compute with open models*, 2024
 /// (<https://huggingface.co/spaces/HuggingFaceH4/blogpost-scaling-test-time-compute>).
 #[derive(Debug, Clone)]
 pub struct Dvts {
@@ -29,24 +31,24 @@ pub struct Dvts {
 
 #[derive(Debug, Clone)]
 struct Subtree {
-    /// Steps that it samples each round.
+    /// The number of steps that the subtree samples in a round.
     width: usize,
     field: Field,
 }
 
-/// What a subtree chooses from.
+/// The candidates of a subtree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Field {
-    /// Some of the children of a node.
+    /// A range of the children of a node.
     Children(NodeId, Range<usize>),
-    /// What it has chosen in the middle of a step.
+    /// The chain that was chosen, until its next steps are requested.
     Chosen(NodeId),
-    /// Nothing any more.
+    /// No candidates: the subtree has ended.
     Over,
 }
 
 impl Dvts {
-    /// The subtrees of a valid configuration.
+    /// Makes the subtrees of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
         let widths = shares(config.n, config.n / config.m);
         let mut dealt = 0;
@@ -87,7 +89,7 @@ fn contends(tree: &ChainTree, id: NodeId) -> bool {
     matches!(node.state, State::Open | State::Paused) || node.is_complete()
 }
 
-/// The sibling that stands for a duplicate.
+/// Returns the sibling that represents a duplicate; any other node represents itself.
 fn representative(tree: &ChainTree, id: NodeId) -> NodeId {
     let node = tree.node(id);
     let Some(parent) = node.parent.filter(|_| node.state == State::Duplicate) else {
@@ -125,11 +127,11 @@ impl Strategy for Dvts {
                 _ => Field::Over,
             };
         }
-        // Complete chains that are not their subtree's best remain candidates for the answer.
-        let drop = |id: &&NodeId| !chosen.contains(id) && !tree.node(**id).is_complete();
+        // Complete chains stay candidates for the answer, even if another chain of the subtree is
+        // better.
         let mut actions: Vec<Action> = rejected
             .iter()
-            .filter(drop)
+            .filter(|id| !chosen.contains(id) && !tree.node(**id).is_complete())
             .map(|&id| Action::Prune(id))
             .collect();
 
@@ -156,7 +158,6 @@ impl Strategy for Dvts {
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some((
         "blog",
@@ -247,7 +248,7 @@ mod tests {
             &[0.1, 0.2, 0.3, 0.6, 0.5, 0.4, 0.9],
         );
         let actions = dvts(7, 2).on_steps(&tree, &ids);
-        // 3, 2 and 2.
+        // The widths are 3, 2 and 2.
         let last = &actions[actions.len() - 3..];
         let expected = [(ids[6], 2), (ids[3], 2), (ids[2], 3)];
         assert_eq!(last, expected.map(|(id, count)| Action::expand(id, count)));
@@ -278,7 +279,7 @@ mod tests {
         let actions = dvts.on_steps(&tree, &[ids[0], ids[1], ids[3]]);
         assert_eq!(actions[2..], [Action::expand(ids[0], 4)]);
         tree.node_mut(ids[0]).state = State::Expanded;
-        // One child fewer than asked for.
+        // One child is missing, as under a spent budget.
         let ids = children(&mut tree, ids[0], &[0.5, 0.6, 0.7]);
         let actions = dvts.on_steps(&tree, &ids);
         assert_eq!(

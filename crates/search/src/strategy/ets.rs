@@ -10,18 +10,19 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId};
 
-/// Open chains among which the best set is found exactly. Above, one pass over them decides.
+/// The most open chains for which the best set is found exactly; more chains go through a greedy
+/// pass.
 const MOST_EXACT: usize = 48;
 
-/// Keys of [`Ets`].
+/// The keys of [`Ets`] in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct EtsConfig {
-    /// Weight of the cache that the retained chains take.
+    /// The weight of the cache that the retained chains take.
     pub lambda_b: f32,
-    /// Weight of the kinds of steps that the retained chains cover.
+    /// The weight of the kinds of steps that the retained chains cover.
     pub lambda_d: f32,
-    /// Cosine distance below which two steps are of a kind.
+    /// The cosine distance up to which steps are of the same kind.
     pub distance: f32,
     /// T of the softmax over chain scores, as in REBASE.
     pub temperature: f32,
@@ -48,24 +49,22 @@ impl EtsConfig {
     }
 }
 
-/// Efficient tree search (ETS): [`Rebase`] among those chains alone that are worth their cache.
+/// Efficient tree search (ETS, Hooper et al., <https://arxiv.org/abs/2502.13575>): [`Rebase`] among
+/// the chains that are worth their cache.
 ///
-/// After each step, of the open chains the set S is retained that has the largest
+/// After each step, the open chains are reduced to the set S that maximises
 ///
 /// > sum of the REBASE shares of S - lambda_b * cache(S) / cache(all) + lambda_d * kinds(S) / kinds(all)
 ///
-/// where cache(S) are the tokens of the union of the chains of S, so that what chains share is paid
-/// for once, and kinds(S) counts the kinds of newest steps among them. At least one chain is
-/// retained. The width is then divided among the retained ones as in REBASE.
+/// where cache(S) is the number of tokens in the union of the chains of S, so that shared tokens
+/// are paid for once, and kinds(S) is the number of kinds of newest steps. At least one chain is
+/// retained. The width is then divided among the retained chains as in REBASE.
 ///
-/// The set is the solution of an integer program. Above 48 open chains, one pass over them decides:
-/// in the order of share by tokens, each is retained if that raises the value.
+/// The set is the solution of an integer program. Above 48 open chains a greedy pass decides:
+/// chains are taken in the order of share per token, each retained if that raises the value.
 ///
 /// Kinds are clusters of average linkage by cosine distance. The paper compares sentence
-/// embeddings; here steps are compared by how often each token occurs in them, and above 48 chains
-/// by their text.
-///
-/// Hooper et al., <https://arxiv.org/abs/2502.13575>.
+/// embeddings; here steps are compared by their token counts, and above 48 chains by their text.
 #[derive(Debug, Clone)]
 pub struct Ets {
     rebase: Rebase,
@@ -74,7 +73,7 @@ pub struct Ets {
 }
 
 impl Ets {
-    /// The strategy of a valid configuration.
+    /// Makes the strategy of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
         let keys = config.ets.clone().unwrap_or_default();
         let rebase = RebaseConfig {
@@ -88,7 +87,7 @@ impl Ets {
         }
     }
 
-    /// Which of `open`, best first, are worth their cache.
+    /// Returns, for each of `open` (best first), whether the chain is worth its cache.
     fn retained(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<bool> {
         let shares = self.rebase.allot(tree, open);
         let all: usize = shares.iter().sum();
@@ -106,26 +105,27 @@ impl Ets {
         let exact = is_small.then(|| worth.best()).flatten();
         let mut retained = exact.unwrap_or_else(|| worth.greedy());
         if !retained.contains(&true) {
-            // Rounding must not end a search that has open chains.
+            // Rounding in the solver must not end a search that has open chains.
             retained[0] = true;
         }
         retained
     }
 }
 
-/// Far below any difference between shares or prices, above the solver's tolerance.
+/// A preference far below any difference between shares or costs, and above the solver's tolerance.
 const TIE: f64 = 1e-6;
 
-/// What a set of chains is worth.
+/// The terms of the objective, by chain and by node.
 struct Worth {
-    /// By chain: its REBASE share.
+    /// The REBASE share of each chain.
     shares: Vec<f64>,
-    /// By chain: the nodes of its path, as indices into `costs`, the newest last.
+    /// The nodes of each chain's path as indices into `costs`, the newest last.
     paths: Vec<Vec<usize>>,
-    /// By node of the union of all chains: what retaining it costs.
+    /// The cost of retaining each node of the union of all chains.
     costs: Vec<f64>,
-    /// By chain: its kind, and the value of covering one.
+    /// The kind of each chain.
     kinds: Vec<usize>,
+    /// The value of covering one kind.
     kind_value: f64,
 }
 
@@ -164,24 +164,25 @@ impl Worth {
         }
     }
 
-    /// The best set, by an integer program; `None` if the solver gives up.
+    /// Returns the best set, by an integer program; `None` if the solver gives up.
     fn best(&self) -> Option<Vec<bool>> {
         let mut program = Problem::new(OptimizationDirection::Maximize);
         let chains: Vec<_> = self
             .shares
             .iter()
             .enumerate()
-            // Of sets that are worth the same, the one with the better chains.
+            // Of sets with equal value, the one with the better chains: the result is unique.
             .map(|(i, &share)| program.add_binary_var(share - TIE * i as f64))
             .collect();
-        // Nodes and kinds come out whole where chains are.
+        // Nodes and kinds need no integer variables: they are whole in any optimum with whole
+        // chains.
         let nodes: Vec<_> = self
             .costs
             .iter()
             .map(|&cost| program.add_var(-cost, (0.0, 1.0)))
             .collect();
         for (path, &chain) in self.paths.iter().zip(&chains) {
-            // A chain takes its newest node, each node the one above it.
+            // A chain needs its newest node, and each node the node above it.
             let mut below = chain;
             for &node in path.iter().rev() {
                 let terms = [(nodes[node], 1.0), (below, -1.0)];
@@ -213,14 +214,14 @@ impl Worth {
         )
     }
 
-    /// A good set, in one pass: by share for the tokens of the whole chain, each chain that raises
-    /// the value.
+    /// Returns a good set in one pass: chains in the order of share by tokens, each retained if
+    /// that raises the value.
     fn greedy(&self) -> Vec<bool> {
-        let ratio = |i: usize| {
-            let cost: f64 = self.paths[i].iter().map(|&node| self.costs[node]).sum();
-            self.shares[i] / cost.max(f64::MIN_POSITIVE)
-        };
-        let ratios: Vec<f64> = (0..self.shares.len()).map(ratio).collect();
+        let mut ratios: Vec<f64> = Vec::with_capacity(self.shares.len());
+        for (path, share) in self.paths.iter().zip(&self.shares) {
+            let cost: f64 = path.iter().map(|&node| self.costs[node]).sum();
+            ratios.push(share / cost.max(f64::MIN_POSITIVE));
+        }
         let mut order: Vec<usize> = (0..ratios.len()).collect();
         order.sort_by(|&a, &b| ratios[b].total_cmp(&ratios[a]));
         let mut retained = vec![false; ratios.len()];
@@ -247,16 +248,17 @@ impl Worth {
     }
 }
 
-/// How often each token occurs in the newest step of each chain.
+/// Returns how often each token occurs in the newest step of each chain.
 fn tokens_of(tree: &ChainTree, open: &[NodeId]) -> Vec<BTreeMap<u32, f64>> {
-    let count = |&id: &NodeId| {
+    let mut all = Vec::with_capacity(open.len());
+    for &id in open {
         let mut counts = BTreeMap::new();
         for &token in &tree.node(id).tokens {
             *counts.entry(token).or_insert(0.0) += 1.0;
         }
-        counts
-    };
-    open.iter().map(count).collect()
+        all.push(counts);
+    }
+    all
 }
 
 fn cosine_distance(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> f64 {
@@ -266,8 +268,9 @@ fn cosine_distance(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> f64 {
     if norms > 0.0 { 1.0 - dot / norms } else { 0.0 }
 }
 
-/// The cluster of each item: the two clusters with the least mean distance become one as long as
-/// that is at most `threshold`. Clusters are numbered in the order of their first items.
+/// Returns the cluster of each item. The two clusters with the least mean distance are joined as
+/// long as the distance is at most `threshold`. Clusters are numbered in the order of their first
+/// items.
 fn clusters(items: &[BTreeMap<u32, f64>], threshold: f64) -> Vec<usize> {
     let distances: Vec<Vec<f64>> = items
         .iter()
@@ -294,24 +297,27 @@ fn clusters(items: &[BTreeMap<u32, f64>], threshold: f64) -> Vec<usize> {
         let joined = clusters.remove(b);
         clusters[a].extend(joined);
     }
-    let mut of = vec![0; items.len()];
+    let mut cluster_of = vec![0; items.len()];
     for (cluster, members) in clusters.iter().enumerate() {
         for &member in members {
-            of[member] = cluster;
+            cluster_of[member] = cluster;
         }
     }
-    of
+    cluster_of
 }
 
-/// The number of each newest step's text among the different ones, white space aside.
+/// Numbers the texts of the newest steps: equal texts, apart from case and white space, have equal
+/// numbers.
 fn equal_texts(tree: &ChainTree, open: &[NodeId]) -> Vec<usize> {
     let mut known = BTreeMap::new();
-    let number = |&id: &NodeId| {
+    let mut numbers = Vec::with_capacity(open.len());
+    for &id in open {
         let words: Vec<&str> = tree.node(id).text.split_whitespace().collect();
         let next = known.len();
-        *known.entry(words.join(" ").to_lowercase()).or_insert(next)
-    };
-    open.iter().map(number).collect()
+        let number = known.entry(words.join(" ").to_lowercase()).or_insert(next);
+        numbers.push(*number);
+    }
+    numbers
 }
 
 impl Strategy for Ets {
@@ -325,26 +331,25 @@ impl Strategy for Ets {
             return self.rebase.on_steps(tree, nodes);
         }
         tree.sort_by_score(&mut open, self.aggregation);
-        // Complete chains take places of the width first, as in REBASE.
+        // Complete chains take their places first, as in REBASE.
         self.rebase.note_complete(tree, nodes);
         if self.rebase.width() == 0 {
             return open.into_iter().map(Action::Prune).collect();
         }
         let retained = self.retained(tree, &open);
-        let kept = |keep: bool| {
-            let chains = open.iter().zip(&retained);
-            chains
-                .filter(move |(_, is)| **is == keep)
-                .map(|(&id, _)| id)
-        };
-        let mut actions: Vec<Action> = kept(false).map(Action::Prune).collect();
-        let survivors: Vec<NodeId> = kept(true).collect();
+        let (mut survivors, mut actions) = (Vec::new(), Vec::new());
+        for (&id, retained) in open.iter().zip(retained) {
+            if retained {
+                survivors.push(id);
+            } else {
+                actions.push(Action::Prune(id));
+            }
+        }
         actions.extend(self.rebase.divide(tree, &survivors));
         actions
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some(("2502.13575", "https://arxiv.org/abs/2502.13575")),
     usual_choose: Choose::Weighted,
@@ -374,7 +379,8 @@ mod tests {
         })
     }
 
-    /// Two parents of four tokens, each with two steps of one token, of these kinds and scores.
+    /// Makes two parents of four tokens, each with two steps of one token, of these kinds and
+    /// scores.
     fn tree(steps: [(u32, f32); 4]) -> (ChainTree, Vec<NodeId>) {
         let mut tree = ChainTree::new();
         let mut open = Vec::new();
@@ -416,7 +422,8 @@ mod tests {
 
     #[test]
     fn chains_that_share_a_cache_are_cheaper() {
-        // One kind, and scores that say little: the second pair would cost five tokens of ten more.
+        // All steps are of one kind and score alike: the second pair would cost five of ten tokens
+        // more.
         let (tree, open) = tree([(1, 0.9), (1, 0.89), (1, 0.88), (1, 0.87)]);
         let actions = ets(8, 1.5, 0.0).on_steps(&tree, &open);
         assert_eq!(expanded(&actions), [open[0].0, open[1].0]);

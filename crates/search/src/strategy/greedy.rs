@@ -1,6 +1,5 @@
 use super::{BestOfN, StrategySpec};
 
-/// The row of the table of strategies: one chain, never branched.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     in_rounds: false,
     is_greedy: true,

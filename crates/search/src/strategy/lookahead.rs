@@ -9,11 +9,11 @@ use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::tree::{ChainTree, NodeId, State, best_first};
 
-/// Keys of [`Lookahead`].
+/// The keys of [`Lookahead`] in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct LookaheadConfig {
-    /// k: greedy steps after a step before it is judged; 0 is beam search.
+    /// k: the number of greedy steps after a step before it is ranked; 0 is beam search.
     pub steps: usize,
 }
 
@@ -23,32 +23,32 @@ impl Default for LookaheadConfig {
     }
 }
 
-/// Lookahead search: [`Beam`](super::Beam), but a step is worth what its chain scores k greedy
-/// steps later.
+/// Lookahead search: [`Beam`](super::Beam), with a step ranked by the score of its chain k greedy
+/// steps later (Snell et al., <https://arxiv.org/abs/2408.03314>).
 ///
-/// Each new step is rolled out by up to k steps of the likeliest tokens. Those are scored, and the
-/// chain score at their end, by the usual aggregation, is the value that competes for the N/M
-/// slots. Rollouts are then thrown away, finished ones too: they give no answer. A step that
-/// completes its chain competes with its own score. A round costs about k + 1 times that of a beam.
+/// Each new step is rolled out by up to k steps of the likeliest tokens, which are scored. The
+/// aggregated score of the chain at the end of the rollout competes for the N/M slots. Rollouts are
+/// then discarded, finished ones included, and give no answer.
 ///
-/// Snell et al., <https://arxiv.org/abs/2408.03314>.
+/// A step that completes its chain competes with its own score. A round costs about k + 1 times as
+/// much as a round of a beam.
 #[derive(Debug, Clone)]
 pub struct Lookahead {
     n: usize,
     slots: usize,
     steps: usize,
     aggregation: Aggregation,
-    /// Open steps to be judged: each with its rollout, itself first.
+    /// The open steps of this round, each with its rollout; the step comes first.
     candidates: Vec<Vec<NodeId>>,
-    /// Greedy steps asked for in this round.
+    /// The number of greedy steps requested in this round.
     ahead: usize,
     complete: Vec<NodeId>,
-    /// Chosen in earlier rounds, with chains below that may go on.
+    /// Steps chosen in earlier rounds that have live chains below.
     expanded: Vec<NodeId>,
 }
 
 impl Lookahead {
-    /// The strategy of a valid configuration.
+    /// Makes the strategy of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -62,10 +62,11 @@ impl Lookahead {
         }
     }
 
-    /// Takes in what was reported: new steps, or the next step of rollouts.
+    /// Takes in new steps, or the next steps of the rollouts.
     fn take_in(&mut self, tree: &ChainTree, nodes: &[NodeId]) {
         for &id in nodes {
             let node = tree.node(id);
+            // During the rollouts every report continues one of them; before, all steps are new.
             let rollout = (self.ahead > 0).then(|| {
                 self.candidates
                     .iter_mut()
@@ -80,7 +81,8 @@ impl Lookahead {
         }
     }
 
-    /// One greedy step more for each rollout that can go on; nothing if all are long enough.
+    /// Asks for another greedy step of each rollout that can continue; for none if all are long
+    /// enough.
     fn look_further(&mut self, tree: &ChainTree) -> Vec<Action> {
         if self.ahead == self.steps {
             return Vec::new();
@@ -92,12 +94,12 @@ impl Lookahead {
             .collect()
     }
 
-    /// Candidates and complete chains, best first.
+    /// Returns candidates and complete chains, best first.
     fn ranked(&self, tree: &ChainTree) -> Vec<NodeId> {
         let value = |end| tree.chain_score(end, self.aggregation);
         let judged = self.candidates.iter().filter_map(|rollout| {
             let (&id, &end) = (rollout.first()?, rollout.last()?);
-            // A budget that is used up ends chains at any time.
+            // A token budget may have ended the chain of the step itself, which then has no slot.
             let grows = matches!(tree.node(id).state, State::Open | State::Expanded);
             grows.then(|| (value(end), id))
         });
@@ -105,7 +107,7 @@ impl Lookahead {
         best_first(judged.chain(complete).collect())
     }
 
-    /// Earlier steps under which nothing is left.
+    /// Takes the earlier steps below which no chain is left.
     fn withered(&mut self, tree: &ChainTree, growing: &[NodeId]) -> Vec<NodeId> {
         let alive: BTreeSet<NodeId> = growing
             .iter()
@@ -120,7 +122,7 @@ impl Lookahead {
 }
 
 impl Strategy for Lookahead {
-    /// A step is expanded into its rollout first and, if it is chosen, again.
+    /// A step is expanded into its rollout and, if it is chosen, into samples.
     fn keeps_expanded(&self, _: NodeId) -> bool {
         self.steps > 0
     }
@@ -146,6 +148,7 @@ impl Strategy for Lookahead {
         let rollouts = std::mem::take(&mut self.candidates);
         let rollouts = rollouts.iter().flat_map(|rollout| &rollout[1..]);
         let thrown_away = rollouts.filter(|&&id| tree.node(id).state != State::Pruned);
+        // Rollouts first: a step can be pruned only when nothing is left below it.
         let mut pruned: Vec<NodeId> = thrown_away.chain(&kept.pruned).copied().collect();
         pruned.extend(starved.into_iter().map(|(id, _)| id));
         if self.steps > 0 {
@@ -157,13 +160,15 @@ impl Strategy for Lookahead {
         if growing.is_empty() {
             actions.push(Action::Done);
         }
-        let expand = |(id, count)| Action::expand(id, count);
-        actions.extend(growing.into_iter().map(expand));
+        actions.extend(
+            growing
+                .into_iter()
+                .map(|(id, count)| Action::expand(id, count)),
+        );
         actions
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some(("2408.03314", "https://arxiv.org/abs/2408.03314")),
     uses_m: true,
@@ -206,7 +211,8 @@ mod tests {
         }
     }
 
-    /// Two first steps, the better one leading to worse ones; a chain ends with its third step.
+    /// Makes two first steps, of which the better one leads to worse steps; a chain ends with its
+    /// third step.
     fn tempting() -> World {
         World::scripted(|tree, id, _| {
             let node = tree.node(id);
@@ -234,7 +240,7 @@ mod tests {
         let chosen = |steps| tempting().play(&mut lookahead(2, 2, steps)).complete();
         assert_eq!(chosen(0), ["true 1\ntrue 2\ntrue 3\n"]);
         assert_eq!(chosen(1), ["false 1\nfalse 2\nfalse 3\n"]);
-        // Two steps ahead the rollouts end; what they say is no answer of the search.
+        // Two steps ahead the rollouts end, but their answers do not count.
         assert_eq!(chosen(2), ["false 1\nfalse 2\nfalse 3\n"]);
     }
 

@@ -7,15 +7,16 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// Keys of [`Mcts`].
+/// The keys of [`Mcts`] in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct MctsConfig {
-    /// Nodes to give M children to; 0: 8 N/M, as many steps as eight rounds of a beam.
+    /// The number of nodes to give M children to; 0: 8 N/M, the steps of eight rounds of a beam.
     pub simulations: usize,
-    /// c of PUCT: how much the generator's preference and novelty count against value.
+    /// c of PUCT: the weight of the generator's preference and of novelty, relative to value.
     pub exploration: f32,
-    /// Lost visits that each node in the making counts for, so that nodes selected at once differ.
+    /// The number of lost visits that each node in the batch counts for. It makes nodes that are
+    /// selected at once differ.
     pub virtual_loss: f32,
 }
 
@@ -35,7 +36,7 @@ impl Default for MctsConfig {
 }
 
 impl MctsConfig {
-    /// Most simulations. Each looks at the whole tree.
+    /// The most simulations. Each of them looks at the whole tree.
     pub const MAX_SIMULATIONS: usize = 1_000_000;
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
@@ -46,58 +47,60 @@ impl MctsConfig {
     }
 }
 
-/// Monte Carlo tree search with the scorer in place of rollouts.
+/// Monte Carlo tree search with scores in place of rollouts.
 ///
-/// A simulation goes from the root down, at each node to the child with the highest
-/// Q + c P sqrt(V) / (1 + v): Q is the mean of the values seen at or below the child, P the softmax
-/// among siblings of the mean log-probability of their tokens, V and v the visits of the
-/// node and the child. It ends at an open leaf or at a node that is widened, and samples M children
-/// there. The best of their chain scores is the value that all nodes above see. A node's first value
-/// is its own chain score. A complete leaf is not selected: there is nothing to sample.
+/// A simulation goes down from the root, at each node to the child with the highest Q + c P sqrt(V)
+/// / (1 + v). Q is the mean of the values seen at or below the child. P is the softmax among
+/// siblings of the mean log-probability of their tokens. V and v are the visits of the node and of
+/// the child.
 ///
-/// Progressive widening: a node that was given children t times is given M more when k D^alpha
-/// reaches t. D is the visits less the values that it saw, so a node whose children score well has
-/// no need of others. The literature counts visits only. k is 1, alpha is 1/2.
+/// The simulation ends at an open leaf or at a node that is widened, and samples M children there.
+/// The best of their chain scores is the value that all nodes above see; a node's first value is
+/// its own chain score. A complete leaf is never selected, since there is nothing to sample.
 ///
-/// N/2M nodes (at least one) are selected at once, with virtual loss, so that the batch has rows
-/// to compute. No more than N chains are alive: N/2 grow, and the best other leaves by Q are
-/// remembered. The search ends when the simulations are spent or nothing can grow. Then, if no
-/// complete chain scores as well as the best leaf, only that leaf continues, and then the best leaf
-/// below it.
+/// Progressive widening: a node that was given children t times gets M more when k D^alpha reaches
+/// t. D is the visits of the node less the sum of the values that it saw, so a node whose children
+/// score well gets no others. (The literature counts only visits.) k is 1, alpha is 1/2.
 ///
-/// PUCT as in `AlphaZero` (<https://arxiv.org/abs/1712.01815>); with process rewards:
-/// `OpenR` (<https://arxiv.org/abs/2410.09671>). Progressive widening: Coulom, "Computing Elo ratings
-/// of move patterns in the game of Go" (2007), and Chaslot et al., "Progressive strategies for
-/// Monte-Carlo tree search" (2008).
+/// N/2M nodes (at least one) are selected at once, with virtual loss, so that a pass has many rows.
+/// At most N chains are alive: N/2 grow, and the best of the other leaves by chain score are kept.
+///
+/// The search ends when the simulations are spent or nothing can grow. If no complete chain then
+/// scores as well as the best leaf, only that leaf continues, and then the best leaf below it.
+///
+/// Papers: PUCT as in `AlphaZero` (<https://arxiv.org/abs/1712.01815>); with process rewards,
+/// `OpenR` (<https://arxiv.org/abs/2410.09671>). Progressive widening: Coulom, "Computing Elo
+/// ratings of move patterns in the game of Go" (2007), and Chaslot et al., "Progressive strategies
+/// for Monte-Carlo tree search" (2008).
 #[derive(Debug, Clone)]
 pub struct Mcts {
     n: usize,
     m: usize,
     exploration: f64,
     virtual_loss: f64,
-    /// k of progressive widening.
+    /// k of progressive widening; tests set 0 to switch it off.
     widening: f64,
     aggregation: Aggregation,
-    /// Nodes selected at once.
+    /// The number of nodes selected at once.
     parallel: usize,
     simulations_left: usize,
-    /// Where chains begin.
+    /// The node that all chains begin with.
     start: NodeId,
-    /// By node.
+    /// The statistics of each node, by index.
     seen: Vec<Seen>,
-    /// Nodes that are being given children.
+    /// The nodes that are being given children.
     batch: Vec<Growing>,
-    /// The leaf that went on alone last, after the simulations.
-    alone: Option<NodeId>,
+    /// The leaf that continued last, after the simulations.
+    last: Option<NodeId>,
 }
 
-/// What a node has seen.
+/// The statistics of a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
     visits: f64,
-    /// Sum of the values.
+    /// The sum of the values seen at or below the node.
     total: f64,
-    /// Nodes of the batch at or below it.
+    /// The number of nodes of the batch at or below the node.
     pending: f64,
 }
 
@@ -105,12 +108,12 @@ struct Seen {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Growing {
     node: NodeId,
-    /// Children that it had before.
+    /// The number of children that the node had before.
     known: usize,
 }
 
 impl Mcts {
-    /// The strategy of a valid configuration.
+    /// Makes the strategy of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
         let (slots, keys) = (config.n / config.m, &config.mcts);
         Self {
@@ -128,7 +131,7 @@ impl Mcts {
             start: ChainTree::ROOT,
             seen: Vec::new(),
             batch: Vec::new(),
-            alone: None,
+            last: None,
         }
     }
 
@@ -144,13 +147,13 @@ impl Mcts {
         }
     }
 
-    /// Takes in the new children of the batch: the best of their values is seen by all above.
+    /// Takes in the new children of the batch: all nodes above see the best of their values.
     fn take_in(&mut self, tree: &ChainTree) {
         self.seen.resize(tree.len(), Seen::default());
         for Growing { node, known } in std::mem::take(&mut self.batch) {
             let mut best: f64 = 0.0;
             for &child in &tree.node(node).children[known..] {
-                // A text that was there before counts with its value.
+                // A text that an earlier child has counts with the value of that child.
                 let child = tree.node(child).duplicate_of.unwrap_or(child);
                 let state = tree.node(child).state;
                 if state != State::Expanded && !is_leaf(tree, child) {
@@ -176,7 +179,7 @@ impl Mcts {
         self.batch.iter().any(|growing| growing.node == id)
     }
 
-    /// Whether what was seen below an expanded node has earned it more children.
+    /// Whether the values seen below an expanded node have earned it more children.
     fn is_widened(&self, tree: &ChainTree, id: NodeId) -> bool {
         let (node, seen) = (tree.node(id), self.seen[id.index()]);
         let times = node.children.len().div_ceil(self.m) as f64;
@@ -185,10 +188,11 @@ impl Mcts {
         node.state == State::Expanded && earned >= times && !self.is_growing(id)
     }
 
-    /// The node at the end of the most promising way down; `None` if there is none.
+    /// Returns the node at the end of the most promising path; `None` if nothing can grow.
     fn select(&self, tree: &ChainTree) -> Option<NodeId> {
         let mut leads = vec![false; tree.len()];
-        // Children are younger than their parents.
+        // `leads`: whether something can grow at or below a node. Children come after their
+        // parents.
         for at in (0..tree.len()).rev() {
             let id = NodeId(at as u32);
             let grows = tree.node(id).state == State::Open && !self.is_growing(id);
@@ -217,22 +221,24 @@ impl Mcts {
         Some(at)
     }
 
-    /// PUCT, with virtual losses among the visits.
+    /// Returns the PUCT value of a child, with virtual losses among the visits.
     fn puct(&self, parent: NodeId, child: NodeId, prior: f64) -> f64 {
-        let visits = |seen: &Seen| seen.visits + self.virtual_loss * seen.pending;
         let (above, seen) = (&self.seen[parent.index()], &self.seen[child.index()]);
-        let mean = seen.total / visits(seen).max(1.0);
-        mean + self.exploration * prior * visits(above).sqrt() / (1.0 + visits(seen))
+        let visits_above = above.visits + self.virtual_loss * above.pending;
+        let visits = seen.visits + self.virtual_loss * seen.pending;
+        // Virtual losses lower the mean, too: a pending visit counts with the value 0.
+        let mean = seen.total / visits.max(1.0);
+        mean + self.exploration * prior * visits_above.sqrt() / (1.0 + visits)
     }
 
-    /// Puts a node into the batch.
+    /// Puts a node into the batch, with a virtual loss for all nodes above.
     fn grow(&mut self, tree: &ChainTree, node: NodeId) {
         let known = tree.node(node).children.len();
         self.above(tree, node, |seen| seen.pending += 1.0);
         self.batch.push(Growing { node, known });
     }
 
-    /// Selects nodes to expand or to widen while simulations are left.
+    /// Fills the batch with nodes to expand or to widen while simulations are left.
     fn fill_batch(&mut self, tree: &ChainTree) {
         while self.batch.len() < self.parallel && self.simulations_left > 0 {
             let Some(node) = self.select(tree) else {
@@ -243,41 +249,44 @@ impl Mcts {
         }
     }
 
-    /// The leaf to go on with alone, after the simulations: `None` when that is of no use.
+    /// Returns the leaf to continue with after the simulations; `None` if it could not win any
+    /// more.
     fn last_hope(&self, tree: &ChainTree, complete: &[NodeId], open: &[NodeId]) -> Option<NodeId> {
-        let below = |id: &&NodeId| tree.node(**id).parent == self.alone;
-        let own = open.iter().find(below);
+        let own = open.iter().find(|&&id| tree.node(id).parent == self.last);
         let best = own.or(open.first()).copied()?;
         let most = complete.iter().map(|&id| self.value(tree, id));
         let most = most.fold(-1.0, f64::max);
-        let goes_on = own.is_some() || self.alone.is_none();
-        let hopeful = goes_on && self.value(tree, best) > most;
+        // A last path that has ended is not followed by another: the search is over.
+        let continues = own.is_some() || self.last.is_none();
+        let hopeful = continues && self.value(tree, best) > most;
         (complete.is_empty() || hopeful).then_some(best)
     }
 }
 
-/// Whether a chain ends here that may go on or came to its own end.
+/// Whether a node ends a chain that may continue or is complete.
 fn is_leaf(tree: &ChainTree, id: NodeId) -> bool {
     tree.node(id).state == State::Open || tree.node(id).is_complete()
 }
 
-/// The generator's preference among siblings. A text sampled k times weighs k times as much.
+/// Returns the generator's preference among siblings, which sums to 1. A text sampled k times
+/// weighs k times as much.
 fn priors(tree: &ChainTree, siblings: &[NodeId]) -> Vec<f64> {
-    let weight = |&id: &NodeId| {
+    let mut weights = Vec::with_capacity(siblings.len());
+    for &id in siblings {
         let node = tree.node(id);
         let mean = f64::from(node.logprob) / node.tokens.len().max(1) as f64;
-        match node.state {
+        // A duplicate is represented by its twin, which has its weight in `copies`.
+        weights.push(match node.state {
             State::Duplicate => 0.0,
             _ => node.copies as f64 * mean.exp(),
-        }
-    };
-    let weights: Vec<f64> = siblings.iter().map(weight).collect();
+        });
+    }
     let all: f64 = weights.iter().sum();
     weights.into_iter().map(|weight| weight / all).collect()
 }
 
 impl Strategy for Mcts {
-    /// Any node may be given more children.
+    /// Any node may be given more children later.
     fn keeps_expanded(&self, _: NodeId) -> bool {
         true
     }
@@ -285,7 +294,7 @@ impl Strategy for Mcts {
     fn begin(&mut self, start: Start) -> Vec<Action> {
         self.simulations_left -= 1;
         self.start = start.node;
-        // The root and the given steps are one path.
+        // The root and the given steps are one path, all of which wait for the first children.
         let pending = Seen {
             pending: 1.0,
             ..Seen::default()
@@ -311,11 +320,12 @@ impl Strategy for Mcts {
             let Some(best) = self.last_hope(tree, &complete, &open) else {
                 return vec![Action::Done];
             };
-            self.alone = Some(best);
+            self.last = Some(best);
             self.grow(tree, best);
         }
         let room = self.n - self.batch.len() * self.m;
         open.retain(|&id| !self.is_growing(id));
+        // Leaves beyond N chains are pruned, worst first, to keep the memory of a problem bounded.
         let forgotten = open.into_iter().skip(room).map(Action::Prune);
         let grown = self
             .batch
@@ -325,7 +335,6 @@ impl Strategy for Mcts {
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some(("2410.09671", "https://arxiv.org/abs/2410.09671")),
     uses_m: true,
@@ -353,13 +362,13 @@ mod tests {
         Mcts::of(&config)
     }
 
-    /// Gives each node children once.
+    /// Switches widening off, so that each node is given children once.
     fn narrow(mut mcts: Mcts) -> Mcts {
         mcts.widening = 0.0;
         mcts
     }
 
-    /// Adds a reported child.
+    /// Adds a child that was reported.
     fn child(tree: &mut ChainTree, parent: NodeId, score: f32, logprob: f32) -> NodeId {
         tree.node_mut(parent).state = State::Expanded;
         let id = tree.add_child(parent);
@@ -450,7 +459,7 @@ mod tests {
         let a = child(&mut tree, ChainTree::ROOT, 0.1, -1.0);
         let b = child(&mut tree, ChainTree::ROOT, 0.979, -1.0);
         tree.node_mut(a).state = State::Finished(Finish::Answer);
-        // 32 places for one leaf.
+        // The batch has room for 32 nodes, but there is only one leaf.
         let mut mcts = begun(256, 4, 0);
         assert_eq!(mcts.on_steps(&tree, &[a, b]), [Action::expand(b, 4)]);
         assert_eq!(mcts.simulations_left, 8 * 64 - 2);
@@ -461,7 +470,7 @@ mod tests {
         let mut tree = ChainTree::new();
         let scores = [0.5, 0.9, 0.2, 0.4];
         let ids = scores.map(|score| child(&mut tree, ChainTree::ROOT, score, -1.0));
-        // 4 grow; no room for others.
+        // Four chains grow, and one other has room.
         let actions = begun(5, 4, 9).on_steps(&tree, &ids);
         assert_eq!(
             actions,
@@ -473,7 +482,8 @@ mod tests {
         );
     }
 
-    /// One way down scores well at first and badly later; a chain ends with its fifth step.
+    /// Makes a world in which one path scores well at first and badly later; a chain ends with its
+    /// fifth step.
     fn tempting() -> World {
         World::scripted(|tree, id, _| {
             let node = tree.node(id);
@@ -520,14 +530,14 @@ mod tests {
             let found = world.play(&mut mcts(n, 4, 0)).complete();
             assert!(found.contains(&"good\nend\n".to_owned()), "{n}: {found:?}");
         }
-        // A single simulation leaves both: the better leaf goes on.
+        // A single simulation expands neither: the better leaf continues.
         let found = world.play(&mut mcts(4, 4, 1)).complete();
         assert!(found.contains(&"good\nend\n".to_owned()), "{found:?}");
     }
 
     #[test]
     fn a_node_whose_children_are_all_wrong_is_given_more() {
-        // The right second step is among the fifth to eighth that are drawn.
+        // The right second step is the sixth to be sampled.
         let world = World::scripted(|tree, id, _| {
             let node = tree.node(id);
             let siblings = &tree.node(node.parent.unwrap()).children;
@@ -551,7 +561,7 @@ mod tests {
                 found.contains(&"fine\nright\nend\n".to_owned()),
                 "{n}: {found:?}"
             );
-            // Equal steps are one candidate, whenever they are drawn.
+            // Equal steps are one candidate, whenever they are sampled.
             let wrong = played
                 .tree
                 .nodes()

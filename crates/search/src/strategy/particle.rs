@@ -8,7 +8,7 @@ use crate::error::ConfigError;
 use crate::stream::child_stream;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// Keys of [`Particle`].
+/// The keys of [`Particle`] in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct ParticleConfig {
@@ -28,15 +28,13 @@ impl ParticleConfig {
     }
 }
 
-/// Particle filtering: N chains, resampled after every step in proportion to
-/// softmax(logit(score) / T).
+/// Particle filtering (Puri et al., <https://arxiv.org/abs/2502.01618>): N chains, resampled after
+/// every step in proportion to softmax(logit(score) / T).
 ///
-/// Complete chains are particles like all others: they are resampled too, and those that are not
-/// drawn are dropped and give no answer. Chains cut short by a limit are no particles any more, and
-/// their places are drawn anew. The search ends when every place belongs to a complete chain.
-/// The draws follow from the problem and the round.
-///
-/// Puri et al., <https://arxiv.org/abs/2502.01618>.
+/// Complete chains are particles like the others: they are resampled, too, and chains that are not
+/// sampled again are dropped and give no answer. Chains cut short by a limit are no longer
+/// particles, and their places are sampled again from the rest. The search ends when every place
+/// belongs to a complete chain. All random numbers follow from the problem and the round.
 #[derive(Debug, Clone)]
 pub struct Particle {
     n: usize,
@@ -44,12 +42,12 @@ pub struct Particle {
     aggregation: Aggregation,
     strategy_seed: u64,
     round: u32,
-    /// Complete particles with the places that they hold.
+    /// Complete particles, each with the number of places that it holds.
     complete: Vec<(NodeId, usize)>,
 }
 
 impl Particle {
-    /// The filter of a valid configuration.
+    /// Makes the filter of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -61,7 +59,8 @@ impl Particle {
         }
     }
 
-    /// Places drawn for each particle: N in all.
+    /// Samples N places in proportion to the weights of the particles. Returns the number of places
+    /// for each of `field`.
     fn resample(&mut self, tree: &ChainTree, field: &[(NodeId, usize)]) -> Vec<usize> {
         let score = |id| tree.chain_score(id, self.aggregation).unwrap_or(0.0);
         let logits: Vec<f64> = field
@@ -69,6 +68,7 @@ impl Particle {
             .map(|&(id, _)| logit(score(id)) / self.temperature)
             .collect();
         let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        // Exponents relative to the largest logit, whose weight is 1: the total cannot vanish.
         let mut total = 0.0;
         let weights = field.iter().zip(&logits).map(|(&(_, places), logit)| {
             total += places as f64 * (logit - most).exp();
@@ -79,23 +79,24 @@ impl Particle {
         let stream = child_stream(self.strategy_seed, self.round);
         self.round += 1;
         let mut counts = vec![0; field.len()];
-        for draw in 0..self.n {
-            let at = uniform(child_stream(stream, draw as u32)) * total;
-            let drawn = cumulative.partition_point(|&sum| sum <= at);
-            counts[drawn.min(field.len() - 1)] += 1;
+        for place in 0..self.n {
+            let at = uniform(child_stream(stream, place as u32)) * total;
+            let particle = cumulative.partition_point(|&sum| sum <= at);
+            // Rounding may put `at` at the total, after the last particle.
+            counts[particle.min(field.len() - 1)] += 1;
         }
         counts
     }
 }
 
-/// Log-odds of a probability, finite for 0 and 1.
+/// Returns the log-odds of a probability, finite for 0 and 1.
 fn logit(probability: f32) -> f64 {
     const NEAR: f64 = 1e-6;
     let p = f64::from(probability).clamp(NEAR, 1.0 - NEAR);
     (p / (1.0 - p)).ln()
 }
 
-/// A number in [0, 1) from random bits.
+/// Returns a number in [0, 1) from 64 random bits, of which f64 can hold 53.
 fn uniform(bits: u64) -> f64 {
     (bits >> 11) as f64 * (0.5f64).powi(53)
 }
@@ -109,8 +110,9 @@ impl Strategy for Particle {
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let is_open = |id: NodeId| tree.node(id).state == State::Open;
         let mut field = std::mem::take(&mut self.complete);
-        let particle = |&&id: &&NodeId| is_open(id) || tree.node(id).is_complete();
-        let new = nodes.iter().filter(particle);
+        let new = nodes
+            .iter()
+            .filter(|&&id| is_open(id) || tree.node(id).is_complete());
         field.extend(new.map(|&id| (id, tree.node(id).copies)));
         if !field.iter().any(|&(id, _)| is_open(id)) {
             return vec![Action::Done];
@@ -128,11 +130,10 @@ impl Strategy for Particle {
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some(("2502.01618", "https://arxiv.org/abs/2502.01618")),
-    // Particles are a sample of the posterior, so their vote is its mode. The best of many is the
-    // one that the scorer is most mistaken about.
+    // Particles are a sample of the posterior, so their vote estimates its mode. The single best of
+    // many particles is often one that the scorer overrates.
     usual_choose: Choose::Weighted,
     ..StrategySpec::new(
         "particle",
@@ -155,7 +156,7 @@ mod tests {
         })
     }
 
-    /// Children of the root with these scores; `true` for complete.
+    /// Makes children of the root with these scores; `true` for complete.
     fn tree(children: &[(f32, bool)]) -> (ChainTree, Vec<NodeId>) {
         let mut tree = ChainTree::new();
         let add = |&(score, complete): &(f32, bool)| {
@@ -208,7 +209,7 @@ mod tests {
                 Action::Prune(ids[2])
             ]
         );
-        // All hopeless is all equal.
+        // Equal scores of 0 are resampled evenly.
         let (tree, ids) = self::tree(&[(0.0, false), (0.0, false)]);
         let actions = particle(100, 0.1).on_steps(&tree, &ids);
         assert!(ids.iter().all(|&id| count(&actions, id) > 20));

@@ -7,27 +7,28 @@ use crate::choose::Choose;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId};
 
-/// How a width is divided among chains.
+/// The way in which a width is divided among chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Balance {
-    /// In proportion, rounded by largest remainder, but at least one child for each chain while the
-    /// width lasts, best first.
+    /// In proportion to the weights, rounded by largest remainder. Each chain gets at least one
+    /// child while the width lasts, best first.
     #[default]
     Fair,
-    /// As in the paper: from the best down, each its share of what is left, rounded up. The last
-    /// ones often get nothing.
+    /// The paper's way: from the best chain down, each gets its share of what is left, rounded up.
+    /// The last chains often get nothing.
     Paper,
 }
 
-/// Keys of [`Rebase`].
+/// The keys of [`Rebase`] in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct RebaseConfig {
-    /// T of the softmax over chain scores; small values give nearly all to the best.
+    /// T of the softmax over chain scores; small values give nearly the whole width to the best
+    /// chain.
     pub temperature: f32,
-    /// How shares are rounded.
+    /// The rounding of the shares.
     pub balance: Balance,
 }
 
@@ -46,23 +47,22 @@ impl RebaseConfig {
     }
 }
 
-/// Reward-balanced search (REBASE): every open chain gets a share of the width by its score.
+/// Reward-balanced search (REBASE, Wu et al., <https://arxiv.org/abs/2408.00724>): every open chain
+/// gets a share of the width by its score.
 ///
 /// The shares are softmax(score / T). Each chain that comes to its end takes one of the N places
-/// for good; a text that was sampled k times under one parent counts as k chains. The search ends
+/// for good. A text that was sampled k times under one parent counts as k chains. The search ends
 /// when no place or no open chain is left. The paper chooses the answer by a weighted vote.
-///
-/// Wu et al., <https://arxiv.org/abs/2408.00724>.
 #[derive(Debug, Clone)]
 pub struct Rebase {
     config: RebaseConfig,
     aggregation: Aggregation,
-    /// N, less the complete chains.
+    /// N, less the number of complete chains.
     width: usize,
 }
 
 impl Rebase {
-    /// N chains with these keys, which are valid.
+    /// Makes the strategy for N chains with these keys, which are valid.
     pub(super) fn new(n: usize, config: RebaseConfig, aggregation: Aggregation) -> Self {
         Self {
             config,
@@ -71,7 +71,7 @@ impl Rebase {
         }
     }
 
-    /// Gives a place of the width to each complete chain among `nodes`, for good.
+    /// Gives a place of the width, for good, to each complete chain among `nodes`.
     pub(super) fn note_complete(&mut self, tree: &ChainTree, nodes: &[NodeId]) {
         let complete = nodes.iter().map(|&id| tree.node(id));
         let places: usize = complete
@@ -81,27 +81,32 @@ impl Rebase {
         self.width = self.width.saturating_sub(places);
     }
 
-    /// Places that no complete chain has.
+    /// Returns the number of places that no complete chain has taken.
     pub(super) fn width(&self) -> usize {
         self.width
     }
 
-    /// Divides the width among `open`, best first; those without a child are dropped.
+    /// Divides the width among the chains of `open`, best first; chains without a child are
+    /// dropped.
     pub(super) fn divide(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<Action> {
         let counts = self.allot(tree, open);
-        let act = |(&id, count)| match count {
-            0 => Action::Prune(id),
-            count => Action::expand(id, count),
-        };
-        open.iter().zip(counts).map(act).collect()
+        let mut actions = Vec::with_capacity(open.len());
+        for (&id, count) in open.iter().zip(counts) {
+            actions.push(match count {
+                0 => Action::Prune(id),
+                count => Action::expand(id, count),
+            });
+        }
+        actions
     }
 
-    /// Children for each of `open`, best first.
+    /// Returns the number of children for each chain of `open`, which are sorted, best first.
     pub(super) fn allot(&self, tree: &ChainTree, open: &[NodeId]) -> Vec<usize> {
         let score = |id| f64::from(tree.chain_score(id, self.aggregation).unwrap_or(0.0));
+        // Exponents relative to the best chain, whose weight is 1: the sum cannot vanish.
         let best = open.first().map_or(0.0, |&id| score(id));
         let temperature = f64::from(self.config.temperature);
-        // Copies are chains of their own until the children are counted.
+        // Copies count as separate chains, so that k samples of one text get what k texts would.
         let mut owners = Vec::new();
         let mut weights = Vec::new();
         for (i, &id) in open.iter().enumerate() {
@@ -123,21 +128,20 @@ impl Rebase {
     }
 }
 
-/// Shares of `width` for falling `weights`, at least 1 while it lasts.
+/// Divides `width` by falling `weights`, at least 1 for each weight while the width lasts.
 fn fair(weights: &[f64], width: usize) -> Vec<usize> {
     let mut shares = vec![1; weights.len().min(width)];
     shares.resize(weights.len(), 0);
-    // Those whose share would be below 1 have their 1; the others divide what remains.
+    // A chain whose proportional share is below 1 keeps its minimum of 1. The `rich` chains before
+    // it divide the rest, which changes their shares, so the weakest of them is checked again.
     let mut rich = weights.len().min(width);
     let mut rest = width - rich;
-    let quota = |rich: usize, rest: usize, weight: f64| {
-        let all: f64 = weights[..rich].iter().sum();
-        (rest + rich) as f64 * weight / all
-    };
-    while rich > 1 && quota(rich, rest, weights[rich - 1]) < 1.0 {
+    while rich > 1 && quota(&weights[..rich], rest, rich - 1) < 1.0 {
         rich -= 1;
     }
-    let quotas: Vec<f64> = (0..rich).map(|i| quota(rich, rest, weights[i])).collect();
+    let quotas: Vec<f64> = (0..rich)
+        .map(|i| quota(&weights[..rich], rest, i))
+        .collect();
     for (share, quota) in shares.iter_mut().zip(&quotas) {
         let more = (quota.floor() as usize).saturating_sub(1).min(rest);
         *share += more;
@@ -151,22 +155,29 @@ fn fair(weights: &[f64], width: usize) -> Vec<usize> {
     shares
 }
 
-/// Shares of `width` for falling `weights`: each its part of what is left, rounded up.
+/// Returns the share of `weights[i]` in the `rest` and the minimum of 1 of each weight.
+fn quota(weights: &[f64], rest: usize, i: usize) -> f64 {
+    let all: f64 = weights.iter().sum();
+    (rest + weights.len()) as f64 * weights[i] / all
+}
+
+/// Divides `width` by falling `weights`: each gets its share of what is left, rounded up.
 fn rounded_up(weights: &[f64], width: usize) -> Vec<usize> {
     let mut left = width;
-    let share = |(i, weight): (usize, &f64)| {
+    let mut shares = Vec::with_capacity(weights.len());
+    for (i, weight) in weights.iter().enumerate() {
         let below: f64 = weights[i..].iter().sum();
-        // The last weights may be too small for a quotient.
         let part = (left as f64 * weight / below).ceil();
+        // The last weights may underflow to 0, and 0 / 0 is not a share.
         let share = if part.is_nan() {
             left
         } else {
             left.min(part as usize)
         };
         left -= share;
-        share
-    };
-    weights.iter().enumerate().map(share).collect()
+        shares.push(share);
+    }
+    shares
 }
 
 impl Strategy for Rebase {
@@ -182,7 +193,6 @@ impl Strategy for Rebase {
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some(("2408.00724", "https://arxiv.org/abs/2408.00724")),
     usual_choose: Choose::Weighted,
@@ -211,7 +221,7 @@ mod tests {
         Rebase::new(n, config, Aggregation::Min)
     }
 
-    /// Children of the root with these scores.
+    /// Makes children of the root with these scores.
     fn tree(scores: &[f32]) -> (ChainTree, Vec<NodeId>) {
         let mut tree = ChainTree::new();
         let add = |&score: &f32| {

@@ -8,11 +8,11 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// Keys of [`Refine`].
+/// The keys of [`Refine`] in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct RefineConfig {
-    /// How often each chain is written again from its weakest step.
+    /// The number of times that each chain is written again from its weakest step.
     pub rounds: usize,
 }
 
@@ -23,7 +23,7 @@ impl Default for RefineConfig {
 }
 
 impl RefineConfig {
-    /// Most rounds. All chains of all rounds are kept.
+    /// The most rounds. All chains of all rounds stay in memory.
     pub const MAX_ROUNDS: usize = 1000;
 
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
@@ -31,22 +31,24 @@ impl RefineConfig {
     }
 }
 
-/// Best-of-N whose chains are then written again from their weakest step.
+/// Best-of-N whose chains are written again from their weakest step.
 ///
-/// N independent chains are written and scored. In each round, every complete one is written again
-/// from its lowest-scored step (the first of several) to its end, and the better of the two by
-/// chain score stays; the other gives no answer. Equal ones leave the older. A chain whose every
-/// step scores 1 stays as it is, one cut short by a limit is not written again.
+/// N independent chains are written and scored. In each round, every complete chain is written
+/// again from its lowest-scored step (the first of several) to its end. The better chain of the two
+/// by score stays, the older one if they are equal, and the other gives no answer.
+///
+/// A chain whose steps all score 1 stays as it is. A chain cut short by a limit is not written
+/// again.
 #[derive(Debug, Clone)]
 pub struct Refine {
     n: usize,
     rounds: usize,
-    /// Rounds begun.
+    /// The number of rounds begun.
     round: usize,
     aggregation: Aggregation,
-    /// Where chains begin.
+    /// The node that all chains begin with.
     start: NodeId,
-    /// Whether scores are being waited for, and not steps.
+    /// Whether scores were requested and not seen yet.
     judging: bool,
     places: Vec<Place>,
 }
@@ -56,14 +58,14 @@ pub struct Refine {
 struct Place {
     /// The best complete chain so far.
     best: Option<NodeId>,
-    /// Newest step of the chain that is being written.
+    /// The newest step of the chain that is being written.
     tip: Option<NodeId>,
-    /// Where its next step will be: a parent and a number among the children.
+    /// The place of its next step: the parent, and the number among the parent's children.
     next: Option<(NodeId, usize)>,
 }
 
 impl Refine {
-    /// The strategy of a valid configuration.
+    /// Makes the strategy of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -76,8 +78,10 @@ impl Refine {
         }
     }
 
-    /// Expands each of `parents` by a step for the place named with it.
+    /// Expands each of `parents` by one step, for the place that comes with it.
     fn grow(&mut self, tree: &ChainTree, parents: Vec<(usize, NodeId)>) -> Vec<Action> {
+        // Several places may expand one parent: each has to know which of the new children is its
+        // own.
         let mut asked = BTreeMap::new();
         let mut actions = Vec::new();
         for (place, parent) in parents {
@@ -90,12 +94,12 @@ impl Refine {
         actions
     }
 
-    /// The next step of every chain that is not at its end.
+    /// Asks for the next step of every chain that has not ended.
     fn write(&mut self, tree: &ChainTree) -> Vec<Action> {
         let mut open = Vec::new();
         for (i, place) in self.places.iter_mut().enumerate() {
             if let Some((parent, index)) = place.next.take() {
-                // A budget that is used up leaves steps out.
+                // A spent budget adds fewer steps than requested; such a place keeps its old tip.
                 let step = tree.node(parent).children.get(index).copied();
                 place.tip = step.or(place.tip);
             }
@@ -112,7 +116,7 @@ impl Refine {
         complete.map(Action::Score).collect()
     }
 
-    /// Keeps the better chain of each place and drops the other.
+    /// Keeps the better chain of each place and drops the other one.
     fn judge(&mut self, tree: &ChainTree) -> Vec<Action> {
         self.judging = false;
         let mut dropped = Vec::new();
@@ -133,7 +137,8 @@ impl Refine {
             if let (Some(winner), Some(loser)) = (winner, loser) {
                 dropped.extend(not_shared(tree, loser, winner));
             } else if winner.is_none() && self.rounds > 0 {
-                // Cut short by a limit: nothing above it will be written again.
+                // Cut short by a limit: its steps will not be written again, so their caches can
+                // go.
                 let path = tree.path(tip);
                 let sampled = path.into_iter().filter(|&id| id > self.start);
                 dropped.extend(sampled.filter(|&id| id != tip));
@@ -143,22 +148,24 @@ impl Refine {
         dropped.into_iter().map(Action::Prune).collect()
     }
 
-    /// Begins each chain again above its weakest step.
+    /// Begins each chain again before its weakest step.
     fn rewrite(&mut self, tree: &ChainTree) -> Vec<Action> {
         if self.round == self.rounds {
             return Vec::new();
         }
         self.round += 1;
-        let weak = self.places.iter().enumerate().filter_map(|(i, place)| {
-            let step = weakest(tree, place.best?, self.start)?;
-            Some((i, tree.node(step).parent?))
-        });
-        let parents = weak.collect();
+        let mut parents = Vec::new();
+        for (i, place) in self.places.iter().enumerate() {
+            let weak = place.best.and_then(|best| weakest(tree, best, self.start));
+            let parent = weak.and_then(|step| tree.node(step).parent);
+            parents.extend(parent.map(|parent| (i, parent)));
+        }
         self.grow(tree, parents)
     }
 }
 
-/// The step of a chain after `start` with the lowest score, unless even that is 1.
+/// Returns the step after `start` with the lowest score, the first of several; `None` if all score
+/// 1.
 fn weakest(tree: &ChainTree, end: NodeId, start: NodeId) -> Option<NodeId> {
     let scored = tree.path(end).into_iter().filter(|&id| id > start);
     let scored = scored.filter_map(|id| Some((tree.node(id).score?, id)));
@@ -166,7 +173,7 @@ fn weakest(tree: &ChainTree, end: NodeId, start: NodeId) -> Option<NodeId> {
     (score < 1.0).then_some(id)
 }
 
-/// The nodes of the losing chain that the winning one does not share, without those pruned before.
+/// Returns the nodes that only the losing chain has, without those that are pruned already.
 fn not_shared(tree: &ChainTree, loser: NodeId, winner: NodeId) -> Vec<NodeId> {
     let winning = tree.path(winner);
     let mut nodes = tree.path(loser);
@@ -179,12 +186,12 @@ impl Strategy for Refine {
         Scoring::OnDemand
     }
 
-    /// Chains are independent samples, as in best-of-N.
+    /// Chains are independent samples, as in best-of-N: equal chains have a vote each.
     fn merges_siblings(&self) -> bool {
         false
     }
 
-    /// Any step may have to be written again.
+    /// Any step may have to be replaced, which samples another child of the node before.
     fn keeps_expanded(&self, _: NodeId) -> bool {
         self.rounds > 0
     }
@@ -214,7 +221,6 @@ impl Strategy for Refine {
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec::new(
     "refine",
     "N whole chains, each written again from its weakest step",
@@ -235,7 +241,7 @@ mod tests {
         })
     }
 
-    /// Chains of three steps. `scores(depth, number among siblings)`.
+    /// Makes chains of three steps, scored by `scores(depth, number among siblings)`.
     fn world(scores: impl Fn(u32, usize) -> f32 + 'static) -> World {
         World::scripted(move |tree, id, _| {
             let node = tree.node(id);
@@ -257,7 +263,7 @@ mod tests {
         })
     }
 
-    /// Where steps were grown, one number per step.
+    /// Returns the nodes that were expanded, one entry per step.
     fn grown(actions: &[Action]) -> Vec<u32> {
         let parent = |action: &Action| match action {
             Action::Expand { node, .. } => Some(node.0),

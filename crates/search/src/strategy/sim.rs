@@ -1,52 +1,53 @@
-//! A scheduler in miniature, without models, for the tests of strategies: it does what actions ask
-//! for, refuses what a scheduler may refuse, and counts.
+//! A scheduler in miniature, without models, for tests of strategies. It carries out actions,
+//! refuses what a scheduler may refuse, and counts.
 
 use super::{Action, DecodeMode, Scoring, Start, Strategy};
 use crate::finish::Finish;
 use crate::stream::child_stream;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// A step as it comes out of a [`World`].
+/// A step as a [`World`] writes it.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     pub text: String,
     pub tokens: usize,
     pub score: f32,
     pub partial_score: f32,
-    /// Sum over the tokens.
+    /// The sum of the log-probabilities of the tokens.
     pub logprob: f32,
     pub finish: Option<Finish>,
 }
 
-/// The step of a node whose parent, place and stream are known.
+/// A function that writes the step of a node, whose parent, place and stream are known.
 pub(super) type Script = dyn Fn(&ChainTree, NodeId, DecodeMode) -> Step;
 
-/// Where a strategy is played out.
+/// A stand-in for the models, in which strategies are played.
 pub(super) struct World {
     pub script: Box<Script>,
-    /// Depth at which chains are cut.
+    /// The depth at which chains are cut off.
     pub max_steps: u32,
-    /// Steps that may be sampled. Children beyond are left out, leaves without any are dropped.
+    /// The most steps that may be sampled. Children beyond the limit are left out, and leaves
+    /// without children are dropped.
     pub token_limit: usize,
     pub start: Start,
 }
 
-/// What came of it.
+/// The record of a strategy that was played to its end.
 #[derive(Debug)]
 pub(super) struct Played {
     pub tree: ChainTree,
-    /// Most nodes that were open, paused or growing at once.
+    /// The most nodes that were open, paused or growing at once.
     pub peak: usize,
-    /// Steps sampled.
+    /// The number of steps sampled.
     pub grown: usize,
-    /// Every action, in order.
+    /// All actions, in order.
     pub actions: Vec<Action>,
-    /// The whole steps, by node; the root has none.
+    /// The steps of all nodes, without pauses; the root has none.
     steps: Vec<Option<Step>>,
 }
 
 impl Played {
-    /// Complete chains, by text.
+    /// Returns the texts of complete chains.
     pub(super) fn complete(&self) -> Vec<String> {
         let nodes = self.tree.nodes().filter(|(_, node)| node.is_complete());
         nodes.map(|(id, _)| self.tree.text(id)).collect()
@@ -54,8 +55,8 @@ impl Played {
 }
 
 impl World {
-    /// Steps from hashes: few texts, so that siblings are equal at times; any score; ends, empty
-    /// ends and cuts here and there.
+    /// Makes a world of hashed steps: few texts, so that siblings are often equal, any score, and
+    /// some ends, empty ends and cuts.
     pub(super) fn random(seed: u64) -> Self {
         let script = move |tree: &ChainTree, id: NodeId, mode: DecodeMode| {
             let node = tree.node(id);
@@ -124,7 +125,7 @@ impl World {
         panic!("the strategy does not end");
     }
 
-    /// Carries out actions and waits for everything asked for. Nothing is reported at the end.
+    /// Carries out actions and returns the nodes to report; none when the search has ended.
     fn round(
         &self,
         strategy: &dyn Strategy,
@@ -190,7 +191,7 @@ impl World {
         for &(node, _) in &growing {
             let twin = strategy.merges_siblings().then(|| played.merge(node));
             if let Some(twin) = twin.flatten() {
-                // One that was reported before is reported again.
+                // A representative is reported again, unless it is new in this round.
                 if growing.iter().all(|&(new, _)| new != twin) && !settled.contains(&twin) {
                     settled.push(twin);
                 }
@@ -207,7 +208,7 @@ impl World {
 }
 
 impl Played {
-    /// Drops what is open.
+    /// Drops open chains.
     fn end(&mut self) {
         let ids: Vec<NodeId> = self.tree.nodes().map(|(id, _)| id).skip(1).collect();
         for id in ids {
@@ -252,7 +253,7 @@ impl Played {
         }
     }
 
-    /// The earlier sibling that stands for the node, if one does.
+    /// Merges the node into an equal earlier sibling and returns that sibling, if there is one.
     fn merge(&mut self, id: NodeId) -> Option<NodeId> {
         let node = self.tree.node(id);
         if node.state != State::Open && !node.is_complete() {

@@ -1,21 +1,21 @@
-//! The slots of a beam, for the strategies that keep the best chains.
+//! The slots of a beam, shared by the strategies that keep the best chains.
 
 use crate::aggregation::Aggregation;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// Candidates, cut to the best.
+/// The outcome of giving slots to candidates.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Kept {
     /// Open and paused chains with a slot, each with its number of slots, best first.
     pub survivors: Vec<(NodeId, usize)>,
-    /// Slots of complete chains.
+    /// The number of slots of complete chains.
     pub completed: usize,
     /// Open and paused chains without a slot.
     pub pruned: Vec<NodeId>,
 }
 
 /// Gives `slots` to the best chains of `candidates` by score. A text that was sampled k times gets
-/// up to k of them, as its k chains would one by one, but it is scored and kept once.
+/// up to k slots, as its k copies would separately, but it is scored and kept once.
 pub(super) fn keep(
     tree: &ChainTree,
     mut candidates: Vec<NodeId>,
@@ -26,7 +26,8 @@ pub(super) fn keep(
     place(tree, candidates, slots)
 }
 
-/// Gives `slots` to the chains of `ranked`, in this order.
+/// Gives `slots` to the chains of `ranked`, in this order. A finished chain gets slots, too, which
+/// stay empty.
 pub(super) fn place(tree: &ChainTree, ranked: Vec<NodeId>, slots: usize) -> Kept {
     let mut kept = Kept::default();
     let mut free = slots;
@@ -43,14 +44,14 @@ pub(super) fn place(tree: &ChainTree, ranked: Vec<NodeId>, slots: usize) -> Kept
     kept
 }
 
-/// Steps to sample in a round of a beam of N chains: N, less the share of the slots of complete
-/// chains.
+/// Returns the number of steps to sample in a round of a beam of N chains: N, less the share of the
+/// slots of complete chains.
 pub(super) fn budget(n: usize, slots: usize, completed: usize) -> usize {
     let growing = slots.saturating_sub(completed);
     shares(n, slots).take(growing).sum()
 }
 
-/// `steps` divided among chains in proportion to their slots, in their order.
+/// Divides `steps` among chains in proportion to their slots, in the order of the chains.
 pub(super) fn divide(
     chains: &[(NodeId, usize)],
     steps: usize,
@@ -61,7 +62,7 @@ pub(super) fn divide(
         .map(move |&(node, slots)| (node, shares.by_ref().take(slots).sum()))
 }
 
-/// `total` split into `parts` that differ by at most one, larger ones first.
+/// Splits `total` into `parts` that differ by at most one, larger parts first.
 pub(crate) fn shares(total: usize, parts: usize) -> impl Iterator<Item = usize> {
     (0..parts).map(move |i| total / parts + usize::from(i < total % parts))
 }

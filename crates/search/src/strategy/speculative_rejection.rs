@@ -6,14 +6,14 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId, State};
 
-/// Keys of [`SpeculativeRejection`].
+/// The keys of [`SpeculativeRejection`] in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct SpeculativeRejectionConfig {
-    /// Tokens that the growing chains of a problem may hold together; 0: what the generator's whole
-    /// cache holds.
+    /// The number of tokens that the growing chains of a problem may hold together; 0: the capacity
+    /// of the generator's cache.
     pub memory_tokens: usize,
-    /// alpha: the part of the chains that is dropped when memory is full.
+    /// alpha: the fraction of the chains that is dropped when memory is full.
     pub fraction: f32,
 }
 
@@ -33,28 +33,30 @@ impl SpeculativeRejectionConfig {
     }
 }
 
-/// Speculative rejection: best-of-N with an N as large as memory allows at first.
+/// Speculative rejection: best-of-N that begins with as many chains as memory allows (Sun et al.,
+/// <https://arxiv.org/abs/2410.20290>).
 ///
-/// N chains grow a step at a time. When their next steps, were they as long as the last ones, would
-/// not fit into memory any more, all chains are scored as far as they go, and the worst fraction
-/// alpha of them, finished ones counted in, is dropped if it still grows. Each time at least one
-/// growing chain goes, and at least one chain stays. Shared prompts are not counted.
+/// N chains grow one step at a time. When their next steps, estimated by the last ones, would no
+/// longer fit into memory, all chains are scored so far. The growing chains among the worst
+/// fraction alpha are dropped; finished chains count, but stay.
 ///
-/// Sun et al., <https://arxiv.org/abs/2410.20290>.
+/// Each time at least one growing chain is dropped, and at least one chain stays. Shared prompts
+/// are not counted.
 #[derive(Debug, Clone)]
 pub struct SpeculativeRejection {
     n: usize,
     fraction: f32,
     aggregation: Aggregation,
     memory_tokens: usize,
+    /// Whether scores were requested and not seen yet.
     verifying: bool,
     complete: Vec<NodeId>,
-    /// Complete chains not scored yet.
+    /// Complete chains that are not scored yet.
     unscored: Vec<NodeId>,
 }
 
 impl SpeculativeRejection {
-    /// The strategy of a valid configuration.
+    /// Makes the strategy of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -67,14 +69,14 @@ impl SpeculativeRejection {
         }
     }
 
-    /// Whether another step of each chain may not fit.
+    /// Whether another step of each chain may not fit into memory.
     fn is_full(&self, tree: &ChainTree, open: &[NodeId]) -> bool {
         let next: usize = open.iter().map(|&id| tree.node(id).tokens.len()).sum();
         let chains = open.len() + self.complete.len();
         chains > 1 && tree.distinct_tokens(open) + next > self.memory_tokens
     }
 
-    /// Splits the growing chains into those that stay and the worst, in order of age.
+    /// Splits the growing chains into those that stay and those to drop, both in order of age.
     fn reject(&mut self, tree: &ChainTree, open: &[NodeId]) -> (Vec<NodeId>, Vec<NodeId>) {
         self.complete.retain(|&id| tree.node(id).is_complete());
         let mut ranked: Vec<NodeId> = open.iter().chain(&self.complete).copied().collect();
@@ -84,6 +86,8 @@ impl SpeculativeRejection {
         let first_worst = ranked.len() - worst;
         let mut dropped = ranked.split_off(first_worst);
         dropped.retain(is_open);
+        // All of the worst have ended, and dropping them would free no memory: drop the worst
+        // growing chain instead.
         if dropped.is_empty() && ranked.len() > 1 {
             let last = ranked.iter().rposition(is_open);
             dropped.extend(last.map(|at| ranked.remove(at)));
@@ -100,7 +104,7 @@ impl Strategy for SpeculativeRejection {
         Scoring::OnDemand
     }
 
-    /// Chains are independent samples, as in best-of-N.
+    /// Chains are independent samples, as in best-of-N: equal chains have a vote each.
     fn merges_siblings(&self) -> bool {
         false
     }
@@ -136,7 +140,6 @@ impl Strategy for SpeculativeRejection {
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some(("2410.20290", "https://arxiv.org/abs/2410.20290")),
     ..StrategySpec::new(
@@ -164,7 +167,7 @@ mod tests {
         })
     }
 
-    /// Steps of 10 tokens under the root with these scores; `true` for complete.
+    /// Makes steps of 10 tokens under the root with these scores; `true` for complete.
     fn tree(children: &[(f32, bool)]) -> (ChainTree, Vec<NodeId>) {
         let mut tree = ChainTree::new();
         let add = |&(score, complete): &(f32, bool)| {
@@ -202,7 +205,7 @@ mod tests {
         assert_eq!(whole.on_steps(&tree, &ids), all);
     }
 
-    /// What is dropped and what grows on when memory is full.
+    /// Returns the chains that are dropped and those that continue when memory is full.
     fn rejection(children: &[(f32, bool)], fraction: f32) -> (Vec<u32>, Vec<u32>) {
         let (tree, ids) = tree(children);
         let mut strategy = strategy(children.len(), 1, fraction);
@@ -234,7 +237,7 @@ mod tests {
         let slight = [(0.4, false), (0.5, false), (0.9, false)];
         assert_eq!(rejection(&slight, 0.1), (vec![1], vec![2, 3]));
         assert_eq!(rejection(&slight, 0.99), (vec![1, 2], vec![3]));
-        // One alone is never rejected.
+        // A single chain is never rejected.
         let (tree, ids) = tree(&[(0.1, false)]);
         let actions = strategy(1, 1, 0.5).on_steps(&tree, &ids);
         assert_eq!(actions, [Action::expand(ids[0], 1)]);

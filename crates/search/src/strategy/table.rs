@@ -1,4 +1,5 @@
-//! The table of strategies: what a name means, to a configuration, to the command line, in help.
+//! The table of strategies: the meaning of each name in configurations, on the command line and in
+//! help texts.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -11,47 +12,46 @@ use crate::choose::Choose;
 use crate::config::SearchConfig;
 use crate::error::ConfigError;
 
-/// A strategy's row: all that is said of it anywhere. Parsing, help, validation, the default
-/// configuration and the table of the README follow from it.
+/// A strategy's row in the table. Parsing, help, validation, the default configuration and the
+/// table in the README follow from the row.
 #[derive(Debug)]
 pub struct StrategySpec {
     /// The name in configurations, lower case with hyphens.
     pub name: &'static str,
-    /// The strategy in a few words.
+    /// The strategy in a few words, for help texts.
     pub summary: &'static str,
-    /// The source: a label and an address.
+    /// The source, as a label and an address; `None` for a method without a paper.
     pub paper: Option<(&'static str, &'static str)>,
-    /// Whether M matters: N chains come from at most N/M.
+    /// Whether M matters: the N chains of a round come from at most N/M chains.
     pub uses_m: bool,
-    /// Whether it works in rounds, as [`Strategy::in_rounds`] of the strategy that is built by
-    /// default. Only then steps can be written ahead.
+    /// Whether the strategy works in rounds, with the default configuration
+    /// ([`Strategy::in_rounds`]). Only then steps can be decoded speculatively.
     pub in_rounds: bool,
-    /// Whether it can reject chains in the middle of a step.
+    /// Whether the strategy can reject chains in the middle of a step.
     pub rejects_early: bool,
-    /// Whether its chains are independent samples, so that a vote over them can be decided before
-    /// all have come to their end.
+    /// Whether chains are independent samples, so that a vote can be decided before all have ended.
     pub samples_independently: bool,
-    /// Whether it takes the likeliest tokens, whatever the temperature.
+    /// Whether the strategy takes the likeliest tokens, whatever the temperature.
     pub is_greedy: bool,
-    /// The choice of the answer where the configuration has none.
+    /// The choice of the answer if the configuration does not set one.
     pub usual_choose: Choose,
-    /// Returns the reason why a scorer is indispensable under these settings, if it is.
+    /// Returns what makes a scorer indispensable under these settings, in words.
     pub(crate) needs_scorer: fn(&SearchConfig) -> Option<&'static str>,
-    /// Whether scores are asked for, if there is a scorer.
+    /// Whether the strategy asks for scores if there is a scorer.
     pub(crate) uses_scores: fn(&SearchConfig) -> bool,
     /// Returns the largest number of chains of one problem.
     pub(crate) chains: fn(&SearchConfig) -> usize,
-    /// Names for this strategy under common settings.
+    /// Other names for this strategy, each with settings.
     pub(crate) presets: &'static [Preset],
     /// Makes the strategy for one problem.
     pub(crate) build: Build,
 }
 
-/// Makes a fresh strategy of a configuration; the flag says whether there is a scorer.
+/// A constructor of strategies. The flag tells whether there is a scorer.
 type Build = fn(&SearchConfig, bool) -> Box<dyn Strategy>;
 
 impl StrategySpec {
-    /// A row with the usual value in each field that a strategy may change.
+    /// Makes a row with the usual value in each field that a strategy may change.
     pub(super) const fn new(name: &'static str, summary: &'static str, build: Build) -> Self {
         Self {
             name,
@@ -72,24 +72,24 @@ impl StrategySpec {
     }
 }
 
-/// A name for a strategy under common settings.
+/// A name for a strategy together with common settings.
 #[derive(Debug, Clone, Copy)]
 pub struct Preset {
-    /// Its name on the command line.
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// The strategy under these settings, in a few words.
     pub summary: &'static str,
-    /// Sets what the name says, beside the strategy.
+    /// Applies the settings; the strategy is set already.
     pub apply: fn(&mut SearchConfig),
 }
 
 impl StrategyKind {
-    /// The row.
+    /// Returns the strategy's row in the table.
     pub fn spec(self) -> &'static StrategySpec {
         self.0
     }
 
-    /// The name used in configuration, e.g. `"best-of-n"`.
+    /// Returns the name used in configurations, such as `"best-of-n"`.
     pub fn name(self) -> &'static str {
         self.0.name
     }
@@ -125,13 +125,9 @@ impl FromStr for StrategyKind {
     type Err = ConfigError;
 
     fn from_str(name: &str) -> Result<Self, ConfigError> {
-        let find = |kind: &&Self| kind.name() == name;
-        let known = || Self::ALL.iter().map(|kind| kind.name());
-        Self::ALL
-            .iter()
-            .find(find)
-            .copied()
-            .ok_or_else(|| ConfigError::unknown("strategy", name, known()))
+        let known = Self::ALL.iter();
+        let found = known.clone().find(|kind| kind.name() == name).copied();
+        found.ok_or_else(|| ConfigError::unknown("strategy", name, known.map(|kind| kind.name())))
     }
 }
 
@@ -148,7 +144,7 @@ impl<'de> Deserialize<'de> for StrategyKind {
     }
 }
 
-/// The name of a strategy or of a [`Preset`] of one.
+/// The name of a strategy, or of a [`Preset`] of a strategy.
 ///
 /// ```
 /// # use beamgen_search::StrategyName;
@@ -162,7 +158,7 @@ pub struct StrategyName {
 }
 
 impl StrategyName {
-    /// The names of all strategies and of their presets, in the order of help.
+    /// Iterates over the names of all strategies and their presets, in the order of help texts.
     pub fn all() -> impl Iterator<Item = Self> {
         StrategyKind::ALL.iter().flat_map(|&kind| {
             let presets = kind.spec().presets.iter().map(Some);
@@ -172,25 +168,25 @@ impl StrategyName {
         })
     }
 
-    /// The name as it is typed.
+    /// Returns the name as it is typed.
     pub fn name(self) -> &'static str {
         self.preset.map_or(self.kind.name(), |preset| preset.name)
     }
 
-    /// The strategy or the preset in a few words.
+    /// Returns the summary of the preset or, without one, of the strategy.
     pub fn summary(self) -> &'static str {
         let own = self.kind.spec().summary;
         self.preset.map_or(own, |preset| preset.summary)
     }
 
-    /// The default configuration with this name.
+    /// Returns the default configuration with this strategy and preset.
     pub fn config(self) -> SearchConfig {
         let mut config = SearchConfig::default();
         self.apply(&mut config);
         config
     }
 
-    /// Sets the strategy, and the keys that a preset changes.
+    /// Sets the strategy in a configuration, and the keys that the preset changes.
     pub fn apply(self, config: &mut SearchConfig) {
         config.strategy = self.kind;
         if let Some(preset) = self.preset {
@@ -198,14 +194,14 @@ impl StrategyName {
         }
     }
 
-    /// Two lines for each name, for a help text: the name, and below it the summary.
+    /// Returns the text for help: for each name a line, and below it a line with the summary.
     pub fn help() -> String {
         Self::all()
             .map(|named| format!("  {}\n      {}\n", named.name(), named.summary()))
             .collect()
     }
 
-    /// The names whose settings are such, as a list in a sentence.
+    /// Returns the names whose default configurations satisfy `is_such`, as a list in a sentence.
     pub fn list(is_such: impl Fn(&SearchConfig) -> bool) -> String {
         let names = Self::all().filter(|named| is_such(&named.config()));
         let mut names: Vec<&str> = names.map(Self::name).collect();
@@ -216,7 +212,7 @@ impl StrategyName {
         format!("{} and {last}", names.join(", "))
     }
 
-    /// The usual choice of the answer with each name, in a sentence.
+    /// Returns, in a sentence, how each name chooses the answer by default.
     pub fn usual_choices() -> String {
         let usual = Choose::default();
         let others = Choose::ALL.iter().filter(|&&how| how != usual);
@@ -229,7 +225,7 @@ impl StrategyName {
         format!("{clauses}{usual} for the others")
     }
 
-    /// A Markdown table with a row for each name.
+    /// Returns a Markdown table with a row for each name.
     pub fn markdown() -> String {
         let rows: String = Self::all()
             .map(|named| {

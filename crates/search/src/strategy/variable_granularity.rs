@@ -8,11 +8,11 @@ use crate::config::SearchConfig;
 use crate::error::ConfigError;
 use crate::tree::{ChainTree, NodeId};
 
-/// Keys of [`VariableGranularity`].
+/// The keys of [`VariableGranularity`] in a configuration.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct VariableGranularityConfig {
-    /// g: steps between two verifications; 1 is beam search.
+    /// g: the number of steps between two verifications; 1 is beam search.
     pub granularity: usize,
 }
 
@@ -28,14 +28,13 @@ impl VariableGranularityConfig {
     }
 }
 
-/// Beam search that verifies every g-th step only.
+/// Beam search that scores only every g-th step (VG-Search, <https://arxiv.org/abs/2505.11730>).
 ///
-/// The N/M chains with a slot grow by g - 1 steps without being scored or branched, then each
-/// is branched M times, and all that is new is scored at once: the best N/M keep their slots. The
-/// problem itself is where all slots begin, so the first cycle has g steps as well. g = 1 is
-/// [`Beam`](super::Beam); a g beyond the length of chains is best-of-N/M.
+/// The N/M chains with a slot grow by g - 1 steps without being scored or branched. Then each of
+/// them is branched M times, all new steps are scored at once, and the best N/M chains keep their
+/// slots. The first cycle begins with all slots at the problem, so it has g steps, too.
 ///
-/// VG-Search, <https://arxiv.org/abs/2505.11730>.
+/// g = 1 is [`Beam`](super::Beam); a g beyond the length of chains is best-of-N/M.
 #[derive(Debug, Clone)]
 pub struct VariableGranularity {
     n: usize,
@@ -44,21 +43,21 @@ pub struct VariableGranularity {
     aggregation: Aggregation,
     stage: Stage,
     complete: Vec<NodeId>,
-    /// Complete chains not scored yet.
+    /// Complete chains that are not scored yet.
     unscored: Vec<NodeId>,
 }
 
-/// What is being waited for.
+/// The work that the next report belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Chains grow unscored, with so many more steps to go before they branch.
+    /// Chains grow unscored, by this number of further steps before they branch.
     Extending(usize),
     Branching,
     Verifying,
 }
 
 impl VariableGranularity {
-    /// The strategy of a valid configuration.
+    /// Makes the strategy of a valid configuration.
     pub(super) fn of(config: &SearchConfig) -> Self {
         Self {
             n: config.n,
@@ -71,7 +70,7 @@ impl VariableGranularity {
         }
     }
 
-    /// Begins a cycle for the chains with a slot.
+    /// Starts a cycle for the chains with a slot.
     fn cycle(&mut self, chains: &[(NodeId, usize)], completed: usize) -> Vec<Action> {
         match self.granularity - 1 {
             0 => self.branch(chains, completed),
@@ -79,11 +78,13 @@ impl VariableGranularity {
         }
     }
 
-    /// One step for every slot; its chains part here.
+    /// Asks for one step for every slot. Chains that hold several slots branch here.
     fn extend(&mut self, chains: &[(NodeId, usize)], steps: usize) -> Vec<Action> {
         self.stage = Stage::Extending(steps - 1);
-        let grow = |&(id, slots): &(NodeId, usize)| Action::expand(id, slots);
-        chains.iter().map(grow).collect()
+        chains
+            .iter()
+            .map(|&(id, slots)| Action::expand(id, slots))
+            .collect()
     }
 
     fn branch(&mut self, chains: &[(NodeId, usize)], completed: usize) -> Vec<Action> {
@@ -104,11 +105,13 @@ impl VariableGranularity {
             .drain(..)
             .chain(open.iter().copied())
             .collect();
+        // In order of age, whichever chains ended during the extension.
         new.sort_unstable();
         new.into_iter().map(Action::Score).collect()
     }
 
     fn select(&mut self, tree: &ChainTree, open: Vec<NodeId>) -> Vec<Action> {
+        // Scoring may have cut a chain short, which then takes no slot.
         self.complete.retain(|&id| tree.node(id).is_complete());
         let field = open.into_iter().chain(self.complete.clone()).collect();
         let kept = keep(tree, field, self.slots, self.aggregation);
@@ -120,11 +123,12 @@ impl VariableGranularity {
         pruned.chain(next).collect()
     }
 
-    /// Slots of chains that have come to their end since the last verification or before.
+    /// Returns the number of slots of complete chains, while `growing` slots are in use.
     fn completed(&self, tree: &ChainTree, growing: usize) -> usize {
-        let copies = |&id: &NodeId| tree.node(id).copies;
-        let complete: usize = self.complete.iter().map(copies).sum();
-        complete.min(self.slots.saturating_sub(growing))
+        let copies = self.complete.iter().map(|&id| tree.node(id).copies);
+        copies
+            .sum::<usize>()
+            .min(self.slots.saturating_sub(growing))
     }
 }
 
@@ -147,8 +151,10 @@ impl Strategy for VariableGranularity {
         self.complete.extend(ended);
         match self.stage {
             Stage::Extending(steps) if !open.is_empty() => {
-                let with_slots = |id: NodeId| (id, tree.node(id).copies);
-                let chains: Vec<_> = open.into_iter().map(with_slots).collect();
+                let chains: Vec<_> = open
+                    .into_iter()
+                    .map(|id| (id, tree.node(id).copies))
+                    .collect();
                 match steps {
                     0 => {
                         let growing = chains.iter().map(|&(_, slots)| slots).sum();
@@ -162,7 +168,6 @@ impl Strategy for VariableGranularity {
     }
 }
 
-/// The row of the table of strategies.
 pub(super) const SPEC: StrategySpec = StrategySpec {
     paper: Some(("2505.11730", "https://arxiv.org/abs/2505.11730")),
     uses_m: true,
@@ -205,7 +210,7 @@ mod tests {
         }
     }
 
-    /// Chains of open steps, one per stream, with these scores.
+    /// Adds open steps with these scores, in the order of their streams.
     fn open(tree: &mut ChainTree, parent: NodeId, scores: &[Option<f32>]) -> Vec<NodeId> {
         let add = |&score| {
             let id = tree.add_child(parent);
