@@ -1,6 +1,6 @@
-//! Signals that ask the process to end: the first ends a run with what it has. A second Ctrl-C (or
-//! SIGQUIT) ends the process at once. A limit on the size of files is an error of the write that
-//! meets it.
+//! Signals that ask the process to end. The first signal ends a run and keeps its finished problems;
+//! a second Ctrl-C (or SIGQUIT) ends the process at once. A limit on the size of files becomes an
+//! error of the write that exceeds it.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -8,19 +8,34 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use beamgen::service::CancelToken;
 use beamgen::{Event, ProblemResult, Request, RunSummary, Solver};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
+#[cfg(unix)]
+use signal_hook::consts::{SIGHUP, SIGQUIT, SIGXFSZ};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::failure::Failure;
 
-/// A write beyond `ulimit -f` fails from here on with an error that names the file; without a
-/// handler its signal ends the process without a word.
+/// The signals that end a run with its results. Windows has two of them.
+#[cfg(unix)]
+const ENDING: &[i32] = &[SIGINT, SIGQUIT, SIGTERM, SIGHUP];
+#[cfg(not(unix))]
+const ENDING: &[i32] = &[SIGINT, SIGTERM];
+
+/// The signals of a keyboard: a second one ends the process at once.
+#[cfg(unix)]
+const KEYBOARD: &[i32] = &[SIGINT, SIGQUIT];
+#[cfg(not(unix))]
+const KEYBOARD: &[i32] = &[SIGINT];
+
+/// Makes a write beyond `ulimit -f` fail with an error that names the file. Without a handler, the
+/// signal would end the process without a message.
 pub(crate) fn survive_file_limits() {
-    // Where there can be no handlers, it ends as it always does.
+    // If the handler cannot be registered, the process ends as it does without one.
+    #[cfg(unix)]
     let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
-/// Whether such a signal came, and which.
+/// A record of the signals that came.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     came: Arc<AtomicBool>,
@@ -28,24 +43,25 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// From here on signals are noted.
+    /// Registers handlers that record signals from now on.
     pub(crate) fn watch() -> Self {
         let interrupt = Self::default();
-        let is_watched = |signal: &i32| *signal != SIGHUP || is_default(SIGHUP);
-        for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP]
-            .into_iter()
-            .filter(is_watched)
-        {
-            // Where there can be no handlers, the signal ends the process as it always does.
+        for &signal in ENDING {
+            #[cfg(unix)]
+            if signal == SIGHUP && !is_default(SIGHUP) {
+                continue;
+            }
+            // If a handler cannot be registered, the signal ends the process at once.
             let _ = interrupt.note(signal);
         }
         interrupt
     }
 
     fn note(&self, signal: i32) -> std::io::Result<()> {
-        // Handlers run in this order: at the first signal the flag is not set yet. A terminal that is
-        // closed, and `timeout`, send the others twice.
-        if signal == SIGINT || signal == SIGQUIT {
+        // Handlers run in the order of registration, so `came` is not set yet when the first signal
+        // meets the shutdown. SIGTERM and SIGHUP have no shutdown: `timeout` and a closed terminal
+        // send them twice.
+        if KEYBOARD.contains(&signal) {
             let came = Arc::clone(&self.came);
             flag::register_conditional_shutdown(signal, 128 + signal, came)?;
         }
@@ -59,13 +75,12 @@ impl Interrupt {
         self.came.load(Ordering::Relaxed)
     }
 
-    /// The token of what is to end with the process.
+    /// Returns a token that is cancelled when a signal comes.
     pub(crate) fn token(&self) -> CancelToken {
         CancelToken::from(Arc::clone(&self.came))
     }
 
-    /// A run that was ended: one line on how to go on, and the exit code that shells have for the
-    /// signal.
+    /// Returns the failure of an interrupted run, with the exit code that shells use for the signal.
     pub(crate) fn failure(&self, line: String) -> Failure {
         let signal = match self.last.load(Ordering::Relaxed) {
             0 => SIGINT as usize,
@@ -74,8 +89,8 @@ impl Interrupt {
         Failure::Interrupted(line, 128 + signal as u8)
     }
 
-    /// Runs requests until they are done or the process is asked to end, which cancels those at
-    /// work. What was cancelled is not delivered: it is not done, and a resumed run does it.
+    /// Runs requests until they are done or a signal comes, which cancels the running ones. Cancelled
+    /// requests are not delivered, so that a resumed run solves them.
     pub(crate) fn run(
         &self,
         solver: &mut Solver,
@@ -105,8 +120,9 @@ impl Interrupt {
     }
 }
 
-/// Whether the process does not ignore a signal, as `nohup` has it ignore SIGHUP. Where that cannot
-/// be known, the signal is left as it is.
+/// Whether a signal has its default action. `nohup` makes a process ignore SIGHUP, which a handler
+/// would undo. Returns false where the system does not report it.
+#[cfg(unix)]
 pub(crate) fn is_default(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,4 +1,4 @@
-//! `beamgen serve`: the solver behind HTTP.
+//! `beamgen serve`: an HTTP server that answers requests with searches.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use beamgen::Settings;
 use beamgen_serve::{Error, Key, Limits, Presets, ServeOptions, Served, Server, Stop};
+#[cfg(unix)]
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+#[cfg(unix)]
 use signal_hook::iterator::Signals;
 
 use crate::args::ServeArgs;
@@ -19,7 +21,7 @@ use crate::settings::{self, ShowPlan};
 use crate::table::counted;
 use crate::write::read_text;
 
-/// The environment variable that may have a key.
+/// The environment variable that may hold an API key.
 const KEY_VARIABLE: &str = "BEAMGEN_API_KEY";
 
 pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
@@ -34,14 +36,14 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
     };
     let solver = settings::any_solver(config, show)?;
     let stop = Stop::new();
-    let draining = "beamgen ends what is at work; a second signal ends it at once";
+    let draining = "stopping when running requests are finished; press Ctrl-C again to stop now";
     stop_on_signals(&stop, draining)?;
     let address = server.address()?;
-    output::note(format_args!("beamgen serves on http://{address}"));
+    output::note(format_args!("listening on http://{address}"));
     let (solver, summary) = server.run(solver, presets, &stop)?;
     lost::tell_of(&solver);
     output::note(format_args!(
-        "beamgen has stopped: {}, {} sampled",
+        "stopped: {} solved, {} sampled",
         counted(summary.problems, "problem", "problems"),
         counted(summary.ledger.generated_tokens, "token", "tokens")
     ));
@@ -56,7 +58,7 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
         ("deadline", args.deadline as usize),
     ] {
         if value == 0 {
-            return refuse(format!("--{flag} must be at least 1"));
+            return refuse(format!("--{flag} 0: use at least 1"));
         }
     }
     Ok(ServeOptions {
@@ -83,7 +85,7 @@ fn log(served: &Served) {
     ));
 }
 
-/// The keys of the file if one is named, otherwise that of the environment if it has one.
+/// Reads API keys from the file if a file is named, otherwise from the environment variable.
 fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
     let (place, text) = match file {
         Some(path) => (path.display().to_string(), read_text(path)?),
@@ -100,7 +102,7 @@ fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
     };
     let keys = keys.map(key).collect::<Result<Vec<_>, _>>()?;
     if keys.is_empty() {
-        refuse(format!("{place}: there is no key in it"))
+        refuse(format!("{place}: has no key: write a key on a line"))
     } else {
         Ok(keys)
     }
@@ -113,10 +115,12 @@ fn presets(file: Option<&Path>, own: &Settings) -> Result<Presets, Failure> {
     })
 }
 
-/// The first SIGTERM, SIGHUP or Ctrl-C stops the server with a note, a second SIGTERM or Ctrl-C ends the process.
+/// Stops the server, with a note, after the first SIGTERM, SIGHUP or Ctrl-C. A second SIGTERM or Ctrl-C
+/// ends the process.
+#[cfg(unix)]
 pub(crate) fn stop_on_signals(stop: &Stop, note: &'static str) -> Result<(), Failure> {
     let mut heeded = vec![SIGINT, SIGTERM];
-    // Under nohup the end of a terminal is nothing to heed.
+    // nohup ignores SIGHUP, so that the server survives its terminal: a handler would undo that.
     heeded.extend(Some(SIGHUP).filter(|&signal| interrupt::is_default(signal)));
     let mut signals = Signals::new(heeded)
         .map_err(|error| Failure::Run(anyhow::Error::new(error).context("no signal handlers")))?;
@@ -127,10 +131,27 @@ pub(crate) fn stop_on_signals(stop: &Stop, note: &'static str) -> Result<(), Fai
             output::note(note);
             stop.begin();
         }
-        // A terminal that is closed sends SIGHUP twice.
+        // A closed terminal sends SIGHUP twice, so a second one must not end the process.
         if let Some(signal) = signals.find(|&signal| signal != SIGHUP) {
             std::process::exit(128 + signal);
         }
+    });
+    Ok(())
+}
+
+/// Stops the server after the first Ctrl-C, with a note; the second one ends the process.
+///
+/// Signals can be waited for on Unix only, so a thread looks for the flag that a handler sets.
+#[cfg(not(unix))]
+pub(crate) fn stop_on_signals(stop: &Stop, note: &'static str) -> Result<(), Failure> {
+    let interrupt = interrupt::Interrupt::watch();
+    let stop = stop.clone();
+    std::thread::spawn(move || {
+        while !interrupt.is_pressed() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        output::note(note);
+        stop.begin();
     });
     Ok(())
 }
