@@ -263,7 +263,7 @@ mod built_in {
         for (format, what) in [
             ("implicit-prm", "log-ratio"),
             ("qwen2.5-math-prm", "<extra_0>"),
-            ("mine", "there is no PRM format"),
+            ("mine", "invalid PRM format"),
         ] {
             reward(&place, "prm", "o", &["--prm-format", format]).assert_refused(format, &[what]);
         }

@@ -1,4 +1,5 @@
-//! Caches of prompts and chains, the tokens to make them again, and which to forget first.
+//! Caches of prompts and chains, the tokens to make them again, and the order in which they are
+//! forgotten.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ pub(crate) struct Prompt {
     pub text: String,
     pub tokens: Vec<u32>,
     pub seq: Seq,
-    /// Whether `seq` holds what is read of the tokens; otherwise it is empty.
+    /// Whether the prompt was read into `seq`, which is empty otherwise.
     pub read: bool,
     chains: usize,
     used: u64,
@@ -21,13 +22,13 @@ pub(crate) struct Prompt {
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub prompt: u64,
-    /// After the prompt.
+    /// The chain's tokens after the prompt.
     pub tokens: Prefix,
     /// Steps scored so far.
     pub steps: usize,
     /// The lowest score of the steps so far.
     pub lowest: f32,
-    /// Prompt and tokens; `None` if nothing is scored yet or the cache was forgotten.
+    /// The cache of prompt and tokens; `None` if nothing is scored yet or it was forgotten.
     pub seq: Option<Seq>,
     used: u64,
 }
@@ -133,8 +134,8 @@ impl Chains {
         self.prompt_mut(prompt).used = clock;
     }
 
-    /// Forgets the cache used longest ago, chains before prompts, that none of `pinned` needs.
-    /// Returns whether there was one.
+    /// Forgets the least recently used cache that none of `pinned` needs: a chain's if there is
+    /// one, else a prompt's. Returns whether there was such a cache.
     pub(crate) fn forget_oldest(
         &mut self,
         pinned: &BTreeSet<ScoreId>,
@@ -149,6 +150,7 @@ impl Chains {
             engines.free(seq);
             return true;
         }
+        // Prompts come last, because every chain of a problem forks its prompt's cache.
         let needed: BTreeSet<u64> = pinned.iter().map(|id| self.chains[id].prompt).collect();
         let oldest = self
             .prompts

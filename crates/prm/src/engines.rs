@@ -1,12 +1,12 @@
-//! The reward model's engine, and the reference model's in step with it.
+//! The engine of a reward model, and that of a reference model in step with it.
 
 use beamgen_engine::{Append, DeviceHead, Engine, Error, KvStats, Output, Rows, SeqId, Want};
 use beamgen_search::Memory;
 
-/// Most bytes of logits that are held at once.
+/// The most bytes of logits that are held at once.
 const LOGIT_BYTES: usize = 64 << 20;
 
-/// A sequence of every engine.
+/// The same sequence in every engine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seq {
     body: SeqId,
@@ -20,8 +20,8 @@ pub(crate) struct Read {
     pub tokens: Vec<u32>,
 }
 
-/// One or two engines that hold the same sequences of tokens. Both have pages of the same number
-/// of tokens and live through the same calls, so they need pages at the same moments.
+/// One or two engines that hold the same sequences of tokens. Both have pages of the same number of
+/// tokens and get the same calls, so they need pages at the same moments.
 #[derive(Debug)]
 pub(crate) struct Engines {
     pub body: Engine,
@@ -36,7 +36,7 @@ impl Engines {
         }
     }
 
-    /// The reference and its sequence.
+    /// The reference model's engine and its sequence, if there is a reference model.
     fn second(&mut self, seq: Seq) -> Option<(&mut Engine, SeqId)> {
         self.reference.as_mut().zip(seq.reference)
     }
@@ -63,12 +63,12 @@ impl Engines {
         }
     }
 
-    /// Pages that appending takes, of each engine.
+    /// Pages that each engine needs to append `extra_tokens` tokens.
     pub(crate) fn pages_needed(&self, seq: Seq, extra_tokens: usize) -> usize {
         self.body.pages_needed(seq.body, extra_tokens)
     }
 
-    /// Pages of so many tokens, of each engine.
+    /// Pages that `tokens` tokens fill in each engine.
     pub(crate) fn pages(&self, tokens: usize) -> usize {
         tokens.div_ceil(self.body.page_size())
     }
@@ -77,24 +77,24 @@ impl Engines {
         self.least(|kv| kv.pages_free)
     }
 
-    /// Pages that nobody takes back.
+    /// Pages that are not borrowed: nobody can ask for them back.
     pub(crate) fn pages_own(&self) -> usize {
         self.least(|kv| kv.pages_own)
     }
 
-    /// Whether more is used than there may be, because what was borrowed is wanted back.
+    /// Whether more pages are in use than allowed, because borrowed ones were asked for.
     pub(crate) fn is_over(&self) -> bool {
         let over = |engine: &Engine| engine.kv().pages_over > 0;
         over(&self.body) || self.reference.as_ref().is_some_and(over)
     }
 
     fn least(&self, pages: impl Fn(KvStats) -> usize) -> usize {
-        let of = |engine: &Engine| pages(engine.kv());
-        let reference = self.reference.as_ref().map_or(usize::MAX, of);
-        of(&self.body).min(reference)
+        let count = |engine: &Engine| pages(engine.kv());
+        let reference = self.reference.as_ref().map_or(usize::MAX, count);
+        count(&self.body).min(reference)
     }
 
-    /// Tokens of the longest chain.
+    /// The most tokens of a chain that every engine can hold.
     pub(crate) fn context(&self) -> usize {
         let context = |engine: &Engine| engine.model().config().max_position_embeddings;
         let reference = self.reference.as_ref().map_or(usize::MAX, context);
@@ -107,7 +107,7 @@ impl Engines {
         reference.map_or(body, |reference| body.beside(reference))
     }
 
-    /// Reads tokens that no row is wanted of.
+    /// Reads tokens into the caches and computes no rows of output.
     pub(crate) fn read(&mut self, reads: &[Read]) -> Result<(), Error> {
         fill(&mut self.body, reads, |seq| Some(seq.body))?;
         match &mut self.reference {
@@ -121,7 +121,7 @@ impl Engines {
         self.body.forward(&marked(reads, marks), Output::Hidden)
     }
 
-    /// What a head on the device makes of these.
+    /// Outputs of a head on the device at `marks` of each read.
     pub(crate) fn read_out(
         &mut self,
         reads: &[Read],
@@ -131,7 +131,7 @@ impl Engines {
         self.body.read_out(&marked(reads, marks), head)
     }
 
-    /// The log-ratio of each of `targets`: those that the last rows of each read predict.
+    /// Computes the log-ratio of the tokens in `targets`, which the last rows of each read predict.
     pub(crate) fn log_ratios(
         &mut self,
         reads: &[Read],
@@ -154,12 +154,13 @@ impl Engines {
 
 fn marked<'a>(reads: &'a [Read], marks: &'a [Vec<usize>]) -> Vec<Append<'a>> {
     let pairs = reads.iter().zip(marks);
-    let item = |(read, marks): (&'a Read, &'a Vec<usize>)| Append {
-        seq: read.seq.body,
-        tokens: &read.tokens,
-        want: Want::At(marks),
-    };
-    pairs.map(item).collect()
+    pairs
+        .map(|(read, marks)| Append {
+            seq: read.seq.body,
+            tokens: &read.tokens,
+            want: Want::At(marks),
+        })
+        .collect()
 }
 
 fn fill(
@@ -190,13 +191,13 @@ fn memory(engine: &Engine) -> Memory {
     }
 }
 
-/// Most rows of logits that are held at once.
+/// The most rows of logits that are held at once, at least one.
 pub(crate) fn most_logits(vocab: usize) -> usize {
     (LOGIT_BYTES / (size_of::<f32>() * vocab)).max(1)
 }
 
-/// Log-probabilities, read a slice of rows at a time: a vocabulary of 152 000 has 0.6 MB of logits
-/// a row.
+/// Computes the log-probabilities of `targets`, a slice of rows at a time: with a vocabulary of 152
+/// 000, a row of logits has 0.6 MB.
 fn log_probs(
     engine: &mut Engine,
     seqs: &[SeqId],
@@ -214,6 +215,7 @@ fn log_probs(
         while at < reads.len() && room > 0 {
             let tokens = &reads[at].tokens;
             let to = tokens.len().min(from + room);
+            // Only the last rows predict targets: the tokens before them were scored earlier.
             let unwanted = tokens.len() - targets[at].len();
             let wanted: Vec<usize> = (unwanted.max(from)..to).map(|i| i - from).collect();
             room -= to - from;

@@ -11,17 +11,17 @@ pub enum Error {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A spec's file is not what it should be.
+    /// A spec's file that is not valid.
     #[error("{}:{line}: {reason}", path.display())]
     SpecFile {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// From 1.
+        /// Line of the error, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The error at that line.
         reason: String,
     },
     /// Fields of a spec that contradict each other.
@@ -29,9 +29,9 @@ pub enum Error {
     Spec {
         /// The family's name, or the file.
         spec: String,
-        /// The field.
+        /// The field at fault, such as `step.tag`.
         field: &'static str,
-        /// What is wrong with it.
+        /// The fault, written to follow the field's name.
         reason: String,
     },
     /// A spec that cannot be run with a checkpoint.
@@ -39,30 +39,30 @@ pub enum Error {
     Unfit {
         /// The family's name, or the file.
         spec: String,
-        /// The field.
+        /// The field that does not fit, such as `step.tag`.
         field: &'static str,
-        /// The checkpoint.
+        /// Path of the checkpoint.
         model: PathBuf,
-        /// Why it cannot be followed there.
+        /// The reason why the checkpoint cannot be read that way.
         reason: String,
     },
-    /// Neither a family nor a file.
-    #[error("there is no PRM format {name:?} (known: {known}; or the path of a TOML file)")]
+    /// A format that is neither the name of a family nor a file.
+    #[error("invalid PRM format {name:?}: use one of {known}, or the path of a TOML file")]
     UnknownFormat {
-        /// What was given.
+        /// The name that was given.
         name: String,
-        /// The families.
+        /// The names of the families.
         known: String,
     },
-    /// A checkpoint that no family knows.
+    /// A checkpoint that no family recognises.
     #[error(
-        "{}: not recognised as a reward model; name its format ({known}) or put a prm.toml beside its config.json",
+        "{}: not recognised as a reward model: name its format ({known}) or put a prm.toml next to its config.json",
         model.display()
     )]
     NotRecognised {
-        /// The checkpoint.
+        /// Path of the checkpoint.
         model: PathBuf,
-        /// The families.
+        /// The names of the families.
         known: String,
     },
     /// A file of the checkpoint is missing or broken.

@@ -1,4 +1,4 @@
-//! The families that the library knows, and which of them a checkpoint is.
+//! The bundled families, and the choice of one for a checkpoint.
 
 use std::path::Path;
 
@@ -15,7 +15,8 @@ macro_rules! families {
     };
 }
 
-/// Names and texts; a checkpoint belongs to the first that recognises it.
+/// Names and TOML texts of the families. A checkpoint belongs to the first that recognises it.
+/// `step-token` is the first, because `prm.json` files are variants of it.
 const FAMILIES: [(&str, &str); 9] = families![
     "step-token",
     "reasonflux-prm-7b",
@@ -28,28 +29,29 @@ const FAMILIES: [(&str, &str); 9] = families![
     "implicit-prm",
 ];
 
-/// Files of a checkpoint that say how it is read.
+/// Files of a checkpoint that contain its spec.
 const TOML: &str = "prm.toml";
 const JSON: &str = "prm.json";
 
 impl PrmSpec {
-    /// Names of the families.
+    /// The names of the families, in the order in which they are tried.
     pub fn names() -> impl Iterator<Item = &'static str> {
         FAMILIES.iter().map(|(name, _)| *name)
     }
 
-    /// A family by its name.
+    /// Returns the family of that name; `None` if there is none.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let (name, text) = FAMILIES.iter().find(|family| family.0 == name)?;
-        // Held to be `Some` for every family by a test.
+        // Never `None` for a known name: a test reads the text of every family.
         Self::from_toml(text, name).ok()
     }
 
-    /// A family's name, or else the path of a file ([`from_file`](Self::from_file)).
+    /// Returns the family of that name, or else reads the file at that path
+    /// ([`from_file`](Self::from_file)).
     ///
     /// # Errors
-    /// [`Error::UnknownFormat`] if it is neither, or what the file says.
+    /// [`Error::UnknownFormat`] if neither exists, or the file's error.
     pub fn choose(name_or_path: &str) -> Result<Self, Error> {
         if let Some(spec) = Self::named(name_or_path) {
             return Ok(spec);
@@ -68,11 +70,11 @@ impl PrmSpec {
         })
     }
 
-    /// How a checkpoint says it is read: in its `prm.toml`, in its `prm.json`, or by the family
+    /// Returns the spec of a checkpoint: from its `prm.toml`, from its `prm.json`, or the family
     /// that recognises its `config.json`, tensors and name.
     ///
     /// # Errors
-    /// [`Error::NotRecognised`], or what is wrong with the file.
+    /// [`Error::NotRecognised`], or the file's error.
     pub fn of(checkpoint: &Checkpoint, weights: &Weights) -> Result<Self, Error> {
         if let Some(text) = checkpoint.text(TOML)? {
             return Self::from_toml(&text, &checkpoint.path_of(TOML).display().to_string());
@@ -91,8 +93,8 @@ impl PrmSpec {
             })
     }
 
-    /// `prm.json`, which `beamgen train` writes: the family `step-token` with the model's own step
-    /// token and tensors.
+    /// Reads a `prm.json`, which `beamgen train` writes: the family `step-token` with the model's
+    /// own step token and tensors.
     pub(crate) fn from_json(text: &str, path: &Path) -> Result<Self, Error> {
         let exported: Exported = serde_json::from_str(text).map_err(|error| Error::SpecFile {
             path: path.to_owned(),

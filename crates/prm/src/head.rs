@@ -1,4 +1,4 @@
-//! From a hidden state to a probability.
+//! Heads and normalisers: from a hidden state to a probability.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::spec::{HeadSpec, LayerSpec, Normaliser, PrmSpec};
 use crate::writer::{Fault, fault};
 
-/// What a log-ratio lacks without one.
+/// The fault of a log-ratio between models of which one gives no logits.
 pub(crate) const NO_LOGITS: &str = "both models need a language-model head";
 
 /// Linear layers with `ReLU` between them.
@@ -17,7 +17,7 @@ pub struct Head {
     layers: Vec<Layer>,
 }
 
-/// `[outputs, inputs]` and `[outputs]`.
+/// Weight `[outputs, inputs]` and bias `[outputs]`.
 #[derive(Debug, Clone, PartialEq)]
 struct Layer {
     weight: Vec<f32>,
@@ -25,7 +25,7 @@ struct Layer {
 }
 
 impl Head {
-    /// One linear output: `weight: [hidden]`.
+    /// A head of one linear output; `weight` is `[hidden]`.
     #[must_use]
     pub fn linear(weight: Vec<f32>, bias: f32) -> Self {
         let bias = vec![bias];
@@ -34,7 +34,7 @@ impl Head {
         }
     }
 
-    /// The head that a spec names; `None` for one that needs no hidden states.
+    /// Loads the head that a spec names; `None` for a log-ratio, which needs no hidden states.
     pub(crate) fn load(
         spec: &HeadSpec,
         weights: &Weights,
@@ -68,8 +68,8 @@ impl Head {
         Ok(Self { layers: loaded })
     }
 
-    /// What [`load`](Self::load) would refuse, found before the model is there. Returns how many
-    /// numbers come out; `None` for a head that needs no hidden states.
+    /// Checks what [`load`](Self::load) would refuse, before the model is loaded. Returns the
+    /// number of outputs; `None` for a log-ratio, which needs no hidden states.
     pub(crate) fn check(
         spec: &HeadSpec,
         config: &ModelConfig,
@@ -93,12 +93,12 @@ impl Head {
         }
     }
 
-    /// Values of a hidden state.
+    /// The number of values of a hidden state.
     pub(crate) fn inputs(&self) -> usize {
         self.layers.first().map_or(0, Layer::inputs)
     }
 
-    /// Numbers that come out.
+    /// The number of outputs.
     pub(crate) fn outputs(&self) -> usize {
         self.layers.last().map_or(0, |layer| layer.bias.len())
     }
@@ -111,7 +111,7 @@ impl Head {
             .collect()
     }
 
-    /// Numbers from a hidden state `[hidden]`; always summed in the same order.
+    /// Computes the outputs for a hidden state `[hidden]`, always summed in the same order.
     pub(crate) fn forward(&self, hidden: &[f32]) -> Vec<f64> {
         let mut values: Vec<f64> = hidden.iter().map(|&x| f64::from(x)).collect();
         for (i, layer) in self.layers.iter().enumerate() {
@@ -173,7 +173,7 @@ impl Layer {
     }
 }
 
-/// In eight sums side by side, for the compiler's sake.
+/// Sums in eight lanes, so that the compiler finds vector instructions. The order is fixed.
 fn dot(w: &[f32], x: &[f64]) -> f64 {
     const LANES: usize = 8;
     let mut sums = [0.0; LANES];
@@ -191,20 +191,22 @@ fn dot(w: &[f32], x: &[f64]) -> f64 {
 const TOKENS: &str = "head.tokens";
 const NO_HEAD: &str = "the model has no language-model head";
 
-/// The tokens whose rows make a head.
+/// The ids of the tokens whose rows of the language-model head make a head.
 fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault> {
-    let id = |token: &String| {
-        let ids = tokenizer
-            .encode(token, false)
-            .map_err(|error| fault(TOKENS, error.to_string()))?;
-        if let [id] = ids[..] {
-            Ok(id)
-        } else {
-            let reason = format!("{token:?} is {} tokens of the model, not one", ids.len());
-            Err(fault(TOKENS, reason))
-        }
-    };
-    let ids: Vec<u32> = tokens.iter().map(id).collect::<Result<_, _>>()?;
+    let ids: Vec<u32> = tokens
+        .iter()
+        .map(|token| {
+            let ids = tokenizer
+                .encode(token, false)
+                .map_err(|error| fault(TOKENS, error.to_string()))?;
+            if let [id] = ids[..] {
+                Ok(id)
+            } else {
+                let reason = format!("{token:?} is {} tokens of the model, not one", ids.len());
+                Err(fault(TOKENS, reason))
+            }
+        })
+        .collect::<Result<_, _>>()?;
     for (i, id) in ids.iter().enumerate() {
         if let Some(first) = ids[..i].iter().position(|other| other == id) {
             let (a, b) = (&tokens[first], &tokens[i]);
@@ -216,11 +218,11 @@ fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault
 }
 
 impl PrmSpec {
-    /// The ids of the label tokens that a head of tokens reads; `None` for other heads. `model` is
-    /// a path for messages.
+    /// Returns the ids of the label tokens that a head of tokens reads; `None` for other heads.
+    /// `model` is a path for messages.
     ///
     /// # Errors
-    /// [`Error::Unfit`]: a label is not one token of the model.
+    /// [`Error::Unfit`] if a label is not one token of the model.
     pub fn label_ids(
         &self,
         tokenizer: &Tokenizer,
@@ -234,7 +236,7 @@ impl PrmSpec {
     }
 }
 
-/// Rows of the language-model head.
+/// Makes a layer of the label tokens' rows of the language-model head.
 fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result<Layer, Fault> {
     let mut weight = Vec::new();
     for id in token_ids(tokens, tokenizer)? {
@@ -247,27 +249,29 @@ fn token_rows(tokens: &[String], model: &Model, tokenizer: &Tokenizer) -> Result
 }
 
 impl Normaliser {
-    /// Whether there is such a class among `outputs` numbers.
+    /// Refuses a normaliser that does not fit a head with `outputs` outputs.
     pub(crate) fn check(self, outputs: usize) -> Result<(), Fault> {
         let reason = match self {
             Self::Softmax(_) if outputs == 1 => {
-                "softmax of a head with one output is always 1; take \"sigmoid\"".to_owned()
+                "softmax of a head with one output is always 1: use \"sigmoid\"".to_owned()
             }
             Self::Softmax(class) if class >= outputs => {
-                format!("class {class} of a head with {outputs} outputs")
+                format!("names class {class}, but the head has {outputs} outputs (the first is 0)")
             }
             Self::Sigmoid | Self::Clamp if outputs != 1 => {
-                format!("of one number, but the head has {outputs} outputs")
+                format!("takes one number, but the head has {outputs} outputs")
             }
             _ => return Ok(()),
         };
         Err(fault("normaliser", reason))
     }
 
-    /// The probability that the outputs of a head stand for; `None` if they give none.
+    /// Returns the probability for the outputs of a head; `None` if it is NaN or an output is
+    /// missing.
     pub fn probability(self, outputs: &[f64]) -> Option<f32> {
         let value = match self {
             Self::Softmax(class) => {
+                // Without the largest output the exponentials could overflow.
                 let most = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let sum: f64 = outputs.iter().map(|x| (x - most).exp()).sum();
                 (outputs.get(class)? - most).exp() / sum

@@ -1,15 +1,15 @@
-//! The number that a generator writes before its steps.
+//! The label that a generator may write before a step.
 
-/// `step` without a label such as `Step 3:`, `## Step 3.` or `**Step 3:**` before it. A step that
-/// is nothing else keeps it.
+/// Returns `step` without a label such as `Step 3:`, `## Step 3.` or `**Step 3:**` before it. A
+/// step that consists of a label keeps it.
 pub(crate) fn without_label(step: &str) -> &str {
-    match behind_label(step) {
+    match after_label(step) {
         Some(rest) if !rest.trim().is_empty() => rest.trim_start(),
         _ => step,
     }
 }
 
-fn behind_label(step: &str) -> Option<&str> {
+fn after_label(step: &str) -> Option<&str> {
     const WORD: &str = "step";
     let rest = step.trim_start_matches('#').trim_start();
     let rest = rest.strip_prefix("**").unwrap_or(rest);

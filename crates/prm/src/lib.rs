@@ -1,10 +1,10 @@
 //! Process reward models: a probability for each step of a chain.
 //!
-//! A reward model is a decoder and a way to read it: how the chain is written down, at which
-//! positions it is read, which head turns a hidden state into numbers and which normaliser turns
-//! those into a probability. [`PrmSpec`] holds that as data: a TOML file for each family, compiled
-//! in, or one of the user's own. An outcome reward model is read in the same way, its last score
-//! alone counting.
+//! A reward model is a decoder and a way to read it: how the chain is written, at which positions
+//! it is read, which head turns a hidden state into numbers and which normaliser turns those into a
+//! probability. [`PrmSpec`] describes this as data: a bundled TOML file for each family, or a file
+//! of the user's own. An outcome reward model is read in the same way; only its last score counts.
+//!
 //!
 //! [`RewardModel`] keeps the cache of every chain it has scored and reads **only new tokens**:
 //! a step is read once, whatever the length of its chain. When memory runs out it forgets the

@@ -1,4 +1,4 @@
-//! A reward model from its files.
+//! Loading a reward model from its files.
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use crate::segments::ChainWriter;
 use crate::spec::PrmSpec;
 use crate::writer::{Fault, fault};
 
-/// A checkpoint, and its model where that is loaded already (the generator's, say, which then is
-/// in memory once).
+/// A checkpoint, and its model if that is loaded already. A model that is the generator, too, then
+/// is in memory once.
 #[derive(Debug, Clone)]
 pub struct Body {
-    /// The files.
+    /// The files of the model.
     pub checkpoint: Checkpoint,
     /// The model that was loaded from them.
     pub model: Option<Arc<Model>>,
 }
 
 impl Body {
-    /// The model, loaded where `device` says unless it is loaded already.
+    /// Returns the model, loaded on `device` unless it is loaded already.
     fn model(
         &self,
         config: ModelConfig,
@@ -59,60 +59,66 @@ impl<C: Into<Checkpoint>> From<C> for Body {
 /// A checkpoint whose files are open and whose weights are not loaded.
 #[derive(Debug, Clone, Copy)]
 pub struct UnloadedModel<'a> {
-    /// The files.
+    /// The files of the model.
     pub checkpoint: &'a Checkpoint,
-    /// Its `config.json`.
+    /// The contents of `config.json`.
     pub config: &'a ModelConfig,
-    /// Its tokenizer.
+    /// The tokenizer that writes the chains.
     pub tokenizer: &'a Arc<Tokenizer>,
-    /// Its tensors, by name.
+    /// The tensors by name.
     pub weights: &'a Weights,
 }
 
 impl PrmSpec {
-    /// What [`RewardModel::load`] would refuse, found before a decoder's weight is read: the fields
-    /// of the spec, the head's tensors, the tokens it names, how a small chain is written.
+    /// Checks all that [`RewardModel::load`] would refuse, before a decoder's weight is read: the
+    /// fields of the spec, the head's tensors, the tokens that it names, how a small chain is
+    /// written.
     ///
     /// # Errors
-    /// As [`RewardModel::load`].
+    /// Those of [`RewardModel::load`].
     pub fn check_fit(
         &self,
         model: UnloadedModel<'_>,
         reference: Option<UnloadedModel<'_>>,
     ) -> Result<(), Error> {
         self.check()?;
+        model.tokenizer.check(model.config)?;
+        self.check_parts(model, reference)
+            .map_err(|fault| fault.unfit(self, model.checkpoint.path()))
+    }
+
+    fn check_parts(
+        &self,
+        model: UnloadedModel<'_>,
+        reference: Option<UnloadedModel<'_>>,
+    ) -> Result<(), Fault> {
         let tokenizer = model.tokenizer;
-        tokenizer.check(model.config)?;
-        let fit = || -> Result<(), Fault> {
-            let outputs = Head::check(&self.head, model.config, model.weights, tokenizer)?;
-            if let Some(outputs) = outputs {
-                self.normaliser.check(outputs)?;
-            } else {
-                let both = [Some(model), reference];
-                let gives = |model: UnloadedModel<'_>| model.config.gives_logits(model.weights);
-                if !both.into_iter().flatten().all(gives) {
-                    return Err(fault("head.log-ratio", NO_LOGITS));
-                }
+        let outputs = Head::check(&self.head, model.config, model.weights, tokenizer)?;
+        if let Some(outputs) = outputs {
+            self.normaliser.check(outputs)?;
+        } else {
+            let mut both = [Some(model), reference].into_iter().flatten();
+            if !both.all(|model| model.config.gives_logits(model.weights)) {
+                return Err(fault("head.log-ratio", NO_LOGITS));
             }
-            if let Some(reference) = reference {
-                same_tokens(tokenizer, reference.tokenizer)?;
-                other_decoder(model.weights, reference.weights)?;
-            }
-            ChainWriter::fitted(self, Arc::clone(tokenizer)).map(drop)
-        };
-        fit().map_err(|fault| fault.unfit(self, model.checkpoint.path()))
+        }
+        if let Some(reference) = reference {
+            same_tokens(tokenizer, reference.tokenizer)?;
+            other_decoder(model.weights, reference.weights)?;
+        }
+        ChainWriter::fitted(self, Arc::clone(tokenizer)).map(drop)
     }
 }
 
 impl RewardModel {
     /// Loads a reward model to run on the threads of `pool`.
     ///
-    /// Without a `spec`, the checkpoint says how it is read ([`PrmSpec::of`]). `reference` is the
-    /// second model of a log-ratio; `config.kv_budget()` is shared between the two, and what both
-    /// read counts once in [`Scored`](beamgen_search::Scored).
+    /// Without a `spec`, the checkpoint determines it ([`PrmSpec::of`]). `reference` is the second
+    /// model of a log-ratio; `config.kv_budget()` is shared between the two, and tokens that both
+    /// read count once in [`Scored`](beamgen_search::Scored).
     ///
     /// # Errors
-    /// A file is missing or broken, or the spec cannot be run with the checkpoint.
+    /// If a file is missing or broken, or the spec cannot be run with the checkpoint.
     pub fn load(
         body: impl Into<Body>,
         spec: Option<PrmSpec>,
@@ -149,10 +155,10 @@ impl RewardModel {
         let total = cached(&model) + second.as_deref().map_or(0, cached);
         let budget = config.kv_budget();
         let engine = |model: Arc<Model>| {
-            // As many pages of the one as of the other.
+            // Both engines get the same number of pages, since they hold the same sequences.
             let share = cached(&model) as u128 * budget as u128 / total as u128;
             let config = EngineConfig {
-                // 0 would be open.
+                // 0 would stand for the default budget.
                 kv_bytes: usize::try_from(share).unwrap_or(budget).max(1),
                 ..config.clone()
             };
@@ -166,17 +172,17 @@ impl RewardModel {
     }
 }
 
-/// The log-ratio of a model with itself is always 0.
+/// Refuses a reference that is the reward model itself, with which every log-ratio is 0.
 fn other_decoder(own: &Weights, reference: &Weights) -> Result<(), Fault> {
     if !own.same_decoder(reference) {
         return Ok(());
     }
-    let reason = "the reference model is the reward model itself, so every score would be the same; name \
+    let reason = "the reference model is the reward model itself, so every score would be the same: name \
         the model that the reward model was trained from";
     Err(fault("head.log-ratio", reason))
 }
 
-/// The reference must read the very tokens of the reward model.
+/// Refuses a reference with another tokenizer: both models must read the same tokens.
 fn same_tokens(own: &Tokenizer, other: &Tokenizer) -> Result<(), Fault> {
     let ids = 0..u32::try_from(own.len().max(other.len())).unwrap_or(u32::MAX);
     match ids.into_iter().find(|&id| own.token(id) != other.token(id)) {

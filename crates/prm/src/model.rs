@@ -25,20 +25,22 @@ pub struct RewardModel {
     pub(crate) quantiles: Quantiles,
 }
 
-/// What is read of a chain.
+/// The way from a chain's rows to scores.
 #[derive(Debug)]
 pub(crate) enum Readout {
-    /// A hidden state for each step, and the head once more where these are, if that is a device.
+    /// A head on the hidden state of each step, and its copy on the device that computes the hidden
+    /// states, if there is one.
     Head(Head, Option<DeviceHead>),
-    /// The log-probabilities of each step's tokens.
+    /// The ratio of two models' probabilities of each step's tokens.
     LogRatio { beta: f64 },
 }
 
 impl RewardModel {
-    /// A reward model from its parts. `head` is `None` for a log-ratio, which has a `reference`.
+    /// Builds a reward model from its parts. `head` is `None` for a log-ratio, which has a
+    /// `reference`.
     ///
     /// # Errors
-    /// What does not fit: [`Error::Unfit`] with the field of `spec`.
+    /// [`Error::Unfit`] with the field of `spec` that does not fit the parts.
     pub fn new(
         engine: Engine,
         reference: Option<Engine>,
@@ -109,24 +111,24 @@ impl RewardModel {
         })
     }
 
-    /// Whether the generator's tokens mean the same to this model (see [`same_tokenizer`]): then
-    /// formats that allow it (`step.share_tokens`) read them as they are instead of tokenising the
-    /// text again. For all others this changes nothing.
+    /// Sets whether the generator has the same tokenizer as this model (see [`same_tokenizer`]). If
+    /// so, formats that allow it (`step.share_tokens`) read the generator's tokens as they are
+    /// instead of tokenising the text again. Other formats are not affected.
     pub fn share_tokens(&mut self, same_tokenizer: bool) {
         self.writer.share_tokens(same_tokenizer);
     }
 
-    /// Most bytes of logits that a log-ratio over this vocabulary is read from at a time.
+    /// The most bytes of logits that a log-ratio over this vocabulary holds at once.
     #[must_use]
     pub fn logit_bytes(vocab: usize) -> usize {
         size_of::<f32>() * vocab * most_logits(vocab)
     }
 
-    /// Lets this model use the cache memory that a generator has no use for, beside its own. What
-    /// it borrowed it gives back when asked to
+    /// Lets this model use cache memory that a generator does not need, in addition to its own.
+    /// Borrowed memory is returned on request
     /// ([`Scorer::evict_borrowed`](beamgen_search::Scorer::evict_borrowed)), by forgetting caches.
     ///
-    /// Several models that borrow get as many pages each, if `page_bytes` is the sum of
+    /// Several models that borrow get the same number of pages each, if `page_bytes` is the sum of
     /// [`page_bytes`](Self::page_bytes) over all of them.
     pub fn borrow_beside(&mut self, idle: &Arc<IdleKv>, page_bytes: usize) {
         let Engines { body, reference } = &mut self.engines;
@@ -142,30 +144,30 @@ impl RewardModel {
         bytes(&self.engines.body) + self.engines.reference.as_ref().map_or(0, bytes)
     }
 
-    /// Has `reader` called with the reading of each step; what it gives is in
-    /// [`Scored::quantiles`](beamgen_search::Scored::quantiles). Returns `false`, and calls nobody,
-    /// if no hidden state is read: the score is a log-ratio.
+    /// Calls `reader` with the reading of each step from now on; its results are in
+    /// [`Scored::quantiles`](beamgen_search::Scored::quantiles). Returns `false`, and never calls
+    /// `reader`, if no hidden state is read because the score is a log-ratio.
     pub fn read_quantiles(&mut self, reader: QuantileReader) -> bool {
         let reads = matches!(self.readout, Readout::Head(..));
         self.quantiles.0 = Some(reader).filter(|_| reads);
         reads
     }
 
-    /// The engine, for its memory and model.
+    /// The engine of the reward model.
     pub fn engine(&self) -> &Engine {
         &self.engines.body
     }
 
-    /// The reference model's engine.
+    /// The engine of a log-ratio's reference model.
     pub fn reference(&self) -> Option<&Engine> {
         self.engines.reference.as_ref()
     }
 
-    /// Probabilities of all steps of a chain, read at once. Steps are texts with or without their
-    /// boundary; empty ones are no steps and get no score.
+    /// Scores all steps of a chain at once; returns a probability for each. Steps are texts with or
+    /// without their boundary; empty texts do not count as steps and get no score.
     ///
     /// # Errors
-    /// The chain is too long or the model failed.
+    /// If the chain is too long or the model failed.
     pub fn whole_chain(&mut self, problem: &str, steps: &[&str]) -> Result<Vec<f32>, ScoreError> {
         let chain = (problem, steps);
         let mut scores = self.whole_chains(&[chain])?;
@@ -175,7 +177,7 @@ impl RewardModel {
     /// [`whole_chain`](Self::whole_chain) for many chains in as few passes as memory allows.
     ///
     /// # Errors
-    /// The inner error concerns one chain alone, the outer one the model itself.
+    /// The inner error concerns only one chain, the outer one the model itself.
     pub fn whole_chains(
         &mut self,
         chains: &[(&str, &[&str])],
@@ -183,16 +185,17 @@ impl RewardModel {
         score_chains(self, chains)
     }
 
-    /// A chain as tokens, to be held against the code that a model was published with.
+    /// Returns a chain as tokens, to compare with the code that a model was published with.
     ///
     /// # Errors
-    /// The problem or a step cannot be written.
+    /// If the problem or a step cannot be written.
     pub fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
         self.writer.written(problem, steps)
     }
 
-    /// Tokens at a chain's end that are not read yet. What predicts a step's first token is read
-    /// with the step, so that its row is at hand however the chain was cached.
+    /// The number of tokens at a chain's end that are not in its cache. A log-ratio holds the last
+    /// token back: its row predicts the next step's first token and has to be computed with that
+    /// step.
     pub(crate) fn held(&self) -> usize {
         usize::from(matches!(self.readout, Readout::LogRatio { .. }))
     }
@@ -209,7 +212,7 @@ impl RewardModel {
 /// Whether two checkpoints have the same `tokenizer.json`, byte for byte.
 ///
 /// # Errors
-/// A file cannot be read.
+/// If a file is missing or cannot be read.
 pub fn same_tokenizer(a: impl Into<Checkpoint>, b: impl Into<Checkpoint>) -> Result<bool, Error> {
     let file = "tokenizer.json";
     Ok(a.into().required_text(file)? == b.into().required_text(file)?)

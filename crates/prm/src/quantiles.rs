@@ -1,18 +1,19 @@
-//! What is read of a hidden state besides the score.
+//! Readers of hidden states that give more than the score.
 
-/// What a [`QuantileReader`] sees of a step.
+/// The reading of a step, which a [`QuantileReader`] gets.
 #[derive(Clone, Copy, Debug)]
 pub struct StepReading<'a> {
     /// The hidden state that the score is read from.
     pub hidden: &'a [f32],
-    /// The score.
+    /// The step's score, a probability.
     pub score: f32,
     /// The lowest score of the chain's steps up to this one.
     pub lowest: f32,
 }
 
-/// Gives the quantiles of the probability of success after a step. Called once a step, in the order
-/// of items and steps.
+/// Returns three quantiles of the probability of success after a step, for
+/// [`Scored::quantiles`](beamgen_search::Scored::quantiles). Called once per step, in the order of
+/// items and steps.
 pub type QuantileReader = Box<dyn FnMut(StepReading<'_>) -> [f32; 3] + Send>;
 
 /// The reader of a reward model, if it has one.

@@ -1,4 +1,4 @@
-//! Reading a batch: each chain from where its cache ends.
+//! Reads a batch of chains, each from the end of its cache.
 
 use beamgen_search::{Cause, ScoreError, Scored};
 
@@ -7,11 +7,11 @@ use crate::model::{Readout, RewardModel};
 use crate::quantiles::StepReading;
 use crate::score::{Batch, Planned};
 
-/// The numbers of each step of each chain, and the quantiles of the steps.
+/// The head's outputs for each step of each chain, and the quantiles of the steps.
 type Outputs = (Vec<Vec<Vec<f64>>>, Vec<Vec<[f32; 3]>>);
 
 impl RewardModel {
-    /// Reads the batch: prompts first, for the chains fork them.
+    /// Reads the batch. Prompts come first, because chains fork the caches of their prompts.
     pub(crate) fn read(
         &mut self,
         batch: Batch,
@@ -63,8 +63,9 @@ impl RewardModel {
         Ok(())
     }
 
-    /// What is to be read of a chain, from the end of its cache on; makes the cache if there is
-    /// none. The tokens of a prompt are billed to the first chain of `unbilled` ones.
+    /// Prepares the read of a chain from the end of its cache on; makes the cache if the chain has
+    /// none. The tokens of a prompt are billed to the first of its chains: `unbilled` lists the
+    /// prompts that no chain has paid for yet.
     fn begin(&mut self, planned: &Planned, unbilled: &mut Vec<u64>) -> (Read, Scored) {
         let held = self.held();
         let chain = self.chains.chain(planned.id);
@@ -84,7 +85,7 @@ impl RewardModel {
             }
             (self.engines.fork(prompt.seq), 0)
         };
-        // Everything but what is cached, and the token that is held back for the next step.
+        // The tokens that are neither cached nor held back for the read of the next step.
         let mut tokens = prompt.tokens[in_prompt..].to_vec();
         tokens.extend(chain.tokens.tokens(0));
         tokens.extend_from_slice(&planned.tokens);
@@ -95,8 +96,8 @@ impl RewardModel {
         (Read { seq, tokens }, scored)
     }
 
-    /// The numbers of each step of each chain, and of each chain the quantiles of its steps if
-    /// somebody reads them.
+    /// Computes the head's outputs for each step of each chain, and the quantiles of each step if a
+    /// quantile reader is set.
     fn outputs(
         &mut self,
         planned: &[Planned],
@@ -108,10 +109,13 @@ impl RewardModel {
                     .iter()
                     .zip(reads)
                     .map(|(planned, read)| {
+                        // Tokens before the new steps are read again where a cache was forgotten;
+                        // marks count from the new steps.
                         let again = read.tokens.len() - planned.tokens.len();
                         planned.marks.iter().map(|mark| again + mark).collect()
                     })
                     .collect();
+                // A quantile reader needs the hidden states on the host.
                 if let (Some(on_device), None) = (on_device, &self.quantiles.0) {
                     let numbers = self.engines.read_out(reads, &marks, on_device)?;
                     let mut row = numbers.chunks_exact(head.outputs()).map(<[f64]>::to_vec);
@@ -150,15 +154,15 @@ impl RewardModel {
                 let beta = *beta;
                 let targets: Vec<&[u32]> = planned.iter().map(|planned| &*planned.tokens).collect();
                 let ratios = self.engines.log_ratios(reads, &targets)?;
-                let rewards = |planned: &Planned, ratios: &[f64]| {
+                let pairs = planned.iter().zip(&ratios);
+                // A step's reward is the sum over its own tokens.
+                let rewards = pairs.map(|(planned, ratios)| {
                     let starts = std::iter::once(0).chain(planned.ends.iter().copied());
                     starts
                         .zip(&planned.ends)
                         .map(|(from, &to)| vec![beta * ratios[from..to].iter().sum::<f64>()])
                         .collect()
-                };
-                let pairs = planned.iter().zip(&ratios);
-                let rewards = pairs.map(|(planned, ratios)| rewards(planned, ratios));
+                });
                 Ok((rewards.collect(), Vec::new()))
             }
         }

@@ -1,4 +1,4 @@
-//! Telling a reward model by its checkpoint.
+//! Recognition of a reward model's family by its checkpoint.
 
 use std::path::{Component, Path};
 
@@ -8,30 +8,30 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// Which checkpoints are read by a spec when nobody says how. All rules that are given must hold;
-/// without any, none is recognised.
+/// Rules for the checkpoints that a spec reads if no format is named. All rules that are given must
+/// hold; a spec without rules recognises nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Recognise {
-    /// One of these is among `architectures` of `config.json`.
+    /// Names of which one must be among `architectures` of `config.json`.
     pub architectures: Vec<String>,
-    /// One of these is its `model_type`.
+    /// Names of which one must be the `model_type` of `config.json`.
     pub model_types: Vec<String>,
-    /// A class of its `auto_map` has one of these names.
+    /// Names of which one must be a class in `auto_map` of `config.json`.
     pub auto_map: Vec<String>,
-    /// The checkpoint has all these tensors.
+    /// Tensors that the checkpoint must have, all of them.
     pub tensors: Vec<String>,
-    /// The checkpoint's own name (not the folders above it) or that in its `_name_or_path` contains
-    /// one of these, in any case.
+    /// Texts of which one must occur, in any case, in the checkpoint's own name (without the
+    /// folders above it) or in the own name that its `_name_or_path` ends in.
     pub names: Vec<String>,
 }
 
-/// What a checkpoint shows of itself.
+/// The properties of a checkpoint that [`Recognise`] looks at.
 pub(crate) struct Traits<'a> {
     architectures: Vec<String>,
     model_type: String,
     classes: Vec<String>,
-    /// Both names in lower case.
+    /// The checkpoint's own name and that of its `_name_or_path`, in lower case.
     name: String,
     weights: &'a Weights,
 }
@@ -60,7 +60,7 @@ impl<'a> Traits<'a> {
             classes: map
                 .into_iter()
                 .flat_map(|map| map.values())
-                // `file.Class`, or several of them.
+                // A value is `file.Class` or a list of these.
                 .flat_map(|value| match value {
                     Value::Array(all) => all.iter().filter_map(string).collect(),
                     one => string(one).into_iter().collect::<Vec<_>>(),
@@ -85,9 +85,9 @@ impl<'a> Traits<'a> {
     }
 }
 
-/// The folder's name, or a GGUF file's with its folder's; in the hub's cache
-/// (`models--ORG--NAME/snapshots/COMMIT`) the repository's. Folders further up are the user's, and
-/// may be called after anything.
+/// The own name of a checkpoint: its folder's, a GGUF file's with its folder, or the repository's
+/// in the hub's cache (`models--ORG--NAME/snapshots/COMMIT`). Folders further up belong to the user
+/// and may have any name.
 fn own_name(path: &Path) -> String {
     let parts: Vec<_> = path
         .components()

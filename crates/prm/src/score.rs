@@ -10,7 +10,7 @@ use crate::model::RewardModel;
 
 /// A chain that will be read in the next pass.
 pub(crate) struct Planned {
-    /// Index of the item.
+    /// Index of the item among those of the call.
     pub item: usize,
     pub id: ScoreId,
     /// New tokens of the chain.
@@ -21,11 +21,12 @@ pub(crate) struct Planned {
     pub ends: Vec<usize>,
 }
 
-/// The next pass.
+/// The chains and prompts of the next pass.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub planned: Vec<Planned>,
-    /// Of the chains planned and the one being planned: their caches are not forgotten.
+    /// Ids of the planned chains and of the chain being planned, whose caches must not be
+    /// forgotten.
     ids: BTreeSet<ScoreId>,
     /// Prompts to be read first.
     pub prompts: Vec<u64>,
@@ -91,7 +92,7 @@ impl Scorer for RewardModel {
 }
 
 impl RewardModel {
-    /// An item as tokens.
+    /// Writes the steps of an item as tokens.
     fn plan(&self, index: usize, item: &ScoreItem<'_>) -> Result<Planned, ScoreError> {
         let context = self.engines.context();
         self.writer.check_steps(&item.steps, context)?;
@@ -115,17 +116,17 @@ impl RewardModel {
         Ok(planned)
     }
 
-    /// Whether the chain can be read with the model's own memory, whatever else it holds or borrows
-    /// now: which chains are refused does not depend on the rest of the batch.
+    /// Whether the chain can be read with the model's own memory, whatever that holds or borrows
+    /// now. Which chains are refused thus does not depend on the rest of the batch.
     fn fits_alone(&self, planned: &Planned) -> bool {
         let chain = self.chains.chain(planned.id);
         let prompt = self.chains.prompt(chain.prompt).tokens.len() - self.held();
         let tokens = prompt + chain.tokens.len() + planned.tokens.len();
-        // The prompt is kept apart, with a last page of its own.
+        // The prompt's cache is a sequence by itself, with a last page that no chain shares.
         self.engines.pages(tokens) < self.engines.pages_own()
     }
 
-    /// Pages that reading a chain takes at most, beside those of the batch.
+    /// The most pages that reading a chain takes, in addition to those of the batch.
     fn pages(&self, batch: &Batch, planned: &Planned) -> usize {
         let chain = self.chains.chain(planned.id);
         if let Some(seq) = chain.seq {
@@ -145,14 +146,15 @@ impl RewardModel {
         all - reading + 1 + if promised { 0 } else { reading }
     }
 
-    /// Makes the chain fit: forgets old caches, then reads what is gathered so far. Returns
-    /// `false` if it does not fit even alone.
+    /// Makes room for the chain: forgets old caches, then reads what is gathered so far. Returns
+    /// `false` if the chain does not fit even by itself.
     fn make_room(
         &mut self,
         batch: &mut Batch,
         planned: &Planned,
         results: &mut [Result<Scored, ScoreError>],
     ) -> Result<bool, ScoreError> {
+        // Its own cache must not be forgotten to make room for it.
         batch.ids.insert(planned.id);
         loop {
             let pages = self.pages(batch, planned);
@@ -168,7 +170,8 @@ impl RewardModel {
                 batch.ids.insert(planned.id);
                 continue;
             }
-            // Its own cache may share its last page with others; from the start it may fit better.
+            // The chain's own cache may share its last page with others, and appending copies that
+            // page.
             if let Some(seq) = self.chains.chain_mut(planned.id).seq.take() {
                 self.engines.free(seq);
                 continue;

@@ -11,40 +11,40 @@ use crate::writer::{Fault, WriteError, Writer, fault};
 /// Writes chains as a [`RewardModel`](crate::RewardModel) of the same spec reads them, without its
 /// weights.
 ///
-/// The segment of a step depends on the problem, the step's text and its index alone, so what is
-/// read of a chain stays as it is when the chain grows.
+/// The segment of a step depends only on the problem, the step's text and its index, so tokens that
+/// were read stay valid when the chain grows.
 #[derive(Debug)]
 pub struct ChainWriter {
     tokenizer: Arc<Tokenizer>,
     writer: Writer,
-    /// The tokenizer adds its special tokens to the prompt.
+    /// Whether the tokenizer adds its special tokens to the prompt.
     special: bool,
     mode: Mode,
 }
 
 #[derive(Debug)]
 enum Mode {
-    /// As if the whole chain were tokenised at once.
+    /// Tokens are those of the whole chain tokenised at once.
     Text {
-        /// What ends every segment, for the tokens of the next.
+        /// The end of every segment, after which the next segment is tokenised.
         anchor: String,
-        /// Behind the place where the score is read.
+        /// Tokens after the place where the score is read.
         after: Vec<u32>,
     },
-    /// Each piece on its own.
+    /// Each piece is tokenised on its own.
     Pieces {
         separator: Vec<u32>,
         /// The separator's text, where steps are cut at it.
         split: Option<String>,
-        /// The generator's tokens may be read.
+        /// Whether the spec allows to read the generator's tokens.
         may_share: bool,
-        /// They are this model's.
+        /// Whether the generator's tokens are read, because the tokenizers are the same, too.
         shared: bool,
     },
 }
 
 impl ChainWriter {
-    /// A writer of a spec that is valid, if the tokenizer can write what it asks for.
+    /// Creates a writer for a valid spec, if the tokenizer can write what the spec asks for.
     pub(crate) fn fitted(spec: &PrmSpec, tokenizer: Arc<Tokenizer>) -> Result<Self, Fault> {
         let writer = Writer::new(spec, &tokenizer)?;
         let special = spec.prompt.special_tokens && !writer.writes_special_tokens();
@@ -55,7 +55,8 @@ impl ChainWriter {
         };
         let mode = match spec.step.tokenise {
             Tokenise::Text => {
-                // Tokens may not be merged with what stands before; a step may end in anything.
+                // The tokens after a step must not merge with the step's end. A step may end in
+                // anything; a letter stands for it.
                 let tail = match writer.tail() {
                     "" => "x",
                     tail => tail,
@@ -94,7 +95,8 @@ impl ChainWriter {
         Ok(fitted)
     }
 
-    /// See [`RewardModel::share_tokens`](crate::RewardModel::share_tokens).
+    /// Sets whether the generator has this model's tokenizer; see
+    /// [`RewardModel::share_tokens`](crate::RewardModel::share_tokens).
     pub fn share_tokens(&mut self, same_tokenizer: bool) {
         if let Mode::Pieces {
             may_share, shared, ..
@@ -110,7 +112,7 @@ impl ChainWriter {
     /// [`ScoreError::TextTooLong`].
     pub fn check_steps(&self, steps: &[StepRef<'_>], context: usize) -> Result<(), ScoreError> {
         let texts: Vec<&str> = steps.iter().map(|step| step.text).collect();
-        // A step has a token at least.
+        // A step has at least one token, so their number decides without reading the texts.
         if steps.len() > context || self.tokenizer.exceeds(&texts, context) {
             return Err(ScoreError::text_too_long("", &texts, context));
         }
@@ -125,7 +127,7 @@ impl ChainWriter {
         Ok(())
     }
 
-    /// A prompt: its text and its tokens.
+    /// Returns the text and the tokens of a problem's prompt.
     pub(crate) fn open(&self, problem: &str) -> Result<(String, Vec<u32>), WriteError> {
         let text = self.writer.prompt(problem)?;
         let tokens = self.tokenizer.encode(&text, self.special)?;
@@ -183,15 +185,15 @@ impl ChainWriter {
         }
     }
 
-    /// The generator's tokens are taken as they are if they either end in the step token or only
-    /// lack it (the chain ended before its boundary). Otherwise `false`.
+    /// Appends the generator's tokens of a step if they end in the step token, or only lack it
+    /// because the chain ended before its boundary. Otherwise returns `false`.
     fn take_generators(&self, step: &StepRef<'_>, end: u32, tokens: &mut Vec<u32>) -> bool {
         let mut own = step.tokens;
         if step.finish == Some(Finish::EndOfText) {
             // The end-of-text token has no text.
             own = &own[..own.len().saturating_sub(1)];
         }
-        // A generator with a padded vocabulary may sample an id that is nobody's token.
+        // A generator with a padded vocabulary may sample an id that stands for no token.
         let Some(&last) = own.last() else {
             return false;
         };
@@ -199,6 +201,7 @@ impl ChainWriter {
             return false;
         }
         let whole = last == end;
+        // Written as text, the step would lose its last white space; its tokens would keep it.
         if !whole && step.text.trim_end() != step.text {
             return false;
         }
@@ -213,7 +216,7 @@ impl ChainWriter {
         Ok(self.tokenizer.encode(text, false)?)
     }
 
-    /// Writes a small chain: what cannot be read of it could be read of none.
+    /// Writes a small chain, to find faults of the spec before the first problem does.
     fn probe(&self, tag: Option<&str>) -> Result<(), Fault> {
         let in_step = |error: WriteError| fault("step", error.to_string());
         let tag_id = match tag {
@@ -257,16 +260,16 @@ impl ChainWriter {
             .encode(&text, self.special)
             .map_err(|error| in_step(error.into()))?;
         if matches!(self.mode, Mode::Text { .. }) && as_one != tokens {
-            let reason = "the tokenizer does not cut a chain between its steps; \
-                end the text in something that stays apart, or use tokenise = \"pieces\"";
+            let reason = "the tokenizer does not cut a chain between its steps: \
+                end the text in a token that never merges, or use tokenise = \"pieces\"";
             return Err(fault("step.tokenise", reason));
         }
         Ok(())
     }
 }
 
-/// Tokens of `text` where it follows `anchor`: `SentencePiece` puts a space before a text of its own.
-/// `None` if the two share a token.
+/// Returns the tokens of `text` after `anchor`: by itself, `SentencePiece` would put a space before
+/// it. `None` if a token belongs to both.
 fn continued(
     tokenizer: &Tokenizer,
     anchor: &str,

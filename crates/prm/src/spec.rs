@@ -1,4 +1,4 @@
-//! How a reward model is read, as data.
+//! The format of a reward model, as data.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::recognise::Recognise;
 
-/// How a reward model is read: how a chain is written down, where it is read, which head turns a
+/// The format of a reward model: how a chain is written, where it is read, which head turns a
 /// hidden state into numbers, and which normaliser turns those into a probability.
 ///
 /// Files in `configs/prm/` are this structure as TOML; its README explains how to write one.
@@ -17,31 +17,31 @@ pub struct PrmSpec {
     /// The family's name or the file it comes from, for messages.
     #[serde(skip)]
     pub name: String,
-    /// The checkpoints that are read like this when nobody says how.
+    /// Rules for the checkpoints that have this format if none is named.
     #[serde(default, skip_serializing)]
     pub recognise: Recognise,
-    /// What stands before the first step.
+    /// The text before the first step.
     #[serde(default)]
     pub prompt: PromptSpec,
-    /// How a step is written down.
+    /// The text and the tokens of a step.
     #[serde(default)]
     pub step: StepSpec,
-    /// From hidden states to numbers.
+    /// The head, which turns hidden states into numbers.
     pub head: HeadSpec,
-    /// From numbers to a probability.
+    /// The normaliser, which turns the head's numbers into a probability.
     pub normaliser: Normaliser,
 }
 
-/// What stands before the first step.
+/// The text before the first step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PromptSpec {
-    /// Jinja over `problem` and `bos`. Without it, the checkpoint's chat template writes the
-    /// problem as the user's turn and the steps are the assistant's.
+    /// Jinja template over `problem` and `bos`. If `None`, the checkpoint's chat template writes
+    /// the problem as the user's turn, and the steps are the assistant's turn.
     pub text: Option<String>,
     /// The system's turn of the chat.
     pub system: Option<String>,
-    /// The day, `YYYY-MM-DD`, that a chat template which asks takes for today. Without it: today.
+    /// The date, `YYYY-MM-DD`, for chat templates that write today's date; `None` means today.
     pub date: Option<String>,
     /// Whether the tokenizer adds to `text` the special tokens it adds to any text (not those that
     /// a chat template writes itself).
@@ -59,27 +59,27 @@ impl Default for PromptSpec {
     }
 }
 
-/// How a step is written down: its segment of the chain.
+/// The segment of a step: its text, and how that becomes tokens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StepSpec {
-    /// Jinja over `step` (without white space around it) and `index` (from 1).
+    /// Jinja template over `step` (without white space around it) and `index` (from 1).
     pub text: String,
-    /// In place of `text` for the first step; with `turns` also over `problem`.
+    /// Template of the first step, if it differs; with `turns` it may use `problem`, too.
     pub first: Option<String>,
-    /// Each step is a user's turn, answered by an assistant's with the `verdict`.
+    /// Whether each step is a user's turn, answered by an assistant's turn with the `verdict`.
     pub turns: bool,
-    /// Written behind the text; the score is read where the model predicts it.
+    /// Text after the step; the score is read at the token that predicts it.
     pub verdict: Option<String>,
-    /// How segments become tokens.
+    /// The way in which segments become tokens.
     pub tokenise: Tokenise,
-    /// With `pieces`: tokenised on its own and put behind the step's tokens.
+    /// With `pieces`: text that is tokenised on its own and follows the step's tokens.
     pub separator: Option<String>,
-    /// With `pieces`: a step is cut at the separators in it, and each part ends in one.
+    /// With `pieces`: whether a step is cut at the separators in it, so that each part ends in one.
     pub split: bool,
-    /// The one token that the score is read at. Checked, not written.
+    /// The single token at which the score is read. It is checked, not written.
     pub tag: Option<String>,
-    /// The generator's own tokens may be read in place of the step's text tokenised anew, if it
+    /// Whether the generator's own tokens may be read in place of the step's text, if the generator
     /// has the same tokenizer.
     pub share_tokens: bool,
 }
@@ -100,21 +100,21 @@ impl Default for StepSpec {
     }
 }
 
-/// How segments become tokens.
+/// The way in which segments become tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tokenise {
-    /// As if the whole chain were tokenised at once.
+    /// The tokens of the whole chain tokenised at once.
     Text,
-    /// Each piece on its own: prompt, step, separator.
+    /// Prompt, step and separator, each tokenised on its own.
     Pieces,
 }
 
-/// From hidden states to numbers.
+/// The head: how hidden states become numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeadSpec {
-    /// Linear layers, `ReLU` between them.
+    /// Linear layers with `ReLU` between them.
     Linear(Vec<LayerSpec>),
     /// The language model's logits of these tokens.
     Tokens(Vec<String>),
@@ -126,9 +126,9 @@ pub enum HeadSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayerSpec {
-    /// `[outputs, inputs]`.
+    /// Name of the weights `[outputs, inputs]`.
     pub weight: String,
-    /// `[outputs]`.
+    /// Name of the bias `[outputs]`; `None` means zeros.
     pub bias: Option<String>,
 }
 
@@ -137,27 +137,27 @@ pub struct LayerSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogRatio {
-    /// The factor of training.
+    /// The factor that the model was trained with; finite and not 0.
     pub beta: f64,
 }
 
-/// From numbers to a probability.
+/// The normaliser: how numbers become a probability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Normaliser {
-    /// The share of this class, from 0.
+    /// The softmax of this class, counted from 0.
     Softmax(usize),
-    /// The logistic function of the one number.
+    /// The logistic function of the head's only number.
     Sigmoid,
-    /// The one number, cut to 0 and 1.
+    /// The head's only number, clamped to 0 and 1.
     Clamp,
 }
 
-/// The largest file of a spec read.
+/// The largest size of a spec's file.
 const MAX_BYTES: u64 = 1 << 20;
 
 impl PrmSpec {
-    /// A spec from TOML; `name` is what messages call it.
+    /// Parses a spec from TOML; `name` is its name in messages.
     ///
     /// # Errors
     /// [`Error::SpecFile`] with the line, or [`Error::Spec`] with the field.
@@ -176,11 +176,11 @@ impl PrmSpec {
         Ok(spec)
     }
 
-    /// A spec from a TOML file, a regular one of at most 1 MiB. A file `*.json` is read as the
+    /// Reads a spec from a regular TOML file of at most 1 MiB. A file `*.json` is read as the
     /// `prm.json` of a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Unreadable`], or what [`PrmSpec::from_toml`] says.
+    /// [`Error::Unreadable`], or the errors of [`PrmSpec::from_toml`].
     pub fn from_file(path: &Path) -> Result<Self, Error> {
         let text =
             beamgen_files::read_text_file(path, MAX_BYTES).map_err(|source| Error::Unreadable {
@@ -194,7 +194,7 @@ impl PrmSpec {
         }
     }
 
-    /// The spec as a TOML file, which [`from_toml`](Self::from_toml) reads back.
+    /// Writes the spec as TOML, which [`from_toml`](Self::from_toml) reads back.
     ///
     /// # Errors
     /// [`Error::Spec`] if a field has no form in TOML.
@@ -212,7 +212,8 @@ impl PrmSpec {
     /// [`Error::Spec`].
     pub fn check(&self) -> Result<(), Error> {
         let (step, pieces) = (&self.step, self.step.tokenise == Tokenise::Pieces);
-        // The labels, and how many classes the head has; of layers the checkpoint says that.
+        // The labels and the number of classes. Only the checkpoint knows the classes of linear
+        // layers.
         let (labels, empty, classes): (&[String], bool, usize) = match &self.head {
             HeadSpec::Linear(layers) => (&[], layers.is_empty(), usize::MAX),
             HeadSpec::Tokens(tokens) => (tokens, tokens.is_empty(), tokens.len()),
@@ -237,7 +238,7 @@ impl PrmSpec {
             (
                 !pieces && step.separator.is_some(),
                 "step.separator",
-                "works only with tokenise = \"pieces\"; otherwise it is part of the text",
+                "works only with tokenise = \"pieces\": write it into the text instead",
             ),
             (
                 step.split && !pieces,
@@ -257,12 +258,12 @@ impl PrmSpec {
             (
                 step.turns && self.prompt.text.is_some(),
                 "prompt.text",
-                "has no place beside turns: the chat template writes the prompt",
+                "must not be given with turns: the chat template writes the prompt",
             ),
             (
                 self.prompt.system.is_some() && self.prompt.text.is_some(),
                 "prompt.system",
-                "belongs to a chat; write it into prompt.text",
+                "is only for chat templates: write it into prompt.text",
             ),
             (
                 step.share_tokens && (!plain_pieces || step.split),
@@ -278,7 +279,7 @@ impl PrmSpec {
             (
                 labels.len() == 1 && class.is_some(),
                 "head.tokens",
-                "has one label, whose share of itself is always 1; name the other labels, too, or take \
+                "has one label, whose share of itself is always 1: name the other labels, too, or use \
                  normaliser = \"sigmoid\"",
             ),
             (

@@ -17,7 +17,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// The error of the checkpoint `model`.
+    /// Makes the fault an error of the checkpoint `model`.
     pub(crate) fn unfit(self, spec: &PrmSpec, model: &Path) -> Error {
         Error::Unfit {
             spec: spec.name.clone(),
@@ -49,45 +49,48 @@ pub(crate) enum WriteError {
     Tokenizer(#[from] beamgen_engine::Error),
 }
 
-/// Stands where something is written later. Private-use characters: no template writes them, and
-/// none trims them.
+/// A placeholder for text that is written later. Private-use characters: no template writes them,
+/// and none trims them.
 const PLACE: &str = "\u{e5f0}\u{e5f1}";
+/// A placeholder for the verdict in the assistant's turn.
 const VERDICT: &str = "\u{e5f2}\u{e5f3}";
 
 const PROMPT: &str = "prompt.text";
 const FIRST: &str = "step.first";
 const TEXT: &str = "step.text";
 
-/// Writes prompts and steps.
+/// The templates of a spec, with the fixed texts that they write around steps.
 #[derive(Debug)]
 pub(crate) struct Writer {
     text: Template,
-    /// The first step's, where it is another.
+    /// The template of the first step, if that differs.
     first_text: Option<Template>,
     prompt: Prompt,
     bos: Option<String>,
-    /// The family numbers the steps itself.
+    /// Whether a template numbers the steps; labels in their texts are then cut.
     numbered: bool,
-    /// What the family ends a step with, where it shows; a step may bring it along.
+    /// The tag that the template writes after a step, where it is not white space. A step may bring
+    /// it along; it is cut off then.
     tag: Option<String>,
-    /// Fixed texts before and behind a step's own.
+    /// Fixed text before a step's own text.
     before: String,
+    /// Fixed text after a step's own text.
     behind: String,
-    /// With turns: the same for the first step, whose template the prompt has begun.
+    /// With turns: the two texts for the first step, whose template the prompt has begun.
     first: Option<(String, String)>,
-    /// Behind the place where the score is read.
+    /// Text after the place where the score is read.
     after: String,
-    /// Behind the step's own text, up to the next segment.
+    /// Text after the step's own text, up to the place where the score is read.
     tail: String,
 }
 
 #[derive(Debug)]
 enum Prompt {
-    /// A template of its own.
+    /// The spec's own template.
     Text(Box<Template>),
-    /// Up to where the assistant's turn has its content.
+    /// The chat template, used up to the content of the assistant's turn, and the system's turn.
     Chat(Box<ChatTemplate>, Option<String>),
-    /// What stands before the first user's content.
+    /// The text before the first user's content.
     Turns(String),
 }
 
@@ -113,7 +116,7 @@ impl Writer {
         let bos = tokenizer.special_token("bos_token");
         let (prompt, turns) = match prompt_text {
             Some(template) if bos.is_none() && needs_bos(&template) => {
-                let reason = "writes {{ bos }}, but the model's tokenizer names no bos_token; name it in \
+                let reason = "writes {{ bos }}, but the model's tokenizer names no bos_token: name it in \
                     tokenizer_config.json, or write {{ bos | default('') }} if the model was trained without";
                 return Err(fault(PROMPT, reason));
             }
@@ -164,13 +167,14 @@ impl Writer {
             set.map_err(|error| fault("prompt.date", error.to_string()))?;
         }
         if !template.is_present() {
-            let reason = "the model has no chat template; write the prompt as `prompt.text`";
+            let reason = "the model has no chat template: write the prompt as `prompt.text`";
             return Err(fault("prompt", reason));
         }
         Ok(template)
     }
 
-    /// Finds out what the chat template writes around turns.
+    /// Renders chats of one to three turns, and finds the texts that the chat template writes
+    /// around turns.
     fn cut_turns(&mut self, chat: &ChatTemplate, system: Option<&str>) -> Result<(), Fault> {
         let broken = |reason: &str| fault("step.turns", reason);
         let render = |turns: usize| {
@@ -195,7 +199,7 @@ impl Writer {
             .strip_prefix(one.as_str())
             .and_then(|next| next.split_once(PLACE))
             .ok_or_else(|| {
-                broken("the chat template writes a turn in another way once more follow")
+                broken("the chat template writes a turn differently if more turns follow")
             })?;
         let segment = format!("{before}{PLACE}{behind}{VERDICT}{close}");
         if end != format!("{behind}{VERDICT}{close}") || three != format!("{two}{segment}") {
@@ -210,7 +214,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The template of the step with that number, and the field that has it.
+    /// Returns the template of step `index`, and the name of its field in the spec.
     fn template(&self, index: usize) -> (&'static str, &Template) {
         match &self.first_text {
             Some(first) if index == 1 => (FIRST, first),
@@ -218,7 +222,7 @@ impl Writer {
         }
     }
 
-    /// What a template writes before and behind the step.
+    /// Returns the texts that a template writes before and after the step.
     fn around(&self, problem: &str, index: usize) -> Result<(String, String), Fault> {
         let (field, _) = self.template(index);
         let text = self
@@ -243,7 +247,7 @@ impl Writer {
             .map_err(|source| WriteError::Template { field, source })
     }
 
-    /// Everything before the first step's segment.
+    /// Writes the text before the first step's segment.
     pub(crate) fn prompt(&self, problem: &str) -> Result<String, WriteError> {
         match &self.prompt {
             Prompt::Text(template) => {
@@ -271,14 +275,15 @@ impl Writer {
             Prompt::Turns(head) => {
                 let text = self.step_text(problem.trim(), PLACE, 1)?;
                 let begun = text.rfind(PLACE).map_or("", |at| &text[..at]);
-                // A space belongs to the word behind it.
+                // A space belongs to the first token of the step, so it goes into the step's
+                // segment.
                 let begun = &begun[..begun.len() - spaces(begun).len()];
                 Ok(format!("{head}{begun}"))
             }
         }
     }
 
-    /// A step's segment up to where its score is read; `index` is from 1.
+    /// Writes a step's segment up to the place where its score is read; `index` is from 1.
     pub(crate) fn step(&self, step: &str, index: usize) -> Result<String, WriteError> {
         let mut step = step.trim();
         let untagged = self.tag.as_deref().and_then(|tag| step.strip_suffix(tag));
@@ -298,23 +303,23 @@ impl Writer {
         }
     }
 
-    /// The segment's text behind the place where the score is read.
+    /// The segment's text after the place where the score is read.
     pub(crate) fn after(&self) -> &str {
         &self.after
     }
 
-    /// What stands behind every step's own text, up to where its score is read.
+    /// The text after every step's own text, up to the place where its score is read.
     pub(crate) fn tail(&self) -> &str {
         &self.tail
     }
 
-    /// Whether the prompt has its special tokens written out.
+    /// Whether the prompt's text contains special tokens already, as chat templates write them.
     pub(crate) fn writes_special_tokens(&self) -> bool {
         !matches!(self.prompt, Prompt::Text(_))
     }
 }
 
-/// Whether the template of a prompt cannot be written without `bos`.
+/// Whether a prompt's template fails without `bos`.
 fn needs_bos(template: &Template) -> bool {
     let problem = "";
     template.uses("bos")

@@ -13,14 +13,14 @@ use crate::spec::PrmSpec;
 /// A chain as the reward model reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    /// Prompt and segments.
+    /// Tokens of the prompt and of the segments of all steps.
     pub tokens: Vec<u32>,
     /// Index of the token at which each step's score is read.
     pub read_at: Vec<usize>,
 }
 
 impl ChainWriter {
-    /// A writer for the tokenizer of `model`, a path for messages.
+    /// Creates a writer for the tokenizer of `model`, a path for messages.
     ///
     /// # Errors
     /// [`Error::Spec`], or [`Error::Unfit`] if the tokenizer cannot write what the spec asks for.
@@ -29,10 +29,10 @@ impl ChainWriter {
         Self::fitted(spec, tokenizer).map_err(|fault| fault.unfit(spec, model))
     }
 
-    /// A chain as tokens. Empty steps are no steps and have no place in it.
+    /// Returns a chain as tokens. Empty texts do not count as steps.
     ///
     /// # Errors
-    /// The problem or a step cannot be written.
+    /// If the problem or a step cannot be written.
     pub fn written(&self, problem: &str, steps: &[&str]) -> Result<Written, ScoreError> {
         let (prompt, tokens) = self.open_scored(problem)?;
         let mut written = Written {
@@ -46,10 +46,11 @@ impl ChainWriter {
         Ok(written)
     }
 
-    /// The prompt of a problem: its text and its tokens, for a model that holds `context` tokens.
+    /// Returns the text and the tokens of a problem's prompt, for a model that holds `context`
+    /// tokens.
     ///
     /// # Errors
-    /// The problem cannot be written, or is longer than any that fits.
+    /// If the problem cannot be written, or cannot fit into the context.
     pub fn prompt(&self, problem: &str, context: usize) -> Result<(String, Vec<u32>), ScoreError> {
         self.check_problem(problem, context)?;
         self.open_scored(problem)
@@ -60,12 +61,11 @@ impl ChainWriter {
         opened.map_err(|error| ScoreError::Prompt(error.to_string()))
     }
 
-    /// Appends a step to the `tokens` of a chain, whose prompt has the text `prompt`; it is the
-    /// step with the number `index`, from 1. Returns the index of the token at which its score is
-    /// read.
+    /// Appends step number `index`, counted from 1, to the `tokens` of a chain, whose prompt has
+    /// the text `prompt`. Returns the index of the token at which the step's score is read.
     ///
     /// # Errors
-    /// The step is empty or cannot be written.
+    /// If the step is empty or cannot be written.
     pub fn append(
         &self,
         prompt: &str,
