@@ -361,7 +361,7 @@ fn files_and_flags_of_no_use() {
         ("empty.jsonl", &["empty.jsonl", "no chains"]),
         (
             "other.jsonl",
-            &["other.jsonl: line 1", "(text)", "no known format"],
+            &["other.jsonl: line 1", "(fields: text)", "unknown format"],
         ),
         ("none.jsonl", &["none.jsonl", "No such file"]),
         ("/dev/zero", &["/dev/zero", "not a regular file"]),
@@ -425,7 +425,7 @@ fn files_and_flags_of_no_use() {
     ];
     place
         .run(&over)
-        .assert_refused("over its input", &["is read as well"]);
+        .assert_refused("over its input", &["is an input, too"]);
     let split = |more: &[&str]| {
         let both = [
             "labels",

@@ -99,7 +99,7 @@ def test_what_is_left_out_or_foreign_is_warned_of() -> None:
     [
         ("no-such-file.jsonl", {}, "no-such-file.jsonl: "),
         ([], {}, "data: no chains in it"),
-        ([{"text": "?"}], {}, "data: item 1: its fields (text) are of no known format"),
+        ([{"text": "?"}], {}, "data: item 1: unknown format (fields: text)"),
         ([{"problem": PENS, "steps": ["a"]}], {}, 'data: item 1: field "label": missing'),
         ([{"problem": PENS, "steps": object()}], {}, "data: object is no value"),
         (CHAINS, {"wrong_below": 2}, "wrong_below = 2: scores are 0 to 1"),

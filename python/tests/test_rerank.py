@@ -42,7 +42,7 @@ def test_the_table_is_that_of_the_program(program: str, tmp_path: Path) -> None:
     ("pool", "keywords", "words"),
     [
         ("no-such-file.jsonl", {}, "no-such-file.jsonl"),
-        ([{"problem": PENS}], {}, "pool: item 1: of no known layout"),
+        ([{"problem": PENS}], {}, "pool: item 1: unknown layout of solutions"),
         ([{"problem": PENS, "solutions": ["1"]}], {}, 'field "answer": missing'),
         (POOL, {"scorers": ["pmr"]}, "scorers: "),
         (POOL, {"limit": 0}, "limit = 0 leaves nothing"),

@@ -1,4 +1,4 @@
-//! How far people agree who rated the same chains.
+//! The agreement of people who rated the same chains.
 
 use std::collections::BTreeMap;
 
@@ -6,31 +6,32 @@ use serde::Serialize;
 
 use crate::{LabelledChain, LabelledStep};
 
-/// How far two people agree, each of whom has rated a part of the chains.
+/// The agreement of two people who rated overlapping sets of chains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
-    /// Their names.
+    /// The names of the two people, in alphabetical order.
     pub raters: [String; 2],
-    /// Ratings of the steps that both rated: 1, 0 or -1.
+    /// The agreement on the ratings (1, 0 or -1) of the steps that both rated.
     pub steps: Kappa,
-    /// The first wrong steps of the chains of which both say it: the step, or none.
+    /// The agreement on the first wrong step, for the chains that both rated far enough: the step,
+    /// or none.
     pub first_errors: Kappa,
 }
 
-/// Cohen's kappa and what it is made of.
+/// Cohen's kappa (<https://doi.org/10.1177/001316446002000104>) and its counts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Kappa {
-    /// Things that both spoke of.
+    /// The number of items that both people rated.
     pub count: u64,
-    /// The things on which they agree.
+    /// The number of items on which they agree.
     pub equal: u64,
-    /// The agreement beyond chance, as a share of the most there can be: 1 is full agreement, 0 is
-    /// chance. It is unknown where chance would always agree.
+    /// The agreement beyond chance, as a share of the largest possible: 1 is full agreement, 0 is
+    /// chance. `None` if chance alone would always agree.
     pub kappa: Option<f64>,
 }
 
 impl Kappa {
-    /// Counts pairs of what two people say.
+    /// Counts pairs of ratings by two people.
     #[must_use]
     pub fn of<T: Ord>(pairs: impl IntoIterator<Item = (T, T)>) -> Self {
         let (mut count, mut equal) = (0_u64, 0);
@@ -41,7 +42,7 @@ impl Kappa {
             said.entry(a).or_default()[0] += 1;
             said.entry(b).or_default()[1] += 1;
         }
-        // Both sums are exact, so there is one rounding only.
+        // Both sums are exact integers, so the result is rounded only once.
         let by_chance: u64 = said.values().map(|[a, b]| a * b).sum();
         let most = count * count - by_chance;
         let beyond = (count * equal) as i64 - by_chance as i64;
@@ -53,12 +54,12 @@ impl Kappa {
     }
 }
 
-/// The ratings of one person for one chain.
+/// The ratings of one person for one chain, by step.
 type Ratings = Vec<Option<i8>>;
 
-/// How far each two people agree on the chains, in the order of their names. Chains with the same
-/// problem and steps are one. A rating without a name is by the person whose name stands next to
-/// its chain.
+/// Returns the agreement of each two people on the chains, sorted by name. Chains with the same
+/// problem and steps count as one chain. A rating without a name belongs to the person whose name
+/// is given with its chain.
 #[must_use]
 pub fn agreement<'a>(
     chains: impl IntoIterator<Item = (&'a str, &'a LabelledChain)>,
@@ -94,6 +95,7 @@ pub fn agreement<'a>(
                     .filter_map(|(key, a)| Some((a, of_other.get(key)?)))
             };
             let steps = both().flat_map(|(a, b)| a.iter().zip(b));
+            // A chain counts only if both ratings determine the first error.
             let first = |(a, b): (&Ratings, &Ratings)| Some((first_error(a)?, first_error(b)?));
             all.push(Agreement {
                 raters: [(**one).to_owned(), (**other).to_owned()],
@@ -105,7 +107,8 @@ pub fn agreement<'a>(
     all
 }
 
-/// The first wrong step, or `None` inside if none is; nothing if the ratings do not say.
+/// Returns the first wrong step, or `Some(None)` if no step is wrong; `None` if the ratings end
+/// before that is known.
 fn first_error(ratings: &[Option<i8>]) -> Option<Option<usize>> {
     for (i, rating) in ratings.iter().enumerate() {
         if (*rating)? < 0 {
@@ -159,7 +162,7 @@ mod tests {
     #[test]
     fn two_people_are_compared_by_step_and_by_first_error() {
         let chains = [
-            // Both: the second step is wrong. One stopped there.
+            // Both rate the second step wrong. One of them stopped there.
             chain(
                 "a",
                 &[
@@ -168,11 +171,11 @@ mod tests {
                     &[("ben", -1)],
                 ],
             ),
-            // Anna: none; Ben: the first.
+            // Anna finds no error, Ben finds the first step wrong.
             chain("b", &[&[("anna", 1), ("ben", -1)], &[("anna", 0)]]),
-            // Ben has not come to its end.
+            // Ben has not rated the last step.
             chain("c", &[&[("anna", 1), ("ben", 1)], &[("anna", 1)]]),
-            // Both: none.
+            // Neither finds an error.
             chain("d", &[&[("anna", 1), ("ben", 1)]]),
         ];
         let found = agreement(chains.iter().map(|chain| ("file", chain)));

@@ -1,8 +1,8 @@
-//! People rate steps: which chain comes next, what was said, and the file that keeps it.
+//! Annotation: people rate steps, and a file keeps the ratings.
 //!
-//! The file is only ever appended to. It has each chain once, with the facts that are known of it,
-//! and after it an [`Event`] for all that a person says of a step. So it is resumed where it ends,
-//! several people may share it, and [`open`](crate::open) reads it as chains with
+//! The file is only ever appended to. It has each chain once, with its recorded facts, and after
+//! the chain an [`Event`] for every change of a rating or remark. The file can therefore be resumed
+//! at its end and shared by several people, and [`open`](crate::open) reads it as chains with
 //! [ratings](crate::LabelledStep::ratings).
 
 use std::collections::{HashMap, HashSet};
@@ -17,25 +17,26 @@ use serde_json::Value;
 use crate::event::Event;
 use crate::{Format, LabelledChain, LabelledStep, LabelsError, Rated};
 
-/// Which chains come first.
+/// The order in which chains are rated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// The order of the file.
     #[default]
     Given,
-    /// An order drawn by the seed.
+    /// A random order, which follows from the seed and the chains.
     Random,
-    /// Chains with a step of which a judge is unsure: the nearest to one half first.
+    /// Chains with a step that a judge is unsure about come first, by the distance of the score
+    /// from one half.
     Unsure,
-    /// Chains with a step on which a judge and the rollouts differ: the furthest apart first.
+    /// Chains with a step on which a judge and the rollouts differ come first, by that difference.
     Apart,
-    /// Chains with a wrong answer that a judge rates high, by their lowest score (the convincing
-    /// wrong answers of PRM800K).
+    /// Chains with a wrong answer that a judge rates high come first, by their lowest score (the
+    /// convincing wrong answers of PRM800K).
     Convincing,
 }
 
 impl Order {
-    /// All of them.
+    /// All orders, as help texts list them.
     pub const ALL: [Self; 5] = [
         Self::Given,
         Self::Random,
@@ -44,7 +45,7 @@ impl Order {
         Self::Convincing,
     ];
 
-    /// The name on command lines.
+    /// Returns the name on command lines.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -56,13 +57,13 @@ impl Order {
         }
     }
 
-    /// The order of this name.
+    /// Returns the order with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|order| order.name() == name)
     }
 
-    /// The facts that it goes by.
+    /// Returns the facts that the order needs, in words.
     fn facts(self) -> &'static str {
         match self {
             Self::Given | Self::Random => "none",
@@ -72,32 +73,35 @@ impl Order {
         }
     }
 
-    /// How much a chain teaches, or nothing if its facts do not say.
+    /// Returns the value of rating a chain, the higher the earlier; `None` if the facts are
+    /// missing.
     fn worth(self, chain: &LabelledChain) -> Option<f64> {
-        let score = |step: &LabelledStep| step.opinion(None);
         let steps = chain.steps.iter();
         match self {
             Self::Given | Self::Random => None,
             Self::Unsure => {
-                let sure = steps.filter_map(|step| Some((score(step)? - 0.5).abs()));
+                let sure = steps.filter_map(|step| Some((step.opinion(None)? - 0.5).abs()));
                 sure.reduce(f64::min).map(|least| -least)
             }
             Self::Apart => {
-                let apart = steps.filter_map(|step| Some((score(step)? - step.share()?).abs()));
+                let apart =
+                    steps.filter_map(|step| Some((step.opinion(None)? - step.share()?).abs()));
                 apart.reduce(f64::max)
             }
             Self::Convincing => {
-                let scores: Option<Vec<f64>> = steps.map(score).collect();
+                let scores: Option<Vec<f64>> = steps.map(|step| step.opinion(None)).collect();
                 let lowest = scores?.into_iter().reduce(f64::min);
                 lowest.filter(|_| chain.outcome == Some(false))
             }
         }
     }
 
-    /// The places of the chains in this order; those of unknown worth are last, as they came.
+    /// Returns the indices of the chains in this order; chains of unknown value come last, in the
+    /// given order. `None` if no chain has the facts that the order needs.
     fn sorted(self, chains: &[LabelledChain], seed: u64) -> Option<Vec<usize>> {
         let mut places: Vec<usize> = (0..chains.len()).collect();
         if self == Self::Random {
+            // Hashed by text: adding or removing other chains does not reorder the rest.
             places.sort_by_cached_key(|&at| {
                 let mut hash = Fingerprint::default();
                 hash.field(&seed.to_le_bytes());
@@ -114,119 +118,121 @@ impl Order {
     }
 }
 
-/// How chains are rated.
+/// The settings of an annotation.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The person's name.
+    /// The name of the person who rates.
     pub rater: String,
-    /// Which chains come first.
+    /// The order in which chains are rated.
     pub order: Order,
     /// The seed of [`Order::Random`].
     pub seed: u64,
-    /// Whether a chain is done at its first wrong step.
+    /// Whether a chain is done at its first wrong step, so that later steps need no rating.
     pub stops: bool,
 }
 
-/// A thing that a person does.
+/// An action of the person who rates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Act {
-    /// Looks.
+    /// Returns the view and changes nothing.
     Look {},
-    /// Rates the step at hand: 1 right, 0 neutral, -1 wrong. The next step is at hand then, or the
-    /// next chain that is not done.
+    /// Rates the current step: 1 right, 0 neutral, -1 wrong. Moves to the next step without a
+    /// rating, or to the next chain that is not done.
     Rate {
-        /// The rating.
+        /// 1 right, 0 neutral, -1 wrong.
         rating: i8,
     },
-    /// Remarks on the step at hand; an empty remark takes it back.
+    /// Sets the remark on the current step; an empty text removes it.
     Comment {
-        /// The remark.
+        /// The text of the remark; white space around it is removed.
         text: String,
     },
-    /// Takes the last rating or remark of this sitting back.
+    /// Takes back the last rating or remark of this session.
     Undo {},
-    /// Goes to another step or chain, both from 0.
+    /// Moves to another step or chain; both count from 0.
     Go {
-        /// The chain's place in the order.
+        /// The index of the chain in the order of rating.
         chain: usize,
-        /// The step.
+        /// The index of the step in the chain.
         #[serde(default)]
         step: usize,
     },
-    /// Decides whether a chain is done at its first wrong step.
+    /// Sets whether a chain is done at its first wrong step.
     Stop {
-        /// Whether it is.
+        /// Whether later steps need no rating.
         at_first_error: bool,
     },
 }
 
-/// The view of a person. It has no facts but the problem, so that ratings are the person's own.
+/// The state shown to the person. It contains no facts except the problem and its answer, so that
+/// ratings are the person's own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct View<'a> {
-    /// The person's name.
+    /// The name of the person who rates.
     pub rater: &'a str,
-    /// The chain's place in the order, from 0.
+    /// The index of the current chain in the order of rating, from 0.
     pub chain: usize,
-    /// How many chains there are.
+    /// The number of chains.
     pub chains: usize,
-    /// How many of them are done.
+    /// The number of chains that are done.
     pub done: usize,
-    /// The step at hand, from 0.
+    /// The index of the current step, from 0.
     pub step: usize,
-    /// Whether the chain is done.
+    /// Whether the current chain is done.
     pub is_done: bool,
     /// Whether a chain is done at its first wrong step.
     pub stops: bool,
-    /// Whether there is something to undo.
+    /// Whether a change of this session can be taken back.
     pub can_undo: bool,
     /// The problem's text.
     pub problem: &'a str,
     /// The reference answer.
     pub answer: Option<&'a str>,
-    /// The steps.
+    /// The steps of the current chain.
     pub steps: Vec<StepView<'a>>,
 }
 
-/// A step, and what the person says of it.
+/// A step with the person's opinion on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepView<'a> {
-    /// The text.
+    /// The text of the step.
     pub text: &'a str,
-    /// 1, 0 or -1.
+    /// The rating: 1 right, 0 neutral, -1 wrong; `None` before the step is rated.
     pub rating: Option<i8>,
-    /// The remark.
+    /// The remark on the step.
     pub comment: Option<&'a str>,
 }
 
-/// Chains that a person rates, and the file that keeps the ratings.
+/// A running annotation: the chains that a person rates, and the file that keeps the ratings.
 #[derive(Debug)]
 pub struct Annotation {
     options: Options,
-    /// In the order in which they come.
+    /// The chains in the order of rating.
     chains: Vec<LabelledChain>,
-    /// The keys of the chains that the file has.
+    /// The keys of the chains that the file contains.
     written: HashSet<String>,
     path: PathBuf,
     file: File,
     chain: usize,
     step: usize,
-    /// Chain, step and what was said of it before, for each change.
+    /// For each change of this session: chain, step, and the opinion before it.
     changes: Vec<(usize, usize, Rated)>,
 }
 
 impl Annotation {
-    /// Continues the file, or begins it. The first chain that is not done is at hand.
+    /// Resumes the file or creates it, and moves to the first chain that is not done.
     ///
     /// # Errors
-    /// The file cannot be read or written, or has other things in it; the chains lack the facts that
-    /// the order goes by.
+    /// The file cannot be read or written, or contains something else than chains and ratings; or
+    /// the chains lack the facts that the order needs.
     pub fn open(
         mut chains: Vec<LabelledChain>,
         out: &Path,
         options: Options,
     ) -> Result<Self, LabelsError> {
         let mut seen = HashSet::new();
+        // Ratings refer to chains by key, so of equal chains only one can be rated.
         chains.retain(|chain| seen.insert(chain.key()));
         let places: HashMap<String, usize> =
             chains.iter().map(LabelledChain::key).zip(0..).collect();
@@ -246,7 +252,7 @@ impl Annotation {
         let mut written = HashSet::new();
         if !before.trim_ascii().is_empty() {
             let before = crate::parse(&before[..], &source_name, Some(Format::own()))?;
-            // To a file of other things nothing is added.
+            // A file with other contents is not an annotation: nothing is appended to it.
             if let Some(first) = before.rejected.into_iter().next() {
                 return Err(LabelsError::NoneUsable {
                     source_name,
@@ -282,10 +288,10 @@ impl Annotation {
         Ok(annotation)
     }
 
-    /// Does it, and returns what there is to see then. Nothing happens on an error.
+    /// Carries out an action and returns the new view. On an error nothing changes.
     ///
     /// # Errors
-    /// There is no such step or rating; the file cannot be written.
+    /// The step or the rating does not exist, or the file cannot be written.
     pub fn act(&mut self, act: Act) -> Result<View<'_>, LabelsError> {
         match act {
             Act::Look {} => {}
@@ -297,6 +303,7 @@ impl Annotation {
                 self.change(Rated { rating, comment })?;
             }
             Act::Undo {} => {
+                // Written first: if that fails, the change stays and can be undone again.
                 if let Some((chain, step, before)) = self.changes.last().cloned() {
                     self.write(chain, step, before)?;
                     self.changes.pop();
@@ -323,8 +330,8 @@ impl Annotation {
             let rated = step.ratings.get(&self.options.rater);
             StepView {
                 text: &step.text,
-                rating: rated.and_then(|of| of.rating),
-                comment: rated.and_then(|of| of.comment.as_deref()),
+                rating: rated.and_then(|rated| rated.rating),
+                comment: rated.and_then(|rated| rated.comment.as_deref()),
             }
         });
         View {
@@ -352,23 +359,23 @@ impl Annotation {
         let rating = Some(rating);
         self.change(Rated { rating, comment })?;
         if !self.is_done(self.chain) {
-            let left = |&at: &usize| self.said(self.chain, at).rating.is_none();
             let steps = self.chains[self.chain].steps.len();
             let mut places = (self.step + 1..steps).chain(0..self.step);
-            self.step = places.find(left).unwrap_or(self.step);
+            let left = places.find(|&at| self.said(self.chain, at).rating.is_none());
+            self.step = left.unwrap_or(self.step);
         } else if let Some(next) = self.next_left() {
             self.go(next);
         }
         Ok(())
     }
 
-    /// The next chain that is not done.
+    /// Returns the next chain that is not done, searching on from the current chain.
     fn next_left(&self) -> Option<usize> {
         let mut places = (self.chain + 1..self.chains.len()).chain(0..self.chain);
         places.find(|&at| !self.is_done(at))
     }
 
-    /// Goes to the first step of a chain without a rating.
+    /// Moves to the first step of a chain without a rating.
     fn go(&mut self, chain: usize) {
         let steps = 0..self.chains[chain].steps.len();
         let left = steps
@@ -377,7 +384,7 @@ impl Annotation {
         (self.chain, self.step) = (chain, left.unwrap_or(0));
     }
 
-    /// The opinion of the person on a step.
+    /// Returns the opinion of the person on a step.
     fn said(&self, chain: usize, step: usize) -> Rated {
         let step = &self.chains[chain].steps[step];
         step.ratings
@@ -386,7 +393,7 @@ impl Annotation {
             .unwrap_or_default()
     }
 
-    /// Whether the person has said all of a chain.
+    /// Whether the person has rated as much of a chain as the settings ask for.
     fn is_done(&self, chain: usize) -> bool {
         let steps = 0..self.chains[chain].steps.len();
         let mut ratings = steps.map(|step| self.said(chain, step).rating);
@@ -398,7 +405,7 @@ impl Annotation {
         }
     }
 
-    /// Changes what the person says of the step at hand.
+    /// Changes the opinion on the current step, and records the old one for undo.
     fn change(&mut self, to: Rated) -> Result<(), LabelsError> {
         let (chain, step) = (self.chain, self.step);
         let before = self.said(chain, step);
@@ -407,11 +414,11 @@ impl Annotation {
         Ok(())
     }
 
-    /// Appends what the person says of a step to the file, and its chain if that is not there.
+    /// Appends the opinion on a step to the file, after its chain if the file lacks it.
     fn write(&mut self, chain: usize, step: usize, rated: Rated) -> Result<(), LabelsError> {
-        let of = &self.chains[chain];
+        let labelled = &self.chains[chain];
         let event = Event {
-            chain: of.key(),
+            chain: labelled.key(),
             step,
             rater: self.options.rater.clone(),
             rating: rated.rating,
@@ -420,12 +427,12 @@ impl Annotation {
         let append = || {
             let mut lines = Vec::new();
             if !self.written.contains(&event.chain) {
-                serde_json::to_writer(&mut lines, of)?;
+                serde_json::to_writer(&mut lines, labelled)?;
                 lines.push(b'\n');
             }
             serde_json::to_writer(&mut lines, &event)?;
             lines.push(b'\n');
-            // One write, so that the lines of several people do not mix.
+            // A single write, so that the lines of several people do not mix.
             (&self.file).write_all(&lines)?;
             self.file.sync_data()
         };
@@ -439,7 +446,7 @@ impl Annotation {
     }
 }
 
-/// Opens a file to append to it, with what it has. A last line that was not written to its end is
+/// Opens a file for appending and returns its contents. A last line that was only partly written is
 /// cut off.
 fn reopen(path: &Path) -> io::Result<(File, Vec<u8>)> {
     let mut file = beamgen_files::append(path)?;
@@ -452,6 +459,7 @@ fn reopen(path: &Path) -> io::Result<(File, Vec<u8>)> {
         .map_or(0, |at| at + 1);
     if whole < bytes.len() {
         if serde_json::from_slice::<Value>(&bytes[whole..]).is_ok() {
+            // The line is whole except for its end: a person may have edited the file.
             file.write_all(b"\n")?;
         } else {
             file.set_len(whole as u64)?;

@@ -1,4 +1,4 @@
-//! The format: one labelled chain.
+//! The data model of a labelled chain.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::Source;
 
-/// A problem, one chain of steps, and what is known of them.
+/// A problem and one chain of steps, with the facts recorded on them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledChain {
-    /// Names the chain within its file.
+    /// The name of the chain within its file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The problem's text.
     pub problem: String,
-    /// In order; no text is blank.
+    /// The steps in order, without blank texts.
     pub steps: Vec<LabelledStep>,
-    /// The index of the first wrong step, from 0, or -1 if none is wrong: for sources that mark
-    /// that step alone. What stands behind it is unknown.
+    /// The index of the first wrong step, from 0, or -1 if none is wrong, for sources that mark only
+    /// that step. Nothing is known of the steps after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<i64>,
     /// Whether the chain's final answer is right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<bool>,
-    /// The reference answer.
+    /// The reference answer to the problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// The data set it comes from.
+    /// The name of the data set that contains the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// Difficulty, as the source names it.
+    /// The difficulty of the problem, as the source names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// The kind of mistake in it, as the source names it.
+    /// The kind of mistake in the chain, as the source names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Who wrote the steps.
+    /// The generator that wrote the steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// The rules that derive the chain's labels where nobody names others; empty for the usual ones.
+    /// The rules that derive the chain's labels by default; empty for the usual rules.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rule: Vec<Source>,
 }
@@ -49,38 +49,38 @@ pub struct LabelledChain {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledStep {
-    /// Without its boundary.
+    /// The text of the step, without its boundary.
     pub text: String,
-    /// The rating of a person without a name: 1 right, 0 neutral, -1 wrong (PRM800K).
+    /// The rating of an unnamed person: 1 right, 0 neutral, -1 wrong (PRM800K).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<i8>,
-    /// The ratings of people, by their names.
+    /// The ratings of people, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ratings: BTreeMap<String, Rated>,
-    /// A hard label whose origin the source does not tell.
+    /// A hard label of unknown origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right: Option<bool>,
-    /// A soft label in `[0, 1]` whose counts the source does not tell.
+    /// A soft label in `[0, 1]` of unknown origin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft: Option<f64>,
-    /// Rollouts from behind this step.
+    /// The counts of rollouts from this step, which sampled the rest of the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollouts: Option<Rollouts>,
-    /// The verdicts of checkers, by their names. A checker that abstained is missing.
+    /// The verdicts of checkers, by name. A checker that abstained is missing.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub verdicts: BTreeMap<String, Checked>,
-    /// The scores of judges, by their names: the probability that the step is right.
+    /// The scores of judges, by name: the probability that the step is right.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub opinions: BTreeMap<String, f64>,
-    /// Other steps at this place, which the chain does not go on from: they share its prefix, and
-    /// only their own label counts.
+    /// Other steps after the same prefix, from which the chain does not continue. Only their own
+    /// facts count, not those of their prefix.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<LabelledStep>,
 }
 
 impl LabelledChain {
-    /// The name of the problem and its steps, the same in every file; what is known of them does not
-    /// matter.
+    /// Returns the fingerprint of the problem's text and the steps' texts. The facts do not change
+    /// it, so the same chain has the same key in every file.
     #[must_use]
     pub fn key(&self) -> String {
         let mut hash = Fingerprint::default();
@@ -91,8 +91,8 @@ impl LabelledChain {
         hash.finish()
     }
 
-    /// The chain without its alternatives, and then a chain for each of them: the steps before it
-    /// without what is known of them, and it. So every label is in one chain only.
+    /// Returns the chain without alternatives, and then a chain for each alternative: the steps
+    /// before it without their facts, and the alternative. Every fact is in one chain only.
     #[must_use]
     pub fn with_alternatives(&self) -> Vec<Self> {
         let mut path = self.clone();
@@ -128,7 +128,7 @@ impl LabelledChain {
 }
 
 impl LabelledStep {
-    /// A step of which nothing is known.
+    /// Makes a step without facts.
     #[must_use]
     pub fn unlabelled(text: String) -> Self {
         Self {
@@ -137,7 +137,7 @@ impl LabelledStep {
         }
     }
 
-    /// A step with a hard label whose origin is not known.
+    /// Makes a step with a hard label of unknown origin.
     pub(crate) fn labelled(text: String, right: bool) -> Self {
         Self {
             right: Some(right),
@@ -153,7 +153,7 @@ pub struct Rated {
     /// 1 right, 0 neutral, -1 wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<i8>,
-    /// A remark.
+    /// The person's remark on the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
@@ -162,27 +162,27 @@ pub struct Rated {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checked {
-    /// The step was verified.
+    /// The step was proved right.
     Pass,
     /// The step was proved wrong, for this reason.
     Fail(String),
 }
 
-/// How many completions of a prefix came to the right answer.
+/// The counts of completions sampled from a prefix, by their answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rollouts {
-    /// Completions that came to an end.
+    /// The number of completions that came to their own end.
     pub n: u32,
-    /// Those of them whose answer is right.
+    /// The number of those completions whose answer is right.
     pub k: u32,
-    /// Further completions that a length limit cut off: neither right nor wrong.
+    /// The number of further completions that a length limit cut off, neither right nor wrong.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub truncated: u32,
-    /// Of the draws.
+    /// The seed of the sampling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Who completed, if it is not who wrote the chain.
+    /// The generator of the completions, if another one wrote the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
 }
@@ -191,9 +191,9 @@ pub struct Rollouts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// The generator's name or fingerprint.
+    /// The name or fingerprint of the generator.
     pub generator: String,
-    /// The temperature sampled at.
+    /// The sampling temperature.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
 }

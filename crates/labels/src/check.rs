@@ -1,12 +1,12 @@
-//! What a chain must hold to be of use.
+//! Checks of a chain before it is used.
 
 use crate::{LabelledChain, LabelledStep, Policy, Reason};
 
 impl LabelledChain {
-    /// Whether every text is there and every number makes sense.
+    /// Checks that every text is present and every number is in its range.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first fault that was found.
     pub fn check(&self) -> Result<(), Reason> {
         let no_problem = self.problem.trim().is_empty();
         refuse_if(
@@ -41,7 +41,7 @@ impl LabelledStep {
         let mut all = self.rating.into_iter().chain(by_name);
         let is_other = all.any(|of| !(-1..=1).contains(&of));
         refuse_if(is_other, "field \"rating\": write 1, 0 or -1")?;
-        // NaN is in no range.
+        // Written as not in the range, so that NaN is refused, too.
         let is_outside = |p: Option<f64>| p.is_some_and(|p| !(0.0..=1.0).contains(&p));
         let soft = "field \"soft\": write a number from 0 to 1";
         refuse_if(is_outside(self.soft), soft)?;
@@ -59,7 +59,7 @@ impl LabelledStep {
 fn alternative(step: &LabelledStep) -> Result<(), Reason> {
     refuse_if(
         !step.alternatives.is_empty(),
-        "field \"alternatives\": an alternative has none of its own",
+        "field \"alternatives\": an alternative cannot have alternatives: remove them",
     )?;
     step.check()
 }

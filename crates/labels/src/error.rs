@@ -1,126 +1,122 @@
-//! What can be wrong with a file of labels.
+//! Errors of files of labels.
 
 use std::io;
 
 use crate::{Place, Reason};
 
-/// A file of labels that cannot be used. Messages are one line.
+/// An error of a file of labels. Messages are one line.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelsError {
-    /// It cannot be opened or read.
+    /// The file cannot be opened or read.
     #[error("{source_name}: {}: give a readable file, or `-` for stdin", beamgen_files::reason(.error))]
     Unreadable {
-        /// The file.
+        /// The name of the file, or `<stdin>`.
         source_name: String,
         /// The error of the operating system.
         error: io::Error,
     },
-    /// There is not one record in it.
+    /// The file has no record.
     #[error("{source_name}: no chains in it: write one JSON object a line")]
     Empty {
-        /// The file.
+        /// The name of the file, or `<stdin>`.
         source_name: String,
     },
-    /// A line of JSON lines is not JSON, or not one line of it.
+    /// A line of JSON lines is not JSON, or contains only a part of it.
     #[error("{source_name}: line {line}: {reason}: write one JSON object a line")]
     Line {
-        /// The file.
+        /// The name of the file, or `<stdin>`.
         source_name: String,
-        /// From 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault of the line.
         reason: String,
     },
-    /// It begins as a JSON array and does not go on as one.
+    /// The file begins as a JSON array and does not continue as one.
     #[error("{source_name}: not JSON: {reason}")]
     Array {
-        /// The file.
+        /// The name of the file, or `<stdin>`.
         source_name: String,
-        /// What the parser said, with line and column.
+        /// The message of the JSON parser, with line and column.
         reason: String,
     },
-    /// Its first records are of no known format.
-    #[error(
-        "{source_name}: {place}: its fields ({fields}) are of no known format: name one of {formats}"
-    )]
+    /// The first records of the file fit no known format.
+    #[error("{source_name}: {place}: unknown format (fields: {fields}): name one of {formats}")]
     Unknown {
-        /// The file.
+        /// The name of the file, or `<stdin>`.
         source_name: String,
-        /// The first record.
+        /// The place of the first record.
         place: Place,
-        /// The first record's fields.
+        /// The fields of the first record, separated by commas.
         fields: String,
-        /// The formats there are.
+        /// The names of all formats, separated by commas.
         formats: String,
     },
-    /// Every record was rejected, or one was where all are needed.
+    /// Every record was rejected, or a record was rejected where all are needed.
     #[error("{source_name}: {place}: {reason}{}", further(*.others))]
     NoneUsable {
-        /// The file.
+        /// The name of the file, or `<stdin>`.
         source_name: String,
-        /// The first record.
+        /// The place of the first rejected record.
         place: Place,
-        /// Why it was rejected.
+        /// The reason for the rejection of that record.
         reason: Reason,
-        /// How many more records were rejected.
+        /// The number of further rejected records.
         others: usize,
     },
-    /// A file of problems has no problem's text in it.
+    /// A file of problems contains no problem's text.
     #[error(
         "{source_name}: no problems in it: write JSON objects with \"problem\" or \"question\""
     )]
     NoProblems {
-        /// The file.
+        /// The name of the file, or `<stdin>`.
         source_name: String,
     },
     /// A file cannot be appended to.
     #[error("{source_name}: {}: name a file that can be written", beamgen_files::reason(.error))]
     Unwritable {
-        /// The file.
+        /// The name of the file.
         source_name: String,
         /// The error of the operating system.
         error: io::Error,
     },
-    /// The chains lack the facts that an order goes by.
-    #[error(
-        "the order {order} goes by {facts}, which no chain has: add them, or take another order"
-    )]
+    /// The chains lack the facts that an order needs.
+    #[error("the order {order} needs {facts}, which no chain has: add them, or use another order")]
     NoFacts {
-        /// The order.
+        /// The name of the order.
         order: &'static str,
-        /// The facts.
+        /// The facts that the order needs, in words.
         facts: &'static str,
     },
-    /// There is no such step among the chains that are rated.
-    #[error("there is no step {step} of a chain {chain} (both from 0): name one that is there")]
+    /// The step or its chain does not exist.
+    #[error("chain {chain} has no step {step}: both count from 0")]
     NoStep {
-        /// The chain, from 0.
+        /// The index of the chain, from 0.
         chain: usize,
-        /// The step, from 0.
+        /// The index of the step, from 0.
         step: usize,
     },
-    /// A rating is none of the three.
-    #[error("a rating is 1 (right), 0 (neutral) or -1 (wrong), not {rating}")]
+    /// The rating is not 1, 0 or -1.
+    #[error("invalid rating {rating}: use 1 (right), 0 (neutral) or -1 (wrong)")]
     NoRating {
-        /// The rating.
+        /// The rating that was given.
         rating: i8,
     },
     /// A record of a pool of solutions cannot be used.
     #[error("{source_name}: {place}: {reason}")]
     NoSolutions {
-        /// The file.
+        /// The name of the file, or `<stdin>`.
         source_name: String,
-        /// The record.
+        /// The place of the record.
         place: Place,
-        /// Why.
+        /// The fault of the record.
         reason: Reason,
     },
-    /// There is no format of this name.
-    #[error("no format {name:?}: one of {formats}")]
+    /// The name of a format is unknown.
+    #[error("unknown format {name:?}: use one of {formats}")]
     NoFormat {
-        /// The name.
+        /// The unknown name.
         name: String,
-        /// The formats there are.
+        /// The names of all formats, separated by commas.
         formats: String,
     },
 }
@@ -128,7 +124,7 @@ pub enum LabelsError {
 fn further(count: usize) -> String {
     match count {
         0 => String::new(),
-        1 => "; the record behind it is of no use either".to_owned(),
-        count => format!("; the {count} records behind it are of no use either"),
+        1 => "; the record after it cannot be used either".to_owned(),
+        count => format!("; the {count} records after it cannot be used either"),
     }
 }

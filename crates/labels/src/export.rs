@@ -1,4 +1,4 @@
-//! Chains as records of a format.
+//! Writing chains as records of a format.
 
 use serde_json::Value;
 
@@ -6,22 +6,25 @@ use crate::targets::{Kind, Targets};
 use crate::{Format, LabelRule, LabelledChain, Reason};
 
 impl Format {
-    /// Whether chains can be written in it.
+    /// Whether chains can be written in this format.
     #[must_use]
     pub fn writes(&self) -> bool {
         self.export.is_some()
     }
 
-    /// The chains as records with the labels of a rule, each or why the format cannot hold it;
-    /// `None` if the format is only read. The own format keeps the raw facts, so the rule changes
-    /// nothing there. In all others alternatives are left out ([`LabelledChain::with_alternatives`]
-    /// makes chains of them), and so are steps behind the last one that has a label.
+    /// Returns the chains as records with the labels of a rule, each of them a record or the reason
+    /// why the format cannot hold the chain. `None` if the format is only read.
+    ///
+    /// The own format keeps the raw facts, so the rule has no effect there. All others leave out
+    /// alternatives ([`LabelledChain::with_alternatives`] makes chains of them) and the steps after
+    /// the last one with a label.
     pub fn export<'a>(
         &'static self,
         chains: &'a [LabelledChain],
         rule: &'a LabelRule,
     ) -> Option<impl Iterator<Item = Result<Value, Reason>> + 'a> {
         let export = self.export?;
+        // One kind for the whole file: readers of columns expect one type.
         let kinds = chains.iter().map(|chain| Targets::new(rule, chain).kind);
         let kind = kinds.max().unwrap_or(Kind::Hard);
         Some(chains.iter().map(move |chain| {

@@ -1,11 +1,11 @@
-//! Facts of a step, as rules ask for them.
+//! The facts of a step, as rules read them.
 
 use crate::source::Quantity;
 use crate::{Checked, LabelledStep};
 
 impl LabelledStep {
-    /// The rating of a person, or the one that most people gave; `Some(None)` if two are equally
-    /// frequent.
+    /// Returns the rating of a person, or the most frequent rating; `Some(None)` if two ratings are
+    /// equally frequent.
     pub(crate) fn rated(&self, by: Option<&str>) -> Option<Option<i8>> {
         if let Some(name) = by {
             return self.ratings.get(name)?.rating.map(Some);
@@ -21,24 +21,24 @@ impl LabelledStep {
         Some(first.filter(|_| best.next().is_none()))
     }
 
-    /// The verdicts of a checker, or of all.
+    /// Returns the verdicts of a checker, or of all checkers.
     pub(crate) fn checked<'a>(
         &'a self,
         by: Option<&'a str>,
     ) -> impl Iterator<Item = &'a Checked> + 'a {
         let verdicts = self.verdicts.iter();
-        let is_asked = move |name: &str| by.is_none_or(|by| by == name);
         verdicts
-            .filter(move |(name, _)| is_asked(name))
+            .filter(move |(name, _)| by.is_none_or(|by| by == name.as_str()))
             .map(|(_, checked)| checked)
     }
 
-    /// Whether a checker fails the step.
+    /// Whether a checker fails the step; `None` asks all checkers.
     pub(crate) fn fails(&self, by: Option<&str>) -> bool {
-        self.checked(by).any(|one| matches!(one, Checked::Fail(_)))
+        let mut verdicts = self.checked(by);
+        verdicts.any(|verdict| matches!(verdict, Checked::Fail(_)))
     }
 
-    /// The score of a judge, or the mean of all.
+    /// Returns the score of a judge, or the mean score of all judges.
     pub(crate) fn opinion(&self, by: Option<&str>) -> Option<f64> {
         match by {
             Some(name) => self.opinions.get(name).copied(),
@@ -47,13 +47,13 @@ impl LabelledStep {
         }
     }
 
-    /// The share of right rollouts.
+    /// Returns the share of right rollouts; `None` if no rollout came to its own end.
     pub(crate) fn share(&self) -> Option<f64> {
         let rollouts = self.rollouts.as_ref()?;
         (rollouts.n > 0).then(|| f64::from(rollouts.k) / f64::from(rollouts.n))
     }
 
-    /// A number that a rule asks for, if it is known.
+    /// Returns a number that a rule compares with a bound, if it is recorded.
     pub(crate) fn quantity(&self, of: &Quantity) -> Option<f64> {
         match of {
             Quantity::Share => self.share(),

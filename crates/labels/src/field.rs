@@ -1,13 +1,13 @@
-//! Fields of a record, each checked for its type.
+//! Access to the fields of a record, with a check of their types.
 
 use serde_json::{Map, Value};
 
 use crate::{LabelledChain, LabelledStep, Reason};
 
-/// A record.
+/// A record of a file: a JSON object.
 pub(crate) type Record = Map<String, Value>;
 
-/// The value of the first of these fields that is there and not null.
+/// Returns the value of the first of these fields that exists and is not null, with its name.
 pub(crate) fn any<'a>(
     record: &'a Record,
     fields: &[&'static str],
@@ -17,7 +17,7 @@ pub(crate) fn any<'a>(
         .find_map(|&field| Some((field, record.get(field).filter(|value| !value.is_null())?)))
 }
 
-/// As [`any`]; it has to be there.
+/// Returns a value like [`any`]; it is an error if none of the fields exists.
 pub(crate) fn needed<'a>(
     record: &'a Record,
     fields: &[&'static str],
@@ -26,13 +26,13 @@ pub(crate) fn needed<'a>(
         .ok_or_else(|| Reason::new(format!("field \"{}\": missing: add it", fields[0])))
 }
 
-/// A text that is not blank.
+/// Returns a text that is not blank.
 pub(crate) fn text(record: &Record, fields: &[&'static str]) -> Result<String, Reason> {
     let (field, value) = needed(record, fields)?;
     checked(value, field)
 }
 
-/// A list, which may be empty.
+/// Returns a list, which may be empty.
 pub(crate) fn list<'a>(
     record: &'a Record,
     fields: &[&'static str],
@@ -43,7 +43,7 @@ pub(crate) fn list<'a>(
         .ok_or_else(|| Reason::new(format!("field \"{field}\": write a list")))
 }
 
-/// A list of texts, none of them blank.
+/// Returns a list of at least one text, none of them blank.
 pub(crate) fn texts(record: &Record, fields: &[&'static str]) -> Result<Vec<String>, Reason> {
     let (field, _) = needed(record, fields)?;
     let items = list(record, fields)?;
@@ -58,7 +58,7 @@ pub(crate) fn texts(record: &Record, fields: &[&'static str]) -> Result<Vec<Stri
     each.collect()
 }
 
-/// A value as text that is not blank.
+/// Returns a value as text that is not blank.
 pub(crate) fn checked(value: &Value, field: &str) -> Result<String, Reason> {
     match value.as_str() {
         Some(text) if text.trim().is_empty() => Err(Reason::new(format!(
@@ -69,7 +69,7 @@ pub(crate) fn checked(value: &Value, field: &str) -> Result<String, Reason> {
     }
 }
 
-/// A list with one item for each of `count` steps; `item` names one.
+/// Returns a list with one item for each of `count` steps; `item` names an item in messages.
 pub(crate) fn one_a_step<'a>(
     record: &'a Record,
     field: &'static str,
@@ -86,7 +86,7 @@ pub(crate) fn one_a_step<'a>(
     Ok(items)
 }
 
-/// The object that a field has, or that is an item of it; `wanted` is what to write.
+/// Returns a value as an object; `wanted` tells in messages what `field` should contain.
 pub(crate) fn object<'a>(
     value: &'a Value,
     field: &str,
@@ -97,12 +97,12 @@ pub(crate) fn object<'a>(
         .ok_or_else(|| Reason::new(format!("field \"{field}\": write {wanted}")))
 }
 
-/// The beginning of a value, for messages.
+/// Returns the beginning of a value, for messages.
 pub(crate) fn shown(value: &Value) -> String {
     value.to_string().chars().take(20).collect()
 }
 
-/// Text or a number as text; anything else is `None`.
+/// Returns a text or a number as text; `None` for anything else.
 pub(crate) fn scalar(record: &Record, fields: &[&'static str]) -> Option<String> {
     match any(record, fields)?.1 {
         Value::String(text) => Some(text.clone()),
@@ -111,13 +111,13 @@ pub(crate) fn scalar(record: &Record, fields: &[&'static str]) -> Option<String>
     }
 }
 
-/// A truth, which some files write as 1 or 0; `None` if it is not there or null.
+/// Returns a boolean, which some files write as 1 or 0; `None` if the field is missing or null.
 pub(crate) fn truth(record: &Record, field: &'static str) -> Result<Option<bool>, Reason> {
     let value = any(record, &[field]);
     value.map(|(_, value)| truth_of(value, field)).transpose()
 }
 
-/// A truth, which some files write as 1 or 0.
+/// Returns a value as a boolean, which some files write as 1 or 0.
 pub(crate) fn truth_of(value: &Value, field: &str) -> Result<bool, Reason> {
     match (value, value.as_f64()) {
         (Value::Bool(truth), _) => Ok(*truth),
@@ -130,7 +130,7 @@ pub(crate) fn truth_of(value: &Value, field: &str) -> Result<bool, Reason> {
     }
 }
 
-/// A chain with what most formats call by the same names.
+/// Makes a chain, with the fields that have the same names in most formats.
 pub(crate) fn chain(record: &Record, problem: String, steps: Vec<LabelledStep>) -> LabelledChain {
     LabelledChain {
         id: scalar(record, &["id", "idx"]),

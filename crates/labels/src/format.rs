@@ -1,4 +1,4 @@
-//! The formats of labelled chains: one row and one file each.
+//! The formats of labelled chains, with a row and a file for each.
 
 use serde_json::Value;
 
@@ -20,24 +20,24 @@ mod rlhflow;
 mod tree;
 mod trl;
 
-/// How labelled chains are written.
+/// A format of files of labelled chains.
 #[derive(Debug)]
 pub struct Format {
-    /// As it is named on command lines and in messages.
+    /// The name on command lines and in messages, lower case with hyphens.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// The fields of a record, in a few words.
     pub about: &'static str,
-    /// Whether a record looks like one of this format.
+    /// Whether a record has the fields of this format.
     fits: fn(&Record) -> bool,
-    /// The chains of a record.
+    /// Reads the chains of a record.
     import: fn(&Record) -> Result<Vec<LabelledChain>, Reason>,
-    /// A chain with its labels as a record, for formats that are also written.
+    /// Makes a record of a chain and its labels; `None` for formats that are only read.
     pub(crate) export: Option<Export>,
 }
 
 type Export = fn(&LabelledChain, &Targets) -> Result<Value, Reason>;
 
-/// All formats. A record that fits several is of the first.
+/// All formats. If a record fits several formats, the first one counts.
 pub static FORMATS: [&Format; 11] = [
     &own::FORMAT,
     &prm800k::FORMAT,
@@ -53,10 +53,10 @@ pub static FORMATS: [&Format; 11] = [
 ];
 
 impl Format {
-    /// The format of this name.
+    /// Returns the format with this name.
     ///
     /// # Errors
-    /// [`LabelsError::NoFormat`] lists all.
+    /// The name is unknown; [`LabelsError::NoFormat`] lists all formats.
     pub fn named(name: &str) -> Result<&'static Self, LabelsError> {
         FORMATS
             .into_iter()
@@ -67,27 +67,27 @@ impl Format {
             })
     }
 
-    /// The project's own.
+    /// Returns the project's own format, the only one that keeps all facts.
     #[must_use]
     pub fn own() -> &'static Self {
         &own::FORMAT
     }
 
-    /// All names, in one line.
+    /// Returns all names, separated by commas.
     #[must_use]
     pub fn names() -> String {
         FORMATS.map(|format| format.name).join(", ")
     }
 
-    /// The format that a record is of.
+    /// Returns the format that a record fits.
     #[must_use]
     pub fn of(record: &Value) -> Option<&'static Self> {
         let record = record.as_object()?;
         FORMATS.into_iter().find(|format| (format.fits)(record))
     }
 
-    /// The format that a record is of where labels do not matter: those in which labels are beside
-    /// the steps, and what is no format, are plain chains.
+    /// Returns the format to read a record with if labels do not matter. Records in which labels
+    /// are separate from the steps, and records of unknown format, are read as plain chains.
     pub(crate) fn unlabelled(record: &Value) -> &'static Self {
         let beside: [&Self; 4] = [
             &own::FORMAT,
@@ -95,14 +95,17 @@ impl Format {
             &trl::FORMAT,
             &process_bench::FORMAT,
         ];
-        let is_apart = |&format: &&Self| !beside.iter().any(|&one| std::ptr::eq(one, format));
-        Self::of(record).filter(is_apart).unwrap_or(&plain::FORMAT)
+        let format = Self::of(record).filter(|&format| {
+            let mut beside = beside.into_iter();
+            !beside.any(|one| std::ptr::eq(one, format))
+        });
+        format.unwrap_or(&plain::FORMAT)
     }
 
-    /// The chains of one record, at least one; each holds what [`LabelledChain::check`] asks for.
+    /// Reads the chains of one record, at least one. Each of them passes [`LabelledChain::check`].
     ///
     /// # Errors
-    /// Why the record is of no use.
+    /// The reason why the record cannot be used.
     pub fn import(&self, record: &Value) -> Result<Vec<LabelledChain>, Reason> {
         let record = record
             .as_object()

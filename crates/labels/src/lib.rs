@@ -1,9 +1,10 @@
-//! Labelled chains: problems with their steps and what is known of each step. Reward models are
-//! trained on them and measured against them.
+//! Labelled chains: problems with their steps and the facts that are recorded on each step. Reward
+//! models are trained on them and measured against them.
 //!
-//! A file has one [`LabelledChain`] a line, as JSON. It keeps the raw facts by source (ratings of
-//! people, counts of rollouts, verdicts of checkers, scores of judges), never a derived label alone;
-//! a [`LabelRule`] derives labels from them when they are used. [`open`] reads this and all other [`FORMATS`].
+//! A file has one [`LabelledChain`] a line, as JSON. It keeps the raw facts by source: ratings of
+//! people, counts of rollouts, verdicts of checkers, scores of judges. Labels are not stored: a
+//! [`LabelRule`] derives them from the facts when they are used. [`open`] reads this and all other
+//! [`FORMATS`].
 
 #![forbid(unsafe_code)]
 

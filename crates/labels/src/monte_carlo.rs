@@ -1,13 +1,13 @@
-//! Monte Carlo labels: chains, and rollouts from behind their steps, in one search.
+//! Monte Carlo labels: chains and rollouts from their steps, sampled in one search.
 //!
 //! [`MonteCarlo`] is a strategy of the search. It samples chains to their end, and then further
-//! completions (rollouts) from behind their steps. A rollout begins with a fork of the cache that
-//! the chain left there, so no token of a prefix is read again, and the rollouts of all problems in
-//! flight share every forward pass. The strategy grades what comes to its end; the search itself
-//! knows nothing of the answer.
+//! completions (rollouts) from their steps. A rollout begins with a fork of the cache that the
+//! chain left, so no token of a prefix is read again. The rollouts of all problems in flight share
+//! every forward pass. The strategy grades complete texts; the search itself knows nothing of the
+//! answer.
 //!
-//! The draws of a step do not depend on the mode: the first draws of [`Mode::All`] are the draws of
-//! [`Mode::Early`].
+//! The rollouts of a step do not depend on the mode: [`Mode::Early`] samples a beginning of the
+//! rollouts of [`Mode::All`].
 
 mod bisect;
 mod mine;
@@ -25,46 +25,49 @@ use crate::{LabelledChain, Policy};
 use sampled::Sampled;
 use strategy::{Labeller, lock};
 
-/// What is sampled for each problem.
+/// The settings of the labelling of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MonteCarlo {
-    /// Chains. Chains of the same text are one in what comes out, and so are common prefixes.
+    /// The number of chains to sample. Equal chains become one labelled chain, and equal prefixes
+    /// share their rollouts.
     pub chains: usize,
-    /// Rollouts from behind a step; [`Mode`] says when they are fewer or more. With 0 the chains have
-    /// their outcomes alone.
+    /// The number of rollouts from each step, which [`Mode`] may lower or raise. With 0 the chains
+    /// have only their outcomes.
     pub rollouts: u32,
-    /// Which steps, and how many rollouts of each.
+    /// The choice of steps, and of the number of rollouts of each.
     pub mode: Mode,
-    /// For [`Mode::Binary`]: in how many wrong rollouts, chosen by `OmegaPRM`'s rule, the first error
-    /// is searched as well, beside the chains. They come out as chains with the source `rollout`.
+    /// For [`Mode::Binary`]: the number of wrong rollouts, chosen by `OmegaPRM`'s rule, that are
+    /// searched for their first error in addition to the chains. They become chains with the source
+    /// `rollout`.
     pub searches: u32,
-    /// Which chains are rolled out, by the scores of a reward model; `None` is all. Not beside
-    /// searches.
+    /// The choice of chains to roll out by the scores of a reward model; `None` for all chains.
+    /// Cannot be combined with `searches`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mine: Option<Mine>,
-    /// Whether problems whose chains are all right or all wrong are left out: they get no rollouts,
-    /// and no chain of them comes out. A reward model chooses among a problem's chains, and there
-    /// is nothing to choose among these. `OmegaPRM` (2406.06592) leaves out too easy and too hard
-    /// ones, too.
+    /// Whether problems whose chains are all right or all wrong are left out: they get no rollouts
+    /// and no labelled chains. Such problems teach a reward model nothing about choosing among
+    /// chains. `OmegaPRM` (<https://arxiv.org/abs/2406.06592>) leaves out too easy and too hard
+    /// problems, too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mixed: bool,
 }
 
-/// Hard examples for a reward model, found by itself: of each problem the wrong chains that it
-/// rates highest, and as many right ones that it rates lowest. Only they are rolled out and come
-/// out. Chains without a wrong one among them are all left out.
+/// Hard examples, mined by a reward model: the wrong chains of a problem that the model scores
+/// highest, and equally many right chains that it scores lowest. Only these chains are rolled out
+/// and labelled. Problems without a wrong chain are left out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mine {
-    /// Most wrong chains of a problem.
+    /// The largest number of wrong chains of a problem.
     pub wrong: usize,
-    /// What a chain's score is.
+    /// The aggregation that makes a chain's score from the scores of its steps.
     pub aggregation: Aggregation,
 }
 
 impl Default for MonteCarlo {
-    /// 4 chains, 8 rollouts (Math-Shepherd, 2312.08935), of all steps.
+    /// Returns 4 chains with 8 rollouts of every step (Math-Shepherd,
+    /// <https://arxiv.org/abs/2312.08935>).
     fn default() -> Self {
         Self {
             chains: 4,
@@ -77,31 +80,32 @@ impl Default for MonteCarlo {
     }
 }
 
-/// Which steps are rolled out, and how often.
+/// The steps that are rolled out, and the number of rollouts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Every step, each with as many rollouts.
+    /// All steps, with equal numbers of rollouts.
     #[default]
     All,
-    /// Every step, until a rollout is right: the hard label is settled then. The rollouts are
-    /// drawn in waves that double; what grows when one is right is dropped. The share k / n is
-    /// biased, so only the hard label means something.
+    /// All steps, each until a rollout is right, which settles the hard label. Rollouts are sampled
+    /// in waves that double, and those still growing when one is right are dropped. The share k / n
+    /// is biased, so only the hard label is meaningful.
     Early,
-    /// Binary search for the first error of each wrong chain (`OmegaPRM`, 2406.06592): if a rollout
-    /// from behind the step in the middle is right, the error is behind it, else before. A right
-    /// chain has no error to search for.
+    /// Binary search for the first error of each wrong chain (`OmegaPRM`,
+    /// <https://arxiv.org/abs/2406.06592>). If a rollout from the middle step is right, the error
+    /// is after that step, otherwise at or before it. Right chains are not searched.
     Binary,
-    /// Every step, with more rollouts where few chains are right (`GenPRM`, 2504.00891): 4 times as
-    /// many where less than 0.1 of the problem's chains are right, twice as many below 0.9.
+    /// All steps, with more rollouts if few chains are right (`GenPRM`,
+    /// <https://arxiv.org/abs/2504.00891>): 4 times as many if less than 0.1 of the problem's
+    /// chains are right, twice as many below 0.9.
     Adaptive,
 }
 
 impl Mode {
-    /// All of them.
+    /// All modes, as help texts list them.
     pub const ALL: [Self; 4] = [Self::All, Self::Early, Self::Binary, Self::Adaptive];
 
-    /// The name used in configuration, e.g. `"early"`.
+    /// Returns the name used in configurations, such as `"early"`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -113,11 +117,11 @@ impl Mode {
     }
 }
 
-/// Whether the text of a chain that came to its own end is right.
+/// A function that tells whether the text of a complete chain is right.
 pub type Grader = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// The grader that compares a chain's answer with the reference. An answer that cannot be compared
-/// counts as wrong, and so does a chain without an answer.
+/// Makes a grader that compares a chain's answer with the reference. A chain without an answer is
+/// wrong, and so is one whose answer cannot be compared.
 #[must_use]
 pub fn graded_by_answer(reference: String) -> Grader {
     Arc::new(move |text| {
@@ -127,19 +131,19 @@ pub fn graded_by_answer(reference: String) -> Grader {
 }
 
 impl MonteCarlo {
-    /// Refuses what cannot be run.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// No chains, or mining for no chains, or a binary search without rollouts.
+    /// The number of chains is 0, or mining asks for no chains, or a binary search has no rollouts.
     pub fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_count("chains", self.chains)?;
         ConfigError::check_count("mine", self.mine.map_or(1, |mine| mine.wrong))?;
-        // Without rollouts there is no search for an error.
+        // A binary search is nothing but rollouts; the other modes without rollouts label outcomes.
         let is_idle = self.mode == Mode::Binary && self.rollouts == 0;
         ConfigError::check_count("rollouts", usize::from(!is_idle))
     }
 
-    /// The labelling of one problem.
+    /// Starts the labelling of one problem.
     #[must_use]
     pub fn labelling(self, is_right: Grader) -> Labelling {
         Labelling {
@@ -150,7 +154,7 @@ impl MonteCarlo {
     }
 }
 
-/// The labelling of one problem: its strategy before the search, its labels afterwards.
+/// The labelling of one problem: it makes the strategy for the search and keeps the labels.
 #[derive(Clone)]
 pub struct Labelling {
     options: MonteCarlo,
@@ -159,8 +163,8 @@ pub struct Labelling {
 }
 
 impl Labelling {
-    /// The strategy of the problem's request. One made later starts the labelling anew, as the
-    /// search wants it when it sets a problem back.
+    /// Makes the strategy for the problem's request. Each call starts the labelling again, which
+    /// the search needs when it sets a problem back.
     #[must_use]
     pub fn strategy(&self) -> Box<dyn Strategy> {
         Box::new(Labeller::new(
@@ -170,7 +174,7 @@ impl Labelling {
         ))
     }
 
-    /// What was sampled by now, whether or not the search came to its end.
+    /// Returns the labels from everything sampled so far, whether or not the search has ended.
     #[must_use]
     pub fn labels(&self, problem: &Problem, seed: u64, policy: &Policy) -> Labels {
         lock(&self.sampled).labels(self.options, problem, seed, policy)
@@ -180,45 +184,45 @@ impl Labelling {
 /// The labelled chains of a problem.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Labels {
-    /// The distinct chains with at least one whole step, in the order of their draws.
+    /// The distinct chains with at least one whole step, in the order in which they were sampled.
     pub chains: Vec<LabelledChain>,
-    /// What was sampled for them.
+    /// Statistics of the sampling.
     pub counts: Counts,
 }
 
-/// What was sampled.
+/// Statistics of the sampling, which add up over problems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Chains, equal ones counted, and rollouts that were searched like chains not.
+    /// Sampled chains, equal chains included. Rollouts that were searched like chains do not count.
     pub chains: u64,
-    /// Those of them that are right.
+    /// Chains whose answer is right.
     pub right: u64,
-    /// Those that a limit cut: neither right nor wrong.
+    /// Chains cut off by a limit, which are neither right nor wrong.
     pub cut: u64,
-    /// Distinct chains that come out: with [`Mine`] those that were chosen, with
-    /// [`MonteCarlo::mixed`] those of mixed problems.
+    /// Distinct labelled chains: with [`Mine`] only mined chains, with [`MonteCarlo::mixed`] only
+    /// chains of mixed problems.
     pub distinct: u64,
-    /// Problems with right and wrong chains.
+    /// Problems with both right and wrong chains.
     #[serde(default)]
     pub mixed: u64,
-    /// Distinct prefixes with at least one rollout to its end.
+    /// Distinct prefixes with at least one complete rollout.
     pub labels: u64,
     /// Rollouts that came to their own end.
     pub rollouts: u64,
-    /// Further rollouts that a length limit cut: neither right nor wrong.
+    /// Further rollouts that a length limit cut off, which are neither right nor wrong.
     pub truncated: u64,
-    /// Tokens of the chains. What else was generated is rollouts.
+    /// Tokens of the chains. All other generated tokens belong to rollouts.
     pub chain_tokens: u64,
-    /// Rollouts that were begun, those that were dropped counted.
+    /// Rollouts that were begun, dropped ones included.
     pub begun: u64,
-    /// Tokens of the prefixes in front of them, once for each.
+    /// Tokens of the prefixes before rollouts, counted once for each rollout.
     pub prefix_tokens: u64,
 }
 
 impl Counts {
-    /// Tokens that would be read again, for one problem, if each chain and each rollout began with
-    /// its own prompt and prefix instead of a fork.
+    /// Returns the tokens of one problem that forks saved: those that would be read again if each
+    /// chain and each rollout began with its own prompt and prefix.
     #[must_use]
     pub fn spared_tokens(&self, prompt_tokens: u64) -> u64 {
         let others = (self.chains + self.begun).saturating_sub(1);

@@ -1,39 +1,38 @@
-//! Problem texts in a form in which the same problem from two files is the same text.
+//! A normal form of problem texts, equal for the same problem from two files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::{LabelsError, read};
 
-/// Lower case, without LaTeX spacing and math delimiters; words, numbers and operators with one
-/// blank between them, other punctuation counted as a blank.
+/// Returns the text in lower case, without LaTeX spacing and math delimiters. Words, numbers and
+/// operators are separated by single spaces; other punctuation counts as a space.
 #[must_use]
 pub fn normalised(text: &str) -> String {
     let mut normal = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
-        let word = |text: &str, is: fn(char) -> bool| text.find(|c| !is(c)).unwrap_or(text.len());
         let end = if first == '\\' {
-            let name = word(&rest[1..], |c| c.is_ascii_alphabetic());
+            let name = length_of(&rest[1..], |c| c.is_ascii_alphabetic());
             let lower = rest[1..=name].to_lowercase();
             match lower.as_str() {
-                // These change the looks alone.
+                // Commands that change only the looks.
                 "" | "left" | "right" | "quad" | "qquad" | "displaystyle" | "textstyle" | "big"
                 | "bigl" | "bigr" | "limits" | "nonumber" | "noindent" => {}
-                // These mean the same as another.
+                // Commands with the same meaning as another one.
                 "dfrac" | "tfrac" => push(&mut normal, "frac"),
                 "leq" => push(&mut normal, "le"),
                 "geq" => push(&mut normal, "ge"),
                 "mbox" => push(&mut normal, "text"),
                 other => push(&mut normal, other),
             }
-            // `\,` and its like are spacing, `\(` a delimiter, `\%` a sign.
+            // `\,` and the like are spacing, `\(` is a delimiter, and `\%` is a sign that stays.
             match rest[1..].chars().next() {
                 Some(sign) if name == 0 && !"%#&".contains(sign) => 1 + sign.len_utf8(),
                 _ => 1 + name,
             }
         } else if first.is_alphanumeric() {
-            let end = word(rest, char::is_alphanumeric);
+            let end = length_of(rest, char::is_alphanumeric);
             push(&mut normal, &rest[..end].to_lowercase());
             end
         } else {
@@ -48,6 +47,11 @@ pub fn normalised(text: &str) -> String {
     normal
 }
 
+/// Returns the number of bytes of the characters at the beginning of `text` for which `is` holds.
+fn length_of(text: &str, is: fn(char) -> bool) -> usize {
+    text.find(|c| !is(c)).unwrap_or(text.len())
+}
+
 fn push(normal: &mut String, token: &str) {
     if !normal.is_empty() {
         normal.push(' ');
@@ -55,7 +59,7 @@ fn push(normal: &mut String, token: &str) {
     normal.push_str(token);
 }
 
-/// The fields under which files of problems, of benchmarks and of chains have a problem's text.
+/// The names of fields that contain a problem's text, in files of problems, benchmarks and chains.
 const FIELDS: [&str; 7] = [
     "problem",
     "question",
@@ -66,14 +70,15 @@ const FIELDS: [&str; 7] = [
     "q",
 ];
 
-/// The [`normalised`] problems of a file of JSON, of any kind: its records' texts under the usual
-/// names.
+/// Returns the [`normalised`] problems of a JSON file of any kind: the texts of its records under
+/// the usual names.
 ///
 /// # Errors
-/// A file that cannot be read, is not JSON, or has no such text.
+/// The file cannot be read, is not JSON, or has no such text.
 pub fn problems_of(path: &Path) -> Result<BTreeSet<String>, LabelsError> {
     let mut problems = BTreeSet::new();
     read::file(path, &mut |_, record| {
+        // PRM800K has the problem one level deeper.
         let within = record
             .get("question")
             .filter(|question| question.is_object());

@@ -1,4 +1,4 @@
-//! A file of labelled chains, of any known format.
+//! Reading a file of labelled chains in any known format.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -10,28 +10,29 @@ use serde_json::Value;
 use crate::event::Event;
 use crate::{Format, LabelledChain, LabelsError, Place, Reason, read};
 
-/// How many records are looked at to recognise a format.
+/// The number of records in which a known format must appear.
 const LOOKED_AT: usize = 16;
 
-/// A file of labelled chains that was read.
+/// The contents of a file of labelled chains.
 #[derive(Clone, Debug)]
 pub struct Labelled {
-    /// What messages call the file.
+    /// The name of the file in messages.
     pub source: String,
-    /// What it is written in.
+    /// The format of the file.
     pub format: &'static Format,
-    /// In the file's order; never empty.
+    /// The chains in the file's order; never empty.
     pub chains: Vec<LabelledChain>,
-    /// Where in the file each chain is; a record may have several.
+    /// The place of each chain in the file. A record may contain several chains.
     pub places: Vec<Place>,
-    /// How many records the file has, rejected ones among them.
+    /// The number of records in the file, rejected ones included.
     pub records: usize,
     /// The records that could not be used.
     pub rejected: Vec<Rejected>,
 }
 
 impl Labelled {
-    /// Says how many records could not be used, and why the first; `None` if all could.
+    /// Returns a message with the number of rejected records and the reason for the first; `None`
+    /// if no record was rejected.
     #[must_use]
     pub fn left_out(&self) -> Option<String> {
         let first = self.rejected.first()?;
@@ -49,18 +50,18 @@ impl Labelled {
 /// A record that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// Where it is.
+    /// The record's place in the file.
     pub place: Place,
-    /// Why.
+    /// The fault of the record.
     pub reason: Reason,
 }
 
-/// Reads a regular file; `-` is the standard input. The format is recognised from the first records
-/// if it is not named. JSON lines, or one JSON array. A record that cannot be used is among
-/// [`Labelled::rejected`].
+/// Reads a regular file of JSON lines or one JSON array; `-` is the standard input. Without a named
+/// format, the format is recognised from the first records. Records that cannot be used are listed
+/// in [`Labelled::rejected`].
 ///
 /// # Errors
-/// A file that cannot be read, is not JSON, is of no known format, or has no record of use. The
+/// The file cannot be read, is not JSON, has an unknown format, or has no usable record. The
 /// message is one line.
 pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Labelled, LabelsError> {
     let mut reader = Reader::new(read::source(path), format, true);
@@ -68,11 +69,11 @@ pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Labelled, La
     reader.done()
 }
 
-/// Reads a file like [`open`], of chains whose labels do not matter and may be missing: a problem with
-/// its steps is enough, or with a `response`, of which `cut` makes steps.
+/// Reads a file like [`open`], of chains that need no labels. A problem with its steps is enough,
+/// or a problem with a `response`, which `cut` splits into steps.
 ///
 /// # Errors
-/// A file that cannot be read, is not JSON, or has a record of no use.
+/// The file cannot be read, is not JSON, or has a record that cannot be used.
 pub fn open_unlabelled(
     path: &Path,
     cut: &dyn Fn(&str) -> Vec<String>,
@@ -85,11 +86,11 @@ pub fn open_unlabelled(
     reader.done()
 }
 
-/// Reads a file like [`open`], or if its chains have no labels, like [`open_unlabelled`]: so what is
-/// known of chains is there.
+/// Reads a file like [`open`] or, if its chains have no labels, like [`open_unlabelled`]. Facts
+/// that the file has are kept.
 ///
 /// # Errors
-/// The errors of [`open_unlabelled`].
+/// The file cannot be read, is not JSON, or has no usable record.
 pub fn open_any(path: &Path, cut: &dyn Fn(&str) -> Vec<String>) -> Result<Labelled, LabelsError> {
     match open(path, None) {
         Err(LabelsError::Unknown { .. } | LabelsError::NoneUsable { .. }) => {
@@ -99,10 +100,10 @@ pub fn open_any(path: &Path, cut: &dyn Fn(&str) -> Vec<String>) -> Result<Labell
     }
 }
 
-/// As [`open`], of anything; `source` names it in messages.
+/// Reads like [`open`], from any input; `source` is its name in messages.
 ///
 /// # Errors
-/// As [`open`].
+/// The input cannot be read, is not JSON, has an unknown format, or has no usable record.
 pub fn parse(
     input: impl BufRead,
     source: &str,
@@ -115,21 +116,21 @@ pub fn parse(
     reader.done()
 }
 
-/// What was read so far.
+/// The state of reading a file.
 struct Reader {
     source: String,
     format: Option<&'static Format>,
-    /// Whether labels matter. Where they do not, every record is needed.
+    /// Whether labels matter. Otherwise every record must be usable.
     is_labelled: bool,
-    /// Records that wait for the format to be known.
+    /// Records that were read before the format was recognised.
     waiting: Vec<(Place, Value)>,
     chains: Vec<LabelledChain>,
     places: Vec<Place>,
     records: usize,
     rejected: Vec<Rejected>,
-    /// Chains by their keys, as far as ratings by [`Event`] needed them.
+    /// The index of the first chain with each key. Filled in when an [`Event`] needs it.
     keys: HashMap<String, usize>,
-    /// How many chains were looked at for that.
+    /// The number of chains that are in `keys`.
     keyed: usize,
 }
 
@@ -165,6 +166,7 @@ impl Reader {
                 Err(self.unknown())
             };
         };
+        // Other formats may have records with the fields of an event, which mean something else.
         let may_be_rated = std::ptr::eq(format, Format::own()) || !self.is_labelled;
         for (place, record) in std::mem::take(&mut self.waiting) {
             self.records += 1;
@@ -186,7 +188,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Brings the chains by their keys up to date. Of equal ones the first counts.
+    /// Adds the chains read since the last call to `keys`; of equal chains the first counts.
     fn key_chains(&mut self) {
         for (chain, at) in self.chains[self.keyed..].iter().zip(self.keyed..) {
             self.keys.entry(chain.key()).or_insert(at);
@@ -194,11 +196,14 @@ impl Reader {
         self.keyed = self.chains.len();
     }
 
-    /// Drops chains that stand twice among ratings, as two people who began at once leave them.
+    /// Drops repeated chains among ratings, which two people leave who begin a file at the same
+    /// time.
     fn drop_repeats(&mut self) {
         self.key_chains();
-        let is_first = |at: usize| self.keys[&self.chains[at].key()] == at;
-        let first: Vec<bool> = (0..self.chains.len()).map(is_first).collect();
+        let mut first = Vec::with_capacity(self.chains.len());
+        for (at, chain) in self.chains.iter().enumerate() {
+            first.push(self.keys[&chain.key()] == at);
+        }
         let mut is_kept = first.iter();
         self.chains.retain(|_| is_kept.next() == Some(&true));
         let mut is_kept = first.iter();

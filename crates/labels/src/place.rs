@@ -1,8 +1,8 @@
-//! Where in a file a record is.
+//! The place of a record in a file.
 
 use std::fmt;
 
-/// The place of a record in a file, counted from 1.
+/// The place of a record in a file, counted from 1. In messages `line 3` or `item 3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A line of JSON lines.

@@ -1,4 +1,4 @@
-//! Records out of a file: JSON lines, or one JSON array. Memory is bounded whatever the file holds.
+//! Reading records from JSON lines or one JSON array, in bounded memory.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::{LabelsError, Place};
 
-/// The longest line read.
+/// The largest length of a line, in bytes.
 pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
 
-/// The largest JSON array read.
+/// The largest length of a JSON array, in bytes.
 pub(crate) const MAX_ARRAY_BYTES: u64 = 256 << 20;
 
-/// A file, or the standard input for `-`, and what messages call it.
+/// Returns the name of a file in messages; `-` is the standard input.
 pub(crate) fn source(path: &Path) -> String {
     if path == Path::new("-") {
         "<stdin>".to_owned()
@@ -25,7 +25,7 @@ pub(crate) fn source(path: &Path) -> String {
     }
 }
 
-/// Calls `each` with every record of the file; it is not read on behind the first error.
+/// Calls `each` with every record of the file, until `each` returns an error.
 pub(crate) fn file(
     path: &Path,
     each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
@@ -45,7 +45,7 @@ fn unreadable(source: &str) -> impl Fn(io::Error) -> LabelsError {
     }
 }
 
-/// As [`file`], of anything.
+/// Calls `each` with every record of any input; `source` is its name in messages.
 pub(crate) fn records(
     mut input: impl BufRead,
     source: &str,
@@ -67,6 +67,7 @@ pub(crate) fn records(
             return Err(unreadable(source)(error));
         }
         let mut bytes = line.as_slice();
+        // A byte order mark; concatenated files may begin with several.
         while let (1, Some(rest)) = (number, bytes.strip_prefix(b"\xef\xbb\xbf")) {
             bytes = rest;
         }
@@ -74,8 +75,9 @@ pub(crate) fn records(
         if bytes.is_empty() {
             continue;
         }
-        // A list is no record, so only a file that is one array begins with a bracket.
+        // A record is an object, so only a file that is one array begins with a bracket.
         if number == 1 && bytes.starts_with(b"[") {
+            // The array may continue on other lines: the first one is put back before the input.
             let rest = io::Cursor::new(bytes.to_vec()).chain(&mut input);
             return array(rest, source, each);
         }
@@ -88,7 +90,7 @@ pub(crate) fn records(
             let reason = format!("longer than {} MiB", MAX_LINE_BYTES >> 20);
             return Err(fault(reason));
         }
-        // A line may hold several records: files are put together without a newline between them.
+        // A line may hold several records: files are sometimes joined without a line break.
         for record in serde_json::Deserializer::from_slice(bytes).into_iter() {
             let record =
                 record.map_err(|error| fault(format!("not JSON ({})", json_reason(&error))))?;
@@ -120,7 +122,7 @@ fn array(
     }
 }
 
-/// Takes the items of an array one by one, so that they need not all be in memory as values.
+/// Visits the items of an array one by one, so that never all of them are in memory as values.
 struct Items<'a> {
     each: &'a mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
     stopped: &'a mut Option<LabelsError>,
@@ -139,6 +141,7 @@ impl<'de> Visitor<'de> for Items<'_> {
             number += 1;
             if let Err(error) = (self.each)(Place::Item(number), item) {
                 *self.stopped = Some(error);
+                // serde carries only texts: the real error waits in `stopped`.
                 return Err(A::Error::custom("stopped"));
             }
         }

@@ -1,18 +1,18 @@
-//! Why a record cannot be used.
+//! The reason why a record cannot be used.
 
 use std::fmt;
 
-/// Why a record was rejected.
+/// The reason why a record was rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// The same text for all records with the same fault, so that they can be counted.
+    /// The fault. Equal faults have equal texts, so that they can be counted.
     pub what: String,
-    /// What is special about this one.
+    /// The part of the message that differs between records with the same fault.
     pub detail: Option<String>,
 }
 
 impl Reason {
-    /// A fault that needs no more words.
+    /// Makes a reason without detail.
     #[must_use]
     pub fn new(what: impl Into<String>) -> Self {
         Self {
@@ -21,7 +21,7 @@ impl Reason {
         }
     }
 
-    /// A fault and what is special about this record.
+    /// Makes a reason with a detail about this record.
     #[must_use]
     pub fn with(what: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Labels out of raw facts.
+//! Rules that derive labels from raw facts.
 
 use std::str::FromStr;
 
@@ -6,35 +6,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Bound, Checked, LabelledChain, LabelledStep, Source};
 
-/// What a neutral rating counts as.
+/// The label that a neutral rating becomes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neutral {
-    /// 1, as in Lightman et al. (2305.20050) and Qwen's PRM800K model.
+    /// 1, as in Lightman et al. (<https://arxiv.org/abs/2305.20050>) and Qwen's PRM800K model.
     #[default]
     Positive,
     /// 0, as in TRL's example.
     Negative,
-    /// No label.
+    /// No label: the step is ignored.
     Drop,
-    /// 0.5.
+    /// 0.5, a soft label.
     Half,
 }
 
-/// How rollouts become a label.
+/// The way in which rollouts become a label.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RolloutLabel {
-    /// 1 if any completion is right (Math-Shepherd, 2312.08935).
+    /// 1 if any completion is right (Math-Shepherd, <https://arxiv.org/abs/2312.08935>).
     #[default]
     Hard,
-    /// The share k / n of right ones.
+    /// The share k / n of right completions.
     Soft,
-    /// 1 if that share is above this threshold.
+    /// 1 if the share of right completions is above this threshold.
     Threshold(f64),
-    /// 1 if that share is at least this part of the share one step before (`GenPRM`'s relative
-    /// progress, 2504.00891, which takes 0.8). The first step, and a step behind a share of 0, is
-    /// as for `Hard`.
+    /// 1 if the share of right completions is at least this part of the share one step before
+    /// (relative progress of `GenPRM`, <https://arxiv.org/abs/2504.00891>, which takes 0.8). The
+    /// first step, and a step after a share of 0, is labelled as by `Hard`.
     Ratio(f64),
 }
 
@@ -62,55 +62,58 @@ impl FromStr for RolloutLabel {
     }
 }
 
-/// Where a label and the second opinion have to agree: both above one half, or both not. Of a
-/// checker, which speaks of few steps, [`Known`](Self::Known) suits, and of a model the others.
+/// The required agreement between a label and the second opinion: both are above one half, or both
+/// are not. [`Known`](Self::Known) suits checkers, which give verdicts on few steps; the others
+/// suit models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Agree {
-    /// A step has a label only where they do.
+    /// A step has a label only if the second opinion agrees.
     Steps,
     /// A chain has labels only if both have the same first wrong step, or none (consensus
-    /// filtering, Qwen's 2501.07301).
+    /// filtering, Qwen, <https://arxiv.org/abs/2501.07301>).
     Chains,
-    /// A step has a label unless there is a second opinion and it is another one.
+    /// A step loses its label only if there is a second opinion that disagrees.
     Known,
 }
 
-/// How labels are derived from raw facts.
+/// A rule that derives labels from raw facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LabelRule {
-    /// The origins of labels, in order of precedence. If there are none, those that the chain names
-    /// itself hold; and if it names none, ratings, then rollouts, then what was given.
+    /// The origins of labels, in order of precedence. If empty, the rules that the chain itself
+    /// names are used; if it names none, ratings, then rollouts, then given labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// What a neutral rating counts as.
+    /// The label that a neutral rating becomes.
     pub neutral: Neutral,
-    /// How rollouts become a label.
+    /// The way in which rollouts become a label.
     pub rollouts: RolloutLabel,
-    /// Steps behind the first wrong one (label 0) have no label.
+    /// Whether steps after the first wrong one (label 0) lose their labels.
     pub first_error_only: bool,
-    /// What a second scorer has to agree on. Under all but [`Agree::Known`], what it said nothing of
-    /// has no label then.
+    /// The required agreement with a second opinion. Under all but [`Agree::Known`], steps without
+    /// a second opinion have no label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agree: Option<Agree>,
 }
 
-/// The knowledge of a step by now: nothing, or its label, or that it has none.
+/// The result for a step so far: `None` before any origin decided it, otherwise its label, which
+/// may be none.
 type Known = Option<Option<f64>>;
 
 impl LabelRule {
-    /// The origins of labels where nobody names others.
+    /// The origins of labels by default.
     pub const USUAL: [Source; 3] = [Source::Rating(None), Source::Rollouts, Source::Given];
 
-    /// The origins that hold for a chain.
+    /// Returns the origins of labels that are used for a chain.
     #[must_use]
     pub fn sources<'a>(&'a self, chain: &'a LabelledChain) -> &'a [Source] {
         let mut lists = [&self.sources[..], &chain.rule].into_iter();
         lists.find(|list| !list.is_empty()).unwrap_or(&Self::USUAL)
     }
 
-    /// One label in `[0, 1]` a step of the chain's path; `None` where there is none.
+    /// Returns a label in `[0, 1]` for each step of the chain's path; `None` for a step without a
+    /// label.
     #[must_use]
     pub fn labels(&self, chain: &LabelledChain) -> Vec<Option<f64>> {
         let mut known: Vec<Known> = vec![None; chain.steps.len()];
@@ -127,9 +130,9 @@ impl LabelRule {
         labels
     }
 
-    /// The label of the whole chain, as an outcome reward model learns it: whether its answer is
-    /// right. If the rule names origins, it is the lowest label of the steps instead. It is known
-    /// only if the last step has one, or some step is 0.
+    /// Returns the label of the whole chain for an outcome reward model: whether its answer is
+    /// right. If the rule names origins, the label is the lowest label of the steps instead; it is
+    /// known only if the last step has a label, or some step is 0.
     #[must_use]
     pub fn chain_label(&self, chain: &LabelledChain) -> Option<f64> {
         if self.sources.is_empty() {
@@ -140,11 +143,12 @@ impl LabelRule {
         lowest.filter(|&lowest| lowest == 0.0 || labels.last().is_some_and(Option::is_some))
     }
 
-    /// Adds what one origin says of the steps that nothing is known of.
+    /// Adds the labels of one origin to the steps that are still undecided.
     fn add(&self, source: &Source, chain: &LabelledChain, known: &mut [Known]) {
         let steps = &chain.steps;
-        let is_wrong = |known: &Known| known.flatten().is_some_and(|label| label < 0.5);
-        let any_wrong = known.iter().any(is_wrong);
+        let any_wrong = known
+            .iter()
+            .any(|known| known.flatten().is_some_and(|label| label < 0.5));
         let first_fail = match source {
             Source::Verdict(by) => steps.iter().position(|step| step.fails(by.as_deref())),
             _ => None,
@@ -162,6 +166,7 @@ impl LabelRule {
                     rated => rated.map(|rating| Some(hard(rating? > 0))),
                 },
                 Source::Rollouts => {
+                    // Ratios compare with the share one step before, which the first step lacks.
                     let before = i.checked_sub(1).and_then(|before| steps[before].share());
                     self.sampled(step, before).map(Some)
                 }
@@ -173,8 +178,8 @@ impl LabelRule {
                     .filter(|&failed| i >= failed)
                     .map(|failed| (i == failed).then_some(0.0)),
                 Source::Pass(by) => {
-                    let is_pass = |of: &Checked| matches!(of, Checked::Pass);
-                    let passes = step.checked(by.as_deref()).any(is_pass);
+                    let mut verdicts = step.checked(by.as_deref());
+                    let passes = verdicts.any(|verdict| matches!(verdict, Checked::Pass));
                     passes.then_some(Some(1.0))
                 }
                 Source::Judge {
@@ -183,37 +188,41 @@ impl LabelRule {
                     hard: is_hard,
                 } => {
                     let score = step.opinion(name.as_deref());
-                    let is_sure = |p: &f64| cut.is_none_or(|cut| p.max(1.0 - p) >= cut);
-                    let sure = score.filter(is_sure);
+                    let sure = score.filter(|p| cut.is_none_or(|cut| p.max(1.0 - p) >= cut));
                     sure.map(|p| Some(if *is_hard { hard(p > 0.5) } else { p }))
                 }
                 Source::Outcome => {
+                    // A wrong outcome proves some step wrong, but only the last step of all is sure
+                    // to contain the error.
                     let holds = |&right: &bool| !any_wrong && (right || i + 1 == steps.len());
                     chain.outcome.filter(holds).map(|right| Some(hard(right)))
                 }
                 Source::When { bounds, above } => {
-                    let holds = |Bound { of, bound }: &Bound| {
-                        let is_beyond = |n: f64| if *above { n > *bound } else { n < *bound };
-                        step.quantity(of).is_some_and(is_beyond)
-                    };
-                    bounds.iter().all(holds).then_some(Some(hard(*above)))
+                    let all = bounds.iter().all(|Bound { of, bound }| {
+                        let number = step.quantity(of);
+                        number.is_some_and(|n| if *above { n > *bound } else { n < *bound })
+                    });
+                    all.then_some(Some(hard(*above)))
                 }
             };
         }
     }
 
-    /// Drops the labels that the second opinions contradict: a fail of a checker, or the mean of the
-    /// judges.
+    /// Drops the labels that a second opinion contradicts. The second opinion is a checker's fail
+    /// or, without one, the mean score of the judges.
     fn keep_agreed(&self, chain: &LabelledChain, labels: &mut [Option<f64>]) {
         let is_right = |p: f64| p > 0.5;
-        let opinion = |step: &LabelledStep| {
-            if step.fails(None) {
-                Some(0.0)
-            } else {
-                step.opinion(None)
-            }
+        let second = || {
+            chain.steps.iter().map(|step| {
+                // A proof outweighs opinions.
+                let opinion = if step.fails(None) {
+                    Some(0.0)
+                } else {
+                    step.opinion(None)
+                };
+                opinion.map(is_right)
+            })
         };
-        let second = || chain.steps.iter().map(|step| opinion(step).map(is_right));
         match self.agree {
             None => {}
             Some(agree @ (Agree::Steps | Agree::Known)) => {
@@ -234,8 +243,8 @@ impl LabelRule {
         }
     }
 
-    /// The label of a step by its rollouts; `before` is the share of right ones from behind the step
-    /// before it.
+    /// Returns the label of a step by its rollouts. `before` is the share of right rollouts one
+    /// step before.
     fn sampled(&self, step: &LabelledStep, before: Option<f64>) -> Option<f64> {
         let share = step.share()?;
         Some(match self.rollouts {
@@ -254,7 +263,7 @@ fn hard(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-/// The label of a step in a chain whose first wrong step is marked.
+/// Returns the label of a step in a chain whose first wrong step is marked; `None` after that step.
 fn marked(chain: &LabelledChain, i: usize) -> Option<f64> {
     match usize::try_from(chain.first_error?) {
         Err(_) => Some(1.0),
@@ -350,11 +359,11 @@ mod tests {
         let late = [Some(0.9), Some(0.7), Some(0.4)];
         assert_eq!(labels(Agree::Steps, late), [yes, None, None]);
         assert_eq!(labels(Agree::Chains, late), [None; 3]);
-        // What a checker says of few steps.
+        // A checker has verdicts on few steps only.
         let (fails, first_fails) = ([None, None, Some(0.0)], [Some(0.0), Some(0.0), None]);
         assert_eq!(labels(Agree::Known, fails), [yes, no, None]);
         assert_eq!(labels(Agree::Known, first_fails), [None, no, yes]);
-        // Silence is no agreement, not even with a chain in which nothing is wrong.
+        // A missing opinion is not an agreement, even for a chain without a wrong step.
         let mut silent = chain([None; 3]);
         for agree in [Agree::Steps, Agree::Chains] {
             let rule = LabelRule {
@@ -391,7 +400,7 @@ mod tests {
         assert_eq!(of(Neutral::Drop), None);
     }
 
-    /// Labels of a chain by rules as they are typed.
+    /// Returns the labels of a chain by rules in their written form.
     fn by(chain: &LabelledChain, sources: &[&str]) -> Vec<Option<f64>> {
         let sources = sources.iter().map(|text| text.parse().unwrap()).collect();
         let rule = LabelRule {
@@ -401,8 +410,8 @@ mod tests {
         rule.labels(chain)
     }
 
-    /// Three steps: rollouts 8, 6 and 0 of 8; the second fails one checker, the first passes it; a
-    /// judge says 0.95, 0.6, 0.1, and another 0.85 of the first.
+    /// Makes three steps with 8, 6 and 0 right rollouts of 8. The first step passes a checker, the
+    /// second fails. One judge scores 0.95, 0.6, 0.1, another scores only the first step, 0.85.
     fn all_facts() -> LabelledChain {
         let mut chain = LabelledChain {
             steps: vec![step(8, 8), step(8, 6), step(8, 0)],
@@ -426,12 +435,12 @@ mod tests {
     fn each_rule_reads_its_own_facts_and_the_first_that_speaks_counts() {
         let chain = all_facts();
         let (yes, no) = (Some(1.0), Some(0.0));
-        // A fail is 0, and what follows it is unknown even to the rules after it.
+        // A fail is 0, and later steps have no label, even by the rules after it.
         assert_eq!(by(&chain, &["verdict"]), [None, no, None]);
         assert_eq!(by(&chain, &["verdict", "rollouts"]), [yes, no, None]);
         assert_eq!(by(&chain, &["rollouts", "verdict"]), [yes, yes, no]);
         assert_eq!(by(&chain, &["verdict=other", "pass"]), [yes, None, None]);
-        // A right answer is no label of a chain in which a step is wrong.
+        // A right outcome labels no chain in which a step is wrong.
         assert_eq!(by(&chain, &["outcome"]), [yes; 3]);
         assert_eq!(by(&chain, &["verdict", "outcome"]), [None, no, None]);
         assert_eq!(by(&chain, &["verdict=other", "outcome"]), [yes; 3]);
@@ -453,7 +462,7 @@ mod tests {
         assert_eq!(by(&chain, &["V<0.8&judge<0.6"]), [None, None, no]);
         let both = ["V<0.2&judge<0.5", "V>0.9&judge=b>0.8"];
         assert_eq!(by(&chain, &both), [yes, None, no]);
-        // The usual rules know neither verdicts nor opinions.
+        // By default, neither verdicts nor opinions give labels.
         assert_eq!(by(&chain, &[]), [yes, yes, no]);
     }
 
@@ -487,7 +496,7 @@ mod tests {
         assert_eq!(by(&two, &["rating=cleo"]), [Some(1.0)]);
         assert_eq!(by(&two, &["rating=dora"]), [None]);
         assert_eq!(by(&two, &["rating=dora", "given"]), [Some(1.0)]);
-        // A dispute gives no label, whatever else is known.
+        // A tie gives no label, whatever else is recorded.
         assert_eq!(by(&rated(&[("anna", -1), ("ben", 1)]), &[]), [None]);
     }
 

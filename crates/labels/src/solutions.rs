@@ -1,7 +1,7 @@
-//! Pools of solutions that exist already: problems, each with what models wrote to solve it.
+//! Pools of existing solutions: problems with the solutions that models wrote for them.
 //!
-//! [`open`] reads a file of any of the [`LAYOUTS`]: JSON lines, or one JSON array. Records of one
-//! problem are put together.
+//! [`open`] reads a file in any of the [`LAYOUTS`]: JSON lines, or one JSON array. Records of the
+//! same problem are joined.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -18,25 +18,25 @@ mod process_bench;
 mod qwen;
 mod search_and_learn;
 
-/// Most solutions of a file; all of them are held in memory.
+/// The largest number of solutions in a file; all of them are held in memory.
 const MOST: usize = 1 << 20;
 
-/// Most bytes of their texts.
+/// The largest number of bytes of all solutions together.
 const MOST_BYTES: usize = 1 << 30;
 
-/// How a pool of solutions is written.
+/// A layout of files of solutions.
 #[derive(Debug)]
 pub struct Layout {
-    /// The name in messages and reports.
+    /// The name in messages and reports, lower case with hyphens.
     pub name: &'static str,
-    /// The fields that it has, in a few words.
+    /// The fields of a record, in a few words.
     pub about: &'static str,
-    /// Whether a record looks like one of this layout.
+    /// Whether a record has the fields of this layout.
     fits: fn(&Record) -> bool,
     read: fn(&Record) -> Result<Solved, Reason>,
 }
 
-/// All layouts. A record that fits several is of the first.
+/// All layouts. If a record fits several layouts, the first one counts.
 pub static LAYOUTS: [&Layout; 5] = [
     &own::LAYOUT,
     &qwen::LAYOUT,
@@ -46,13 +46,13 @@ pub static LAYOUTS: [&Layout; 5] = [
 ];
 
 impl Layout {
-    /// The layout that a record is of.
+    /// Returns the layout that a record fits.
     fn of(record: &Value) -> Option<&'static Self> {
         let record = record.as_object()?;
         LAYOUTS.into_iter().find(|layout| (layout.fits)(record))
     }
 
-    /// All names, in one line.
+    /// Returns all names, separated by commas.
     #[must_use]
     pub fn names() -> String {
         LAYOUTS.map(|layout| layout.name).join(", ")
@@ -62,37 +62,37 @@ impl Layout {
 /// A problem and its solutions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Solved {
-    /// Names the problem within its file.
+    /// The problem's name within its file; by default the number of its record.
     pub id: Option<String>,
-    /// The problem's text.
+    /// The text of the problem, without white space changes.
     pub problem: String,
-    /// The reference answer.
+    /// The reference answer, if the file has it.
     pub reference: Option<String>,
-    /// At least one, in the file's order.
+    /// The solutions in the file's order; at least one.
     pub solutions: Vec<Solution>,
 }
 
-/// A solution and what its file says of it.
+/// A solution with the facts that its file records.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Solution {
-    /// The text.
+    /// The text of the solution, whole or in steps.
     pub text: Text,
-    /// Whether its answer is right.
+    /// Whether the solution's answer is right, according to the file.
     pub right: Option<bool>,
-    /// The answer that was taken from it; blank if there was none.
+    /// The answer that the file extracted from the solution; blank if there was none.
     pub answer: Option<String>,
-    /// The scores of its steps, or one of the whole solution.
+    /// The scores of the steps, or a single score of the whole solution.
     pub scores: Option<Vec<f32>>,
-    /// The index of the first wrong step as people marked it, or -1 if none is wrong.
+    /// The index of the first wrong step as marked by people, from 0, or -1 if no step is wrong.
     pub first_error: Option<i64>,
 }
 
-/// The text of a solution.
+/// The text of a solution, with or without steps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Text {
-    /// To be cut into steps.
+    /// A text that is still to be split into steps.
     Whole(String),
-    /// Cut into steps by its source.
+    /// A text that its source split into steps.
     Steps(Vec<String>),
 }
 
@@ -102,33 +102,33 @@ impl Default for Text {
     }
 }
 
-/// A file of solutions that was read.
+/// The contents of a file of solutions.
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// The name of the file in messages.
     pub source: String,
-    /// The layout that it is written in.
+    /// The layout of the file.
     pub layout: &'static Layout,
-    /// In the order in which they first come; at least one. Either every solution of the file says
-    /// whether it is right, or every problem has a reference answer.
+    /// The problems in the order of their first solutions; at least one. Either every solution of
+    /// the file is marked right or wrong, or every problem has a reference answer.
     pub problems: Vec<Solved>,
 }
 
-/// Reads a regular file, the first `limit` problems of it; `-` is the standard input.
+/// Reads the first `limit` problems of a regular file; `-` is the standard input.
 ///
 /// # Errors
-/// A file that cannot be read, is not JSON, is of no known layout, or has a record of no use. The
-/// message is one line with the file and the line.
+/// The file cannot be read, is not JSON, has an unknown layout, or has a record that cannot be
+/// used. The message is one line with the file and the line.
 pub fn open(path: &Path, limit: Option<usize>) -> Result<Pool, LabelsError> {
     let mut reader = Reader::new(read::source(path), limit);
     read::file(path, &mut |place, record| reader.read(place, &record))?;
     reader.done()
 }
 
-/// Reads like [`open`], from anything; `source` names it in messages.
+/// Reads like [`open`], from any input; `source` is its name in messages.
 ///
 /// # Errors
-/// The errors of [`open`].
+/// The input cannot be read, is not JSON, has an unknown layout, or has a bad record.
 pub fn parse(input: impl BufRead, source: &str, limit: Option<usize>) -> Result<Pool, LabelsError> {
     let mut reader = Reader::new(source.to_owned(), limit);
     read::records(input, source, &mut |place, record| {
@@ -146,7 +146,7 @@ struct Reader {
     by_text: HashMap<String, usize>,
     solutions: usize,
     bytes: usize,
-    /// Whether the file says which solutions are right.
+    /// Whether the file marks solutions as right or wrong; `None` before the first solution.
     judges: Option<bool>,
 }
 
@@ -177,7 +177,7 @@ impl Reader {
             });
             let known = LAYOUTS.map(|layout| format!("{} ({})", layout.name, layout.about));
             let what = format!(
-                "of no known layout of solutions: write one of {}",
+                "unknown layout of solutions: write one of {}",
                 known.join("; ")
             );
             return Err(Reason::with(
@@ -197,7 +197,7 @@ impl Reader {
                 match (&there.reference, &solved.reference) {
                     (Some(one), Some(other)) if one != other => {
                         let what =
-                            "the same problem stands above with another reference answer: keep one";
+                            "the same problem is above with another reference answer: keep one";
                         return Err(Reason::with(what, format!("{one:.40} and {other:.40}")));
                     }
                     _ => {}
@@ -217,12 +217,12 @@ impl Reader {
         Ok(())
     }
 
-    /// Refuses what is too much, and what could not be told right from wrong.
+    /// Refuses files that are too large, and solutions that could be neither right nor wrong.
     fn check(&mut self, solved: &Solved) -> Result<(), Reason> {
         for solution in &solved.solutions {
             let judges = *self.judges.get_or_insert(solution.right.is_some());
             if judges != solution.right.is_some() {
-                let what = "whether a solution is right stands at some solutions of the file only: write it at all or at none";
+                let what = "only some solutions of the file say whether they are right: write it for all or for none";
                 return Err(Reason::new(what));
             }
             self.bytes += match &solution.text {
@@ -231,7 +231,7 @@ impl Reader {
             };
         }
         if self.judges == Some(false) && solved.reference.is_none() {
-            let what = "field \"answer\": missing: write the reference answer, or at each solution whether it is right";
+            let what = "field \"answer\": missing: write the reference answer, or for each solution whether it is right";
             return Err(Reason::new(what));
         }
         self.solutions += solved.solutions.len();
@@ -260,7 +260,7 @@ impl Reader {
     }
 }
 
-/// The fields of a layout that has a list with an item for each solution.
+/// The fields of a layout in which each field is a list with an item for each solution.
 struct Columns {
     solutions: &'static str,
     answers: &'static str,
@@ -300,7 +300,7 @@ impl Columns {
     }
 }
 
-/// The problem of a record, without solutions.
+/// Reads the problem of a record, without solutions.
 fn solved(record: &Record, reference: &[&'static str]) -> Result<Solved, Reason> {
     let problem = field::text(record, &["problem", "question", "prompt"])?;
     if problem.len() > beamgen_eval::MAX_PROBLEM_BYTES {
@@ -318,13 +318,13 @@ fn solved(record: &Record, reference: &[&'static str]) -> Result<Solved, Reason>
     })
 }
 
-/// A text, which may be blank: a model may have written nothing.
+/// Reads a text, which may be blank: a model may have written nothing.
 fn string(value: &Value, field: &str) -> Result<String, Reason> {
     let text = value.as_str().map(str::to_owned);
     text.ok_or_else(|| Reason::new(format!("field \"{field}\": write text")))
 }
 
-/// An answer, which is nothing if it is no text and no number.
+/// Returns an answer as text; blank if it is neither text nor a number.
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -333,22 +333,25 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// A score, or a list of the steps' scores.
+/// Reads a score of the whole solution, or a list of the steps' scores.
 fn scores(value: &Value, field: &str) -> Result<Vec<f32>, Reason> {
     let items = value
         .as_array()
         .map_or(std::slice::from_ref(value), Vec::as_slice);
-    let score = |item: &Value| {
+    let mut scores = Vec::with_capacity(items.len());
+    for item in items {
         let score = item.as_f64().map(|score| score as f32);
-        score.filter(|score| score.is_finite()).ok_or_else(|| {
+        // An f64 above the range of f32 becomes infinite.
+        let Some(score) = score.filter(|score| score.is_finite()) else {
             let what = format!("field \"{field}\": write a number, or a list of the steps' scores");
-            Reason::with(what, field::shown(item))
-        })
-    };
-    items.iter().map(score).collect()
+            return Err(Reason::with(what, field::shown(item)));
+        };
+        scores.push(score);
+    }
+    Ok(scores)
 }
 
-/// The index of the first wrong step of `count`, or -1.
+/// Reads the index of the first wrong step of `count` steps, or -1.
 fn first_error(record: &Record, name: &'static str, count: usize) -> Result<Option<i64>, Reason> {
     let Some((_, label)) = field::any(record, &[name]) else {
         return Ok(None);

@@ -1,67 +1,67 @@
-//! One rule among several: where a step's label comes from.
+//! A rule for labels: the origin of a step's label.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The origin of a label. A list of them is in order of precedence: a step's label is that of the
-/// first that says something of it.
+/// The origin of a step's label. In a list of origins the first that has a label for the step
+/// counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Source {
-    /// The rating of the person of this name, or the one that most people gave. Where two are
+    /// The rating of the person with this name, or the most frequent rating. If two ratings are
     /// equally frequent, the step has no label.
     Rating(Option<String>),
-    /// Counts of rollouts.
+    /// The counts of rollouts, turned into a label by [`RolloutLabel`](crate::RolloutLabel).
     Rollouts,
-    /// Labels of unknown origin, and the first error that a source marks.
+    /// The labels of unknown origin, and the first errors that a source marks.
     Given,
-    /// The fails of the checker of this name, or of all: the first one is 0, and what follows it has
-    /// no label.
+    /// The fails of the checker with this name, or of all checkers. The first failed step is 0, and
+    /// later steps have no label.
     Verdict(Option<String>),
-    /// The passes of the checker of this name, or of all: 1.
+    /// The passes of the checker with this name, or of all checkers. A passed step is 1.
     Pass(Option<String>),
-    /// The score of the judge of this name, or the mean of all.
+    /// The score of the judge with this name, or the mean score of all judges.
     Judge {
-        /// The name.
+        /// The judge's name; `None` for the mean of all.
         name: Option<String>,
-        /// A score between 1 less this and this says nothing.
+        /// The least certainty, from 0.5 to 1: a score between 1 - cut and cut gives no label.
         cut: Option<f64>,
-        /// Makes a score above one half 1, and any other 0.
+        /// Whether a score above one half becomes 1 and any other score 0.
         hard: bool,
     },
-    /// The chain's outcome, if nothing before it in the list calls a step wrong: every step of a
-    /// right chain is 1, and the last one of a wrong chain is 0.
+    /// The chain's outcome, unless an origin before it calls a step wrong. Every step of a right
+    /// chain is 1, and the last step of a wrong chain is 0.
     Outcome,
-    /// 0 where all numbers are below their bounds, or 1 where all are above them.
+    /// A label for steps whose numbers are all beyond their bounds: 0 below them, or 1 above them.
     When {
-        /// The numbers and their bounds.
+        /// The numbers, each with its bound.
         bounds: Vec<Bound>,
-        /// Whether they have to be above.
+        /// Whether the numbers have to be above their bounds, which gives 1.
         above: bool,
     },
 }
 
-/// A number that is known of a step, and a bound for it.
+/// A bound for a number that is recorded on a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// The number.
+    /// The number to compare.
     pub of: Quantity,
-    /// The bound, which the number must not be equal to.
+    /// The bound, from 0 to 1. An equal number is not beyond it.
     pub bound: f64,
 }
 
-/// A number that may be known of a step.
+/// A number that may be recorded on a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Quantity {
-    /// The share of right rollouts, `V`.
+    /// The share of right rollouts, written `V`.
     Share,
-    /// The score of the judge of this name, or the mean of all.
+    /// The score of the judge with this name, or the mean score of all judges.
     Judge(Option<String>),
 }
 
-/// The texts that are rules.
+/// The advice for a text that is not a rule.
 const ADVICE: &str = "write rating, rollouts, given, verdict, pass, judge, judge-hard or outcome (rating=NAME, \
                       verdict=CHECKER, judge=NAME:CUT), or bounds as in V<0.2&judge<0.5";
 
@@ -77,6 +77,7 @@ impl FromStr for Source {
             None => (text, ""),
         };
         let judge = |hard| {
+            // A name may contain colons, as the address of a server does: only a number is a cut.
             let (name, cut) = match rest.rsplit_once(':') {
                 Some((name, cut)) if cut.parse::<f64>().is_ok_and(is_share) => {
                     (name, cut.parse().ok())
@@ -110,7 +111,7 @@ fn is_share(number: f64) -> bool {
     (0.0..=1.0).contains(&number)
 }
 
-/// The name after `=`; nothing is no name.
+/// Reads the name after `=`; an empty text means no name.
 fn named(text: &str) -> Result<Option<String>, String> {
     match text.strip_prefix('=') {
         None if text.is_empty() => Ok(None),
@@ -127,6 +128,7 @@ fn when(text: &str) -> Result<Source, String> {
     let bound = |text: &str| {
         let (of, bound) = text.rsplit_once(['<', '>']).ok_or(ADVICE)?;
         let bound = bound.parse::<f64>().ok().filter(|&bound| is_share(bound));
+        // Bounds are shares, like labels: `V<2` would always hold, so it is an error.
         let of = match of.strip_prefix("judge") {
             _ if of == "V" => Quantity::Share,
             Some(name) => Quantity::Judge(named(name)?),

@@ -1,4 +1,4 @@
-//! Chains for training and chains to test with.
+//! Splitting chains into training and test sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,23 +6,25 @@ use beamgen_eval::Fingerprint;
 
 use crate::{LabelledChain, normalised};
 
-/// A part of each file, by problem: all chains of a problem are on the same side.
+/// A split by problem: all chains of a problem are in the same set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// Indices of the chains to train on, in their order.
+    /// The indices of the training chains, in rising order.
     pub train: Vec<usize>,
-    /// Indices of the chains to test with, in their order.
+    /// The indices of the test chains, in rising order.
     pub test: Vec<usize>,
-    /// Indices of chains that are in neither, because their problems are excluded from training.
+    /// The indices of the chains in neither set, whose problems are excluded from training.
     pub excluded: Vec<usize>,
-    /// How many problems each of the three has.
+    /// The numbers of problems: training, test, excluded.
     pub problems: [usize; 3],
 }
 
-/// Gives the share of the problems to the test, by [`normalised`] text, at least one. Which ones
-/// depends on the seed and on the problems' texts alone, not on the chains' order or number. A
-/// problem of `exclude` (normalised texts) is not in the training part; the test part does not
-/// depend on `exclude`.
+/// Splits chains into training and test sets. The test set gets `share` of the problems by
+/// [`normalised`] text, and at least one.
+///
+/// The choice depends only on the seed and on the problems' texts, not on the order or number of
+/// chains. A problem of `exclude` (normalised texts) is never in the training set; the test set
+/// does not depend on `exclude`.
 #[must_use]
 pub fn split(chains: &[LabelledChain], share: f64, seed: u64, exclude: &BTreeSet<String>) -> Parts {
     let texts: Vec<String> = chains.iter().map(|c| normalised(&c.problem)).collect();
@@ -39,17 +41,19 @@ pub fn split(chains: &[LabelledChain], share: f64, seed: u64, exclude: &BTreeSet
         ..Parts::default()
     };
     for (i, text) in texts.iter().enumerate() {
-        let part = match test.contains(text.as_str()) {
-            true => &mut parts.test,
-            false if exclude.contains(text) => &mut parts.excluded,
-            false => &mut parts.train,
+        let part = if test.contains(text.as_str()) {
+            &mut parts.test
+        } else if exclude.contains(text) {
+            &mut parts.excluded
+        } else {
+            &mut parts.train
         };
         part.push(i);
     }
     parts
 }
 
-/// Where a problem stands among all, as if drawn at random.
+/// Returns a pseudo-random sort key of a problem.
 fn rank(text: &str, seed: u64) -> String {
     let mut hash = Fingerprint::default();
     hash.field(&seed.to_le_bytes());

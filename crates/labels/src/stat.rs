@@ -1,4 +1,4 @@
-//! What is in a file of labelled chains, in numbers.
+//! Statistics of a file of labelled chains.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,51 +7,53 @@ use serde::Serialize;
 
 use crate::{Checked, LabelRule, LabelledChain, LabelledStep, Rejected, normalised};
 
-/// Counts of chains and labels.
+/// Counts of chains, steps, labels and facts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stat {
-    /// Chains.
+    /// The number of chains.
     pub chains: usize,
-    /// Different problems, by [`normalised`] text.
+    /// The number of distinct problems, by [`normalised`] text.
     pub problems: usize,
-    /// Steps of the chains' paths.
+    /// The number of steps on the chains' paths, without alternatives.
     pub steps: usize,
-    /// Alternatives of these steps.
+    /// The number of alternatives of these steps.
     pub alternatives: usize,
-    /// Steps of the paths that have a label.
+    /// The number of steps on the paths that have a label.
     pub labels: usize,
-    /// Labels 1.
+    /// The number of labels equal to 1.
     pub positive: usize,
-    /// Labels between 0 and 1.
+    /// The number of labels between 0 and 1.
     pub between: usize,
-    /// Labels 0.
+    /// The number of labels equal to 0.
     pub negative: usize,
-    /// Different pairs of a step with a label and the problem and steps before it.
+    /// The number of distinct labelled prefixes: a step with its label, after the same problem and
+    /// steps.
     pub distinct: usize,
-    /// Labels of a pair that had one already.
+    /// The number of labels of prefixes that had a label before.
     pub repeats: usize,
-    /// Repeats whose label is not the one that the pair had last.
+    /// The number of repeats whose label differs from the last label of the prefix.
     pub contradictions: usize,
-    /// Pairs with different labels.
+    /// The number of prefixes with different labels.
     pub disputed: usize,
-    /// Chains that are the same, step by step, as an earlier one.
+    /// The number of chains that equal an earlier chain step by step.
     pub duplicate_chains: usize,
-    /// Facts by their source: steps that have one, and chains for what is known of whole chains.
+    /// The number of steps that have a fact, by the fact's source; for facts of whole chains, the
+    /// number of chains.
     pub facts: BTreeMap<String, usize>,
-    /// People who rated, by their names.
+    /// The number of people who rated.
     pub raters: usize,
-    /// Chains whose answer is right.
+    /// The number of chains whose answer is right.
     pub right_answers: usize,
-    /// Right chains with a step that is labelled wrong: unsound ones.
+    /// The number of right chains with a step that is labelled wrong, which are unsound.
     pub right_unsound: usize,
-    /// Chains of each level that their source names.
+    /// The number of chains of each level that their sources name.
     pub levels: BTreeMap<String, usize>,
-    /// Rejected records, by reason.
+    /// The number of rejected records, by reason.
     pub rejected: BTreeMap<String, usize>,
 }
 
 impl Stat {
-    /// Counts, with the labels that a rule derives.
+    /// Counts chains, with the labels that a rule derives.
     #[must_use]
     pub fn of<'a>(
         chains: impl IntoIterator<Item = &'a LabelledChain>,
@@ -71,11 +73,12 @@ impl Stat {
             stat.count_facts(chain);
             let labels = rule.labels(chain);
             if chain.outcome == Some(true) {
-                let is_wrong = |label: &f64| *label < 0.5;
                 stat.right_answers += 1;
-                stat.right_unsound += usize::from(labels.iter().flatten().any(is_wrong));
+                stat.right_unsound +=
+                    usize::from(labels.iter().flatten().any(|&label| label < 0.5));
             }
             problems.insert(normalised(&chain.problem));
+            // A prefix is hashed step by step: the same step after other steps is another prefix.
             let mut prefix = Fingerprint::default();
             prefix.field(chain.problem.as_bytes());
             for (step, label) in chain.steps.iter().zip(labels) {
@@ -165,10 +168,10 @@ impl Stat {
     }
 }
 
-/// What is known of a pair of a step and what stands before it.
+/// The labels seen for a prefix.
 #[derive(Default)]
 struct Seen {
-    /// The label that it had last.
+    /// The last label of the prefix.
     last: Option<f64>,
     disputed: bool,
 }

@@ -1,24 +1,24 @@
-//! The labels of a chain, as a file has them.
+//! The labels of a chain in the form that a file needs.
 
 use crate::{LabelRule, LabelledChain, Reason};
 
-/// What kinds of labels a file needs. All records of a file have the same, because readers of
-/// columns want one type each.
+/// The kind of labels that a file needs. All records of a file have the same kind, since readers of
+/// columns expect one type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// 1 or 0 for every step.
+    /// Every step has the label 1 or 0.
     Hard,
-    /// 1 or 0, and steps without a label before the last one that has one.
+    /// Labels are 1 or 0, and steps before the last label may have none.
     Gaps,
-    /// Some are between.
+    /// Some labels are between 0 and 1.
     Soft,
 }
 
-/// The labels of one chain, up to the last step that has one.
+/// The labels of one chain, up to the last step that has a label.
 pub(crate) struct Targets {
     /// The kind of all labels of the file.
     pub kind: Kind,
-    /// One a step; steps behind them have none.
+    /// One item for each step up to the last label; `None` for a step without a label.
     pub labels: Vec<Option<f64>>,
 }
 
@@ -27,22 +27,24 @@ impl Targets {
         let mut labels = rule.labels(chain);
         let known = labels.iter().rposition(Option::is_some);
         labels.truncate(known.map_or(0, |last| last + 1));
-        let soft = |&label: &f64| label != 0.0 && label != 1.0;
-        let kind = match labels.iter().flatten().any(soft) {
-            true => Kind::Soft,
-            false if labels.contains(&None) => Kind::Gaps,
-            false => Kind::Hard,
+        let is_soft = |&label: &f64| label != 0.0 && label != 1.0;
+        let kind = if labels.iter().flatten().any(is_soft) {
+            Kind::Soft
+        } else if labels.contains(&None) {
+            Kind::Gaps
+        } else {
+            Kind::Hard
         };
         Self { kind, labels }
     }
 
-    /// For formats that know nothing but right and wrong.
+    /// Returns the labels for formats that know only right and wrong.
     pub(crate) fn hard(&self) -> Result<impl Iterator<Item = bool> + '_, Reason> {
         for (i, label) in self.labels.iter().enumerate() {
             let what = match label {
                 Some(label) if *label == 0.0 || *label == 1.0 => continue,
-                Some(_) => "a label is neither right nor wrong, and the format has nothing between",
-                None => "a step has no label, and the format needs one for each",
+                Some(_) => "a label is between right and wrong, which the format cannot hold",
+                None => "a step has no label, but the format needs one for every step",
             };
             return Err(Reason::with(what, format!("step {}", i + 1)));
         }

@@ -1,4 +1,4 @@
-//! BIG-Bench-Mistake (2311.08516): the first wrong step is marked, or none is.
+//! BIG-Bench-Mistake (<https://arxiv.org/abs/2311.08516>): chains with the first wrong step marked.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
             .as_ref()
             .zip(found)
             .map(|(target, found)| *target == found),
-        // `answer` is the chain's here, not the reference.
+        // Here `answer` is the chain's own answer, not the reference.
         answer: target,
         source: Some("bigbench-mistake".to_owned()),
         ..field::chain(record, problem, steps)

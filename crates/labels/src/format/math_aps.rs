@@ -1,5 +1,5 @@
-//! MATH-APS of openr: prefixes of solutions, each with the share of completions that came to the
-//! right answer.
+//! MATH-APS of openr: prefixes of solutions, each with the share of its completions that came to
+//! the right answer.
 
 use serde_json::Value;
 
@@ -24,17 +24,20 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         let prefix = prefix
             .as_str()
             .and_then(|prefix| prefix.strip_prefix(question.as_str()))
-            .ok_or_else(|| Reason::new(format!("field \"{field}\": begins with no question")))?;
+            .ok_or_else(|| {
+                Reason::new(format!("field \"{field}\": must begin with the question"))
+            })?;
         prefixes.push((prefix.trim_end(), share(item)?));
     }
-    // A text stands right before the texts that it is a prefix of; of equal ones the first counts.
+    // Sorted, a text is directly before the texts that it is a prefix of. Of equal texts the first
+    // counts.
     prefixes.sort_by(|a, b| a.0.cmp(b.0));
     prefixes.dedup_by(|later, first| later.0 == first.0);
     let mut nodes: Vec<Node> = Vec::new();
     let mut path: Vec<(&str, usize)> = Vec::new();
     for (prefix, soft) in prefixes {
         if prefix.is_empty() {
-            continue; // what the question itself is worth is no step's label
+            continue; // the share of the question itself labels no step
         }
         while path
             .last()
@@ -54,7 +57,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     chains(&field::chain(record, question, Vec::new()), &nodes)
 }
 
-/// `mc_value`, from 0 to 1.
+/// Reads `mc_value`, from 0 to 1; `None` if it is missing.
 pub(super) fn share(record: &Record) -> Result<Option<f64>, Reason> {
     match field::any(record, &["mc_value"]) {
         None => Ok(None),

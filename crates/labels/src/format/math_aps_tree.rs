@@ -1,4 +1,4 @@
-//! MATH-APS of openr as a tree: the question at its root, a step in every other node.
+//! MATH-APS of openr as a tree: the question is the root, and every other node is a step.
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     chains(&field::chain(record, question, Vec::new()), &nodes)
 }
 
-/// Adds all below a node. The reader of JSON bounds the depth.
+/// Adds all nodes below a node. The recursion is bounded, since the JSON reader bounds the depth.
 fn grow(node: &Record, at: Option<usize>, nodes: &mut Vec<Node>) -> Result<(), Reason> {
     if field::any(node, &["children"]).is_none() {
         return Ok(());

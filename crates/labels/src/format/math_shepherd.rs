@@ -1,5 +1,5 @@
-//! Math-Shepherd (2312.08935): a text with a tag behind each step, and the same text with + or -
-//! for the tags.
+//! Math-Shepherd (<https://arxiv.org/abs/2312.08935>): a text with a tag after each step, and the
+//! same text with + or - in place of the tags.
 
 use serde_json::{Value, json};
 
@@ -18,18 +18,18 @@ pub(super) static FORMAT: Format = Format {
     export: Some(export),
 };
 
-/// Stands behind each step.
+/// The tag after each step.
 const TAG: &str = "ки";
-/// Says in files written here whether the numbers belong to the steps' own texts.
+/// A field that only files written here have: whether the numbers belong to the steps' own texts.
 const NUMBERED: &str = "numbered";
-/// Parts the problem from the first step.
+/// The text that separates the problem from the steps.
 pub(super) const FIRST: &str = "Step 1: ";
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let input = field::text(record, &["input"])?;
     let label = field::text(record, &["label"])?;
     let apart = || Reason::new("field \"label\": not the input with + or - for each tag");
-    // Only files that were written here say so: their texts come back as they were.
+    // Files that were written here have this field, and their texts are restored to the byte.
     let numbered = record.get(NUMBERED).and_then(Value::as_bool);
     let (problem, mut rest) = problem_and_steps(&input)?;
     let mut marked = label.strip_prefix(problem).ok_or_else(apart)?;
@@ -49,7 +49,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         return Err(apart());
     }
     if !rest.trim().is_empty() {
-        return Err(Reason::new("field \"input\": text behind the last tag"));
+        return Err(Reason::new("field \"input\": text after the last tag"));
     }
     let problem = match numbered {
         Some(_) => problem.strip_suffix(' ').unwrap_or(problem),
@@ -58,7 +58,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     Ok(vec![field::chain(record, problem.to_owned(), steps)])
 }
 
-/// A step's own text, without the format's number.
+/// Returns the step's own text, without the number that the format adds.
 fn step(text: &str, number: usize, numbered: Option<bool>) -> &str {
     let text = match numbered {
         Some(_) => {
@@ -73,12 +73,12 @@ fn step(text: &str, number: usize, numbered: Option<bool>) -> &str {
     }
 }
 
-/// The number of a step, from 1, as it stands before its text.
+/// Returns the number of a step, from 1, as the format writes it before the text.
 fn prefix(number: usize) -> String {
     format!("Step {number}: ")
 }
 
-/// The separator between a step and the one before it.
+/// Returns the separator between a step and the step before it.
 fn between(number: usize) -> &'static str {
     match number {
         1 => "",
@@ -86,13 +86,13 @@ fn between(number: usize) -> &'static str {
     }
 }
 
-/// Parts a text before `Step 1: `, which has to be in it once.
+/// Splits a text before `Step 1: `, which has to occur exactly once.
 pub(super) fn problem_and_steps(text: &str) -> Result<(&str, &str), Reason> {
     let mut found = text.match_indices(FIRST).map(|(at, _)| at);
     match (found.next(), found.next()) {
         (Some(at), None) => Ok(text.split_at(at)),
         _ => Err(Reason::new(format!(
-            "\"{FIRST}\" is not there exactly once, so the problem cannot be told from the steps"
+            "\"{FIRST}\" must occur exactly once, to separate the problem from the steps"
         ))),
     }
 }
@@ -100,6 +100,7 @@ pub(super) fn problem_and_steps(text: &str) -> Result<(&str, &str), Reason> {
 fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
     let (mut input, mut label) = (format!("{} ", chain.problem), format!("{} ", chain.problem));
     let mut steps = chain.steps[..targets.labels.len()].iter().zip(1..);
+    // Steps that are numbered already keep their numbers; a second number would change them.
     let numbered = steps.all(|(step, number)| step.text.starts_with(&prefix(number)));
     for ((step, right), number) in chain.steps.iter().zip(targets.hard()?).zip(1..) {
         let (between, text) = (between(number), &step.text);
@@ -114,6 +115,7 @@ fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
     if input.matches(TAG).count() != targets.labels.len() {
         return Err(Reason::new(format!("a text has the tag {TAG} in it")));
     }
+    // What is written must be readable: the problem itself may contain `Step 1: `.
     problem_and_steps(&input)?;
     let mut record = json!({"input": input, "label": label, NUMBERED: numbered});
     if let Some(source) = &chain.source {

@@ -1,4 +1,4 @@
-//! The project's own format: [`LabelledChain`] as JSON, which loses nothing.
+//! The project's own format: [`LabelledChain`] as JSON, which keeps every fact.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     }
 }
 
-/// The record with what earlier versions called a second opinion among the opinions.
+/// Converts a record of an earlier version, which had a single `second` opinion for each step.
 fn renewed(record: &Record) -> Value {
     let mut record = record.clone();
     let scorer = match record.remove("second_scorer") {
@@ -52,6 +52,7 @@ fn renewed(record: &Record) -> Value {
 }
 
 fn export(chain: &LabelledChain, _: &Targets) -> Result<Value, Reason> {
-    // Only numbers that a check refuses cannot be written.
-    serde_json::to_value(chain).map_err(|_| Reason::new("a number in it is none that JSON has"))
+    // Only NaN and infinities cannot be written, which a check has refused before.
+    serde_json::to_value(chain)
+        .map_err(|_| Reason::new("a number is not finite, which JSON cannot hold"))
 }

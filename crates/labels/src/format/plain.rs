@@ -1,5 +1,5 @@
-//! A problem with its steps, without labels. It is in no table: only a command that needs no labels
-//! reads it.
+//! A problem with its steps, without labels. The format is not in [`FORMATS`](crate::FORMATS),
+//! since only commands that need no labels can use it.
 
 use beamgen_eval::GivenChain;
 use beamgen_search::Problem;

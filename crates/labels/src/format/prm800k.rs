@@ -1,5 +1,5 @@
-//! PRM800K (2305.20050), phases 1 and 2, as `OpenAI` published it: at each step several completions
-//! rated by a person, one of which the chain goes on from.
+//! PRM800K (<https://arxiv.org/abs/2305.20050>), phases 1 and 2, as `OpenAI` published it. Each
+//! step has several completions rated by a person, and the chain continues from one of them.
 
 use serde_json::Value;
 
@@ -59,8 +59,8 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     }])
 }
 
-/// The step of the chain's path with its alternatives, and whether the chain goes on behind it. It
-/// does from the chosen completion, or from the person's own.
+/// Returns the step of the chain's path with its alternatives, and whether the chain continues
+/// after it. It continues from the chosen completion, or from the person's own.
 fn path(step: &Value) -> Result<(Option<LabelledStep>, bool), Reason> {
     let step = field::object(step, "steps", "objects")?;
     let mut completions = match field::any(step, &["completions"]) {
@@ -85,13 +85,13 @@ fn path(step: &Value) -> Result<(Option<LabelledStep>, bool), Reason> {
     let (taken, goes_on) = match (chosen, human) {
         (Some(at), _) => (completions.remove(at), true),
         (None, Some(human)) => (human?, true),
-        // The labels end here, with what the person saw first.
+        // The labels end here. The first completion is the one that the person saw.
         (None, None) if completions.is_empty() => return Ok((None, false)),
         (None, None) => (completions.remove(0), false),
     };
     let alternatives = completions
         .into_iter()
-        .filter(|one| one.rating.is_some())
+        .filter(|other| other.rating.is_some())
         .collect();
     let step = LabelledStep {
         alternatives,

@@ -1,4 +1,5 @@
-//! `PRMBench` (2501.03124): right solutions with mistakes put in. The changed one is the chain.
+//! `PRMBench` (<https://arxiv.org/abs/2501.03124>): right solutions with inserted mistakes. The
+//! changed solution is the chain.
 
 use crate::field::{self, Record};
 use crate::{Format, LabelledChain, LabelledStep, Reason};

@@ -1,4 +1,5 @@
-//! `ProcessBench` (2412.06559), and chains in its form: the first wrong step is marked.
+//! `ProcessBench` (<https://arxiv.org/abs/2412.06559>), and chains in its form: the first wrong
+//! step is marked.
 
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ pub(super) static FORMAT: Format = Format {
 const PROBLEM: &[&str] = &["problem", "question", "prompt"];
 const STEPS: &[&str] = &["steps", "completions"];
 
-/// The parts of `ProcessBench`; an item's id is its part's name and a number.
+/// The subsets of `ProcessBench`; an item's id is the name of its subset and a number.
 const PARTS: [&str; 4] = ["gsm8k", "math", "olympiadbench", "omnimath"];
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {

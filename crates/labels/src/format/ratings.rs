@@ -1,4 +1,4 @@
-//! Steps with ratings by people, 1, 0 or -1, in two lists.
+//! Steps and the ratings of people (1, 0 or -1), in two lists of equal length.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     Ok(vec![field::chain(record, problem, steps)])
 }
 
-/// A rating of PRM800K; `None` for null.
+/// Reads a rating as in PRM800K; `None` for null.
 pub(super) fn rating(value: &Value, name: &str) -> Result<Option<i8>, Reason> {
     match (value, value.as_i64()) {
         (Value::Null, _) => Ok(None),

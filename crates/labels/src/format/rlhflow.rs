@@ -1,4 +1,4 @@
-//! `RLHFlow`: a conversation in which the user says a step and the assistant says + or -.
+//! `RLHFlow`: a conversation in which the user writes a step and the assistant writes + or -.
 
 use serde_json::{Value, json};
 
@@ -17,8 +17,8 @@ pub(super) static FORMAT: Format = Format {
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let turns = field::list(record, &["conversations"])?;
-    // Only files that were written here have the problem in a field of its own: their texts come back
-    // as they were.
+    // Files that were written here have the problem in a separate field, and their texts are
+    // restored to the byte.
     let own = record.get("problem").and_then(Value::as_str);
     let mut problem = String::new();
     let mut steps = Vec::new();
@@ -33,17 +33,17 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
             "-" => false,
             _ => {
                 return Err(Reason::new(
-                    "field \"conversations\": the assistant says + or -",
+                    "field \"conversations\": write + or - for the assistant",
                 ));
             }
         };
         if steps.is_empty() {
             let parts = own.and_then(|own| Some((own, text.strip_prefix(own)?.strip_prefix(' ')?)));
-            let (before, behind) = match parts {
+            let (before, after) = match parts {
                 Some(parts) => parts,
-                None => problem_and_steps(text).map(|(before, behind)| (before.trim(), behind))?,
+                None => problem_and_steps(text).map(|(before, after)| (before.trim(), after))?,
             };
-            (problem, text) = (before.to_owned(), behind);
+            (problem, text) = (before.to_owned(), after);
         }
         if own.is_none() {
             text = text.trim();

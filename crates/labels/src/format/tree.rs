@@ -1,23 +1,23 @@
-//! Chains out of a tree of steps.
+//! Chains from a tree of steps.
 
 use crate::{LabelledChain, LabelledStep, Reason};
 
-/// The most text that the chains of one record may have: a long step above many leaves is in each
-/// of their chains.
+/// The largest number of bytes of all chains of one record. A long step above many leaves is
+/// repeated in each of their chains, so a small file could fill the memory.
 const MOST_BYTES: usize = 64 << 20;
 
 /// A step and its place in the tree.
 pub(super) struct Node {
-    /// Without its boundary.
+    /// The text of the step, without its boundary.
     pub text: String,
-    /// Its label.
+    /// The label of the step, from 0 to 1.
     pub soft: Option<f64>,
-    /// The step before it, an earlier node; `None` for a first step.
+    /// The index of the step before, which is smaller; `None` for a first step.
     pub parent: Option<usize>,
 }
 
-/// A chain for each leaf, in the nodes' order, with what `like` says of them. A step that several
-/// chains share has its label in the first of them only, so that no label counts twice.
+/// Makes a chain for each leaf, in the nodes' order, with the other fields of `like`. A step that
+/// several chains share has its label only in the first of them, so that no label counts twice.
 pub(super) fn chains(like: &LabelledChain, nodes: &[Node]) -> Result<Vec<LabelledChain>, Reason> {
     let mut is_leaf = vec![true; nodes.len()];
     for parent in nodes.iter().filter_map(|node| node.parent) {
@@ -35,7 +35,7 @@ pub(super) fn chains(like: &LabelledChain, nodes: &[Node]) -> Result<Vec<Labelle
             if bytes > MOST_BYTES {
                 let most = MOST_BYTES >> 20;
                 return Err(Reason::new(format!(
-                    "its chains are longer than {most} MiB together"
+                    "the chains are longer than {most} MiB together: split the tree"
                 )));
             }
             let first = !std::mem::replace(&mut labelled[here], true);

@@ -1,4 +1,4 @@
-//! TRL's stepwise supervision: a prompt, completions, and a label for each.
+//! TRL's stepwise supervision: a prompt, completions, and a label for each completion.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub(super) static FORMAT: Format = Format {
 
 const STEPS: &[&str] = &["completions", "steps"];
 
-/// The label that losses pass over.
+/// The label that losses ignore.
 const IGNORED: i64 = -100;
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
@@ -47,13 +47,16 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
 }
 
 fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
-    let label = |label: &Option<f64>| match (targets.kind, label) {
-        (Kind::Soft, label) => json!(label.unwrap_or(IGNORED as f64)),
-        (Kind::Gaps, None) => json!(IGNORED),
-        (Kind::Gaps, Some(label)) => json!(*label as i64),
-        (Kind::Hard, label) => json!(*label == Some(1.0)),
-    };
-    let labels: Vec<Value> = targets.labels.iter().map(label).collect();
+    let mut labels: Vec<Value> = Vec::with_capacity(targets.labels.len());
+    for label in &targets.labels {
+        // One type in a file: readers of columns take the type from the first records.
+        labels.push(match (targets.kind, label) {
+            (Kind::Soft, label) => json!(label.unwrap_or(IGNORED as f64)),
+            (Kind::Gaps, None) => json!(IGNORED),
+            (Kind::Gaps, Some(label)) => json!(*label as i64),
+            (Kind::Hard, label) => json!(*label == Some(1.0)),
+        });
+    }
     let texts: Vec<&str> = chain.steps.iter().map(|step| step.text.as_str()).collect();
     let texts = &texts[..labels.len()];
     Ok(json!({"prompt": chain.problem, "completions": texts, "labels": labels}))

@@ -1,38 +1,39 @@
-//! Binary search for the first error of a chain (`OmegaPRM`, 2406.06592).
+//! Binary search for the first error of a chain (`OmegaPRM`, <https://arxiv.org/abs/2406.06592>).
 
 use super::sampled::End;
 
-/// How far the search is.
+/// The state of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Search {
-    /// The step of this number, from 0, has to be rolled out, or is being so.
+    /// The step with this index has to be rolled out, or is being rolled out.
     Needs(usize),
-    /// The first wrong step, from 0: no rollout from behind it is right, and one from before it is.
+    /// The index of the first wrong step: no rollout after the step is right, and one before it is.
     Found(usize),
-    /// The chain itself is right, or was cut and its last whole step can still be completed
-    /// rightly.
+    /// The chain has no error: it is right, or it was cut off and its last whole step can still be
+    /// completed rightly.
     NoError,
-    /// No rollout of a step in the middle came to its end.
+    /// No rollout of a step in the middle came to its own end, so the search cannot continue.
     Unknown,
 }
 
-/// The search in a chain of so many whole steps. `rolled_out`: the hard label of a step, once all
-/// its rollouts are done; the inner `None` if none of them came to its end. The problem itself is
-/// taken to be good, and so are its first `from` steps.
+/// Searches a chain of `steps` whole steps, of which the first `from` are assumed to be right.
 ///
-/// It is a function of what is known: asked again after the step that it needs was rolled out, it
-/// goes on from there.
+/// `rolled_out` returns the hard label of a step, or `None` before all its rollouts are done; the
+/// label is `None` if no rollout came to its own end.
+///
+/// The function keeps no state. Called again after the step that it needed was rolled out, it
+/// repeats its earlier decisions and continues.
 pub(super) fn search(
     from: usize,
     steps: usize,
     end: Option<End>,
     rolled_out: impl Fn(usize) -> Option<Option<bool>>,
 ) -> Search {
-    // The first `from` steps are good; with `to` steps the chain is not.
+    // Invariant: the first `from` steps are right, and the first `to` steps contain an error.
     let (mut from, mut to) = match end {
         Some(End::Right) => return Search::NoError,
         Some(End::Wrong) => (from, steps),
-        // Whether all its steps together are good is not known.
+        // A chain that was cut off may be right as a whole: `to` then counts one step more.
         _ => (from, steps + 1),
     };
     while to - from > 1 {
@@ -55,8 +56,8 @@ pub(super) fn search(
 mod tests {
     use super::*;
 
-    /// Searches to the end, where the first error is known. Gives what was found and how many steps
-    /// were rolled out.
+    /// Searches to the end with a known first error. Returns the result and the number of steps
+    /// that were rolled out.
     fn searched(steps: usize, end: Option<End>, first_error: usize) -> (Search, usize) {
         let mut known = vec![None; steps];
         if end == Some(End::Wrong) {

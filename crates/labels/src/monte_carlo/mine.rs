@@ -1,48 +1,52 @@
-//! Which chains a reward model is most mistaken about.
+//! The chains about which a reward model is most mistaken.
 
-use std::cmp::Ordering;
 use std::collections::HashSet;
 
 use super::sampled::{End, Sampled};
 
 impl Sampled {
-    /// The ends of the distinct chains that came to their own end, by the chain's number.
+    /// Returns the indices of the distinct chains that came to their own end.
     pub(super) fn ended(&self) -> Vec<usize> {
         let mut seen = HashSet::new();
-        let is_own = |&at: &usize| {
-            let chain = &self.chains[at];
-            matches!(chain.end, Some(End::Right | End::Wrong)) && seen.insert(&chain.prefixes)
-        };
-        (0..self.chains.len()).filter(is_own).collect()
+        let mut ended = Vec::new();
+        for (at, chain) in self.chains.iter().enumerate() {
+            let is_graded = matches!(chain.end, Some(End::Right | End::Wrong));
+            if is_graded && seen.insert(&chain.prefixes) {
+                ended.push(at);
+            }
+        }
+        ended
     }
 
-    /// Takes at most `most` wrong chains with the highest scores, and as many right ones with the
-    /// lowest. Of equals the one drawn first. A chain without a score is not taken.
+    /// Marks at most `most` wrong chains with the highest scores, and equally many right chains
+    /// with the lowest. Of equal scores the chain sampled first is taken. Chains without a score
+    /// are not taken.
     pub(super) fn mine(&mut self, most: usize, score: impl Fn(usize) -> Option<f32>) {
         let mut rated: Vec<(usize, f32)> = self
             .ended()
             .into_iter()
             .filter_map(|at| Some((at, score(at)?)))
             .collect();
-        let take = |rated: &[(usize, f32)], sampled: &mut Self, end, most| {
-            let of_kind: Vec<usize> = rated
-                .iter()
-                .filter(|(at, _)| sampled.chains[*at].end == Some(end))
-                .map(|(at, _)| *at)
-                .take(most)
-                .collect();
-            for &at in &of_kind {
-                sampled.chains[at].mined = true;
-            }
-            of_kind.len()
-        };
-        let by_score = |a: &(usize, f32), b: &(usize, f32)| -> Ordering { a.1.total_cmp(&b.1) };
-        rated.sort_by(|a, b| by_score(b, a).then(a.0.cmp(&b.0)));
-        let wrong = take(&rated, self, End::Wrong, most);
-        rated.sort_by(|a, b| by_score(a, b).then(a.0.cmp(&b.0)));
-        take(&rated, self, End::Right, wrong);
+        // The highest scores first; of equal scores the first chain.
+        rated.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        let wrong = self.take(&rated, End::Wrong, most);
+        rated.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+        // As many right chains as wrong ones, so that the examples stay balanced.
+        self.take(&rated, End::Right, wrong);
         let mined = self.chains.iter().filter(|chain| chain.mined);
         self.mined = Some(mined.flat_map(|chain| chain.prefixes.clone()).collect());
+    }
+
+    /// Marks the first `most` chains of `rated` with this end. Returns their number.
+    fn take(&mut self, rated: &[(usize, f32)], end: End, most: usize) -> usize {
+        let mut taken = 0;
+        for &(at, _) in rated {
+            if taken < most && self.chains[at].end == Some(end) {
+                self.chains[at].mined = true;
+                taken += 1;
+            }
+        }
+        taken
     }
 }
 
@@ -57,7 +61,7 @@ mod tests {
         let scores = [0.3, 0.9, 0.8, 0.2, 0.8, 1.0, 0.8, 0.2].map(Some);
         let mined = |most: usize, scores: &[Option<f32>; 8]| {
             let mut sampled = Sampled::of_ends(&ends);
-            // Chain 6 is chain 2 once more.
+            // Chain 6 repeats chain 2.
             sampled.chains[6].prefixes = sampled.chains[2].prefixes.clone();
             sampled.mine(most, |at| scores[at]);
             let mined: Vec<usize> = (0..8).filter(|at| sampled.chains[*at].mined).collect();

@@ -1,31 +1,33 @@
-//! Wrong rollouts that wait to be searched for their own first errors, and which is next
-//! (`OmegaPRM`, 2406.06592).
+//! Wrong rollouts that may be searched for their own first errors, and the choice of the next one
+//! (`OmegaPRM`, <https://arxiv.org/abs/2406.06592>).
 
 use beamgen_search::{ChainTree, NodeId};
 
 use super::sampled::Prefix;
 
-/// Falls with the share of right rollouts of the prefix: close to right is most worth searching.
+/// The base of the value's first factor, which rises with the share of right rollouts of the
+/// prefix: a prefix that is usually completed rightly is most worth searching.
 const ALPHA: f64 = 0.5;
-/// Falls with the rollout's length.
+/// The base of the value's second factor, which falls with the length of the rollout.
 const BETA: f64 = 0.9;
-/// The length, in tokens, at which the value of a rollout has fallen by [`BETA`].
+/// The length, in tokens, at which the second factor has fallen to [`BETA`].
 const USUAL_TOKENS: f64 = 500.0;
-/// The weight of prefixes that were seldom chosen.
+/// The weight of the bonus for prefixes that were seldom chosen.
 const EXPLORATION: f64 = 0.125;
 
-/// A wrong rollout.
+/// A wrong rollout that may be searched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    /// The prefix it begins behind.
+    /// The index of the prefix that the rollout continues.
     pub prefix: usize,
-    /// Its last node.
+    /// The last node of the rollout.
     pub end: NodeId,
 }
 
 /// Takes the rollout with the largest Q + U out of the pool, where Q = alpha^(1 - MC) beta^(tokens
-/// / 500) and U = c sqrt(sum of N) / (1 + N). MC is the share of right rollouts of its prefix,
-/// which is neither 0 nor 1, and N how often that prefix was chosen.
+/// / 500) and U = c sqrt(sum of N) / (1 + N). MC is the share of right rollouts of the rollout's
+/// prefix, and N is how often that prefix was chosen. Rollouts with an MC of 0 or 1 stay in the
+/// pool.
 pub(super) fn select(
     pool: &mut Vec<Candidate>,
     prefixes: &mut [Prefix],
@@ -43,7 +45,7 @@ pub(super) fn select(
         let u = EXPLORATION * f64::from(chosen).sqrt() / f64::from(1 + prefix.chosen);
         Some(q + u)
     };
-    // Nodes are numbered as memory allows; streams are not.
+    // Ties go by stream: the numbers of nodes depend on when memory was free, streams do not.
     let stream = |candidate: &Candidate| tree.node(candidate.end).stream;
     let best = (0..pool.len())
         .filter_map(|at| Some((value(&pool[at])?, at)))

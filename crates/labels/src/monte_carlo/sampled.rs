@@ -1,4 +1,4 @@
-//! What was sampled for a problem: its chains, their prefixes, and the rollouts of each prefix.
+//! The samples of a problem: its chains, their prefixes, and the rollouts of each prefix.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,14 +9,14 @@ use super::pool::{self, Candidate};
 use super::{Labels, Mode, MonteCarlo};
 use crate::{LabelledChain, LabelledStep, Policy, Rollouts};
 
-/// How a chain or a rollout ended.
+/// The end of a chain or a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum End {
     Right,
     Wrong,
-    /// A limit on its length cut it.
+    /// A length limit cut the text off.
     Truncated,
-    /// The token budget or the memory was used up: it is as if it had not been drawn.
+    /// The token budget or the memory ran out. The sample is ignored.
     Lost,
 }
 
@@ -36,41 +36,43 @@ impl End {
     }
 }
 
-/// The steps of a chain up to one of them. Chains that begin with the same text share it.
+/// The steps of a chain up to one of them. Chains that begin with the same text share the prefix.
 #[derive(Debug, Default)]
 pub(super) struct Prefix {
-    /// The first node that has this text.
+    /// The first node with this text.
     pub node: NodeId,
     /// The last step, without its boundary.
     step: String,
-    /// For a chain that came to its own end here: whether it is right.
+    /// Whether the chain that came to its own end here is right; `None` if chains continue here.
     pub is_right: Option<bool>,
-    /// Rollouts asked for.
+    /// The number of rollouts requested.
     pub drawn: u32,
-    /// Rollouts that grow.
+    /// The number of rollouts that are growing.
     pub alive: u32,
-    /// Rollouts that came to their end, and those of them that are right.
+    /// The number of rollouts that came to their own end.
     pub n: u32,
+    /// The number of those rollouts that are right.
     pub k: u32,
-    /// Rollouts that a length limit cut.
+    /// The number of rollouts that a length limit cut off.
     pub truncated: u32,
-    /// Rollouts that began, those that were dropped counted.
+    /// The number of rollouts that began, dropped ones included.
     begun: u64,
-    /// Tokens of its steps.
+    /// The number of tokens of all its steps.
     tokens: u64,
-    /// How often one of its wrong rollouts was chosen to be searched.
+    /// The number of times that a wrong rollout of the prefix was chosen to be searched.
     pub chosen: u32,
 }
 
 impl Prefix {
-    /// The hard label: whether some completion is right. `None` if none came to its end.
+    /// Returns the hard label: whether some completion is right. `None` if no completion came to
+    /// its own end.
     fn is_good(&self) -> Option<bool> {
         self.is_right.or((self.n > 0).then_some(self.k > 0))
     }
 
     fn rollouts(&self, seed: u64) -> Option<Rollouts> {
         let (n, k) = match self.is_right {
-            // What has come to its end has one completion: itself.
+            // A chain that ended here is its only completion.
             Some(right) => (1, u32::from(right)),
             None => (self.n, self.k),
         };
@@ -87,16 +89,17 @@ impl Prefix {
 
 #[derive(Debug, Default)]
 pub(super) struct Chain {
-    /// Its whole steps, as prefixes.
+    /// The whole steps of the chain, as indices of prefixes.
     pub prefixes: Vec<usize>,
-    /// `None` while it grows; it stays so where the search ended before the chain did.
+    /// The end of the chain; `None` while it grows, or if the search ended before it did.
     pub end: Option<End>,
     tokens: u64,
-    /// Its last node.
+    /// The last node of the chain.
     pub node: NodeId,
-    /// Whether a reward model is mistaken about it.
+    /// Whether the chain is a hard example for the reward model.
     pub mined: bool,
-    /// For a rollout that is searched like a chain: the steps of the prefix that it begins behind.
+    /// For a rollout that is searched like a chain: the number of steps of the prefix that it
+    /// continues.
     rollout_from: Option<usize>,
 }
 
@@ -104,35 +107,36 @@ pub(super) struct Chain {
 pub(super) struct Sampled {
     pub chains: Vec<Chain>,
     pub prefixes: Vec<Prefix>,
-    /// How many rollouts a prefix gets; known once the chains are done.
+    /// The number of rollouts of each prefix; known once the chains are done.
     pub target: u32,
-    /// By the chain's text up to there. A text at which chains ended is another prefix than the
-    /// same text from which they went on.
+    /// The prefixes by text and by whether chains ended there. A text that ended a chain is another
+    /// prefix than the same text in the middle of a chain.
     by_text: HashMap<(String, bool), usize>,
     by_node: HashMap<NodeId, usize>,
-    /// The chain that goes on from a node.
+    /// The chain that continues from a node.
     chain_of: HashMap<NodeId, usize>,
-    /// The prefix of the rollout that goes on from a node.
+    /// The prefix whose rollout continues from a node.
     pub rollout_of: HashMap<NodeId, usize>,
-    /// Wrong rollouts that may be searched.
+    /// Wrong rollouts that may be searched for their first errors.
     pub pool: Vec<Candidate>,
-    /// Nodes whose caches are wanted.
+    /// Nodes whose caches will be forked again.
     pub kept: HashSet<NodeId>,
-    /// The prefixes that are rolled out; `None` is all.
+    /// The prefixes to roll out; `None` for all of them.
     pub mined: Option<HashSet<usize>>,
 }
 
-/// What a node is part of.
+/// The chain or rollout that a node belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The chain of this number.
+    /// The chain with this index.
     Chain(usize),
-    /// A rollout of the prefix of this number.
+    /// A rollout of the prefix with this index.
     Rollout(usize),
 }
 
 impl Sampled {
-    /// What a node just reported is part of. `chains_grow`: whether the chains are not done yet.
+    /// Returns the chain or rollout of a node that was just reported. `chains_grow`: whether the
+    /// chains are still being sampled.
     pub(super) fn part(
         &mut self,
         tree: &ChainTree,
@@ -155,7 +159,7 @@ impl Sampled {
         Some(Part::Chain(chain))
     }
 
-    /// Takes in the next step of a chain. Returns whether the chain is to go on.
+    /// Takes in the next step of a chain. Returns whether the chain continues.
     pub(super) fn grow(
         &mut self,
         chain: usize,
@@ -173,14 +177,15 @@ impl Sampled {
             let prefix = self.prefix(tree, node, is_right);
             self.chains[chain].prefixes.push(prefix);
         }
-        let goes_on = end.is_none() && content.state == State::Open;
-        if goes_on {
+        let continues = end.is_none() && content.state == State::Open;
+        if continues {
             self.chain_of.insert(node, chain);
         }
-        goes_on
+        continues
     }
 
     fn prefix(&mut self, tree: &ChainTree, node: NodeId, is_right: Option<bool>) -> usize {
+        // By text, not by node: equal chains are separate paths in the tree of independent samples.
         let key = (tree.text(node), is_right.is_some());
         let next = self.prefixes.len();
         let prefix = *self.by_text.entry(key).or_insert(next);
@@ -203,25 +208,32 @@ impl Sampled {
 
     /// Takes in the next step of a rollout.
     pub(super) fn roll(&mut self, prefix: usize, node: NodeId, end: Option<End>) {
-        let of = &mut self.prefixes[prefix];
+        let rolled = &mut self.prefixes[prefix];
         match end {
             None => {
-                of.alive += 1;
+                rolled.alive += 1;
                 self.rollout_of.insert(node, prefix);
             }
-            Some(End::Right) => (of.n, of.k) = (of.n + 1, of.k + 1),
-            Some(End::Wrong) => of.n += 1,
-            Some(End::Truncated) => of.truncated += 1,
+            Some(End::Right) => (rolled.n, rolled.k) = (rolled.n + 1, rolled.k + 1),
+            Some(End::Wrong) => rolled.n += 1,
+            Some(End::Truncated) => rolled.truncated += 1,
             Some(End::Lost) => {}
         }
     }
 
-    /// The share of right chains among those that came to their own end.
+    /// Returns the share of right chains among those that came to their own end.
     pub(super) fn pass_rate(&self) -> Option<f64> {
-        let chains = || self.chains.iter().filter(|c| c.rollout_from.is_none());
-        let count = |end| chains().filter(|c| c.end == Some(end)).count();
-        let (right, wrong) = (count(End::Right), count(End::Wrong));
-        (right + wrong > 0).then(|| right as f64 / (right + wrong) as f64)
+        let (mut right, mut wrong) = (0, 0);
+        // Rollouts that are searched like chains are no fair sample of the problem's chains.
+        for chain in self
+            .chains
+            .iter()
+            .filter(|chain| chain.rollout_from.is_none())
+        {
+            right += u32::from(chain.end == Some(End::Right));
+            wrong += u32::from(chain.end == Some(End::Wrong));
+        }
+        (right + wrong > 0).then(|| f64::from(right) / f64::from(right + wrong))
     }
 
     /// Whether some chains are right and some are wrong.
@@ -230,24 +242,24 @@ impl Sampled {
             .is_some_and(|rate| rate > 0.0 && rate < 1.0)
     }
 
-    /// Tokens of the longest chain.
+    /// Returns the number of tokens of the longest chain.
     pub(super) fn longest(&self) -> u64 {
         self.chains.iter().map(|c| c.tokens).max().unwrap_or(0)
     }
 
-    /// How far the binary search of a chain's first error is.
+    /// Returns the state of the binary search for a chain's first error.
     pub(super) fn search(&self, chain: &Chain) -> Search {
-        let rolled_out = |step: usize| {
+        let from = chain.rollout_from.unwrap_or(0);
+        bisect::search(from, chain.prefixes.len(), chain.end, |step| {
             let prefix = &self.prefixes[chain.prefixes[step]];
             let is_done = prefix.drawn >= self.target && prefix.alive == 0;
+            // A chain that ended here needs no rollouts: it is the only completion.
             (is_done || prefix.is_right.is_some()).then(|| prefix.is_good())
-        };
-        let from = chain.rollout_from.unwrap_or(0);
-        bisect::search(from, chain.prefixes.len(), chain.end, rolled_out)
+        })
     }
 
-    /// Makes the wrong rollout that is most worth it a chain to be searched. Returns whether there
-    /// was one.
+    /// Turns the wrong rollout that is most worth searching into a chain. Returns whether there was
+    /// one.
     pub(super) fn reuse_rollout(&mut self, tree: &ChainTree) -> bool {
         let Some(candidate) = pool::select(&mut self.pool, &mut self.prefixes, tree) else {
             return false;
@@ -271,7 +283,7 @@ impl Sampled {
         true
     }
 
-    /// Lets the caches of a rollout go. Returns the nodes that had one.
+    /// Stops keeping the caches of a rollout. Returns the nodes whose caches were kept.
     pub(super) fn release(&mut self, tree: &ChainTree, end: NodeId, prefix: usize) -> Vec<NodeId> {
         let begin = tree.node(self.prefixes[prefix].node).depth as usize;
         let mut path = tree.path(end).split_off(begin);
@@ -279,15 +291,15 @@ impl Sampled {
         path
     }
 
-    /// Takes the rollouts of prefixes without a right one, whose first error is before them, out of
-    /// the pool.
+    /// Takes rollouts out of the pool whose prefixes have no right rollout: their first error is in
+    /// the prefix, not in the rollout.
     pub(super) fn take_hopeless(&mut self) -> Vec<Candidate> {
-        let is_hopeless = |candidate: &Candidate| {
-            let prefix = &self.prefixes[candidate.prefix];
-            prefix.k == 0 && prefix.alive == 0 && prefix.drawn >= self.target
-        };
+        let (prefixes, target) = (&self.prefixes, self.target);
         self.pool
-            .extract_if(.., |candidate| is_hopeless(candidate))
+            .extract_if(.., |candidate| {
+                let prefix = &prefixes[candidate.prefix];
+                prefix.k == 0 && prefix.alive == 0 && prefix.drawn >= target
+            })
             .collect()
     }
 
@@ -345,19 +357,20 @@ impl Sampled {
         labelled
     }
 
-    /// The steps with their rollouts, if there are any to have.
+    /// Returns the steps of a chain, with their rollouts if there are any.
     fn steps(&self, chain: &Chain, seed: Option<u64>) -> Vec<LabelledStep> {
-        let step = |&prefix: &usize| {
+        let mut steps = Vec::with_capacity(chain.prefixes.len());
+        for &prefix in &chain.prefixes {
             let prefix = &self.prefixes[prefix];
-            LabelledStep {
+            steps.push(LabelledStep {
                 text: prefix.step.clone(),
                 rollouts: seed.and_then(|seed| prefix.rollouts(seed)),
                 ..LabelledStep::default()
-            }
-        };
-        chain.prefixes.iter().map(step).collect()
+            });
+        }
+        steps
     }
-    /// Chains of one step each that ended so, without a tree.
+    /// Makes chains of one step each with these ends, without a tree.
     #[cfg(test)]
     pub(super) fn of_ends(ends: &[End]) -> Self {
         let chain = |(at, end): (usize, &End)| Chain {

@@ -1,4 +1,4 @@
-//! The strategy: chains to their end, then rollouts from their prefixes.
+//! The strategy of the search: chains to their end, then rollouts from their prefixes.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,32 +13,32 @@ use super::{Grader, Mine, Mode, MonteCarlo};
 pub(super) struct Labeller {
     options: MonteCarlo,
     is_right: Grader,
-    /// Read by whoever asks for the labels once the search is over.
+    /// The samples, shared with [`Labelling`](super::Labelling), which reads the labels.
     sampled: Arc<Mutex<Sampled>>,
     phase: Phase,
     cache_tokens: usize,
-    /// Most rollouts that grow at once.
+    /// The largest number of rollouts that grow at once.
     width: u32,
-    /// Rollouts searched like chains.
+    /// The number of rollouts that were searched like chains.
     searches: u32,
 }
 
-/// How far the labelling is.
+/// The phase of the labelling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// The chains grow. What follows begins when all are done.
+    /// The chains are growing.
     Chains,
     /// The chains are being scored, to choose among them.
     Scores(Mine),
-    /// Rollouts grow.
+    /// The rollouts are growing.
     Rollouts,
 }
 
-/// Most rollouts of a problem that grow at once.
+/// The largest number of rollouts of a problem that grow at once.
 const WIDEST: u32 = 128;
 
-/// How many rollouts may grow at once: as many as fill a quarter of the cache at most, for other
-/// problems are at work beside this one. What is drawn does not depend on it.
+/// Returns how many rollouts may grow at once: at most a quarter of the cache, since other problems
+/// are in flight. The rollouts that are sampled do not depend on this number.
 fn width(cache_tokens: usize, longest_chain: u64) -> u32 {
     let fit = cache_tokens as u64 / (4 * longest_chain.max(1));
     u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, WIDEST)
@@ -67,7 +67,7 @@ impl Labeller {
         }
     }
 
-    /// How many rollouts every step gets, once the chains are done.
+    /// Returns the number of rollouts of each step, once the chains are done.
     fn target(&self, sampled: &Sampled) -> u32 {
         let times = match (self.options.mode, sampled.pass_rate()) {
             (Mode::Adaptive, Some(0.9..)) => 1,
@@ -78,7 +78,8 @@ impl Labeller {
         self.options.rollouts.saturating_mul(times)
     }
 
-    /// The prefixes that want rollouts now, in the order of their chains, and how many each.
+    /// Returns the prefixes that need rollouts now, in the order of their chains, each with the
+    /// number.
     fn wanted(&self, sampled: &Sampled) -> Vec<(usize, u32)> {
         let left = |at: usize| sampled.target - sampled.prefixes[at].drawn;
         let mined = |at: &usize| {
@@ -95,7 +96,7 @@ impl Labeller {
                     let prefix = &sampled.prefixes[at];
                     prefix.alive == 0 && prefix.k == 0
                 };
-                // As many as there were: waves that double.
+                // As many as were sampled before, so waves double.
                 let wave = |at: usize| sampled.prefixes[at].drawn.max(1).min(left(at));
                 all.filter(waits).map(|at| (at, wave(at))).collect()
             }
@@ -104,7 +105,8 @@ impl Labeller {
                     Search::Needs(step) => Some(chain.prefixes[step]),
                     _ => None,
                 };
-                // A chain that was not mined may share a prefix with one that was.
+                // Chains that were not mined may share a prefix with a mined one, but are not
+                // searched.
                 let chains = sampled.chains.iter();
                 let chains = chains.filter(|chain| sampled.mined.is_none() || chain.mined);
                 let mut needed: Vec<usize> = chains.filter_map(needs).collect();
@@ -115,7 +117,7 @@ impl Labeller {
         }
     }
 
-    /// Chooses among the scored chains, lets the caches of the others go and begins rollouts.
+    /// Chooses among the scored chains, releases the caches of the others and begins rollouts.
     fn mine(&mut self, mine: Mine, sampled: &mut Sampled, tree: &ChainTree) -> Vec<Action> {
         self.phase = Phase::Rollouts;
         let ends: Vec<NodeId> = sampled.chains.iter().map(|chain| chain.node).collect();
@@ -133,7 +135,7 @@ impl Labeller {
         actions
     }
 
-    /// Begins rollouts, as many as may grow beside those that do.
+    /// Begins rollouts, as many as may grow together with the running ones.
     fn begin_rollouts(&self, sampled: &mut Sampled, tree: &ChainTree, actions: &mut Vec<Action>) {
         let alive: u32 = sampled.prefixes.iter().map(|prefix| prefix.alive).sum();
         let mut room = self.width.saturating_sub(alive);
@@ -141,12 +143,14 @@ impl Labeller {
         for (at, count) in self.wanted(sampled) {
             let prefix = &mut sampled.prefixes[at];
             if tree.node(prefix.node).state != State::Expanded {
-                // The chain was dropped here for want of budget.
+                // The budget ended the chain here, so its cache is gone: count the rollouts as
+                // done.
                 prefix.drawn = sampled.target;
                 continue;
             }
             let count = match self.options.mode {
-                // How many are dropped follows from the waves: these do not depend on the memory.
+                // A wave is never split: which rollouts are dropped follows from the waves, and
+                // must not depend on the memory.
                 Mode::Early if count > room && !is_idle => 0,
                 Mode::Early => count,
                 _ => count.min(room),
@@ -158,7 +162,7 @@ impl Labeller {
             room = room.saturating_sub(count);
             prefix.drawn += count;
             if prefix.drawn == sampled.target {
-                // The last rollout takes the cache over.
+                // The last rollout takes over the cache instead of forking it.
                 sampled.kept.remove(&prefix.node);
             }
             actions.push(Action::expand(prefix.node, count as usize));
@@ -166,7 +170,7 @@ impl Labeller {
     }
 }
 
-/// What a grader that panicked left behind is still whole.
+/// Locks the samples. A grader that panicked while they were locked left them complete.
 pub(super) fn lock(sampled: &Mutex<Sampled>) -> MutexGuard<'_, Sampled> {
     sampled.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -179,7 +183,7 @@ impl Strategy for Labeller {
         }
     }
 
-    /// Each rollout is a draw of its own.
+    /// Rollouts are independent samples: equal ones count separately.
     fn merges_siblings(&self) -> bool {
         false
     }
@@ -199,7 +203,8 @@ impl Strategy for Labeller {
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let shared = Arc::clone(&self.sampled);
         let sampled = &mut *lock(&shared);
-        // What grew and is not among `nodes` was dropped for want of budget.
+        // All running rollouts are reported together; those that are missing in `nodes` were
+        // dropped by the budget.
         for prefix in &mut sampled.prefixes {
             prefix.alive = 0;
         }
@@ -211,27 +216,30 @@ impl Strategy for Labeller {
         let mut released = Vec::new();
         for &node in nodes {
             let end = self.end(tree, node);
-            let (goes_on, rollout_of) = match sampled.part(tree, node, self.phase == Phase::Chains)
-            {
-                None => (false, None),
-                Some(Part::Chain(chain)) => (sampled.grow(chain, tree, node, end), None),
-                Some(Part::Rollout(prefix)) => {
-                    sampled.roll(prefix, node, end);
-                    if self.options.mine.is_some() && end.is_some() {
-                        // It has been graded. Left in the tree, it would be scored in the end.
-                        released.push(node);
-                    }
-                    if self.options.searches > 0 {
-                        match end {
-                            None => _ = sampled.kept.insert(node),
-                            Some(End::Wrong) => sampled.pool.push(Candidate { prefix, end: node }),
-                            Some(_) => released.extend(sampled.release(tree, node, prefix)),
+            let (continues, rollout_of) =
+                match sampled.part(tree, node, self.phase == Phase::Chains) {
+                    None => (false, None),
+                    Some(Part::Chain(chain)) => (sampled.grow(chain, tree, node, end), None),
+                    Some(Part::Rollout(prefix)) => {
+                        sampled.roll(prefix, node, end);
+                        if self.options.mine.is_some() && end.is_some() {
+                            // The rollout is graded. If it stayed in the tree, it would be scored at
+                            // the end.
+                            released.push(node);
                         }
+                        if self.options.searches > 0 {
+                            match end {
+                                None => _ = sampled.kept.insert(node),
+                                Some(End::Wrong) => {
+                                    sampled.pool.push(Candidate { prefix, end: node })
+                                }
+                                Some(_) => released.extend(sampled.release(tree, node, prefix)),
+                            }
+                        }
+                        (end.is_none(), Some(prefix))
                     }
-                    (end.is_none(), Some(prefix))
-                }
-            };
-            if goes_on {
+                };
+            if continues {
                 chains_grow |= rollout_of.is_none();
                 growing.push((node, rollout_of));
             }
@@ -273,7 +281,7 @@ impl Strategy for Labeller {
         }
         if self.phase == Phase::Rollouts {
             self.begin_rollouts(sampled, tree, &mut actions);
-            // One search at a time: what is chosen depends on those before.
+            // One search at a time, since the choice of the next depends on the results so far.
             while self.searches < self.options.searches
                 && !actions.iter().any(|a| matches!(a, Action::Expand { .. }))
                 && sampled.reuse_rollout(tree)

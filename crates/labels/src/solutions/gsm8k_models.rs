@@ -1,4 +1,4 @@
-//! The solutions of `grade-school-math`: a field for each model.
+//! The model solutions of `grade-school-math`: a field for each model.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ pub(super) static LAYOUT: Layout = Layout {
 
 fn models(record: &Record) -> impl Iterator<Item = &Record> {
     let objects = record.values().filter_map(Value::as_object);
-    objects.filter(|of| of.contains_key("solution"))
+    objects.filter(|fields| fields.contains_key("solution"))
 }
 
 fn read(record: &Record) -> Result<Solved, Reason> {
@@ -33,7 +33,7 @@ fn read(record: &Record) -> Result<Solved, Reason> {
     Ok(all)
 }
 
-/// The mark before an answer, on the last line.
+/// The mark before the answer, on the last line of a solution.
 const MARKER: &str = "\nA: ";
 
 fn last_line(text: &str) -> &str {

@@ -26,13 +26,11 @@ const REFERENCES: &[&str] = &[
 fn read(record: &Record) -> Result<Solved, Reason> {
     let mut all = solved(record, REFERENCES)?;
     let items = field::list(record, &["solutions"])?.iter();
-    let read = |(at, item)| {
-        solution(item).map_err(|reason: Reason| {
-            let number = at + 1;
-            Reason::with(reason.to_string(), format!("solution {number}"))
-        })
-    };
-    all.solutions = items.enumerate().map(read).collect::<Result<_, _>>()?;
+    for (item, number) in items.zip(1..) {
+        let solution = solution(item)
+            .map_err(|reason| Reason::with(reason.to_string(), format!("solution {number}")))?;
+        all.solutions.push(solution);
+    }
     Ok(all)
 }
 
@@ -53,6 +51,7 @@ fn solution(item: &Value) -> Result<Solution, Reason> {
     let given = given.map(|(name, value)| scores(value, name));
     let count = match &text {
         Text::Steps(steps) => steps.len(),
+        // The number of steps is unknown before the text is split: any index is accepted.
         Text::Whole(_) => usize::MAX >> 1,
     };
     Ok(Solution {

@@ -1,4 +1,5 @@
-//! `ProcessBench` (2412.06559) as a pool: a record is one solution with its steps.
+//! `ProcessBench` (<https://arxiv.org/abs/2412.06559>) as a pool: each record is a solution in
+//! steps.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! The output of `search-and-learn`: `completions` with the scores of their steps. `pred` is the
-//! completion that it chose, and no list.
+//! The output of `search-and-learn`: `completions` with the scores of their steps. Its `pred` is
+//! the completion that it chose, not a list, so answers are read from `preds`.
 
 use serde_json::Value;
 

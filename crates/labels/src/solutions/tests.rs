@@ -87,7 +87,7 @@ fn what_cannot_be_used_names_file_line_and_field() {
     let good = r#"{"problem": "p", "answer": "1", "solutions": ["1"]}"#;
     for (line, words) in [
         ("{", "line 2: not JSON"),
-        ("3", "line 2: of no known layout"),
+        ("3", "line 2: unknown layout of solutions"),
         (
             r#"{"problem": "p", "solutions": 3}"#,
             "line 2: field \"solutions\": write a list",

@@ -115,7 +115,7 @@ fn math_shepherd_joins_two_texts() {
     assert_eq!(chain.source.as_deref(), Some("GSM8K"));
 
     let apart = "not the input with + or -";
-    let once = "is not there exactly once";
+    let once = "must occur exactly once";
     for (input, label, why) in [
         (
             input,
@@ -130,14 +130,14 @@ fn math_shepherd_joins_two_texts() {
         ),
         ("Q Step 1: a ки", "Q Step 1: a ?", apart),
         ("Q Step 1: a ки", "Q Step 1: a + b", apart),
-        ("Q Step 1: a ки b", "Q Step 1: a + b", "behind the last tag"),
+        ("Q Step 1: a ки b", "Q Step 1: a + b", "after the last tag"),
         ("Q a ки", "Q a +", once),
         (
             "Q Step 1: a ки Step 1: b ки",
             "Q Step 1: a + Step 1: b +",
             once,
         ),
-        ("Q Step 1: a", "Q Step 1: a", "behind the last tag"),
+        ("Q Step 1: a", "Q Step 1: a", "after the last tag"),
         ("Step 1: a ки", "Step 1: a +", "\"problem\": empty"),
         ("Q Step 1: a ки  ки", "Q Step 1: a +  +", "a step is empty"),
     ] {
@@ -226,7 +226,8 @@ fn math_aps_is_a_tree_written_in_two_ways() {
         )
     };
     assert!(
-        of(json!([{"solution_prefix": "else", "mc_value": 1}])).contains("begins with no question")
+        of(json!([{"solution_prefix": "else", "mc_value": 1}]))
+            .contains("must begin with the question")
     );
     assert!(of(json!([{"solution_prefix": "q a", "mc_value": 1.5}])).contains("from 0 to 1"));
     assert!(of(json!([prefix("", 0.5)])).contains("no steps in it"));
