@@ -1,12 +1,30 @@
-//! What README.md tells people to type exists.
+//! What README.md and the book tell people to type exists.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use crate::run::{Place, root};
 
-/// The lines of the README's shell blocks that call beamgen, as its arguments.
-fn commands() -> Vec<Vec<String>> {
-    let text = std::fs::read_to_string(root().join("README.md")).expect("README.md");
+/// README.md, that of the Python package, and the pages of the book.
+fn documents() -> Vec<PathBuf> {
+    let mut documents = vec![root().join("README.md"), root().join("python/README.md")];
+    let mut folders = vec![root().join("docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                documents.push(path);
+            }
+        }
+    }
+    documents
+}
+
+/// The lines of a document's shell blocks that call beamgen, as its arguments.
+fn commands(document: &Path) -> Vec<Vec<String>> {
+    let text = std::fs::read_to_string(document).expect("a document");
     let mut commands = Vec::new();
     let mut in_shell = false;
     for line in text.lines() {
@@ -20,27 +38,29 @@ fn commands() -> Vec<Vec<String>> {
             .or_else(|| line.strip_prefix("target/release/beamgen "))
             .or_else(|| line.strip_prefix("beamgen "));
         if let (true, Some(args)) = (in_shell, called) {
-            let args = args
-                .split(" #")
-                .next()
-                .unwrap_or(args)
-                .split(['|', '>', '<'])
-                .next()
-                .unwrap_or(args);
+            let args = unquoted(args.split(" #").next().unwrap_or(args));
+            let args = args.split(['|', '>', '<']).next().unwrap_or(&args);
             commands.push(args.split_whitespace().map(str::to_owned).collect());
         }
     }
     commands
 }
 
+/// A command without what stands in quotes, which may look like flags.
+fn unquoted(command: &str) -> String {
+    let outside_single = command.split('\'').step_by(2).collect::<Vec<_>>().join("x");
+    outside_single
+        .split('"')
+        .step_by(2)
+        .collect::<Vec<_>>()
+        .join("x")
+}
+
 #[test]
 fn every_command_and_flag_exists() {
     let place = Place::new();
-    let commands = commands();
-    assert!(
-        commands.len() >= 3,
-        "the README shows the commands: {commands:?}"
-    );
+    let commands: Vec<Vec<String>> = documents().iter().flat_map(|path| commands(path)).collect();
+    assert!(commands.len() >= 80, "{} commands", commands.len());
     let names: BTreeSet<&str> = commands
         .iter()
         .filter_map(|args| args.first())
@@ -59,7 +79,7 @@ fn every_command_and_flag_exists() {
         }
         let of_command = place.run(&[&args[0], "--help"]).ok().stdout;
         // A command with commands of its own has no flags: theirs count.
-        let help = if of_command.contains("<COMMAND>") {
+        let help = if of_command.contains("\nCommands:\n") {
             place.run(&[&args[0], &args[1], "--help"]).ok().stdout
         } else {
             of_command
@@ -73,8 +93,8 @@ fn every_command_and_flag_exists() {
             let named = help.split([' ', ',', '\n', '=']).any(|word| word == flag);
             assert!(
                 named,
-                "README uses {flag}, `beamgen {} --help` does not know it",
-                args[0]
+                "a document has `beamgen {}`, but no help names {flag}",
+                args.join(" ")
             );
         }
     }

@@ -63,16 +63,6 @@ fn the_help_and_the_default_file_say_how_each_strategy_chooses() {
 }
 
 #[test]
-fn the_readme_has_the_table_of_strategies() {
-    let readme = std::fs::read_to_string(root().join("README.md")).expect("README.md");
-    let table = StrategyName::markdown();
-    assert!(
-        readme.contains(&table),
-        "README.md wants this table:\n{table}"
-    );
-}
-
-#[test]
 fn the_default_file_lists_the_strategies() {
     let path = root().join("configs/search/default.toml");
     let text = std::fs::read_to_string(path).expect("a file");

@@ -235,6 +235,12 @@ def test_an_example_runs(name: str) -> None:
     assert done.stderr == "" and "right" in done.stdout
 
 
+@pytest.mark.parametrize(("name", "printed"), [("shortest.py", "21 ["), ("own_generator.py", "found ")])
+def test_a_short_example_prints_its_answer(name: str, printed: str) -> None:
+    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and done.stdout.startswith(printed), done.stdout + done.stderr
+
+
 def test_the_example_of_a_bench_runs(program: str, tmp_path: Path) -> None:
     if importlib.util.find_spec("pandas") is None:
         pytest.skip("pandas is not installed")

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import httpx
 import openai
@@ -219,11 +220,20 @@ def with_key(binary):
         server.stop()
 
 
+def guide(server):
+    """The request that the guide shows."""
+    command = [sys.executable, Path(__file__).with_name("first.py"), server.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and "\n21 0." in done.stdout, done.stdout + done.stderr
+    say("guide", repr(done.stdout[-12:]))
+
+
 def main(binary):
     say("openai", openai.__version__, "on Python", sys.version.split()[0])
     server = Server(binary)
     client = server.client()
     wanted = plain(client)
+    guide(server)
     streamed(client, wanted)
     cancelled(server, client)
     timed_out(server)
