@@ -130,7 +130,7 @@ fn refusals() {
         (
             REPO,
             |s| s.trick("revision", 99, Trick::Body("<html>")),
-            &["none of a hub", "HF_ENDPOINT"],
+            &["not a response of a Hugging Face hub", "HF_ENDPOINT"],
         ),
         (
             REPO,
@@ -207,7 +207,7 @@ fn a_busy_hub_by_the_address_of_a_page() {
     server.trick("revision", 1, Trick::Limited("RateLimit", limit));
     let page = format!("{}/{REPO}/tree/branch", server.endpoint);
     let ran = solve(&place, &server.endpoint, &page).ok();
-    let line = "org/tiny@branch: the hub takes no more requests for now; it is asked again in 1 s";
+    let line = "org/tiny@branch: the hub limits requests; trying again in 1 s";
     let said = ran.stderr.lines().filter(|said| *said == line);
     assert_eq!(said.count(), 1, "{}", ran.stderr);
     let other = solve(&place, &server.endpoint, "https://example.org/org/tiny");

@@ -1,4 +1,4 @@
-//! One file into the cache: resumed, verified, and only then under its name.
+//! The download of one file: resumed, verified, and only then renamed to its place in the cache.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use crate::retry::{Patience, Retry, TransferError};
 
 const BUFFER: usize = 1 << 18;
 
-/// One file that a snapshot lacks.
+/// The download of one file that a snapshot lacks.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub target: RequestTarget,
@@ -27,7 +27,8 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Bytes that have to come. What is in the cache is not needed again.
+    /// Returns the bytes still to download: the file's size less the bytes in the cache. 0 if the
+    /// size is unknown.
     pub(crate) fn missing(&self, repo: &RepoDir) -> u64 {
         let blob = repo.blob(&self.metadata.etag);
         if is_whole(&blob, &self.metadata) {
@@ -37,8 +38,8 @@ impl Job {
         self.metadata.size.unwrap_or(0).saturating_sub(begun)
     }
 
-    /// Downloads the file into `blobs/ETAG`, unless it is there. What an interrupted call left in
-    /// `blobs/ETAG.incomplete` is continued.
+    /// Downloads the file into `blobs/ETAG`, unless that exists. Resumes `blobs/ETAG.incomplete` if
+    /// an interrupted call left one.
     pub(crate) fn fetch(
         &self,
         client: &Client,
@@ -52,6 +53,7 @@ impl Job {
             return Ok(());
         }
         let _lock = lock(&repo.lock(&metadata.etag), reporter, &self.file)?;
+        // Checked again: the process that held the lock may have finished the file.
         if is_whole(&blob, metadata) {
             return Ok(());
         }
@@ -76,12 +78,14 @@ impl Job {
                     ..
                 }
             );
-            // the bytes that an earlier call left may be the wrong ones
+            // The bytes of an earlier call may be the damaged ones, so a second download decides.
+            // If all bytes came in this call, a repetition would only send gigabytes again.
             if is_corrupt && !restarted {
                 restarted = true;
                 partial.restart()?;
                 continue;
             }
+            // Damaged bytes must not be resumed, and an empty file helps nobody.
             if is_corrupt || partial.len == 0 {
                 partial.discard()?;
             }
@@ -89,7 +93,7 @@ impl Job {
         }
     }
 
-    /// One request for the bytes that are missing.
+    /// Makes one request for the missing bytes.
     fn transfer(
         &self,
         client: &Client,
@@ -101,20 +105,23 @@ impl Job {
             return Ok(());
         }
         let mut response = client.get(&self.url, partial.len)?;
+        // Some servers answer 206 with another range, so the status is not enough.
         let continues = response.status() == StatusCode::PARTIAL_CONTENT
             && range_start(response.headers()) == Some(partial.len);
         if !continues {
             partial.restart().map_err(TransferError::Disk)?;
+            // A 200 has the whole file already; a 416 or a wrong range has nothing of use.
             if response.status() != StatusCode::OK {
                 response = client.get(&self.url, 0)?;
             }
             if response.status() != StatusCode::OK {
-                let what = "a part of the file that was not asked for";
-                return Err(RequestError::BadReply(what.to_owned()).into());
+                let fault = "a part of the file that was not asked for";
+                return Err(RequestError::BadReply(fault.to_owned()).into());
             }
         }
         let start = partial.len;
         let sent = response.body().content_length();
+        // Refused before the first byte, so a wrong length costs no download.
         if let (Some(promised), Some(rest)) = (size, sent)
             && promised != start.saturating_add(rest)
         {
@@ -129,6 +136,7 @@ impl Job {
         let mut buffer = vec![0; BUFFER];
         self.tell(reporter, start);
         loop {
+            // A file that is complete is kept even if another has failed.
             if reporter.is_over() && size != Some(partial.len) {
                 return Err(stopped(partial, given_up(partial.len, size)));
             }
@@ -137,6 +145,7 @@ impl Job {
                 Ok(read) => {
                     partial.write(&buffer[..read])?;
                     self.tell(reporter, partial.len);
+                    // Without a Content-Length an endless answer would fill the disk.
                     if let Some(promised) = size
                         && partial.len > promised
                     {
@@ -179,24 +188,27 @@ fn interrupted(done: u64, total: Option<u64>, reason: String) -> RequestError {
     }
 }
 
-/// Another file of the model failed, and that is what the user hears.
+/// Returns the error of a download that stopped because another file failed. The user sees only
+/// that other failure.
 fn given_up(done: u64, total: Option<u64>) -> RequestError {
     interrupted(done, total, "another file failed".to_owned())
 }
 
 fn is_whole(blob: &Path, metadata: &Metadata) -> bool {
+    // The length is enough: only verified files get this name, and hashing gigabytes at every
+    // start would take minutes.
     fs::metadata(blob)
         .is_ok_and(|found| found.is_file() && metadata.size.is_none_or(|size| size == found.len()))
 }
 
-/// Where a blob's bytes are until all have come.
+/// Returns the path of a blob's bytes until the blob is complete, the one that Python uses.
 fn incomplete(blob: &Path) -> PathBuf {
     let mut path = blob.to_owned().into_os_string();
     path.push(".incomplete");
     PathBuf::from(path)
 }
 
-/// The file `ETAG.incomplete`, with its length and hash so far.
+/// The open file `ETAG.incomplete`, with the number and the hash of its bytes.
 struct Partial {
     path: PathBuf,
     file: File,
@@ -205,8 +217,8 @@ struct Partial {
 }
 
 impl Partial {
-    /// Continues what an earlier call left, if a check will tell whether it is the file's
-    /// beginning.
+    /// Opens or creates the file. Bytes of an earlier call are kept only if a size or a hash can
+    /// prove them wrong later.
     fn open(blob: &Path, metadata: &Metadata) -> Result<Self, HubError> {
         let path = incomplete(blob);
         let open = File::options()
@@ -223,7 +235,8 @@ impl Partial {
         partial
             .read_existing()
             .map_err(HubError::io(&partial.path))?;
-        // without a size and a hash, nothing tells whether the two parts belong together
+        // With neither a size nor a hash, nothing would show that the old and the new bytes are
+        // parts of different files.
         if metadata.size.is_none() && !metadata.is_sha256 {
             partial.restart()?;
         }
@@ -232,6 +245,7 @@ impl Partial {
 
     fn read_existing(&mut self) -> io::Result<()> {
         let len = self.file.metadata()?.len();
+        // The state of the hash was lost with the earlier process, so its bytes are hashed again.
         if let Some(hash) = &mut self.hash {
             io::copy(&mut (&self.file).take(len), hash)?;
         }
@@ -272,7 +286,8 @@ impl Partial {
         Ok(())
     }
 
-    /// Syncs before renaming, so that a crash leaves no blob that lacks its end.
+    /// Renames the file to its place. Syncs first: otherwise a crash could leave a blob under its
+    /// final name whose last bytes never reached the disk.
     fn finish(self, blob: &Path) -> Result<(), HubError> {
         self.file
             .sync_all()

@@ -1,4 +1,4 @@
-//! What is in the cache.
+//! The list of models in the cache, as `beamgen models` prints it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,30 +13,30 @@ use crate::id::{is_commit, is_gguf};
 pub struct CachedModel {
     /// `ORG/NAME`.
     pub repo: String,
-    /// What the disk holds of it, in bytes: each file once, in however many revisions it is, and
-    /// unfinished downloads.
+    /// Bytes on the disk, unfinished downloads included. A file that several revisions share counts
+    /// once.
     pub bytes: u64,
-    /// Its revisions, by commit.
+    /// The revisions in the cache, sorted by commit.
     pub revisions: Vec<CachedRevision>,
 }
 
 /// One commit of a repository in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedRevision {
-    /// The commit.
+    /// The commit: 40 hexadecimal digits.
     pub commit: String,
     /// The branches and tags that meant this commit when the hub was last asked.
     pub refs: Vec<String>,
-    /// The folder with its files.
+    /// The snapshot folder, which has links to the files.
     pub path: PathBuf,
-    /// Bytes of its files.
+    /// The sum of the files' sizes in bytes. Files shared with other revisions count here, too.
     pub bytes: u64,
     /// Whether a model can be loaded from the folder: configuration, tokenizer and all weights are
     /// there.
     pub is_complete: bool,
-    /// The GGUF files in it.
+    /// The names of the GGUF files, relative to `path` and sorted.
     pub gguf: Vec<String>,
-    /// When a file was last added.
+    /// The time of the newest file; `None` where the file system keeps none.
     pub modified: Option<SystemTime>,
 }
 
@@ -63,13 +63,15 @@ fn model(folder: &str, path: &Path) -> Option<CachedModel> {
         .map(|(commit, path)| revision(refs.remove(&commit).unwrap_or_default(), commit, path))
         .collect();
     revisions.sort_by(|a, b| a.commit.cmp(&b.commit));
-    // blobs, and files of snapshots where the system has no links
+    // `symlink_metadata` and not `metadata`: a link of a snapshot must not count its blob a second
+    // time. Where the system has no links, the snapshots hold the files themselves.
     let on_disk = files(path).into_iter().map(|(_, file)| file);
     let bytes = on_disk
         .filter_map(|file| fs::symlink_metadata(file).ok())
         .filter(fs::Metadata::is_file)
         .map(|found| found.len())
         .sum();
+    // An empty folder is what Python leaves of a deleted model.
     (bytes > 0 || !revisions.is_empty()).then_some(CachedModel {
         repo,
         bytes,
@@ -81,6 +83,7 @@ fn revision(mut refs: Vec<String>, commit: String, path: PathBuf) -> CachedRevis
     refs.sort();
     let found: Vec<(String, fs::Metadata)> = files(&path)
         .into_iter()
+        // `metadata` follows the link, so a link whose blob was deleted is left out.
         .filter_map(|(name, file)| Some((name, fs::metadata(file).ok()?)))
         .filter(|(_, found)| found.is_file())
         .collect();
@@ -101,13 +104,12 @@ fn revision(mut refs: Vec<String>, commit: String, path: PathBuf) -> CachedRevis
     }
 }
 
-/// The names of the files of a snapshot.
-pub(crate) fn files_of(snapshot: &Path) -> Vec<String> {
+pub(crate) fn file_names(snapshot: &Path) -> Vec<String> {
     let files = files(snapshot).into_iter();
     files.map(|(name, _)| name).collect()
 }
 
-/// What a folder holds; nothing if it cannot be read.
+/// Returns the names and paths in a folder; none if the folder cannot be read.
 fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder) else {
         return vec![];
@@ -118,8 +120,8 @@ fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// The files below a folder with their relative names. Links to folders are not followed, so there
-/// is an end.
+/// Returns the files below a folder with their relative names. Links to folders are not followed:
+/// a circle of links would never end.
 fn files(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), folder.to_owned())];

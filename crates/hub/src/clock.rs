@@ -1,20 +1,19 @@
-//! Time, so that tests need not wait.
+//! The clock behind a trait, so that tests of waits and retries take no time.
 
 use std::fmt::Debug;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// Time as a hub sees it between two requests. The limits of the requests themselves are the
-/// network's.
+/// The time between two requests. The time limits within a request use the system's clock.
 pub trait Clock: Debug + Send + Sync {
-    /// The time now, against which the date of an answer is held.
+    /// Returns the current time, from which a `Retry-After` date is counted if the answer has no
+    /// date.
     fn now(&self) -> SystemTime;
 
-    /// Waits before a request is made again.
+    /// Blocks the calling thread before a request is repeated.
     fn sleep(&self, time: Duration);
 }
 
-/// The system's clock.
 #[derive(Debug)]
 pub(crate) struct SystemClock;
 

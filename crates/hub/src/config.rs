@@ -1,4 +1,4 @@
-//! Where the hub and its cache are.
+//! Settings: the hub's address, the cache's folder, the token and the limits.
 
 use std::fmt;
 use std::io;
@@ -9,33 +9,33 @@ use beamgen_certificates::Certificates;
 
 use crate::HubError;
 
-/// Longest time limit, in seconds.
+/// Longest time limit, in seconds: one day.
 const LONGEST: u64 = 86_400;
 
 /// Settings of a [`Hub`](crate::Hub).
 #[derive(Clone, PartialEq, Eq)]
 pub struct HubConfig {
-    /// The hub, as `https://huggingface.co`, without a slash at its end.
+    /// The hub's address, without a slash at its end. Default: `https://huggingface.co`.
     pub endpoint: String,
-    /// The folder with `models--ORG--NAME` in it.
+    /// The folder that has the folders `models--ORG--NAME`.
     pub cache: PathBuf,
-    /// Sent to the endpoint, and where that is a mirror that sends on to it, to the public hub over
-    /// https. Never to any other server.
+    /// The access token. Sent to the endpoint, and to the public hub over https if a mirror
+    /// redirects there; never to any other server.
     pub token: Option<String>,
-    /// Use the cache alone.
+    /// Whether only the cache is used and no request is made. Default: false.
     pub offline: bool,
-    /// Longest time for a connection, and for an answer about a model or a file.
+    /// Time limit for a connection, and for an answer about a model or a file. Default: 10 s.
     pub timeout: Duration,
-    /// Longest time for a connection, an answer, or the next bytes, in the download of a file.
+    /// Time limit in the download of a file for a connection, an answer, and the next bytes.
+    /// Default: 10 s.
     pub download_timeout: Duration,
-    /// How often a request is repeated when the hub is away or the connection breaks, without a
-    /// byte gained.
+    /// Retries in a row, none of which adds a byte, after transient faults. Default: 5.
     pub retries: u32,
-    /// The certificates by which servers are trusted, besides Mozilla's and the system's.
+    /// Certificates of authorities that are trusted in addition to Mozilla's and the system's.
     pub certificates: Certificates,
 }
 
-/// Everything but the token.
+/// Shows every field but the token, which must not end up in a log.
 impl fmt::Debug for HubConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HubConfig")
@@ -52,7 +52,7 @@ impl fmt::Debug for HubConfig {
 }
 
 impl HubConfig {
-    /// The public hub, with a cache at `cache`.
+    /// Settings for the public hub with a cache at `cache`, and no token.
     #[must_use]
     pub fn new(cache: PathBuf) -> Self {
         Self {
@@ -67,8 +67,7 @@ impl HubConfig {
         }
     }
 
-    /// The settings of Python's `huggingface_hub`, from the same variables with the same
-    /// precedence:
+    /// Reads the settings from the variables of Python's `huggingface_hub`, with its precedence:
     ///
     /// - cache: `HF_HUB_CACHE`, `HUGGINGFACE_HUB_CACHE`, `$HF_HOME/hub`,
     ///   `$XDG_CACHE_HOME/huggingface/hub`, `~/.cache/huggingface/hub`
@@ -83,9 +82,10 @@ impl HubConfig {
     /// unset. `lookup` is `|name| std::env::var(name).ok()` in a program.
     ///
     /// # Errors
-    /// [`HubError::BadSetting`] if nothing says where home is, or for a time limit that is none;
-    /// [`HubError::Io`] for a token file that cannot be read.
+    /// [`HubError::BadSetting`] if the home folder is needed and unknown, or for an invalid time
+    /// limit; [`HubError::Io`] for a token file that cannot be read.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, HubError> {
+        // An empty variable counts as unset, as in Python.
         let get = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let is_true = |name: &str| {
             get(name).is_some_and(|value| {
@@ -107,6 +107,8 @@ impl HubConfig {
         if let Some(endpoint) = get("HF_ENDPOINT") {
             config.endpoint = endpoint.trim_end_matches('/').to_owned();
         }
+        // A false `HF_HUB_OFFLINE` wins over a true `TRANSFORMERS_OFFLINE`: only absence falls
+        // through.
         config.offline = match get("HF_HUB_OFFLINE") {
             Some(_) => is_true("HF_HUB_OFFLINE"),
             None => is_true("TRANSFORMERS_OFFLINE"),
@@ -122,6 +124,7 @@ impl HubConfig {
         config.certificates = Certificates::from_lookup(&lookup);
         if !is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
             let given = get("HF_TOKEN").or_else(|| get("HUGGING_FACE_HUB_TOKEN"));
+            // A token of spaces only counts as unset, and the file is read instead.
             config.token = match given.as_deref().and_then(clean_token) {
                 Some(token) => Some(token),
                 None => read_token(&match get("HF_TOKEN_PATH") {
@@ -141,7 +144,7 @@ fn seconds(setting: &'static str, text: &str) -> Result<Duration, HubError> {
         None => Err(HubError::BadSetting {
             setting,
             reason: format!(
-                "{text:?} is no time limit; give whole seconds from 1 to {LONGEST}, such as 30"
+                "{text:?} is not a time limit: use whole seconds from 1 to {LONGEST}, e.g. 30"
             ),
         }),
     }
@@ -155,13 +158,14 @@ fn clean_token(text: &str) -> Option<String> {
 fn read_token(file: &Path) -> Result<Option<String>, HubError> {
     match std::fs::read_to_string(file) {
         Ok(text) => Ok(clean_token(&text)),
+        // Nobody has logged in.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(HubError::io(file)(error)),
     }
 }
 
-/// `~` at the beginning, then `$NAME` and `${NAME}`, as Python's `expanduser` and `expandvars`:
-/// what is unset stays.
+/// Expands `~` at the beginning, then `$NAME` and `${NAME}`, as Python's `expanduser` and
+/// `expandvars` do: the name of an unset variable stays in the text.
 fn expand(value: &str, get: &impl Fn(&str) -> Option<String>) -> Result<PathBuf, HubError> {
     let mut text = value.to_owned();
     if value == "~" || value.starts_with("~/") {
@@ -170,7 +174,7 @@ fn expand(value: &str, get: &impl Fn(&str) -> Option<String>) -> Result<PathBuf,
             .ok_or_else(|| HubError::BadSetting {
                 setting: "HOME",
                 reason: format!(
-                    "is not set, so {value} is nowhere; set it, or HF_HOME to a folder for the cache"
+                    "is not set, so {value} cannot be resolved: set HOME, or set HF_HOME to a folder for the cache"
                 ),
             })?;
         text.replace_range(..1, &home);
@@ -180,6 +184,7 @@ fn expand(value: &str, get: &impl Fn(&str) -> Option<String>) -> Result<PathBuf,
     while let Some(at) = rest.find('$') {
         expanded.push_str(&rest[..at]);
         let after = &rest[at + 1..];
+        // `${` without a closing brace is read as a variable without a name, which stays.
         let braced = after.strip_prefix('{').and_then(|s| s.split_once('}'));
         let (name, tail) = braced.unwrap_or_else(|| {
             let end = after
@@ -211,13 +216,16 @@ mod tests {
 
     #[test]
     fn the_cache_has_pythons_precedence() {
+        fn cache(variables: &[(&str, &str)]) -> PathBuf {
+            config(variables).cache
+        }
+
         let home = ("HOME", "/h");
         let xdg = ("XDG_CACHE_HOME", "/x");
         let hf = ("HF_HOME", "~/hf/$V-${V}/$UNSET");
         let old = ("HUGGINGFACE_HUB_CACHE", "/old");
         let new = ("HF_HUB_CACHE", "/new");
         let v = ("V", "1");
-        let cache = |variables: &[(&str, &str)]| config(variables).cache;
         assert_eq!(cache(&[home]), Path::new("/h/.cache/huggingface/hub"));
         assert_eq!(cache(&[home, xdg]), Path::new("/x/huggingface/hub"));
         assert_eq!(
@@ -286,11 +294,12 @@ mod tests {
 
     #[test]
     fn time_limits_are_whole_seconds() {
-        let home = ("HOME", "/h");
-        let limits = |variables: &[(&str, &str)]| {
-            let config = config(&[&[home], variables].concat());
+        fn limits(variables: &[(&str, &str)]) -> (u64, u64) {
+            let config = config(&[&[("HOME", "/h")], variables].concat());
             (config.timeout.as_secs(), config.download_timeout.as_secs())
-        };
+        }
+
+        let home = ("HOME", "/h");
         let (etag, download) = ("HF_HUB_ETAG_TIMEOUT", "HF_HUB_DOWNLOAD_TIMEOUT");
         assert_eq!(limits(&[]), (10, 10));
         assert_eq!(limits(&[(etag, "3")]), (3, 10));

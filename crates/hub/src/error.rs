@@ -1,4 +1,4 @@
-//! Errors. Every message is one line and says what to do.
+//! Errors of the hub and its cache. Every message is one line and ends with what to do.
 
 use std::fmt;
 use std::io;
@@ -7,70 +7,70 @@ use std::time::Duration;
 
 use beamgen_certificates::{ADVICE, CertificatesError};
 
-/// Why a model is not there.
+/// The reason why a model could not be fetched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HubError {
-    /// The name cannot be a model's of a hub.
+    /// The text is not a model's name or the address of its page.
     #[error(
-        "{id:?} is no model of a hub: {reason}; expected ORG/NAME, ORG/NAME@REVISION, ORG/NAME:FILE.gguf, ORG/NAME:Q4_K_M or the address of a model's page"
+        "invalid model name {id:?}: {reason}; use ORG/NAME, ORG/NAME@REVISION, ORG/NAME:FILE.gguf, ORG/NAME:Q4_K_M or the address of a model's page"
     )]
     BadModelId {
-        /// What was given.
+        /// The text as it was given.
         id: String,
-        /// What is wrong with it.
+        /// The broken rule.
         reason: NameError,
     },
-    /// A setting cannot be used.
+    /// An environment variable or a field of [`HubConfig`](crate::HubConfig) has a bad value.
     #[error("{setting}: {reason}")]
     BadSetting {
-        /// The environment variable that sets it.
+        /// The name of the environment variable, also where the field was set by code.
         setting: &'static str,
-        /// What is wrong with it, and what would do.
+        /// The fault and an example of a good value.
         reason: String,
     },
-    /// A request to the hub failed.
+    /// A request failed, after all retries.
     #[error("{target}: {error}{}", page(target, error))]
     Request {
-        /// What was asked for.
+        /// The repository, file and hub of the request.
         target: Box<RequestTarget>,
-        /// Why it failed.
+        /// The fault of the last attempt.
         error: RequestError,
     },
-    /// Offline, and the cache lacks something.
+    /// Requests are forbidden ([`HubConfig::offline`](crate::HubConfig)) and the cache lacks files.
     #[error(
-        "{id}: offline, and {missing} not in the cache {}; get it where there is a network: `{command}`, or let the hub be asked (no --offline, no HF_HUB_OFFLINE)",
+        "{id}: offline, and {missing} not in the cache {}: run `{command}` where there is a network, or allow requests (no --offline, no HF_HUB_OFFLINE)",
         cache.display()
     )]
     Offline {
-        /// The model.
+        /// The model as `ORG/NAME@REVISION`, with `:FILE` or `:QUANTISATION` if given.
         id: String,
-        /// The files, and "is" or "are".
+        /// The missing files and the verb: `model.safetensors is`.
         missing: String,
-        /// The cache.
+        /// The folder that was searched.
         cache: PathBuf,
-        /// The command of Python's `huggingface_hub` that fills the cache.
+        /// The command of Python's `huggingface_hub` that downloads the files.
         command: String,
     },
-    /// The disk has no room for what is missing.
+    /// The disk has too little room for the missing files. Found before anything is downloaded.
     #[error(
-        "{}: the download needs {} more, and {} are free there; make room, or set HF_HOME to a folder on another disk",
+        "{}: the download needs {} and only {} are free: make room, or set HF_HOME to a folder on another disk",
         folder.display(), size(*needed), size(*free)
     )]
     NoSpace {
         /// The model's folder in the cache.
         folder: PathBuf,
-        /// Bytes that are missing.
+        /// Bytes still to download.
         needed: u64,
-        /// Bytes that are free.
+        /// Bytes that this user may still write on that disk.
         free: u64,
     },
     /// The cache cannot be read or written.
     #[error("{}: {}", path.display(), io_reason(source))]
     Io {
-        /// The file or folder.
+        /// The file or folder that the operation was about.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -83,7 +83,7 @@ impl HubError {
         }
     }
 
-    /// Why the request failed, if it is about a request.
+    /// Returns the fault of a request; `None` for errors of names, settings and the disk.
     #[must_use]
     pub fn request_error(&self) -> Option<&RequestError> {
         match self {
@@ -96,7 +96,7 @@ impl HubError {
 fn io_reason(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "the disk is full; make room, or set HF_HUB_CACHE to another disk, and run again: the download goes on where it stopped"
+            "the disk is full; make room, or set HF_HUB_CACHE to another disk, and run again: the download resumes where it stopped"
                 .to_owned()
         }
         _ => error.to_string(),
@@ -110,83 +110,83 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// What is wrong with a model's name.
+/// The rule that a model's name breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// Not two parts with a slash between them.
-    #[error("it has no form ORG/NAME")]
+    /// The text does not have exactly two parts with a slash between them.
+    #[error("not of the form ORG/NAME")]
     Form,
     /// The organisation or the repository's name breaks the hub's rules.
-    #[error("its {part} {text:?} {reason}")]
+    #[error("the {part} {text:?} {reason}")]
     Part {
         /// `organisation` or `name`.
         part: &'static str,
-        /// It.
+        /// The faulty half of the name.
         text: String,
-        /// The rule.
+        /// The broken rule as a predicate: `is empty`.
         reason: &'static str,
     },
-    /// The revision or the file could not be a path below the cache.
+    /// Joined to the cache's folder, the revision or the file might lead out of it.
     #[error("the {part} {text:?} has {reason}")]
     Path {
         /// `revision` or `file`.
         part: &'static str,
-        /// It.
+        /// The revision or the file as given.
         text: String,
-        /// Why not.
+        /// The part of the path that is not allowed.
         reason: PathError,
     },
-    /// The file is no GGUF file.
+    /// The name of the file does not end in `.gguf`; only GGUF files are fetched singly.
     #[error("the file {0:?} does not end in .gguf")]
     NotGguf(String),
-    /// An address on the hub that is not a model's.
+    /// The address is on the hub, but not a model's page.
     #[error(
-        "the address is not that of a model's page, with /tree/REVISION or /blob/REVISION/FILE at most"
+        "not the address of a model's page (ORG/NAME, optionally with /tree/REVISION or /blob/REVISION/FILE)"
     )]
     Page,
-    /// An address that is not the hub's.
-    #[error("the address is not one of {0}; set HF_ENDPOINT to ask another hub")]
+    /// The address is on another host than the hub (the field).
+    #[error("the address is not on {0}; set HF_ENDPOINT to use another hub")]
     OtherHub(String),
 }
 
-/// Why a path of slash-separated parts might leave the folder it is joined to.
+/// The reason why a path of slash-separated parts might leave the folder that it is joined to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
-    /// A character that revisions cannot have.
+    /// A character that no name of a branch, tag or commit may have.
     #[error("a character outside A-Z a-z 0-9 . _ - + = /")]
     Character,
-    /// A control character or a backslash.
+    /// A control character, or a backslash, which separates folders on Windows.
     #[error("a control character or a backslash")]
     Control,
-    /// A colon.
+    /// A colon, which names a drive or a stream on Windows.
     #[error("a colon")]
     Colon,
-    /// Nothing between two slashes, or before the first or after the last.
+    /// Two slashes in a row, or a slash at the beginning or the end.
     #[error("an empty part")]
     EmptyPart,
-    /// `.` or `..`.
+    /// A part that is `.` or `..`.
     #[error("a part . or ..")]
     Dots,
 }
 
-/// What a request asked for.
+/// The object of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestTarget {
     /// `ORG/NAME`.
     pub repo: String,
-    /// The revision that was asked for.
+    /// The branch, tag or commit as given, before the hub resolved it.
     pub revision: String,
-    /// The file, if the request was for one.
+    /// The file's name in the repository; `None` for a request about the whole repository.
     pub file: Option<String>,
-    /// The hub.
+    /// The hub's address, without a slash at its end.
     pub endpoint: String,
 }
 
 impl RequestTarget {
-    pub(crate) fn of(&self, file: &str) -> Self {
+    pub(crate) fn with_file(&self, file: &str) -> Self {
         Self {
             file: Some(file.to_owned()),
             ..self.clone()
@@ -211,135 +211,135 @@ impl fmt::Display for RequestTarget {
     }
 }
 
-/// Why a request to a hub failed.
+/// The reason why a request to a hub failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// 401 or 403 for a model whose licence has to be accepted.
+    /// Status 401 or 403 for a model whose licence has to be accepted.
     #[error("access refused ({status}), the model is gated: accept its licence on its page, {}", token_advice(*.has_token))]
     Gated {
-        /// The status.
+        /// The HTTP status, 401 or 403.
         status: u16,
         /// Whether a token was sent.
         has_token: bool,
     },
-    /// 401 or 403.
+    /// Status 401 or 403 for a repository that is private or does not exist: hubs hide which.
     #[error("access refused ({status}): the repository is private or does not exist; check the name, {}", token_advice(*.has_token))]
     Refused {
-        /// The status.
+        /// The HTTP status, 401 or 403.
         status: u16,
         /// Whether a token was sent.
         has_token: bool,
     },
-    /// A server that the hub sends to for the bytes of a file refuses: its signed address has
-    /// expired, or it takes no requests from this network.
+    /// The storage server that the hub redirects to refuses the bytes of a file: the signed address
+    /// has expired, or requests from this network are blocked.
     #[error(
         "the hub's storage server {host} refused ({status}), each time with a new signature; run again later or from another network, or set HF_ENDPOINT to a mirror"
     )]
     StorageRefused {
-        /// The server.
+        /// The host name of the storage server.
         host: String,
-        /// The status.
+        /// The HTTP status, 400 to 499.
         status: u16,
     },
-    /// 429: the hub limits requests, and the wait was too long.
-    #[error("the hub has had too many requests (429{}); {}", wait_text(*.wait), limit_advice(*.has_token))]
+    /// Status 429: the hub limits requests, and asks to wait longer than this program does.
+    #[error("the hub limits requests (429{}): {}", wait_text(*.wait), limit_advice(*.has_token))]
     TooMany {
-        /// How long the hub asks to wait, if it says.
+        /// The time that the hub asks to wait; `None` if the answer does not state it.
         wait: Option<Duration>,
         /// Whether a token was sent.
         has_token: bool,
     },
-    /// 404 for the repository.
+    /// Status 404 for the repository.
     #[error("no such repository (404); check the name")]
     NoRepository,
-    /// 404 for the revision.
+    /// Status 404 for the revision.
     #[error("no such revision (404); give a branch, a tag or a commit of the repository")]
     NoRevision,
-    /// 404 for the file, or the repository does not list it.
+    /// Status 404 for the file, or the listing of the repository lacks it.
     #[error("the repository has no such file; check the name, or take another revision")]
     NoFile,
-    /// The repository has an adapter of another model.
+    /// The repository has only a LoRA adapter of another model.
     #[error(
-        "the repository has an adapter (LoRA) of the model that its adapter_config.json names; adapters are not applied: merge it into that model first (merge_and_unload of Python's peft, then save_pretrained) and name the new folder"
+        "the repository has an adapter (LoRA) of the model that its adapter_config.json names, and adapters are not supported: merge it into that model first (merge_and_unload of Python's peft, then save_pretrained) and name the new folder"
     )]
     Adapter,
-    /// The repository has its tokenizer in a file that is not read.
+    /// The repository has no `tokenizer.json`, but a file (the field) of an unsupported format.
     #[error(
-        "the repository has no tokenizer.json, and its {0} is not read; convert it once with Python's transformers (AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER)), put it beside the other files in a folder and name that"
+        "the repository has no tokenizer.json, and {0} is not supported: convert it once with Python's transformers (AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER)), put tokenizer.json next to the other files in a folder and name that folder"
     )]
     OtherTokenizer(&'static str),
-    /// Any other status.
+    /// Any other HTTP status than 200, 206 and 416.
     #[error("the hub answered {0}; try again later")]
     Status(u16),
-    /// No bytes within the time limit.
+    /// No bytes arrived within the time limit (the field).
     #[error("no answer within {0:?}; check the connection and run again")]
     Timeout(Duration),
-    /// No connection: name resolution, refusal, TLS.
+    /// No connection: name resolution, refusal or TLS failed.
     #[error("cannot be reached ({0}); check the connection, HF_ENDPOINT and the proxy settings")]
     Unreachable(String),
-    /// A certificate that is not trusted.
+    /// The server's certificate is not signed by an authority that is trusted here.
     #[error("the certificate of {host} is not trusted ({reason}); {}", ADVICE)]
     Certificate {
-        /// The server.
+        /// The server's host name.
         host: String,
-        /// The fault.
+        /// The fault that the TLS library found.
         reason: String,
     },
-    /// The certificates that are to be trusted cannot be read.
+    /// A file of certificates that the user named cannot be read.
     #[error(transparent)]
     Certificates(#[from] CertificatesError),
-    /// The connection ended in the middle of a file.
-    #[error("the download broke off at {done} of {} bytes ({reason}); run again, it goes on from there", total_text(*.total))]
+    /// The connection ended in the middle of a file; the bytes so far are kept.
+    #[error("the download broke off at {done} of {} bytes ({reason}); run again to resume it", total_text(*.total))]
     Interrupted {
-        /// Bytes that are kept.
+        /// Bytes that the cache has now.
         done: u64,
-        /// Bytes of the file, if the hub said.
+        /// Bytes of the whole file; `None` if the hub does not state it.
         total: Option<u64>,
-        /// What happened.
+        /// The fault of the connection.
         reason: String,
     },
-    /// A file of another length than promised; nothing of it is kept.
+    /// The file has another length than the hub lists; the bytes are thrown away.
     #[error("the hub promised {promised} bytes but sends {sent}; nothing was kept, run again")]
     WrongSize {
-        /// Bytes of the file as the hub lists it.
+        /// Bytes of the file in the hub's metadata.
         promised: u64,
-        /// Bytes of the answer.
+        /// Bytes of the file as sent; where more than promised come, those read until then.
         sent: u64,
     },
-    /// A file of another content than promised; nothing of it is kept.
+    /// The SHA-256 of the file differs from the hub's; the bytes are thrown away.
     #[error("the file arrived damaged (its SHA-256 is {found}); nothing was kept, run again")]
     WrongHash {
-        /// The digest of what came, in hexadecimal.
+        /// The digest of the bytes that came, 64 hexadecimal digits.
         found: String,
     },
-    /// An answer that does not follow the hub's protocol.
-    #[error("the answer is none of a hub: {0}; check HF_ENDPOINT")]
+    /// The answer does not follow the hub's protocol; the field says where.
+    #[error("not a response of a Hugging Face hub ({0}): check HF_ENDPOINT")]
     BadReply(String),
-    /// A file of another commit than the one that was listed, twice.
+    /// A file came from another commit than the listing, also after a second listing.
     #[error(
-        "the hub lists the commit {listed} and gives files of {found}; run again when nobody changes the repository, or name a commit"
+        "the hub lists the commit {listed} and sends files of {found}: run again when nobody changes the repository, or name a commit"
     )]
     OtherCommit {
-        /// The commit of the listing.
+        /// The commit that the revision meant, 40 hexadecimal digits.
         listed: String,
-        /// The commit of the file.
+        /// The commit that the answer for the file names.
         found: String,
     },
     /// No GGUF file has the quantisation, or several have it.
     #[error("{}", quantisation_text(.quantisation, .matching, .gguf))]
     Quantisation {
-        /// The quantisation that was asked for.
+        /// The quantisation as given, such as `Q4_K_M`.
         quantisation: String,
-        /// The files that have it.
+        /// The names of the files that match: none, or more than one.
         matching: Vec<String>,
         /// All GGUF files of the repository.
         gguf: Vec<String>,
     },
-    /// The repository has no weights that can be read.
+    /// The repository has weights in no supported format.
     #[error("the repository has no safetensors and no PyTorch weights{}", gguf_text(.gguf))]
     NoWeights {
-        /// GGUF files that it has.
+        /// The names of the GGUF files in the repository, each of which could be fetched by name.
         gguf: Vec<String>,
     },
 }
@@ -358,8 +358,8 @@ impl RequestError {
         }
     }
 
-    /// Whether a revision from the cache may be used instead: the hub cannot be reached, or refuses
-    /// access.
+    /// Whether the commit that the cache has may be used instead: the hub cannot be reached, or
+    /// refuses access. A hub that answers "does not exist" is believed.
     pub(crate) fn allows_cached_copy(&self) -> bool {
         let closed = matches!(
             self,
@@ -372,7 +372,6 @@ impl RequestError {
     }
 }
 
-/// Where a licence is accepted.
 fn page(target: &RequestTarget, error: &RequestError) -> String {
     match error {
         RequestError::Gated { .. } => format!("; its page: {}/{}", target.endpoint, target.repo),
@@ -398,15 +397,15 @@ fn limit_advice(has_token: bool) -> &'static str {
     if has_token {
         "run again later"
     } else {
-        "set HF_TOKEN, or log in with `hf auth login`: without a token all of a network share one limit; or run again later"
+        "set HF_TOKEN or log in with `hf auth login` (without a token, everybody on a network shares one limit), or run again later"
     }
 }
 
 fn quantisation_text(quantisation: &str, matching: &[String], gguf: &[String]) -> String {
     match (matching, gguf) {
-        ([], []) => format!("the repository has no GGUF file, so none of {quantisation}"),
+        ([], []) => format!("no GGUF file is of {quantisation}: the repository has no GGUF files"),
         ([], gguf) => format!(
-            "no GGUF file is of {quantisation}; there are {}",
+            "no GGUF file is of {quantisation}: take one of {}",
             gguf.join(", ")
         ),
         (matching, _) => format!(

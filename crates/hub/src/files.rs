@@ -1,4 +1,4 @@
-//! Which files of a repository a model needs.
+//! The choice of the files of a repository that a model needs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::error::{RequestError, RequestTarget};
 use crate::id::{is_gguf, safe_path};
 
 const REQUIRED: [&str; 2] = ["config.json", "tokenizer.json"];
-/// Files of tokenizers that are not read.
+/// Files of tokenizers in formats that this program cannot read, named in the error.
 const OTHER_TOKENIZERS: [&str; 5] = [
     "tokenizer.model",
     "vocab.json",
@@ -41,34 +41,38 @@ fn is_index(weights: &str) -> bool {
     weights.ends_with(".index.json")
 }
 
-/// The files to download. The shards are known only when the index has been read.
+/// The files to download first. The shards are known only when the index has been read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Needed {
-    /// Small files first.
+    /// The names of the files: the weights or their index last, so that a missing tokenizer fails
+    /// before gigabytes.
     pub files: Vec<String>,
-    /// The one of `files` that names the shards.
+    /// The file among `files` that names the shards; `None` for weights in one file.
     pub index: Option<&'static str>,
 }
 
-/// How much of a model is wanted.
+/// The files of a model that a caller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,
-    /// All but the weights. (A GGUF file is one piece.)
+    /// Everything but the weights. A GGUF file is one piece and is fetched whole.
     Tokenizer,
 }
 
-/// What to fetch of a repository that lists `listed`.
+/// Chooses the files to fetch from a repository with the files `listed`.
 pub(crate) fn needed(
     listed: &BTreeSet<String>,
     gguf: Option<&str>,
     part: Part,
     target: &RequestTarget,
 ) -> Result<Needed, HubError> {
-    let computes = part == Part::Whole && gguf.is_none();
-    if computes && listed.contains("adapter_config.json") {
+    // Also where the repository has weights next to the adapter: those are the base model's, and a
+    // search with them would silently be another model's.
+    let has_weights = part == Part::Whole && gguf.is_none();
+    if has_weights && listed.contains("adapter_config.json") {
         return Err(target.failed(RequestError::Adapter));
     }
+    // A GGUF file has its own configuration and tokenizer.
     let must = gguf.map_or(&REQUIRED[..], |_| &[]);
     let must = must.iter().copied().chain(gguf);
     let mut files = Vec::new();
@@ -78,7 +82,7 @@ pub(crate) fn needed(
             if let Some(other) = other.filter(|_| name == "tokenizer.json") {
                 return Err(target.failed(RequestError::OtherTokenizer(other)));
             }
-            return Err(target.of(name).failed(RequestError::NoFile));
+            return Err(target.with_file(name).failed(RequestError::NoFile));
         }
         files.push(name.to_owned());
     }
@@ -106,47 +110,53 @@ struct Index {
     weight_map: std::collections::BTreeMap<String, String>,
 }
 
-/// The shards that the text of an index names.
+/// Reads the names of the shards from the text of an index, each once.
 ///
 /// # Errors
-/// [`RequestError::BadReply`] if it is no index, names no file, or names one outside the folder.
+/// [`RequestError::BadReply`] for a text that is not an index, that names no file, or that names a
+/// file outside the folder.
 pub(crate) fn shards(index: &str) -> Result<BTreeSet<String>, RequestError> {
     let index: Index = serde_json::from_str(index)
-        .map_err(|error| RequestError::BadReply(format!("no weight index, {error}")))?;
+        .map_err(|error| RequestError::BadReply(format!("not a weight index, {error}")))?;
     let shards: BTreeSet<String> = index.weight_map.into_values().collect();
     match shards
         .iter()
         .find_map(|name| Some((name, safe_path(name).err()?)))
     {
         Some((name, reason)) => Err(RequestError::BadReply(format!(
-            "it names the file {name:?}, which has {reason}"
+            "the weight index names the file {name:?}, which has {reason}"
         ))),
         None if shards.is_empty() => Err(RequestError::BadReply(
-            "a weight index that names no file".to_owned(),
+            "the weight index names no file".to_owned(),
         )),
         None => Ok(shards),
     }
 }
 
-/// The needed files that a snapshot folder lacks.
+/// Returns the names of the needed files that a snapshot folder lacks; empty if it is complete.
 pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<String> {
-    let has = |name: &str| snapshot.join(name).is_file();
+    // `is_file` follows a link, so a link whose blob was deleted counts as missing.
+    let lacks = |name: &&str| !snapshot.join(name).is_file();
     if let Some(file) = gguf {
-        let lacking = Some(file).filter(|file| !has(file));
+        let lacking = Some(file).filter(lacks);
         return lacking.into_iter().map(str::to_owned).collect();
     }
-    let required = REQUIRED.iter().filter(|name| !has(name));
+    let required = REQUIRED.iter().filter(|name| lacks(name));
     let mut missing: Vec<String> = required.map(|name| (*name).to_owned()).collect();
     if part == Part::Tokenizer {
         return missing;
     }
-    match WEIGHTS.into_iter().find(|name| has(name)) {
+    match WEIGHTS.into_iter().find(|name| !lacks(name)) {
+        // Which format the hub has is unknown here, so the usual one is named.
         None => missing.push("model.safetensors".to_owned()),
         Some(name) if !is_index(name) => (),
         Some(name) => {
             let text = std::fs::read_to_string(snapshot.join(name));
             match text.ok().and_then(|text| shards(&text).ok()) {
-                Some(shards) => missing.extend(shards.into_iter().filter(|shard| !has(shard))),
+                Some(shards) => {
+                    missing.extend(shards.into_iter().filter(|shard| lacks(&shard.as_str())))
+                }
+                // A damaged index is as good as none: fetching it again replaces it.
                 None => missing.push(name.to_owned()),
             }
         }
@@ -179,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn one_format_and_nothing_beside_it() {
+    fn one_format_and_nothing_else() {
         fn with<'a>(names: &[&'a str]) -> Vec<&'a str> {
             [&["config.json", "tokenizer.json"], names].concat()
         }
@@ -201,12 +211,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_lacking_is_named() {
-        let refused = |names: &str, gguf: Option<&str>| {
+    fn missing_files_are_named() {
+        fn refused(names: &str, gguf: Option<&str>) -> String {
             needed(&listed(names), gguf, Part::Whole, &target())
                 .expect_err("refused")
                 .to_string()
-        };
+        }
         assert_eq!(
             refused("config.json model.safetensors", None),
             "o/n@main, tokenizer.json, from http://hub: the repository has no such file; check the name, or take another revision"

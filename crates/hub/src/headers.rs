@@ -1,4 +1,4 @@
-//! The headers of an answer.
+//! Reading of response headers: ranges, and how long to wait after status 429.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,43 +8,52 @@ pub(crate) fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str>
     headers.get(name)?.to_str().ok()
 }
 
-/// Where a partial answer begins, from `Content-Range: bytes 5-9/10`.
+/// Returns the first byte of a partial answer: 5 for `Content-Range: bytes 5-9/10`.
 pub(crate) fn range_start(headers: &HeaderMap) -> Option<u64> {
     let range = text_of(headers, "content-range")?.strip_prefix("bytes ")?;
     range.split_once('-')?.0.parse().ok()
 }
 
-/// The time until a hub that had too many requests takes the next: `RateLimit` or else
-/// `Retry-After`, and a second.
+/// Returns the time until a hub that limits requests takes the next one: from `RateLimit`, or else
+/// `Retry-After`, plus a second. `None` if neither can be read.
 pub(crate) fn wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let limit = text_of(headers, "ratelimit").and_then(window);
     let wait = limit.or_else(|| retry_after(headers, now))?;
+    // Both are whole seconds, rounded down: without one more the next request may come too early.
     Some(wait.saturating_add(Duration::from_secs(1)))
 }
 
-/// The time to the end of the window of which nothing is left, from `"api";r=0;t=55`. The header
-/// may have several such items.
+/// Returns the time to the end of the used-up window: 55 s for `"api";r=0;t=55`. The header may
+/// have several such items (RFC draft `ratelimit-headers`), and the longest used-up window counts.
 fn window(text: &str) -> Option<Duration> {
-    let number = |item: &str, name: &str| {
-        let parameters = item.split(';').filter_map(|part| part.split_once('='));
-        let mut named = parameters.filter(|(key, _)| key.trim() == name);
-        named.next()?.1.trim().parse::<u64>().ok()
-    };
     let items = text.split(',');
-    let used_up = items.filter(|item| number(item, "r").is_none_or(|left| left == 0));
-    let seconds = used_up.filter_map(|item| number(item, "t")).max()?;
+    // An item without `r` is taken for used up: the status was 429, so some window is.
+    let used_up = items.filter(|item| parameter(item, "r").is_none_or(|left| left == 0));
+    let seconds = used_up.filter_map(|item| parameter(item, "t")).max()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// Seconds, or a date, which is held against the date of the answer.
+/// Returns the number of a parameter: 55 for `t` of `"api";r=0;t=55`.
+fn parameter(item: &str, name: &str) -> Option<u64> {
+    let parameters = item.split(';').filter_map(|part| part.split_once('='));
+    let mut named = parameters.filter(|(key, _)| key.trim() == name);
+    named.next()?.1.trim().parse().ok()
+}
+
+/// Returns the time in `Retry-After`, which has seconds or a date.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = text_of(headers, "retry-after")?.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
-    let date = |text: &str| httpdate::parse_http_date(text).ok();
-    let sent = text_of(headers, "date").and_then(date).unwrap_or(now);
-    Some(date(text)?.duration_since(sent).unwrap_or_default())
+    let until = httpdate::parse_http_date(text).ok()?;
+    // Counted from the date of the answer and not from our clock, which may be wrong by hours.
+    let sent = text_of(headers, "date").and_then(|text| httpdate::parse_http_date(text).ok());
+    Some(
+        until
+            .duration_since(sent.unwrap_or(now))
+            .unwrap_or_default(),
+    )
 }
 
 #[cfg(test)]

@@ -19,7 +19,8 @@ use crate::id::{PUBLIC_HOSTS, safe_path};
 const MAX_REDIRECTS: usize = 10;
 /// Largest listing of a repository that is read, in bytes.
 const MAX_LISTING: u64 = 64 << 20;
-/// The bytes that do not stand in an address as they are.
+/// The bytes that are percent-encoded in an address: all but the unreserved ones of RFC 3986 and
+/// the slash between folders.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -29,33 +30,34 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Made at the first request, because it reads the system's certificates.
+    /// Built by the first request: a hub that serves everything from the cache need not read the
+    /// system's certificates.
     agent: OnceLock<Agent>,
     endpoint: Uri,
     config: HubConfig,
     pub clock: Arc<dyn Clock>,
 }
 
-/// A kind of request.
+/// The kind of a request, which decides its method and its time limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Listing,
-    /// The hub's facts about a file.
+    /// The headers of a file.
     Metadata,
-    /// The bytes of a file from this one on.
+    /// The bytes of a file from this offset to the end.
     Bytes(u64),
 }
 
-/// What the hub says of a file before it is downloaded.
+/// A file as its headers describe it, before the download.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Metadata {
-    /// The name of the blob.
+    /// The `ETag` without quotes, which is the blob's name in the cache.
     pub etag: String,
-    /// Whether the name is the SHA-256 of the content (files in large file storage).
+    /// Whether `etag` is the SHA-256 of the content, as for files in large file storage.
     pub is_sha256: bool,
-    /// In bytes.
+    /// Bytes of the file.
     pub size: Option<u64>,
-    /// The commit of the file, if the hub says.
+    /// The commit that the hub read the file from; mirrors may omit the header.
     pub commit: Option<String>,
 }
 
@@ -71,16 +73,17 @@ impl Client {
             .ok_or_else(|| HubError::BadSetting {
                 setting: "HF_ENDPOINT",
                 reason: format!(
-                    "{:?} is no address of a hub; expected one like https://huggingface.co",
+                    "invalid address {:?}: use e.g. https://huggingface.co",
                     config.endpoint
                 ),
             })?;
+        // A line break in the token could inject a header. The message must not show the token.
         if let Some(token) = &config.token
             && !token.bytes().all(|b| b.is_ascii_graphic())
         {
             return Err(HubError::BadSetting {
                 setting: "HF_TOKEN",
-                reason: "it has characters that no token has; copy it again from the hub's settings page"
+                reason: "invalid token (spaces or control characters): copy it again from the hub's settings page"
                     .to_owned(),
             });
         }
@@ -105,11 +108,14 @@ impl Client {
             .build();
         let mut builder = Agent::config_builder()
             .http_status_as_error(false)
+            // Redirects are followed below: each target decides whether it gets the token.
             .max_redirects(0)
             .user_agent(concat!("beamgen/", env!("CARGO_PKG_VERSION")))
-            // sizes and ranges are those of the files themselves
+            // A compressed answer would make Content-Length and ranges those of the compressed
+            // bytes.
             .accept_encoding("identity")
             .tls_config(tls);
+        // A proxy from the environment would look for `localhost` on its own machine.
         if matches!(
             self.endpoint.host(),
             Some("localhost" | "127.0.0.1" | "[::1]")
@@ -119,7 +125,7 @@ impl Client {
         Ok(self.agent.get_or_init(|| builder.build().new_agent()))
     }
 
-    /// The body of a listing.
+    /// Requests a listing and returns its body.
     pub(crate) fn text(&self, url: &str) -> Result<String, RequestError> {
         let (mut response, uri) = self.ask(Wanted::Listing, url)?;
         let body = response.body_mut().with_config().limit(MAX_LISTING);
@@ -127,19 +133,23 @@ impl Client {
             .map_err(|error| request_error(error, &uri, self.config.timeout))
     }
 
-    /// Asks for a file's metadata (HEAD).
+    /// Requests a file's headers (HEAD).
     pub(crate) fn metadata(&self, url: &str) -> Result<Metadata, RequestError> {
         let (response, _) = self.ask(Wanted::Metadata, url)?;
         let redirected = response.status().is_redirection();
         let headers = response.headers();
+        // For a large file the hub itself answers with a redirect. Its own `ETag` and length are
+        // those of the redirect; the file's are in the `X-Linked-` headers.
         let linked = text_of(headers, "x-linked-etag");
         let etag = linked
             .or_else(|| text_of(headers, "etag"))
-            .ok_or_else(|| RequestError::BadReply("it has no ETag for the file".to_owned()))?;
+            .ok_or_else(|| RequestError::BadReply("no ETag for the file".to_owned()))?;
         let etag = etag.trim_start_matches("W/").trim_matches('"').to_owned();
+        // The text becomes the name of a file, so a hostile hub must not be able to lead
+        // elsewhere.
         if etag.is_empty() || etag.len() > 200 || etag.contains('/') || safe_path(&etag).is_err() {
             return Err(RequestError::BadReply(format!(
-                "its ETag {etag:?} is no name"
+                "the ETag {etag:?} cannot name a file"
             )));
         }
         let size = text_of(headers, "x-linked-size")
@@ -148,25 +158,28 @@ impl Client {
         let is_hash = etag.len() == 64 && etag.bytes().all(|b| b.is_ascii_hexdigit());
         Ok(Metadata {
             is_sha256: linked.is_some() && is_hash,
-            size: size.map_err(|_| RequestError::BadReply("its size is no number".to_owned()))?,
+            size: size.map_err(|_| {
+                RequestError::BadReply("the file's size is not a number".to_owned())
+            })?,
             commit: text_of(headers, "x-repo-commit").map(str::to_owned),
             etag,
         })
     }
 
-    /// The file from byte `offset` on. A server without ranges answers with the whole file (status
-    /// 200).
+    /// Requests the bytes of a file from `offset` on. A server without ranges answers with the
+    /// whole file (status 200).
     pub(crate) fn get(&self, url: &str, offset: u64) -> Result<Response<Body>, RequestError> {
         Ok(self.ask(Wanted::Bytes(offset), url)?.0)
     }
 
-    /// Why the bytes of a file stopped.
+    /// Converts an error that ended a file's bytes.
     pub(crate) fn broken(&self, error: ureq::Error) -> RequestError {
         request_error(error, &self.endpoint, self.config.download_timeout)
     }
 
-    /// Follows redirects, and refuses what no answer is. A HEAD request stops at a redirect to
-    /// another server if the hub's answer has the `ETag`.
+    /// Sends a request, follows redirects, and returns the answer with the address that gave it.
+    /// Statuses of failure are errors. A HEAD request stops at a redirect to another server if the
+    /// hub's answer has the `ETag`.
     fn ask(&self, wanted: Wanted, url: &str) -> Result<(Response<Body>, Uri), RequestError> {
         let (method, limit) = match wanted {
             Wanted::Listing => (Method::GET, self.config.timeout),
@@ -176,20 +189,24 @@ impl Client {
         let agent = self.agent()?;
         let mut uri: Uri = url
             .parse()
-            .map_err(|_| RequestError::BadReply(format!("{url:?} is no address")))?;
+            .map_err(|_| RequestError::BadReply(format!("invalid address {url:?}")))?;
         for _ in 0..=MAX_REDIRECTS {
             let mut request = Request::builder().method(&method).uri(&uri);
+            // Storage servers get the signed address and never the token: they belong to others.
             if let Some(token) = &self.config.token
                 && (origin(&uri) == origin(&self.endpoint) || is_public_hub(&uri))
             {
                 request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
             }
+            // Without a range from byte 0: servers may refuse that range of an empty file.
             if let Wanted::Bytes(offset @ 1..) = wanted {
                 request = request.header(header::RANGE, format!("bytes={offset}-"));
             }
             let request = request
                 .body(())
                 .map_err(|error| RequestError::BadReply(error.to_string()))?;
+            // No limit for the whole request: a file of gigabytes takes as long as it takes, as
+            // long as bytes arrive.
             let request = agent
                 .configure_request(request)
                 .timeout_resolve(Some(limit))
@@ -205,10 +222,12 @@ impl Client {
                 self.accept(&response, &uri)?;
                 return Ok((response, uri));
             }
-            let location = text_of(response.headers(), "location")
-                .ok_or_else(|| RequestError::BadReply("a redirect to nowhere".to_owned()))?;
+            let location = text_of(response.headers(), "location").ok_or_else(|| {
+                RequestError::BadReply("a redirect without an address".to_owned())
+            })?;
             let next = resolve(&uri, location)
                 .ok_or_else(|| RequestError::BadReply(format!("a redirect to {location:?}")))?;
+            // Anybody on the way could exchange the bytes of files that have no SHA-256.
             if uri.scheme_str() == Some("https") && next.scheme_str() != Some("https") {
                 return Err(RequestError::BadReply(format!(
                     "a redirect from https to {:?}",
@@ -218,6 +237,7 @@ impl Client {
             let says_etag = ["x-linked-etag", "etag"]
                 .iter()
                 .any(|name| response.headers().contains_key(*name));
+            // The storage server would only repeat the size, and its `ETag` is another.
             if wanted == Wanted::Metadata && says_etag && origin(&next) != origin(&uri) {
                 return Ok((response, uri));
             }
@@ -230,6 +250,7 @@ impl Client {
 
     fn accept(&self, response: &Response<Body>, uri: &Uri) -> Result<(), RequestError> {
         let status = response.status();
+        // 416 goes to the caller: a server that does not know the range may still send the whole.
         if matches!(
             status,
             StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE
@@ -238,7 +259,8 @@ impl Client {
         }
         let has_token = self.config.token.is_some();
         let code = text_of(response.headers(), "x-error-code");
-        // Hubs name the fault. Their storage servers do not, and know nothing of repositories.
+        // Hubs name the fault in `X-Error-Code`. Storage servers do not and know no repositories:
+        // their 403 means an expired signature, not a private model.
         let is_storage =
             code.is_none() && origin(uri) != origin(&self.endpoint) && !is_public_hub(uri);
         Err(match (status.as_u16(), code) {
@@ -274,7 +296,7 @@ fn request_error(error: ureq::Error, uri: &Uri, limit: Duration) -> RequestError
     }
     match error {
         ureq::Error::Timeout(_) => RequestError::Timeout(limit),
-        ureq::Error::HostNotFound => RequestError::Unreachable("its name is unknown".to_owned()),
+        ureq::Error::HostNotFound => RequestError::Unreachable("unknown host name".to_owned()),
         ureq::Error::Protocol(_) | ureq::Error::LargeResponseHeader(..) => {
             RequestError::BadReply(one_line(&error))
         }
@@ -285,7 +307,8 @@ fn request_error(error: ureq::Error, uri: &Uri, limit: Duration) -> RequestError
     }
 }
 
-/// Whether the public hub is asked, and nobody can listen: a mirror may send on to it.
+/// Whether the address is the public hub over https, which may get the token when a mirror
+/// redirects there.
 fn is_public_hub(uri: &Uri) -> bool {
     let (scheme, host, port) = origin(uri);
     let host = host.unwrap_or_default();
@@ -296,7 +319,7 @@ fn one_line(error: &ureq::Error) -> String {
     error.to_string().replace(['\n', '\r'], " ")
 }
 
-/// The address of a file's bytes.
+/// Returns the address of a file's bytes at a commit.
 pub(crate) fn file_url(endpoint: &str, repo: &str, commit: &str, file: &str) -> String {
     let file = utf8_percent_encode(file, ESCAPED);
     format!("{endpoint}/{repo}/resolve/{commit}/{file}")
@@ -312,7 +335,7 @@ fn origin(uri: &Uri) -> (Option<&str>, Option<String>, u16) {
     (uri.scheme_str(), host, uri.port_u16().unwrap_or(usual))
 }
 
-/// The target of a redirect, which may be relative.
+/// Returns the absolute target of a redirect; `None` if the location is not an http address.
 fn resolve(base: &Uri, location: &str) -> Option<Uri> {
     let scheme = base.scheme_str()?;
     let authority = base.authority()?;
@@ -352,8 +375,10 @@ mod tests {
 
     #[test]
     fn an_origin_is_scheme_host_and_port() {
-        let of = |text: &str| text.parse::<Uri>().expect("an address");
-        let same = |a: &str, b: &str| origin(&of(a)) == origin(&of(b));
+        fn same(a: &str, b: &str) -> bool {
+            let [a, b] = [a, b].map(|text| text.parse::<Uri>().expect("an address"));
+            origin(&a) == origin(&b)
+        }
         assert!(same("https://Hub/x", "https://hub:443/y"));
         assert!(!same("https://hub/x", "http://hub/x"));
         assert!(!same("http://hub:1/x", "http://hub:2/x"));
@@ -361,8 +386,10 @@ mod tests {
     }
 
     #[test]
-    fn the_public_hub_is_asked_over_https_alone() {
-        let public = |text: &str| is_public_hub(&text.parse().expect("an address"));
+    fn the_public_hub_is_only_trusted_over_https() {
+        fn public(text: &str) -> bool {
+            is_public_hub(&text.parse().expect("an address"))
+        }
         for yes in [
             "https://huggingface.co/a",
             "https://hf.co:443/a",

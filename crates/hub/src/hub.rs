@@ -1,4 +1,4 @@
-//! Downloads a model into the cache.
+//! The hub with its cache: fetching a model and listing what the cache has.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::thread;
 use hf_hub::api::RepoInfo;
 
 use crate::blob::Job;
-use crate::cached::{CachedModel, files_of, scan};
+use crate::cached::{CachedModel, file_names, scan};
 use crate::clock::{Clock, SystemClock};
 use crate::error::{RequestError, RequestTarget};
 use crate::files::{Part, missing, needed, shards};
@@ -20,7 +20,7 @@ use crate::repo_dir::{RepoDir, hf_repo};
 use crate::retry::{Patience, Retry, TransferError};
 use crate::{HubConfig, HubError, ModelId, Progress, space};
 
-/// Files that are downloaded at once.
+/// Files downloaded at the same time.
 const AT_ONCE: usize = 2;
 
 /// A hub and its cache.
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 2;
 pub struct Hub {
     config: HubConfig,
     client: Client,
-    /// See [`Retry`].
+    /// Held while a request waits for the hub to lift a limit; see [`Retry::turn`].
     turn: Mutex<()>,
 }
 
@@ -43,24 +43,24 @@ struct Listing {
 pub struct Fetched {
     /// The snapshot folder, or the GGUF file if one was named.
     pub path: PathBuf,
-    /// The commit.
+    /// The commit that was fetched: 40 hexadecimal digits.
     pub commit: String,
     /// Whether no file had to be downloaded.
     pub from_cache: bool,
-    /// What the user should know: the hub was not asked, or did not answer.
+    /// A line for the user if the hub could not be asked and the cached commit may be outdated.
     pub note: Option<String>,
 }
 
 impl Hub {
-    /// A hub with these settings. Makes no request.
+    /// Creates a hub with these settings. Makes no request.
     ///
     /// # Errors
-    /// [`HubError::BadSetting`] for an endpoint or a token that cannot be one.
+    /// [`HubError::BadSetting`] for a malformed endpoint or token.
     pub fn new(config: HubConfig) -> Result<Self, HubError> {
         Self::with_clock(config, Arc::new(SystemClock))
     }
 
-    /// A hub that waits by another clock.
+    /// Creates a hub that waits by another clock, for tests.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new).
@@ -72,10 +72,10 @@ impl Hub {
         })
     }
 
-    /// The model that a name means, or the address of its page on this hub or the public one.
+    /// Parses a model's name, or the address of its page on this hub or the public one.
     ///
     /// # Errors
-    /// [`HubError::BadModelId`].
+    /// [`HubError::BadModelId`] if the text is neither.
     pub fn model(&self, name: &str) -> Result<ModelId, HubError> {
         ModelId::at(&self.config.endpoint, name)
     }
@@ -83,14 +83,14 @@ impl Hub {
     /// Brings a model into the cache: the configuration, the tokenizer, and the weights in one
     /// format; or one GGUF file.
     ///
-    /// A full commit hash whose files are there needs no request. For a branch or a tag the hub is
-    /// asked what it means now; if it cannot be reached, or refuses access, what the revision meant
-    /// last time is used, and the note says so. A snapshot gets its links when all its files have
-    /// been downloaded and verified. A hub that limits requests is waited for up to five minutes.
+    /// A full commit hash needs no request if its files are in the cache. A branch or a tag is
+    /// resolved by the hub. If the hub cannot be reached or refuses access, the commit of the last
+    /// call is used, and [`Fetched::note`] names it. A snapshot gets its links when all its files
+    /// have been downloaded and verified. A hub that limits requests is waited for up to 330 s.
     ///
     /// # Errors
-    /// Any [`HubError`] but [`HubError::BadModelId`]. After an interruption the next call
-    /// continues.
+    /// Any [`HubError`] but [`HubError::BadModelId`]. The next call resumes an interrupted
+    /// download.
     pub fn fetch(
         &self,
         id: &ModelId,
@@ -99,11 +99,11 @@ impl Hub {
         self.fetch_part(id, Part::Whole, progress)
     }
 
-    /// [`fetch`](Self::fetch) without the weights, for a model that a server runs. (A GGUF file is
-    /// one piece, and comes whole.)
+    /// Fetches a model without its weights, for a model that a server runs. (A GGUF file is one
+    /// piece and is fetched whole.)
     ///
     /// # Errors
-    /// As [`fetch`](Self::fetch).
+    /// The errors of [`fetch`](Self::fetch).
     pub fn fetch_tokenizer(
         &self,
         id: &ModelId,
@@ -120,6 +120,7 @@ impl Hub {
     ) -> Result<Fetched, HubError> {
         let repo = RepoDir::new(&self.config.cache, id);
         match Self::in_cache(&repo, id, part) {
+            // A commit's files never change, so asking the hub could bring nothing new.
             Ok(known) if id.commit().is_some() || self.config.offline => Ok(known),
             Err(missing_files) if self.config.offline => Err(self.offline(id, &missing_files)),
             known => observed(progress, |reporter| {
@@ -139,13 +140,14 @@ impl Hub {
         }
     }
 
-    /// The folder of the cache.
+    /// Returns the folder of the cache, which has one `models--ORG--NAME` folder per repository.
     #[must_use]
     pub fn cache(&self) -> &Path {
         &self.config.cache
     }
 
-    /// The models of the cache, by name. What is damaged is left out, or incomplete.
+    /// Lists the models in the cache, sorted by name. Damaged entries are left out or listed as
+    /// incomplete.
     #[must_use]
     pub fn cached(&self) -> Vec<CachedModel> {
         scan(&self.config.cache)
@@ -160,13 +162,15 @@ impl Hub {
         }
     }
 
-    /// The model as it is in the cache, or the names of the files that are missing there.
+    /// Returns the model as the cache has it, or the names of the missing files: none if the whole
+    /// model is missing.
     fn in_cache(repo: &RepoDir, id: &ModelId, part: Part) -> Result<Fetched, Vec<String>> {
         let Some(commit) = repo.commit(id) else {
             return Err(vec![]);
         };
         let snapshot = repo.snapshot(&commit);
-        let names = files_of(&snapshot);
+        let names = file_names(&snapshot);
+        // The hub may have several files of a quantisation; here only the cached ones can be meant.
         let Ok(gguf) = id.gguf_among(names.iter().map(String::as_str)) else {
             let one = format!("one GGUF file of {}", id.quantisation().unwrap_or_default());
             return Err(if snapshot.is_dir() { vec![one] } else { vec![] });
@@ -231,9 +235,11 @@ struct Fetch<'a> {
 }
 
 impl Fetch<'_> {
-    /// `known` is what stands in for a hub that does not answer.
+    /// Asks the hub and downloads. `known` is the cached model, returned if the hub does not
+    /// answer.
     fn run(&self, known: Option<Fetched>) -> Result<Fetched, HubError> {
         let target = self.hub.target(self.id);
+        // With a cached model to fall back on, a dead network must not delay the start by retries.
         let patience = match known {
             Some(_) => Patience::NONE,
             None => self.patience(),
@@ -251,7 +257,8 @@ impl Fetch<'_> {
             (listing, _) => listing.map_err(|stop| stop.at(&target))?,
         };
         match self.download(&listing) {
-            // The branch moved after it was listed.
+            // The branch moved between the listing and a file. A second listing is consistent
+            // unless it moves again; then the error goes to the user.
             Err(HubError::Request {
                 error: RequestError::OtherCommit { .. },
                 ..
@@ -267,22 +274,24 @@ impl Fetch<'_> {
         Patience::new(self.hub.config.retries)
     }
 
-    /// The commit that the revision means now, and the names of its files.
+    /// Requests the commit that the revision means now, and the names of its files.
     fn listing(&self, patience: Patience) -> Result<Listing, TransferError> {
         let Self { hub, id, .. } = self;
         let url = format!("{}/api/{}", hub.config.endpoint, hf_repo(id).api_url());
         let text = self.retry.run(patience, || Ok(hub.client.text(&url)?))?;
-        let bad = |what: String| TransferError::from(RequestError::BadReply(what));
         let info: RepoInfo = serde_json::from_str(&text)
-            .map_err(|error| bad(format!("no listing of a repository, {error}")))?;
+            .map_err(|error| bad_reply(format!("not a listing of a repository, {error}")))?;
+        // The commit becomes the name of a folder.
         if !is_commit(&info.sha) || id.commit().is_some_and(|commit| commit != info.sha) {
-            return Err(bad(format!("the commit {:?}", info.sha)));
+            return Err(bad_reply(format!("the commit {:?}", info.sha)));
         }
         let names = info.siblings.into_iter().map(|sibling| sibling.rfilename);
         let files: BTreeSet<String> = names.collect();
         match files.iter().find(|name| safe_path(name).is_err()) {
+            // Only `..` proves bad intent. Repositories have odd names, such as with a colon, and
+            // only the files that are downloaded need a safe one.
             Some(name) if name.split('/').any(|part| part == "..") => {
-                Err(bad(format!("the file name {name:?}")))
+                Err(bad_reply(format!("the file name {name:?}")))
             }
             _ => Ok(Listing {
                 commit: info.sha,
@@ -302,16 +311,20 @@ impl Fetch<'_> {
 
         let mut new = self.bring(commit, &needed.files)?;
         if let Some(index) = needed.index {
+            // A new file has no link in the snapshot yet, so its blob is read.
             let fresh = new.iter().find(|(file, _)| file == index);
             let path = fresh.map_or(snapshot.join(index), |(_, etag)| repo.blob(etag));
             let text = std::fs::read_to_string(&path).map_err(HubError::io(&path))?;
-            let shards = shards(&text).map_err(|error| target.of(index).failed(error))?;
+            let shards = shards(&text).map_err(|error| target.with_file(index).failed(error))?;
+            // Found now, and not after gigabytes of the other shards.
             if let Some(shard) = shards.iter().find(|shard| !files.contains(*shard)) {
-                return Err(target.of(shard).failed(RequestError::NoFile));
+                return Err(target.with_file(shard).failed(RequestError::NoFile));
             }
             new.extend(self.bring(commit, &shards)?);
         }
 
+        // Links and then the reference: a crash in between leaves a snapshot that no branch names,
+        // and not a branch whose snapshot lacks files.
         for (file, etag) in &new {
             repo.link(commit, file, etag)?;
         }
@@ -321,8 +334,8 @@ impl Fetch<'_> {
         Ok(Fetched::new(snapshot, gguf, commit.clone(), new.is_empty()))
     }
 
-    /// Brings the content of files into the cache, unless the snapshot has them: two at once, when
-    /// the disk has room for all. Returns the names of their blobs.
+    /// Downloads the files that the snapshot lacks, two at a time, after a check that the disk has
+    /// room for all. Returns the files' names with the names of their blobs.
     fn bring<'f>(
         &self,
         commit: &str,
@@ -337,7 +350,8 @@ impl Fetch<'_> {
             }
             let job = self.job(commit, file)?;
             let etag = job.metadata.etag.clone();
-            // Files of the same content have one blob.
+            // Files of the same content share a blob. Two jobs would take turns at the blob's lock and
+            // report a wait.
             if !jobs.iter().any(|other| other.metadata.etag == etag) {
                 jobs.push(job);
             }
@@ -348,6 +362,7 @@ impl Fetch<'_> {
         space::check(&self.repo.root, missing)?;
 
         let next = AtomicUsize::new(0);
+        // Only the first error is kept: the others are consequences of stopping.
         let failed = Mutex::new(None);
         let work = || {
             while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed))
@@ -362,6 +377,7 @@ impl Fetch<'_> {
             }
         };
         thread::scope(|scope| {
+            // This thread works, too, so a single file needs no other.
             for _ in 1..AT_ONCE.min(jobs.len()) {
                 scope.spawn(work);
             }
@@ -373,14 +389,15 @@ impl Fetch<'_> {
         }
     }
 
-    /// Asks what a file is now.
+    /// Requests a file's headers and returns the job of downloading it.
     fn job(&self, commit: &str, file: &str) -> Result<Job, HubError> {
         let Self { hub, id, .. } = self;
-        let target = hub.target(id).of(file);
+        let target = hub.target(id).with_file(file);
         let url = file_url(&hub.config.endpoint, id.repo(), commit, file);
         let metadata = self.retry.run(self.patience(), || {
             match hub.client.metadata(&url) {
-                // not the repository: the hub has just listed it
+                // The hub has just listed the repository. A 404 without an error code, as mirrors
+                // send, is about the file.
                 Err(RequestError::NoRepository) => Err(RequestError::NoFile.into()),
                 metadata => Ok(metadata?),
             }
@@ -399,4 +416,8 @@ impl Fetch<'_> {
             }),
         }
     }
+}
+
+fn bad_reply(fault: String) -> TransferError {
+    RequestError::BadReply(fault).into()
 }

@@ -1,4 +1,4 @@
-//! Names of models on a hub.
+//! Parsing of models' names and of the addresses of their pages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,16 +8,17 @@ use percent_encoding::percent_decode_str;
 use crate::error::RequestError;
 use crate::{HubError, NameError, PathError};
 
-/// The hosts of the public hub.
+/// The host names of the public hub.
 pub(crate) const PUBLIC_HOSTS: [&str; 2] = ["huggingface.co", "hf.co"];
 
-/// A repository of a hub at a revision, or one GGUF file of it: `ORG/NAME`, `ORG/NAME@REVISION`,
-/// `ORG/NAME:FILE.gguf`, `ORG/NAME@REVISION:FILE.gguf`. `ORG/NAME:Q4_K_M` is the GGUF file of a
-/// quantisation, in any case.
+/// A repository of a hub at a revision, or one GGUF file of the repository: `ORG/NAME`,
+/// `ORG/NAME@REVISION`, `ORG/NAME:FILE.gguf`, `ORG/NAME@REVISION:FILE.gguf`. `ORG/NAME:Q4_K_M` is
+/// the GGUF file of a quantisation, in upper or lower case.
 ///
-/// A revision is a branch, a tag or a commit; `main` if none is given. Nothing in it can leave the
-/// cache: no part of a name is empty, `.` or `..`. The address of a model's page on
-/// `huggingface.co` or `hf.co` names it, too; see [`Hub::model`](crate::Hub::model) for other hubs.
+/// A revision is a branch, a tag or a commit; `main` if none is given. No part of a name is empty,
+/// `.` or `..`, so no name leads out of the cache. The address of a model's page on
+/// `huggingface.co` or `hf.co` is accepted as a name; for other hubs see
+/// [`Hub::model`](crate::Hub::model).
 ///
 /// ```
 /// # use beamgen_hub::ModelId;
@@ -35,7 +36,7 @@ pub struct ModelId {
     gguf: Option<Gguf>,
 }
 
-/// One GGUF file of a repository.
+/// The way in which a GGUF file was named.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Gguf {
     File(String),
@@ -43,19 +44,19 @@ enum Gguf {
 }
 
 impl ModelId {
-    /// `ORG/NAME`.
+    /// Returns the repository as `ORG/NAME`.
     #[must_use]
     pub fn repo(&self) -> &str {
         &self.repo
     }
 
-    /// The branch, tag or commit.
+    /// Returns the branch, tag or commit; `main` if none was given.
     #[must_use]
     pub fn revision(&self) -> &str {
         &self.revision
     }
 
-    /// The GGUF file, if one was named.
+    /// Returns the name of the GGUF file; `None` for a whole repository or a quantisation.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         match &self.gguf {
@@ -64,7 +65,7 @@ impl ModelId {
         }
     }
 
-    /// The quantisation of the GGUF file, if that was named instead.
+    /// Returns the quantisation, such as `Q4_K_M`; `None` if the id names a file or no file.
     #[must_use]
     pub fn quantisation(&self) -> Option<&str> {
         match &self.gguf {
@@ -73,15 +74,15 @@ impl ModelId {
         }
     }
 
-    /// The revision, if it is a full commit hash, which can never mean other files.
+    /// Returns the revision if it is a full commit hash, which never changes its meaning.
     pub(crate) fn commit(&self) -> Option<&str> {
         is_commit(&self.revision).then_some(self.revision.as_str())
     }
 
-    /// A model by its name, or by the address of its page at `endpoint` or on the public hub.
+    /// Parses a model's name, or the address of its page at `endpoint` or on the public hub.
     pub(crate) fn at(endpoint: &str, name: &str) -> Result<Self, HubError> {
         let parsed = match page(name, endpoint) {
-            Some(page) => of_page(page),
+            Some(page) => parse_page(page),
             None if name.contains("://") => Err(NameError::OtherHub(endpoint.to_owned())),
             None => parse(name),
         };
@@ -91,8 +92,8 @@ impl ModelId {
         })
     }
 
-    /// The GGUF file that is meant among the files of a repository; none if the id is of a whole
-    /// repository.
+    /// Returns the GGUF file that the id means among the files of the repository; `None` if the id
+    /// means the whole repository.
     pub(crate) fn gguf_among<'a>(
         &self,
         files: impl Iterator<Item = &'a str>,
@@ -103,8 +104,10 @@ impl ModelId {
             Some(Gguf::Quantisation(quantisation)) => quantisation,
         };
         let gguf: Vec<String> = files.filter(|f| is_gguf(f)).map(str::to_owned).collect();
-        let is_meant = |file: &&String| has_quantisation(file, quantisation);
-        let mut matching: Vec<String> = gguf.iter().filter(is_meant).cloned().collect();
+        let mut matching = gguf.clone();
+        matching.retain(|file| has_quantisation(file, quantisation));
+        // Two matches are an error and not the first one: the choice would depend on the order of
+        // the listing.
         match (matching.pop(), matching.is_empty()) {
             (Some(one), true) => Ok(Some(one)),
             (last, _) => {
@@ -137,34 +140,39 @@ impl fmt::Display for ModelId {
     }
 }
 
-/// The path of an address of a hub.
+/// Returns the path after the hub's host, if the text is an address on the hub.
 fn page<'a>(text: &'a str, endpoint: &str) -> Option<&'a str> {
     if let Some(path) = text.strip_prefix(endpoint) {
         return path.strip_prefix('/');
     }
-    let plain = ["https://", "http://"].into_iter();
-    let plain = plain.filter_map(|scheme| text.strip_prefix(scheme)).next();
+    let mut schemes = ["https://", "http://"].into_iter();
+    let plain = schemes.find_map(|scheme| text.strip_prefix(scheme));
+    // Browsers hide the scheme, so a copied address may lack it.
     let (host, path) = plain.unwrap_or(text).split_once('/')?;
     let is_public = PUBLIC_HOSTS.iter().any(|h| h.eq_ignore_ascii_case(host));
     is_public.then_some(path)
 }
 
-fn of_page(path: &str) -> Result<ModelId, NameError> {
+fn parse_page(path: &str) -> Result<ModelId, NameError> {
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let path = path.trim_end_matches('/');
     let parts: Vec<&str> = path.splitn(5, '/').collect();
-    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    // Decoded after the split: a branch such as `refs/pr/1` has its slashes as %2F.
     let (owner, name, revision, file) = match parts[..] {
         [owner, name, "tree" | "commit", revision] => (owner, name, revision, None),
         [owner, name, "blob" | "resolve" | "raw", revision, file] => {
-            (owner, name, revision, Some(decoded(file)))
+            (owner, name, revision, Some(percent_decoded(file)))
         }
         [_, _] => return parse(path),
         _ => return Err(NameError::Page),
     };
-    // Any other file of a model stands for the model.
+    // The page of any other file, such as of one shard, means the whole model.
     let file = file.filter(|file| is_gguf(file)).map(Gguf::File);
-    model(&format!("{owner}/{name}"), &decoded(revision), file)
+    model(&format!("{owner}/{name}"), &percent_decoded(revision), file)
+}
+
+fn percent_decoded(text: &str) -> String {
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 fn parse(id: &str) -> Result<ModelId, NameError> {
@@ -186,19 +194,14 @@ fn model(repo: &str, revision: &str, gguf: Option<Gguf>) -> Result<ModelId, Name
     };
     repo_part("organisation", organisation)?;
     repo_part("name", repository)?;
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-+=/".contains(c);
-    let checked = if revision.chars().all(plain) {
+    let checked = if is_plain(revision) {
         safe_path(revision)
     } else {
         Err(PathError::Character)
     };
-    let no_path = |part: &'static str, text: &str| {
-        let text = text.to_owned();
-        move |reason| NameError::Path { part, text, reason }
-    };
-    checked.map_err(no_path("revision", revision))?;
+    checked.map_err(|reason| path_error("revision", revision, reason))?;
     if let Some(Gguf::File(file)) = &gguf {
-        safe_path(file).map_err(no_path("file", file))?;
+        safe_path(file).map_err(|reason| path_error("file", file, reason))?;
         if !is_gguf(file) {
             return Err(NameError::NotGguf(file.to_owned()));
         }
@@ -210,26 +213,44 @@ fn model(repo: &str, revision: &str, gguf: Option<Gguf>) -> Result<ModelId, Name
     })
 }
 
-/// Whether a text has the form of a quantisation's name: `Q4_K_M`, `f16`, `UD-IQ2_XXS`.
-fn is_quantisation(text: &str) -> bool {
-    let inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    !text.is_empty() && text.chars().all(inside)
+/// Whether a revision has only characters that need no escaping in an address or a shell.
+fn is_plain(revision: &str) -> bool {
+    let mut characters = revision.chars();
+    characters.all(|c| c.is_ascii_alphanumeric() || "._-+=/".contains(c))
 }
 
-/// Whether a file's name has the quantisation as a whole word: `Q4_K` is none of `x-Q4_K_M.gguf`,
-/// nor `F16` of `x-BF16.gguf`.
+fn path_error(part: &'static str, text: &str, reason: PathError) -> NameError {
+    NameError::Path {
+        part,
+        text: text.to_owned(),
+        reason,
+    }
+}
+
+/// Whether a text has the form of a quantisation's name: `Q4_K_M`, `f16`, `UD-IQ2_XXS`. No name of
+/// a GGUF file has it, because the dot is missing.
+fn is_quantisation(text: &str) -> bool {
+    let mut characters = text.chars();
+    !text.is_empty() && characters.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+/// Whether a file's name has the quantisation as a whole word: `Q4_K` is not in `x-Q4_K_M.gguf`,
+/// and `F16` is not in `x-BF16.gguf`.
 fn has_quantisation(file: &str, quantisation: &str) -> bool {
     let file = file.to_ascii_lowercase();
+    // Folders are ignored: repositories keep `Q8_0/x-Q4_0.gguf` and the like.
     let name = file.rsplit('/').next().unwrap_or(&file);
     let quantisation = quantisation.to_ascii_lowercase();
     name.match_indices(&quantisation).any(|(at, _)| {
         let before = name[..at].chars().next_back();
         let after = name[at + quantisation.len()..].chars().next();
+        // `-` follows in the names of split files, `x-Q8_0-00001-of-00002.gguf`. `_` may not
+        // follow, because `Q4_K_M` is another quantisation than `Q4_K`; before it, `_` is common.
         before.is_none_or(|c| !c.is_alphanumeric()) && after.is_some_and(|c| c == '.' || c == '-')
     })
 }
 
-/// The hub's own rules for both halves of a repository's name.
+/// Checks the hub's rules for one half of a repository's name; `what` names the half.
 fn repo_part(what: &'static str, part: &str) -> Result<(), NameError> {
     let reason = if part.is_empty() {
         "is empty"
@@ -243,6 +264,7 @@ fn repo_part(what: &'static str, part: &str) -> Result<(), NameError> {
     } else if part.starts_with(['.', '-']) || part.ends_with(['.', '-']) {
         "begins or ends with . or -"
     } else if part.contains("--") || part.contains("..") {
+        // `--` separates the halves in the cache's folder `models--ORG--NAME`.
         "has -- or .. in it"
     } else {
         return Ok(());
@@ -254,8 +276,8 @@ fn repo_part(what: &'static str, part: &str) -> Result<(), NameError> {
     })
 }
 
-/// Whether a relative path of slash-separated parts stays below the folder it is joined to, on any
-/// system.
+/// Checks that a relative path of slash-separated parts stays below the folder that it is joined
+/// to, on any system.
 pub(crate) fn safe_path(path: &str) -> Result<(), PathError> {
     if path.chars().any(|c| c.is_control() || c == '\\') {
         return Err(PathError::Control);
@@ -276,7 +298,7 @@ pub(crate) fn is_gguf(file: &str) -> bool {
     file.to_ascii_lowercase().ends_with(".gguf")
 }
 
-/// Forty lower-case hexadecimal digits.
+/// Whether the text is a full commit hash: 40 lower-case hexadecimal digits.
 pub(crate) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
@@ -382,18 +404,18 @@ mod tests {
 
     #[test]
     fn one_file_has_to_match() {
-        let files = ["README.md", "x-Q4_0.gguf", "x-Q8_0.gguf", "y-q8_0.gguf"];
-        let among = |id: &str| {
+        fn among(id: &str) -> Result<Option<String>, RequestError> {
+            let files = ["README.md", "x-Q4_0.gguf", "x-Q8_0.gguf", "y-q8_0.gguf"];
             let id: ModelId = id.parse().expect(id);
             id.gguf_among(files.into_iter())
-        };
+        }
         assert_eq!(among("o/n:q4_0"), Ok(Some("x-Q4_0.gguf".to_owned())));
         assert_eq!(among("o/n"), Ok(None));
         assert_eq!(among("o/n:z.gguf"), Ok(Some("z.gguf".to_owned())));
         let none = among("o/n:Q5_0").expect_err("none").to_string();
         assert_eq!(
             none,
-            "no GGUF file is of Q5_0; there are x-Q4_0.gguf, x-Q8_0.gguf, y-q8_0.gguf"
+            "no GGUF file is of Q5_0: take one of x-Q4_0.gguf, x-Q8_0.gguf, y-q8_0.gguf"
         );
         let two = among("o/n:Q8_0").expect_err("two").to_string();
         assert!(
@@ -403,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_leave_the_cache_is_refused() {
+    fn names_that_could_leave_the_cache_are_refused() {
         for id in [
             "",
             "name",

@@ -1,7 +1,7 @@
 //! Models by name: from `ORG/NAME` on a Hugging Face hub to a folder on this machine.
 //!
-//! [`Hub::fetch`] downloads only the files that a model needs, into the cache that Python's
-//! `huggingface_hub` uses, so what one has the other finds. [`Hub::cached`] lists what is there.
+//! [`Hub::fetch`] downloads only the files that a model needs, into the cache of Python's
+//! `huggingface_hub`, so each program finds the other's downloads. [`Hub::cached`] lists the cache.
 //!
 //! ```no_run
 //! use beamgen_hub::{Hub, HubConfig, ModelId, Progress};
@@ -17,26 +17,30 @@
 //! # Ok::<(), beamgen_hub::HubError>(())
 //! ```
 //!
-//! # What the cache can hold after a failure
+//! # The cache after a failure
 //!
-//! A download goes to `blobs/ETAG.incomplete` and gets its name when its length and, for large
-//! files, its SHA-256 are right. A snapshot gets its links when all its blobs are there. So a
-//! failure leaves an unfinished blob at most, which the next call continues, and never a file that
-//! looks whole.
+//! A download goes to `blobs/ETAG.incomplete`. The file is renamed to `blobs/ETAG` once the length
+//! and, for large files, the SHA-256 are right. A snapshot gets links when all blobs are complete.
+//! So a failure leaves at most an unfinished blob, which the next call resumes, and never a file
+//! that looks whole.
 //!
-//! # What `hf-hub` does here
+//! # Use of the crate `hf-hub`
 //!
-//! The crate `hf-hub` gives the layout of the cache, the addresses of its API and the type of a
-//! listing (`Cache`, `Repo`, `RepoInfo`). Its client is not used: it drops the hub's error codes
-//! (gated, private and unknown repositories look alike), has no time limit for a read, checks
-//! neither size nor hash of a download, and does not escape file names; its settings ignore
-//! `HF_HUB_CACHE`, `HF_TOKEN_PATH` and `XDG_CACHE_HOME`; its `create_ref` may leave half a
-//! reference after a crash.
+//! `hf-hub` gives the layout of the cache, the addresses of the API and the type of a listing
+//! (`Cache`, `Repo`, `RepoInfo`). The crate's HTTP client is not used, because the client
+//!
+//! - drops the hub's error codes: gated, private and unknown repositories look alike,
+//! - has no time limit for a read,
+//! - checks neither the size nor the hash of a download,
+//! - does not escape file names.
+//!
+//! The crate's settings ignore `HF_HUB_CACHE`, `HF_TOKEN_PATH` and `XDG_CACHE_HOME`, and
+//! `create_ref` may leave half a reference after a crash.
 //!
 //! # Proxies and certificates
 //!
-//! `ureq` takes `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment itself. A hub on
-//! this machine is never reached through a proxy. [`Certificates`] says which servers are trusted.
+//! `ureq` reads `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment. A hub on this
+//! machine is never reached through a proxy. [`Certificates`] determines which servers are trusted.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

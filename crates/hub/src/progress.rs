@@ -1,4 +1,4 @@
-//! The news of a download, from its threads to the caller's.
+//! Progress events, sent from the threads of a download to the caller's thread.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,32 +6,33 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Progress of a download. Two files may be on their way at once.
+/// Progress of a download. Events of two files may alternate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// Bytes of a file are in the cache. Reported at the beginning, too: a resumed file has some.
+    /// More bytes of a file are in the cache. Also sent once before the first byte is requested,
+    /// because a resumed file already has some.
     Bytes {
-        /// The file.
+        /// The file's name in the repository.
         file: String,
-        /// Bytes so far; fewer than before if the file has to be begun anew.
+        /// Bytes in the cache; less than in the last event if the download has to start again.
         done: u64,
-        /// Bytes of the file, if the hub says.
+        /// Bytes of the whole file; `None` if the hub does not state it.
         total: Option<u64>,
     },
     /// Another process is downloading the file.
     Waiting {
-        /// The file.
+        /// The file's name in the repository.
         file: String,
     },
-    /// The hub has had too many requests, and is asked again later.
+    /// The hub limits requests (status 429), so the request is repeated later.
     Limited {
-        /// The time until then, as the hub says.
+        /// The time until the next request.
         wait: Duration,
     },
 }
 
-/// Where the threads of a download tell how far they are, and hear that it has failed elsewhere.
+/// The threads' end of a download: sends progress, and holds the flag that another thread failed.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     events: SyncSender<Progress>,
@@ -40,32 +41,36 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     pub(crate) fn tell(&self, event: Progress) {
-        // Nobody listens any more after a panic of the caller's function.
+        // The receiver is gone only after a panic in the caller's function: stop the download then.
         if self.events.send(event).is_err() {
             self.end();
         }
     }
 
-    /// Ends what other threads do for this download.
+    /// Asks all threads of this download to stop.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_over(&self) -> bool {
+        // Relaxed is enough: the flag guards no other data, and a late read costs one more buffer.
         self.over.load(Ordering::Relaxed)
     }
 }
 
-/// Runs `work` on a thread of its own, and tells this one's `progress` of it.
+/// Runs `work` on another thread and calls `progress` on this one for every event. `progress` is
+/// not `Send`, so the caller may print or update its own state.
 pub(crate) fn observed<T: Send>(
     progress: &mut dyn FnMut(Progress),
     work: impl FnOnce(&Reporter) -> T + Send,
 ) -> T {
     thread::scope(|scope| {
-        let (events, told) = sync_channel(64);
+        // Bounded: a slow `progress` slows the download instead of filling the memory with events.
+        let (events, received) = sync_channel(64);
         let over = AtomicBool::new(false);
         let worker = scope.spawn(move || work(&Reporter { events, over }));
-        for event in told {
+        // Ends when `work` returns, because that drops the only sender.
+        for event in received {
             progress(event);
         }
         worker.join().unwrap_or_else(|panic| resume_unwind(panic))

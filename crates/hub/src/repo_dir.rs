@@ -1,5 +1,5 @@
-//! One repository in the cache, laid out as Python's `huggingface_hub` does:
-//! `models--ORG--NAME/{blobs/ETAG, snapshots/COMMIT/FILE -> ../../blobs/ETAG, refs/REVISION}`,
+//! The folder of one repository in the cache, with the layout of Python's `huggingface_hub`:
+//! `models--ORG--NAME/{blobs/ETAG, snapshots/COMMIT/FILE -> ../../blobs/ETAG, refs/REVISION}`, and
 //! locks in `.locks/`.
 
 use std::fs::{self, File};
@@ -42,17 +42,19 @@ impl RepoDir {
         self.locks.join(format!("{etag}.lock"))
     }
 
-    /// The commit that a revision meant when the hub was last asked.
+    /// Returns the commit that a revision meant when the hub was last asked.
     pub(crate) fn commit(&self, id: &ModelId) -> Option<String> {
         if let Some(commit) = id.commit() {
             return Some(commit.to_owned());
         }
         let text = fs::read_to_string(self.root.join("refs").join(id.revision())).ok()?;
+        // The text becomes a part of a path, and a crash of another program may have damaged it.
         Some(text.trim().to_owned()).filter(|commit| is_commit(commit))
     }
 
-    /// Stores the commit that a revision means now. No reader sees half of it.
+    /// Stores the commit that a revision means now, by a rename: no reader sees half a commit.
     pub(crate) fn set_commit(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
+        // A write that changes nothing would fail needlessly on a read-only cache.
         if self.commit(id).as_deref() == Some(commit) {
             return Ok(());
         }
@@ -61,7 +63,7 @@ impl RepoDir {
         beamgen_files::write(&path, commit).map_err(HubError::io(&path))
     }
 
-    /// Links a file of the snapshot to its blob.
+    /// Links a file of the snapshot to its blob, or copies it where the system has no links.
     pub(crate) fn link(&self, commit: &str, file: &str, etag: &str) -> Result<(), HubError> {
         let pointer = self.snapshot(commit).join(file);
         if pointer.is_file() {
@@ -69,21 +71,22 @@ impl RepoDir {
         }
         make_parent(&pointer)?;
         if pointer.is_symlink() {
-            // a dangling link: its blob was deleted
+            // A link whose blob was deleted: `is_file` follows the link and finds nothing.
             fs::remove_file(&pointer).map_err(HubError::io(&pointer))?;
         }
+        // Relative, so the cache can be moved. Two levels up for `snapshots/COMMIT`, one for each
+        // folder in the file's name.
         let up = "../".repeat(2 + file.matches('/').count());
         match symlink(&format!("{up}blobs/{etag}"), &self.blob(etag), &pointer) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 Err(HubError::io(&pointer)(error))
             }
-            // another process was faster, with the same link
+            // AlreadyExists: another process was faster, with the same link.
             _ => Ok(()),
         }
     }
 }
 
-/// The repository as `hf_hub` names it.
 pub(crate) fn hf_repo(id: &ModelId) -> Repo {
     Repo::with_revision(
         id.repo().to_owned(),
@@ -109,9 +112,9 @@ fn symlink(_target: &str, blob: &Path, pointer: &Path) -> io::Result<()> {
     fs::copy(blob, pointer).map(drop)
 }
 
-/// Takes an exclusive lock that is released when the file is dropped, as Python's `filelock` does.
-/// `None` where the file system has no locks: then two processes may download the same file, and
-/// the checks after the download find a damaged one. `None`, too, when the download is over.
+/// Takes an exclusive lock, which Python's `filelock` respects; dropping the file releases it.
+/// Returns `None` when the download is over. Also returns `None` where the file system has no
+/// locks: two processes may then download the same file, and the checks find a damaged one.
 pub(crate) fn lock(
     path: &Path,
     reporter: &Reporter,
@@ -125,6 +128,7 @@ pub(crate) fn lock(
         .open(path)
         .map_err(HubError::io(path))?;
     let mut reported = false;
+    // Polled instead of a blocking `lock`, which could not notice that the download is over.
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),

@@ -1,4 +1,4 @@
-//! Requests that are made again: after a fault, and when a hub that had too many says so.
+//! Retries of requests: after a transient fault, and when the hub limits requests (status 429).
 
 use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
@@ -8,18 +8,18 @@ use crate::clock::Clock;
 use crate::error::{RequestError, RequestTarget};
 use crate::progress::{Progress, Reporter};
 
-/// Longest time that a request waits for a hub that had too many. The hub counts requests in
-/// windows of five minutes.
+/// Longest time in all that one request waits because of status 429. The public hub counts requests
+/// in windows of five minutes, so a limit ends within that time.
 const LONGEST: Duration = Duration::from_secs(330);
-/// How fast the end of a download that failed elsewhere is noticed.
+/// Longest time until a sleeping thread notices that another thread's download failed.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Why an attempt failed: at the hub, or at the disk.
+/// The reason why an attempt failed: the request, or the disk.
 #[derive(Debug)]
 pub(crate) enum TransferError {
     Request {
         error: RequestError,
-        /// Whether bytes came that the attempt before did not get.
+        /// Whether this attempt added bytes to the file.
         progressed: bool,
     },
     Disk(HubError),
@@ -43,17 +43,17 @@ impl From<RequestError> for TransferError {
     }
 }
 
-/// How long a request that failed is made again.
+/// The limits of retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// How often in a row without progress.
+    /// Retries in a row that add no byte.
     pub retries: u32,
-    /// How long in all, as the hub says.
+    /// Longest sum of the waits that the hub asks for.
     limit: Duration,
 }
 
 impl Patience {
-    /// No second request, where something else will do.
+    /// A single attempt, for requests that the cache can answer as well.
     pub(crate) const NONE: Self = Self {
         retries: 0,
         limit: Duration::ZERO,
@@ -67,18 +67,18 @@ impl Patience {
     }
 }
 
-/// Makes the requests of one download again.
+/// Repeats the requests of one download.
 #[derive(Debug)]
 pub(crate) struct Retry<'a> {
     pub clock: &'a dyn Clock,
     pub reporter: &'a Reporter,
-    /// Held by the one request that waits for the hub, on behalf of all.
+    /// Locked by the request that waits for the hub to lift a limit. Others wait for the lock.
     pub turn: &'a Mutex<()>,
 }
 
 impl Retry<'_> {
-    /// Repeats an attempt that fails with a transient error. An attempt that made progress starts
-    /// the count anew.
+    /// Repeats an attempt that fails with a transient error. Progress resets the count and the
+    /// limit.
     pub(crate) fn run<T>(
         &self,
         patience: Patience,
@@ -91,6 +91,8 @@ impl Retry<'_> {
                 Err(TransferError::Request { error, progressed }) => (error, progressed),
                 other => return other,
             };
+            // A large file over a bad line may break off many times. As long as bytes arrive, each
+            // attempt brings the end nearer.
             if progressed {
                 (failures, left) = (0, patience.limit);
             }
@@ -101,11 +103,13 @@ impl Retry<'_> {
                     left -= wait;
                     self.wait_for_the_hub(wait);
                 }
+                // Until the named time every request is refused, so retries would be wasted.
                 RequestError::TooMany { wait: Some(_), .. } => return Err(error.into()),
                 _ if error.is_transient()
                     && failures < patience.retries
                     && !self.reporter.is_over() =>
                 {
+                    // 0.2, 0.4, ... 6.4 s: the cap keeps the shift and the wait small.
                     self.sleep(Duration::from_millis(200 << failures.min(5)));
                     failures += 1;
                 }
@@ -116,6 +120,8 @@ impl Retry<'_> {
 
     fn wait_for_the_hub(&self, wait: Duration) {
         match self.turn.try_lock() {
+            // Another thread is waiting already. When its lock is free, the limit is over for all,
+            // and the caller hears of one wait instead of two.
             Err(TryLockError::WouldBlock) => drop(self.turn.lock()),
             _turn => {
                 self.reporter.tell(Progress::Limited { wait });

@@ -1,11 +1,11 @@
-//! Whether the disk can hold a download.
+//! A check of the free disk space before a download.
 
 use std::path::Path;
 
 use crate::HubError;
 
-/// Refuses what the file system of the folder has no room for. Where it does not say, the download
-/// is tried.
+/// Returns an error if the folder's file system has fewer than `needed` bytes free. If the free
+/// space is unknown, the download is tried.
 pub(crate) fn check(folder: &Path, needed: u64) -> Result<(), HubError> {
     match free(folder) {
         Some(free) if needed > free => Err(HubError::NoSpace {
@@ -17,12 +17,14 @@ pub(crate) fn check(folder: &Path, needed: u64) -> Result<(), HubError> {
     }
 }
 
-/// Bytes that this user may write. The folder itself need not be there yet.
+/// Returns the bytes that this user may write. The folder itself need not exist yet.
 #[cfg(unix)]
 fn free(folder: &Path) -> Option<u64> {
     let folder = std::path::absolute(folder).ok()?;
+    // Before the first download the cache does not exist, and `statvfs` needs a path that does.
     let there = folder.ancestors().find(|folder| folder.exists())?;
     let found = rustix::fs::statvfs(there).ok()?;
+    // `f_bavail` and not `f_bfree`: the blocks reserved for root are of no use to us.
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
@@ -36,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_folder_above_says_it() {
+    fn the_folder_above_is_measured() {
         let dir = tempfile::tempdir().expect("a folder");
         let below = dir.path().join("a/b");
         let free = free(&below).expect("a size");

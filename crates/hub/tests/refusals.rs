@@ -228,8 +228,8 @@ fn a_disk_without_room() {
 #[test]
 fn answers_that_are_none() {
     for (body, reported) in [
-        ("<html>Please log in</html>", "no listing of a repository"),
-        ("{\"sha\": \"0123\"", "no listing of a repository"),
+        ("<html>Please log in</html>", "not a listing of a repository"),
+        ("{\"sha\": \"0123\"", "not a listing of a repository"),
         ("{\"siblings\": []}", "missing field `sha`"),
         (
             "{\"sha\": \"../../x\", \"siblings\": []}",
@@ -279,7 +279,7 @@ fn an_index_cannot_lead_out_of_the_cache() {
         s.server.remove("model.safetensors");
         s.server.put("model.safetensors.index.json", b"{");
     });
-    assert!(broken.contains("no weight index"), "{broken}");
+    assert!(broken.contains("not a weight index"), "{broken}");
 }
 
 #[test]
