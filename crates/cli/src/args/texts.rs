@@ -7,12 +7,14 @@ pub(super) const SHORT: &str = "More flags, explanations and examples: `--help`.
 
 pub(super) const TOP: &str = "\
 Examples:
-  beamgen solve                        bundled problems, bundled models
+  beamgen solve
+      bundled problems, bundled models
   beamgen solve problems.jsonl --out run.jsonl
-                                       your file; save all results
+      your file; save all results
   beamgen solve problems.jsonl --out run.jsonl --resume
-                                       resume after an interruption
-  beamgen bench --limit 100            compare search strategies
+      resume after an interruption
+  beamgen bench --limit 100
+      compare search strategies
   beamgen solve 'Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. How many pens does Kim have?'
 
 Exit codes: 0 done, 1 the run failed, 2 wrong usage or input.";
