@@ -96,11 +96,11 @@ pub fn agreement<'a>(
             };
             let steps = both().flat_map(|(a, b)| a.iter().zip(b));
             // A chain counts only if both ratings determine the first error.
-            let first = |(a, b): (&Ratings, &Ratings)| Some((first_error(a)?, first_error(b)?));
+            let first = both().filter_map(|(a, b)| Some((first_error(a)?, first_error(b)?)));
             all.push(Agreement {
                 raters: [(**one).to_owned(), (**other).to_owned()],
                 steps: Kappa::of(steps.filter_map(|(a, b)| (*a).zip(*b))),
-                first_errors: Kappa::of(both().filter_map(first)),
+                first_errors: Kappa::of(first),
             });
         }
     }
@@ -141,22 +141,20 @@ mod tests {
     }
 
     fn chain(problem: &str, ratings: &[&[(&str, i8)]]) -> LabelledChain {
-        let step = |(i, of): (usize, &&[(&str, i8)])| {
-            let rated = |&(name, rating): &(&str, i8)| {
-                let rating = Some(rating);
-                let comment = None;
-                (name.to_owned(), Rated { rating, comment })
-            };
-            LabelledStep {
-                ratings: of.iter().map(rated).collect(),
-                ..LabelledStep::unlabelled(format!("step {i}"))
-            }
-        };
-        LabelledChain {
+        let mut chain = LabelledChain {
             problem: problem.to_owned(),
-            steps: ratings.iter().enumerate().map(step).collect(),
             ..LabelledChain::default()
+        };
+        for (i, ratings) in ratings.iter().enumerate() {
+            let mut step = LabelledStep::unlabelled(format!("step {i}"));
+            for &(name, rating) in *ratings {
+                let (rating, comment) = (Some(rating), None);
+                step.ratings
+                    .insert(name.to_owned(), Rated { rating, comment });
+            }
+            chain.steps.push(step);
         }
+        chain
     }
 
     #[test]
@@ -194,14 +192,16 @@ mod tests {
 
     #[test]
     fn ratings_without_names_are_those_of_their_files() {
-        let rated = |rating| LabelledChain {
-            problem: "a".to_owned(),
-            steps: vec![LabelledStep {
-                rating: Some(rating),
-                ..LabelledStep::unlabelled("b".to_owned())
-            }],
-            ..LabelledChain::default()
-        };
+        fn rated(rating: i8) -> LabelledChain {
+            LabelledChain {
+                problem: "a".to_owned(),
+                steps: vec![LabelledStep {
+                    rating: Some(rating),
+                    ..LabelledStep::unlabelled("b".to_owned())
+                }],
+                ..LabelledChain::default()
+            }
+        }
         let (one, other) = (rated(1), rated(-1));
         let found = agreement([("one", &one), ("other", &other)]);
         assert_eq!(found.len(), 1);

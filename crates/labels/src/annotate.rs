@@ -111,8 +111,12 @@ impl Order {
         } else if self != Self::Given {
             let worth: Vec<Option<f64>> = chains.iter().map(|chain| self.worth(chain)).collect();
             worth.iter().flatten().next()?;
-            let key = |at: usize| worth[at].unwrap_or(f64::NEG_INFINITY);
-            places.sort_by(|&a, &b| key(b).total_cmp(&key(a)));
+            let worth: Vec<f64> = worth
+                .into_iter()
+                .map(|worth| worth.unwrap_or(f64::NEG_INFINITY))
+                .collect();
+            // Stable, so chains of equal or unknown value keep the order of the file.
+            places.sort_by(|&a, &b| worth[b].total_cmp(&worth[a]));
         }
         Some(places)
     }
@@ -424,25 +428,29 @@ impl Annotation {
             rating: rated.rating,
             comment: rated.comment.clone(),
         };
-        let append = || {
-            let mut lines = Vec::new();
-            if !self.written.contains(&event.chain) {
-                serde_json::to_writer(&mut lines, labelled)?;
-                lines.push(b'\n');
-            }
-            serde_json::to_writer(&mut lines, &event)?;
-            lines.push(b'\n');
-            // A single write, so that the lines of several people do not mix.
-            (&self.file).write_all(&lines)?;
-            self.file.sync_data()
-        };
-        append().map_err(|error| LabelsError::Unwritable {
+        let appended = self.append(labelled, &event);
+        appended.map_err(|error| LabelsError::Unwritable {
             source_name: self.path.display().to_string(),
             error,
         })?;
         self.written.insert(event.chain);
+        // Memory follows the file: an opinion that was not written is not shown as recorded.
         self.chains[chain].steps[step].set_rated(&self.options.rater, rated);
         Ok(())
+    }
+
+    fn append(&self, chain: &LabelledChain, event: &Event) -> io::Result<()> {
+        let mut lines = Vec::new();
+        if !self.written.contains(&event.chain) {
+            serde_json::to_writer(&mut lines, chain)?;
+            lines.push(b'\n');
+        }
+        serde_json::to_writer(&mut lines, event)?;
+        lines.push(b'\n');
+        // A single write, so that the lines of several people do not mix.
+        (&self.file).write_all(&lines)?;
+        // A rating is a person's work: it must survive a crash of the machine.
+        self.file.sync_data()
     }
 }
 

@@ -35,18 +35,23 @@ impl LabelledChain {
 
 impl LabelledStep {
     fn check(&self) -> Result<(), Reason> {
+        fn is_outside(p: f64) -> bool {
+            !(0.0..=1.0).contains(&p)
+        }
         let is_blank = self.text.trim().is_empty();
         refuse_if(is_blank, "field \"text\": a step is empty: leave it out")?;
         let by_name = self.ratings.values().filter_map(|rated| rated.rating);
         let mut all = self.rating.into_iter().chain(by_name);
-        let is_other = all.any(|of| !(-1..=1).contains(&of));
+        let is_other = all.any(|rating| !(-1..=1).contains(&rating));
         refuse_if(is_other, "field \"rating\": write 1, 0 or -1")?;
         // Written as not in the range, so that NaN is refused, too.
-        let is_outside = |p: Option<f64>| p.is_some_and(|p| !(0.0..=1.0).contains(&p));
         let soft = "field \"soft\": write a number from 0 to 1";
-        refuse_if(is_outside(self.soft), soft)?;
-        let is_outside = self.opinions.values().any(|&p| is_outside(Some(p)));
-        refuse_if(is_outside, "field \"opinions\": write a number from 0 to 1")?;
+        refuse_if(self.soft.is_some_and(is_outside), soft)?;
+        let any_outside = self.opinions.values().copied().any(is_outside);
+        refuse_if(
+            any_outside,
+            "field \"opinions\": write a number from 0 to 1",
+        )?;
         let Some(rollouts) = &self.rollouts else {
             return Ok(());
         };

@@ -42,11 +42,11 @@ impl FromStr for RolloutLabel {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let advice = || "write hard, soft, threshold=X or ratio=X".to_owned();
+        const ADVICE: &str = "write hard, soft, threshold=X or ratio=X";
         let (name, value) = match text.split_once('=') {
             None => (text, None),
             Some((name, value)) => {
-                let value: f64 = value.parse().map_err(|_| advice())?;
+                let value: f64 = value.parse().map_err(|_| ADVICE)?;
                 (name, Some(value))
             }
         };
@@ -57,7 +57,7 @@ impl FromStr for RolloutLabel {
             ("threshold", Some(_)) => Err("a threshold is at least 0 and below 1".to_owned()),
             ("ratio", Some(x)) if x.is_finite() && x > 0.0 => Ok(Self::Ratio(x)),
             ("ratio", Some(_)) => Err("a ratio is above 0".to_owned()),
-            _ => Err(advice()),
+            _ => Err(ADVICE.to_owned()),
         }
     }
 }
@@ -194,8 +194,9 @@ impl LabelRule {
                 Source::Outcome => {
                     // A wrong outcome proves some step wrong, but only the last step of all is sure
                     // to contain the error.
-                    let holds = |&right: &bool| !any_wrong && (right || i + 1 == steps.len());
-                    chain.outcome.filter(holds).map(|right| Some(hard(right)))
+                    let outcome = chain.outcome.filter(|_| !any_wrong);
+                    let known = outcome.filter(|&right| right || i + 1 == steps.len());
+                    known.map(|right| Some(hard(right)))
                 }
                 Source::When { bounds, above } => {
                     let all = bounds.iter().all(|Bound { of, bound }| {
@@ -211,7 +212,9 @@ impl LabelRule {
     /// Drops the labels that a second opinion contradicts. The second opinion is a checker's fail
     /// or, without one, the mean score of the judges.
     fn keep_agreed(&self, chain: &LabelledChain, labels: &mut [Option<f64>]) {
-        let is_right = |p: f64| p > 0.5;
+        fn is_right(p: f64) -> bool {
+            p > 0.5
+        }
         let second = || {
             chain.steps.iter().map(|step| {
                 // A proof outweighs opinions.
@@ -228,13 +231,15 @@ impl LabelRule {
             Some(agree @ (Agree::Steps | Agree::Known)) => {
                 let silence_agrees = agree == Agree::Known;
                 for (label, second) in labels.iter_mut().zip(second()) {
-                    let agrees = |label| second.map_or(silence_agrees, |p| p == is_right(label));
-                    *label = label.filter(|&label| agrees(label));
+                    *label = label.filter(|&label| {
+                        second.map_or(silence_agrees, |second| second == is_right(label))
+                    });
                 }
             }
             Some(Agree::Chains) => {
                 let mut own = labels.iter().map(|label| label.map(is_right));
                 let first = own.position(|is_right| is_right == Some(false));
+                // Without any opinion both sides would have no first error, and seem to agree.
                 let judged = second().any(|opinion| opinion.is_some());
                 if !judged || second().position(|opinion| opinion == Some(false)) != first {
                     labels.fill(None);
@@ -306,15 +311,18 @@ mod tests {
     #[test]
     fn rollouts_become_each_kind_of_label() {
         let counts = [(8, 8), (8, 2), (8, 0), (0, 0), (8, 1)];
-        let of = |rule| labels(rule, &counts);
+        let of_rule = |rule| labels(rule, &counts);
         let (yes, no) = (Some(1.0), Some(0.0));
-        assert_eq!(of(RolloutLabel::Hard), [yes, yes, no, None, yes]);
+        assert_eq!(of_rule(RolloutLabel::Hard), [yes, yes, no, None, yes]);
         assert_eq!(
-            of(RolloutLabel::Soft),
+            of_rule(RolloutLabel::Soft),
             [yes, Some(0.25), no, None, Some(0.125)]
         );
-        assert_eq!(of(RolloutLabel::Threshold(0.2)), [yes, yes, no, None, no]);
-        assert_eq!(of(RolloutLabel::Ratio(0.8)), [yes, no, no, None, yes]);
+        assert_eq!(
+            of_rule(RolloutLabel::Threshold(0.2)),
+            [yes, yes, no, None, no]
+        );
+        assert_eq!(of_rule(RolloutLabel::Ratio(0.8)), [yes, no, no, None, yes]);
     }
 
     #[test]
@@ -332,7 +340,7 @@ mod tests {
 
     #[test]
     fn a_second_opinion_has_to_agree() {
-        let chain = |opinions: [Option<f64>; 3]| {
+        fn chain(opinions: [Option<f64>; 3]) -> LabelledChain {
             let mut chain = LabelledChain {
                 steps: [(8, 8), (8, 0), (8, 3)].map(|(n, k)| step(n, k)).into(),
                 ..LabelledChain::default()
@@ -344,14 +352,14 @@ mod tests {
                     .collect();
             }
             chain
-        };
-        let labels = |agree, opinions| {
+        }
+        fn labels(agree: Agree, opinions: [Option<f64>; 3]) -> Vec<Option<f64>> {
             let rule = LabelRule {
                 agree: Some(agree),
                 ..LabelRule::default()
             };
             rule.labels(&chain(opinions))
-        };
+        }
         let (yes, no) = (Some(1.0), Some(0.0));
         let opinions = [Some(0.9), Some(0.2), Some(0.4)];
         assert_eq!(labels(Agree::Steps, opinions), [yes, no, None]);
@@ -378,26 +386,26 @@ mod tests {
 
     #[test]
     fn a_neutral_rating_counts_as_the_rule_says() {
-        let neutral = LabelledStep {
-            rating: Some(0),
-            right: Some(true),
-            ..LabelledStep::default()
+        let chain = LabelledChain {
+            steps: vec![LabelledStep {
+                rating: Some(0),
+                right: Some(true),
+                ..LabelledStep::default()
+            }],
+            ..LabelledChain::default()
         };
-        let of = |neutral_is| {
+        for (neutral, label) in [
+            (Neutral::Positive, Some(1.0)),
+            (Neutral::Negative, Some(0.0)),
+            (Neutral::Half, Some(0.5)),
+            (Neutral::Drop, None),
+        ] {
             let rule = LabelRule {
-                neutral: neutral_is,
+                neutral,
                 ..LabelRule::default()
             };
-            let chain = LabelledChain {
-                steps: vec![neutral.clone()],
-                ..LabelledChain::default()
-            };
-            rule.labels(&chain)[0]
-        };
-        assert_eq!(of(Neutral::Positive), Some(1.0));
-        assert_eq!(of(Neutral::Negative), Some(0.0));
-        assert_eq!(of(Neutral::Half), Some(0.5));
-        assert_eq!(of(Neutral::Drop), None);
+            assert_eq!(rule.labels(&chain), [label], "{neutral:?}");
+        }
     }
 
     /// Returns the labels of a chain by rules in their written form.
@@ -477,20 +485,20 @@ mod tests {
 
     #[test]
     fn most_people_decide_and_one_may_be_asked() {
-        let rated = |ratings: &[(&str, i8)]| {
-            let rated = |&(name, rating): &(&str, i8)| {
+        fn rated(ratings: &[(&str, i8)]) -> LabelledChain {
+            let ratings = ratings.iter().map(|&(name, rating)| {
                 let (rating, comment) = (Some(rating), None);
                 (name.to_owned(), crate::Rated { rating, comment })
-            };
+            });
             LabelledChain {
                 steps: vec![LabelledStep {
-                    ratings: ratings.iter().map(rated).collect(),
+                    ratings: ratings.collect(),
                     right: Some(true),
                     ..LabelledStep::default()
                 }],
                 ..LabelledChain::default()
             }
-        };
+        }
         let two = rated(&[("anna", -1), ("ben", -1), ("cleo", 1)]);
         assert_eq!(by(&two, &[]), [Some(0.0)]);
         assert_eq!(by(&two, &["rating=cleo"]), [Some(1.0)]);
@@ -502,15 +510,15 @@ mod tests {
 
     #[test]
     fn an_outcome_model_learns_the_outcome_or_what_the_rules_say() {
-        let chain = all_facts();
-        let of = |chain: &LabelledChain, sources: &[&str]| {
+        fn of(chain: &LabelledChain, sources: &[&str]) -> Option<f64> {
             let sources = sources.iter().map(|text| text.parse().unwrap()).collect();
             let rule = LabelRule {
                 sources,
                 ..LabelRule::default()
             };
             rule.chain_label(chain)
-        };
+        }
+        let chain = all_facts();
         assert_eq!(of(&chain, &[]), Some(1.0));
         assert_eq!(of(&chain, &["verdict", "outcome"]), Some(0.0));
         assert_eq!(of(&chain, &["verdict=other", "outcome"]), Some(1.0));

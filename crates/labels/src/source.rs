@@ -69,14 +69,7 @@ impl FromStr for Source {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if text.contains(['<', '>']) {
-            return when(text);
-        }
-        let (kind, rest) = match text.find(['=', ':']) {
-            Some(at) => text.split_at(at),
-            None => (text, ""),
-        };
-        let judge = |hard| {
+        fn judge(rest: &str, hard: bool) -> Result<Source, String> {
             // A name may contain colons, as the address of a server does: only a number is a cut.
             let (name, cut) = match rest.rsplit_once(':') {
                 Some((name, cut)) if cut.parse::<f64>().is_ok_and(is_share) => {
@@ -87,18 +80,22 @@ impl FromStr for Source {
             if cut.is_some_and(|cut| cut < 0.5) {
                 return Err("a judge's cut is from 0.5 to 1".to_owned());
             }
-            Ok(Self::Judge {
-                name: named(name)?,
-                cut,
-                hard,
-            })
+            let name = named(name)?;
+            Ok(Source::Judge { name, cut, hard })
+        }
+        if text.contains(['<', '>']) {
+            return when(text);
+        }
+        let (kind, rest) = match text.find(['=', ':']) {
+            Some(at) => text.split_at(at),
+            None => (text, ""),
         };
         match kind {
             "rating" => Ok(Self::Rating(named(rest)?)),
             "verdict" => Ok(Self::Verdict(named(rest)?)),
             "pass" => Ok(Self::Pass(named(rest)?)),
-            "judge" => judge(false),
-            "judge-hard" => judge(true),
+            "judge" => judge(rest, false),
+            "judge-hard" => judge(rest, true),
             "rollouts" if rest.is_empty() => Ok(Self::Rollouts),
             "given" if rest.is_empty() => Ok(Self::Given),
             "outcome" if rest.is_empty() => Ok(Self::Outcome),
@@ -121,11 +118,7 @@ fn named(text: &str) -> Result<Option<String>, String> {
 }
 
 fn when(text: &str) -> Result<Source, String> {
-    let above = text.contains('>');
-    if above && text.contains('<') {
-        return Err("bounds are all < (which gives 0) or all > (which gives 1)".to_owned());
-    }
-    let bound = |text: &str| {
+    fn bound(text: &str) -> Result<Bound, String> {
         let (of, bound) = text.rsplit_once(['<', '>']).ok_or(ADVICE)?;
         let bound = bound.parse::<f64>().ok().filter(|&bound| is_share(bound));
         // Bounds are shares, like labels: `V<2` would always hold, so it is an error.
@@ -136,7 +129,11 @@ fn when(text: &str) -> Result<Source, String> {
         };
         let bound = bound.ok_or("a bound is a number from 0 to 1")?;
         Ok(Bound { of, bound })
-    };
+    }
+    let above = text.contains('>');
+    if above && text.contains('<') {
+        return Err("bounds are all < (which gives 0) or all > (which gives 1)".to_owned());
+    }
     let bounds = text.split('&').map(bound).collect::<Result<_, String>>()?;
     Ok(Source::When { bounds, above })
 }
@@ -157,10 +154,12 @@ impl From<Source> for String {
 
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = |f: &mut fmt::Formatter<'_>, kind: &str, name: &Option<String>| match name {
-            Some(name) => write!(f, "{kind}={name}"),
-            None => f.write_str(kind),
-        };
+        fn named(f: &mut fmt::Formatter<'_>, kind: &str, name: &Option<String>) -> fmt::Result {
+            match name {
+                Some(name) => write!(f, "{kind}={name}"),
+                None => f.write_str(kind),
+            }
+        }
         match self {
             Self::Rating(name) => named(f, "rating", name),
             Self::Rollouts => f.write_str("rollouts"),
@@ -193,6 +192,10 @@ mod tests {
 
     #[test]
     fn rules_are_read_as_they_are_written() {
+        fn judge(name: &str, cut: Option<f64>) -> Result<Source, String> {
+            let (name, hard) = (Some(name.to_owned()), false);
+            Ok(Source::Judge { name, cut, hard })
+        }
         for text in [
             "rating",
             "rating=anna",
@@ -215,10 +218,6 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Source>().unwrap().to_string(), text);
         }
-        let judge = |name: &str, cut| {
-            let (name, hard) = (Some(name.to_owned()), false);
-            Ok(Source::Judge { name, cut, hard })
-        };
         assert_eq!("judge=a:b".parse(), judge("a:b", None));
         assert_eq!("judge=a:1".parse(), judge("a", Some(1.0)));
         for (text, told) in [

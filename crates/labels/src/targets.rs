@@ -27,8 +27,8 @@ impl Targets {
         let mut labels = rule.labels(chain);
         let known = labels.iter().rposition(Option::is_some);
         labels.truncate(known.map_or(0, |last| last + 1));
-        let is_soft = |&label: &f64| label != 0.0 && label != 1.0;
-        let kind = if labels.iter().flatten().any(is_soft) {
+        let mut known = labels.iter().flatten();
+        let kind = if known.any(|&label| label != 0.0 && label != 1.0) {
             Kind::Soft
         } else if labels.contains(&None) {
             Kind::Gaps

@@ -163,7 +163,10 @@ impl FromStr for Aggregation {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let number = |text: &str| text.parse().unwrap_or(f32::NAN);
+        // A text that is not a number becomes NaN, which `validate` refuses with advice.
+        fn number(text: &str) -> f32 {
+            text.parse().unwrap_or(f32::NAN)
+        }
         let read = match text.split_once(':') {
             Some(("soft-min", temperature)) => Some(Self::SoftMin {
                 temperature: number(temperature),
@@ -242,7 +245,9 @@ mod tests {
 
     #[test]
     fn a_number_is_written_after_a_colon() {
-        let written = |text: &str| text.parse::<Aggregation>();
+        fn written(text: &str) -> Result<Aggregation, ConfigError> {
+            text.parse()
+        }
         let temperature = 0.05;
         assert_eq!(
             written("soft-min:0.05"),

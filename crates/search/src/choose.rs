@@ -137,14 +137,11 @@ pub fn choose(chains: &[FinishedChain], how: Choose) -> Option<usize> {
 
 /// Returns the indices of the chains that give an answer, in the order of their [`Standing`].
 pub(crate) fn ranked(chains: &[FinishedChain]) -> Vec<usize> {
-    let standing = |i: usize| Standing {
-        is_guess: chains[i].is_guess,
-        score: chains[i].score,
-    };
     let mut order: Vec<usize> = (0..chains.len())
         .filter(|&i| chains[i].answer.is_some() && chains[i].finish.is_complete())
         .collect();
-    order.sort_by(|&a, &b| standing(a).order(standing(b)));
+    // Stable: chains of equal standing keep their order, so the first `k` rank as in best-of-k.
+    order.sort_by(|&a, &b| Standing::of(&chains[a]).order(Standing::of(&chains[b])));
     order
 }
 
@@ -158,13 +155,21 @@ pub struct Standing {
 }
 
 impl Standing {
+    fn of(chain: &FinishedChain) -> Self {
+        Self {
+            is_guess: chain.is_guess,
+            score: chain.score,
+        }
+    }
+
     /// Compares two chains, the better one first. Stated answers come before guesses, whatever the
     /// scores; then the higher score comes first.
     pub fn order(self, other: Self) -> Ordering {
-        let score = |standing: Self| standing.score.unwrap_or(f32::NEG_INFINITY);
+        let own = self.score.unwrap_or(f32::NEG_INFINITY);
+        let other_score = other.score.unwrap_or(f32::NEG_INFINITY);
         // A chain that stops before its answer may be right in each step and so score high.
         let stated_first = self.is_guess.cmp(&other.is_guess);
-        stated_first.then(score(other).total_cmp(&score(self)))
+        stated_first.then(other_score.total_cmp(&own))
     }
 }
 

@@ -267,6 +267,10 @@ mod tests {
         }
     }
 
+    fn read(text: &str) -> SearchConfig {
+        serde_json::from_str(text).unwrap()
+    }
+
     #[test]
     fn the_default_is_valid() {
         assert_eq!(SearchConfig::default().validate(), Ok(()));
@@ -274,7 +278,6 @@ mod tests {
 
     #[test]
     fn without_choose_the_strategy_decides() {
-        let read = |text: &str| serde_json::from_str::<SearchConfig>(text).unwrap();
         for (text, how) in [
             (r#"{"strategy":"beam"}"#, Choose::Weighted),
             (r#"{"strategy":"dvts"}"#, Choose::Weighted),
@@ -423,7 +426,6 @@ mod tests {
 
     #[test]
     fn younger_tables_are_written_if_chosen_or_set() {
-        let read = |text: &str| serde_json::from_str::<SearchConfig>(text).unwrap();
         let of_ets = r#""ets":{"lambda_b":1.0,"lambda_d":1.5,"distance":0.05,"temperature":0.2}"#;
         let set = of_ets.replace("1.5", "2.0");
         for (text, written) in [

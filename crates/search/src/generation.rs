@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn the_default_is_valid_and_bad_settings_are_named() {
-        assert!(GeneratorConfig::default().validate().is_ok());
-        let marks = |field: &str, count: usize, bytes: usize| {
+        fn marks(field: &str, count: usize, bytes: usize) -> String {
             serde_json::json!({field: vec!["x".repeat(bytes); count]}).to_string()
-        };
+        }
+        assert!(GeneratorConfig::default().validate().is_ok());
         for field in ["boundaries", "starts", "answer_markers"] {
             let most: GeneratorConfig = serde_json::from_str(&marks(field, 64, 64)).unwrap();
             assert_eq!(most.validate(), Ok(()));

@@ -73,17 +73,16 @@ pub(crate) fn problem_of(text: &str) -> Problem {
 
 /// Returns the scores of a chain, unless the scorer abstained on a step of it.
 fn all_scores(scored: Scored) -> Result<Vec<f32>, ScoreError> {
-    let score = |(at, score): (usize, Option<f32>)| {
-        let step = at + 1;
-        match score.ok_or(ScoreError::Abstained { step })? {
-            score if is_probability(score) => Ok(score),
-            score => Err(ScoreError::Failed(
-                format!("the score of step {step} is {score}, which is not a probability").into(),
-            )),
+    let mut scores = Vec::with_capacity(scored.probabilities.len());
+    for (score, step) in scored.probabilities.into_iter().zip(1..) {
+        let score = score.ok_or(ScoreError::Abstained { step })?;
+        if !is_probability(score) {
+            let what = format!("the score of step {step} is {score}, which is not a probability");
+            return Err(ScoreError::Failed(what.into()));
         }
-    };
-    let scores = scored.probabilities.into_iter().enumerate();
-    scores.map(score).collect()
+        scores.push(score);
+    }
+    Ok(scores)
 }
 
 /// Sends the scores of a batch of one chain to the callback.

@@ -75,6 +75,9 @@ mod tests {
 
     #[test]
     fn a_context_changes_text_and_key_only_where_it_is() {
+        fn written(problem: &Problem) -> serde_json::Value {
+            serde_json::to_value(problem).unwrap()
+        }
         let plain = Problem::from("How many?");
         let documents = |context: &[&str]| Problem {
             context: context.iter().map(|&text| text.to_owned()).collect(),
@@ -83,7 +86,6 @@ mod tests {
         assert_eq!(plain.with_context(), "How many?");
         let two = documents(&["Three.", "Four."]);
         assert_eq!(two.with_context(), "Three.\n\nFour.\n\nHow many?");
-        let written = |problem: &Problem| serde_json::to_value(problem).unwrap();
         assert!(written(&plain).get("context").is_none());
         assert_eq!(
             serde_json::from_value::<Problem>(written(&two)).unwrap(),

@@ -140,9 +140,9 @@ pub struct AnswerVotes {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Stopped {
-    /// Somebody cancelled it.
+    /// The request was cancelled.
     Cancelled,
-    /// Its deadline was over.
+    /// The deadline of the request passed.
     Deadline,
 }
 
@@ -227,29 +227,29 @@ pub(crate) fn answer_votes(
     classes.into_iter().map(|(_, votes)| votes).collect()
 }
 
-/// What a run spent.
+/// The outcome of a run in numbers: problems by outcome, and the total cost.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunSummary {
-    /// Results delivered.
+    /// The number of results delivered.
     pub problems: usize,
-    /// Problems refused with an error.
+    /// The number of problems that were refused or failed.
     pub failed: usize,
-    /// Problems cancelled, or ended by their deadline.
+    /// The number of problems that were cancelled or reached their deadline.
     #[serde(default)]
     pub stopped: usize,
-    /// Problems that lost chains because memory was short.
+    /// The number of problems that lost chains because memory was short.
     #[serde(default)]
     pub memory_limited: usize,
-    /// Problems that lost verdicts because a checker's program failed.
+    /// The number of problems that lost verdicts because a checker's program failed.
     #[serde(default)]
     pub checker_limited: usize,
-    /// Problems with an answer.
+    /// The number of problems with an answer.
     pub answered: usize,
-    /// Problems set back and begun again because memory ran out. What they had spent is in the
-    /// ledger here and in no problem's.
+    /// The number of times that a problem was set back and started again because memory ran out. The
+    /// cost of the abandoned start is only in this ledger, not in the problem's.
     pub restarts: usize,
-    /// All that was spent.
+    /// The total cost of the run.
     pub ledger: Ledger,
-    /// Seconds of the whole run.
+    /// The wall-clock seconds of the whole run.
     pub elapsed: f64,
 }

@@ -118,10 +118,13 @@ impl<S: StepScorer> Scorer for PerStep<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scorer::StepRef;
 
     #[test]
     fn a_closure_sees_the_chain_up_to_the_step_and_forks_do_not_mix() {
+        fn item<'a>(id: ScoreId, texts: &[&'a str]) -> ScoreItem<'a> {
+            let steps = crate::steps_of(texts);
+            ScoreItem { id, steps }
+        }
         let mut scorer = PerStep::new(|problem: &Problem, steps: &[&str]| {
             assert_eq!(problem.id, "p");
             steps.concat().len() as f32 / 100.0
@@ -133,24 +136,11 @@ mod tests {
             ..Problem::default()
         };
         let root = scorer.open(&problem, 0).unwrap();
-        let step = |text| StepRef {
-            text,
-            tokens: &[],
-            finish: None,
-        };
-        let item = |id, texts: &[&'static str]| ScoreItem {
-            id,
-            steps: texts.iter().copied().map(step).collect(),
-        };
         let (a, b) = (scorer.fork(root), scorer.fork(root));
-        let results = scorer
-            .score(&[item(a, &["one\n", "two\n"]), item(b, &["x\n"])])
-            .unwrap();
-        let scores = |i: usize| results[i].as_ref().unwrap().probabilities.clone();
-        assert_eq!(
-            (scores(0), scores(1)),
-            (vec![Some(0.04), Some(0.08)], vec![Some(0.02)])
-        );
+        let items = [item(a, &["one\n", "two\n"]), item(b, &["x\n"])];
+        let results: [_; 2] = scorer.score(&items).unwrap().try_into().unwrap();
+        let scores = results.map(|scored| scored.unwrap().probabilities);
+        assert_eq!(scores, [vec![Some(0.04), Some(0.08)], vec![Some(0.02)]]);
         let again = scorer.fork(a);
         let results = scorer.score(&[item(again, &["3\n"])]).unwrap();
         assert_eq!(results[0].as_ref().unwrap().probabilities, [Some(0.1)]);

@@ -20,8 +20,8 @@ const LONGEST: usize = 20;
 /// the tokenizer marks the token as special.
 #[must_use]
 pub fn is_tag(token: &[u8]) -> bool {
-    let is = |tag: &str| tag.as_bytes() == token;
-    TAGS.iter().any(|(open, close)| is(open) || is(close))
+    let mut tags = TAGS.iter().flat_map(|&(open, close)| [open, close]);
+    tags.any(|tag| tag.as_bytes() == token)
 }
 
 /// Returns the tag of a thought that a prompt opens at its end, as some chat templates do.

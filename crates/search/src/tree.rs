@@ -297,11 +297,11 @@ impl ChainTree {
     /// Returns the aggregated score of the chain; `None` if none of its steps has a score. A paused
     /// step counts with its partial score.
     pub fn chain_score(&self, id: NodeId, aggregation: Aggregation) -> Option<f32> {
-        let score = |node: &Node| {
+        let scores = self.chain(id).filter_map(|node| {
             let score = node.score.or(node.partial_score)?;
             Some(aggregation.weighed(score, node.logprob))
-        };
-        aggregation.fold(self.chain(id).filter_map(score))
+        });
+        aggregation.fold(scores)
     }
 
     /// Counts the tokens of all nodes at or above one of `ends`, each node once; without the
@@ -364,7 +364,9 @@ impl ChainTree {
 /// Sorts nodes by their scores, best first; nodes without a score come last. Nodes with equal
 /// scores keep the order of their numbers, which is the order of the strategy's `Expand` actions.
 pub(crate) fn best_first(mut scored: Vec<(Option<f32>, NodeId)>) -> Vec<NodeId> {
-    let value = |score: Option<f32>| score.unwrap_or(f32::NEG_INFINITY);
+    fn value(score: Option<f32>) -> f32 {
+        score.unwrap_or(f32::NEG_INFINITY)
+    }
     scored.sort_by(|a, b| value(b.0).total_cmp(&value(a.0)).then(a.1.cmp(&b.1)));
     scored.into_iter().map(|(_, id)| id).collect()
 }

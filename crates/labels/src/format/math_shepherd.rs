@@ -26,9 +26,11 @@ const NUMBERED: &str = "numbered";
 pub(super) const FIRST: &str = "Step 1: ";
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
+    fn apart() -> Reason {
+        Reason::new("field \"label\": not the input with + or - for each tag")
+    }
     let input = field::text(record, &["input"])?;
     let label = field::text(record, &["label"])?;
-    let apart = || Reason::new("field \"label\": not the input with + or - for each tag");
     // Files that were written here have this field, and their texts are restored to the byte.
     let numbered = record.get(NUMBERED).and_then(Value::as_bool);
     let (problem, mut rest) = problem_and_steps(&input)?;

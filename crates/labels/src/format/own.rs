@@ -52,7 +52,7 @@ fn renewed(record: &Record) -> Value {
 }
 
 fn export(chain: &LabelledChain, _: &Targets) -> Result<Value, Reason> {
-    // Only NaN and infinities cannot be written, which a check has refused before.
+    // No chain that passed `check` fails here.
     serde_json::to_value(chain)
         .map_err(|_| Reason::new("a number is not finite, which JSON cannot hold"))
 }

@@ -20,6 +20,7 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
+    // These questions tested the labellers.
     let flag = |field: &str| record.get(field) == Some(&Value::Bool(true));
     if flag("is_quality_control_question") {
         return Err(Reason::new("a quality control question"));
@@ -27,21 +28,21 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     if flag("is_initial_screening_question") {
         return Err(Reason::new("an initial screening question"));
     }
-    let object = |name| {
-        let (field, value) = field::needed(record, &[name])?;
-        field::object(value, field, "an object")
-    };
-    let (question, label) = (object("question")?, object("label")?);
+    let (name, question) = field::needed(record, &["question"])?;
+    let question = field::object(question, name, "an object")?;
+    let (name, label) = field::needed(record, &["label"])?;
+    let label = field::object(label, name, "an object")?;
     let finish = field::scalar(label, &["finish_reason"]);
     if let Some(finish @ ("bad_problem" | "give_up")) = finish.as_deref() {
         return Err(Reason::new(format!("finish_reason {finish}")));
     }
     let mut steps = Vec::new();
     for (i, step) in field::list(label, &["steps"])?.iter().enumerate() {
-        let at = |reason: Reason| Reason::with(reason.what, format!("step {}", i + 1));
-        let (step, goes_on) = path(step).map_err(at)?;
+        let (step, continues) =
+            path(step).map_err(|reason| Reason::with(reason.what, format!("step {}", i + 1)))?;
         steps.extend(step);
-        if !goes_on {
+        // Labels after this step would be those of another chain.
+        if !continues {
             break;
         }
     }
@@ -82,7 +83,7 @@ fn path(step: &Value) -> Result<(Option<LabelledStep>, bool), Reason> {
                 })? as usize,
         ),
     };
-    let (taken, goes_on) = match (chosen, human) {
+    let (taken, continues) = match (chosen, human) {
         (Some(at), _) => (completions.remove(at), true),
         (None, Some(human)) => (human?, true),
         // The labels end here. The first completion is the one that the person saw.
@@ -97,7 +98,7 @@ fn path(step: &Value) -> Result<(Option<LabelledStep>, bool), Reason> {
         alternatives,
         ..taken
     };
-    Ok((Some(step), goes_on))
+    Ok((Some(step), continues))
 }
 
 fn completion(value: &Value) -> Result<LabelledStep, Reason> {

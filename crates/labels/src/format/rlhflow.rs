@@ -16,13 +16,15 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
+    fn pairs() -> Reason {
+        Reason::new("field \"conversations\": write pairs of a user and an assistant")
+    }
     let turns = field::list(record, &["conversations"])?;
     // Files that were written here have the problem in a separate field, and their texts are
     // restored to the byte.
     let own = record.get("problem").and_then(Value::as_str);
     let mut problem = String::new();
     let mut steps = Vec::new();
-    let pairs = || Reason::new("field \"conversations\": write pairs of a user and an assistant");
     for pair in turns.chunks(2) {
         let [user, assistant] = pair else {
             return Err(pairs());

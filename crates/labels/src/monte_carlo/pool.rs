@@ -34,26 +34,28 @@ pub(super) fn select(
     tree: &ChainTree,
 ) -> Option<Candidate> {
     let chosen: u32 = prefixes.iter().map(|prefix| prefix.chosen).sum();
-    let value = |candidate: &Candidate| {
+    let mut best: Option<(f64, u64, usize)> = None;
+    for (at, candidate) in pool.iter().enumerate() {
         let prefix = &prefixes[candidate.prefix];
         if prefix.k == 0 || prefix.k == prefix.n {
-            return None;
+            continue;
         }
         let share = f64::from(prefix.k) / f64::from(prefix.n);
         let tokens = tree.token_count(candidate.end) - tree.token_count(prefix.node);
         let q = ALPHA.powf(1.0 - share) * BETA.powf(tokens as f64 / USUAL_TOKENS);
         let u = EXPLORATION * f64::from(chosen).sqrt() / f64::from(1 + prefix.chosen);
-        Some(q + u)
-    };
-    // Ties go by stream: the numbers of nodes depend on when memory was free, streams do not.
-    let stream = |candidate: &Candidate| tree.node(candidate.end).stream;
-    let best = (0..pool.len())
-        .filter_map(|at| Some((value(&pool[at])?, at)))
-        .max_by(|&(a, i), &(b, j)| {
-            a.total_cmp(&b)
-                .then(stream(&pool[j]).cmp(&stream(&pool[i])))
+        // Ties go to the smaller stream: the numbers of nodes depend on when memory was free, streams
+        // do not.
+        let stream = tree.node(candidate.end).stream;
+        let is_better = best.is_none_or(|(most, first, _)| {
+            let order = (q + u).total_cmp(&most).then(first.cmp(&stream));
+            order.is_gt()
         });
-    let candidate = pool.swap_remove(best?.1);
+        if is_better {
+            best = Some((q + u, stream, at));
+        }
+    }
+    let candidate = pool.swap_remove(best?.2);
     prefixes[candidate.prefix].chosen += 1;
     Some(candidate)
 }

@@ -370,17 +370,18 @@ impl Sampled {
         }
         steps
     }
+
     /// Makes chains of one step each with these ends, without a tree.
     #[cfg(test)]
     pub(super) fn of_ends(ends: &[End]) -> Self {
-        let chain = |(at, end): (usize, &End)| Chain {
+        let chains = ends.iter().enumerate().map(|(at, &end)| Chain {
             prefixes: vec![at],
-            end: Some(*end),
+            end: Some(end),
             tokens: 1,
             ..Chain::default()
-        };
+        });
         Self {
-            chains: ends.iter().enumerate().map(chain).collect(),
+            chains: chains.collect(),
             ..Self::default()
         }
     }

@@ -82,34 +82,34 @@ impl Labeller {
     /// number.
     fn wanted(&self, sampled: &Sampled) -> Vec<(usize, u32)> {
         let left = |at: usize| sampled.target - sampled.prefixes[at].drawn;
-        let mined = |at: &usize| {
-            sampled
-                .mined
-                .as_ref()
-                .is_none_or(|mined| mined.contains(at))
-        };
-        let all = (0..sampled.prefixes.len()).filter(mined);
+        let all = (0..sampled.prefixes.len()).filter(|at| {
+            let mined = sampled.mined.as_ref();
+            mined.is_none_or(|mined| mined.contains(at))
+        });
         match self.options.mode {
             Mode::All | Mode::Adaptive => all.map(|at| (at, left(at))).collect(),
             Mode::Early => {
-                let waits = |&at: &usize| {
+                let mut waves = Vec::new();
+                for at in all {
                     let prefix = &sampled.prefixes[at];
-                    prefix.alive == 0 && prefix.k == 0
-                };
-                // As many as were sampled before, so waves double.
-                let wave = |at: usize| sampled.prefixes[at].drawn.max(1).min(left(at));
-                all.filter(waits).map(|at| (at, wave(at))).collect()
+                    if prefix.alive == 0 && prefix.k == 0 {
+                        // As many as were sampled before, so waves double.
+                        waves.push((at, prefix.drawn.max(1).min(left(at))));
+                    }
+                }
+                waves
             }
             Mode::Binary => {
-                let needs = |chain| match sampled.search(chain) {
-                    Search::Needs(step) => Some(chain.prefixes[step]),
-                    _ => None,
-                };
                 // Chains that were not mined may share a prefix with a mined one, but are not
                 // searched.
                 let chains = sampled.chains.iter();
                 let chains = chains.filter(|chain| sampled.mined.is_none() || chain.mined);
-                let mut needed: Vec<usize> = chains.filter_map(needs).collect();
+                let needed = chains.filter_map(|chain| match sampled.search(chain) {
+                    Search::Needs(step) => Some(chain.prefixes[step]),
+                    _ => None,
+                });
+                let mut needed: Vec<usize> = needed.collect();
+                // Chains with a common beginning may need the same step, which is rolled out once.
                 needed.sort_unstable();
                 needed.dedup();
                 needed.into_iter().map(|at| (at, left(at))).collect()
@@ -249,10 +249,10 @@ impl Strategy for Labeller {
         }
         let mut actions: Vec<Action> = released.into_iter().map(Action::Prune).collect();
         for (node, rollout_of) in growing {
-            let is_settled = |&prefix: &usize| {
+            let settled = rollout_of.filter(|&prefix| {
                 self.options.mode == Mode::Early && sampled.prefixes[prefix].k > 0
-            };
-            match rollout_of.filter(is_settled) {
+            });
+            match settled {
                 None => actions.push(Action::expand(node, 1)),
                 Some(prefix) => {
                     sampled.prefixes[prefix].alive -= 1;

@@ -59,24 +59,8 @@ pub(super) struct Item {
 
 impl Batch {
     pub(super) fn new(items: &[ScoreItem<'_>], judges: usize, at_once: bool) -> Self {
-        let own = |step: &StepRef<'_>| {
-            Arc::new(OwnStep {
-                text: step.text.to_owned(),
-                tokens: step.tokens.to_vec(),
-                finish: step.finish,
-            })
-        };
-        let item = |item: &ScoreItem<'_>| Item {
-            chain: item.id,
-            steps: item.steps.iter().map(own).collect(),
-            opinions: vec![vec![Opinion::NotAsked; item.steps.len()]; judges],
-            tokens: vec![(0, 0); judges],
-            retries: 0,
-            lost_verdicts: 0,
-            error: None,
-        };
         Self {
-            items: items.iter().map(item).collect(),
+            items: items.iter().map(|item| Item::new(item, judges)).collect(),
             at_once,
             stage: 0,
             waiting: 0,
@@ -112,6 +96,26 @@ impl Batch {
 }
 
 impl Item {
+    fn new(item: &ScoreItem<'_>, judges: usize) -> Self {
+        // The steps are copied once and shared: a judge may answer after the call has returned.
+        let own = item.steps.iter().map(|step| {
+            Arc::new(OwnStep {
+                text: step.text.to_owned(),
+                tokens: step.tokens.to_vec(),
+                finish: step.finish,
+            })
+        });
+        Self {
+            chain: item.id,
+            steps: own.collect(),
+            opinions: vec![vec![Opinion::NotAsked; item.steps.len()]; judges],
+            tokens: vec![(0, 0); judges],
+            retries: 0,
+            lost_verdicts: 0,
+            error: None,
+        }
+    }
+
     /// Returns the opinions of all judges about a step.
     pub(super) fn said(&self, step: usize) -> Vec<Opinion> {
         self.opinions.iter().map(|said| said[step]).collect()

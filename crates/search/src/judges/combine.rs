@@ -148,7 +148,10 @@ impl FromStr for Combine {
     type Err = ConfigError;
 
     fn from_str(text: &str) -> Result<Self, ConfigError> {
-        let number = |text: &str| text.trim().parse().unwrap_or(f32::NAN);
+        // A text that is not a number becomes NaN, which `validate` refuses with advice.
+        fn number(text: &str) -> f32 {
+            text.trim().parse().unwrap_or(f32::NAN)
+        }
         let read = match text.split_once(':') {
             Some(("veto", below)) => Some(Self::Veto {
                 below: number(below),
@@ -188,7 +191,9 @@ mod tests {
 
     #[test]
     fn rules_fold_scores() {
-        let fold = |rule: &str, scores: &[f32]| rule.parse::<Combine>().unwrap().fold(scores);
+        fn fold(rule: &str, scores: &[f32]) -> Option<f32> {
+            rule.parse::<Combine>().unwrap().fold(scores)
+        }
         assert_eq!(fold("min", &[0.5, 0.25, 1.0]), Some(0.25));
         assert_eq!(fold("product", &[0.5, 0.25]), Some(0.125));
         // Equal evidence for and against.

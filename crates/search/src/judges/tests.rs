@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::scorer::{Scored, StepRef};
 
-/// What a scripted judge was asked to read, a line for each call.
+/// The steps that scripted judges were asked to read, a line for each call.
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Says what stands in a step's text behind its name: `a=0.9`, or `a=-` to abstain.
+/// A judge that reads its opinion from the step's text, after its name: `a=0.9`, or `a=-` to
+/// abstain.
 struct Scripted {
     name: &'static str,
     log: Log,
-    /// Answers at once, or at the next collection.
+    /// Whether the judge answers at the next collection instead of at once.
     later: bool,
     chains: HashMap<ScoreId, usize>,
     next: u64,
@@ -70,7 +71,7 @@ impl Scorer for Scripted {
 
     fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
         let mut line = format!("{}:", self.name);
-        let score = |item: &ScoreItem<'_>| {
+        let scored = items.iter().map(|item| {
             let mut scored = Scored {
                 reused_tokens: self.chains[&item.id],
                 ..Scored::default()
@@ -89,8 +90,8 @@ impl Scorer for Scripted {
             }
             *self.chains.get_mut(&item.id).expect("a chain") += scored.read_tokens;
             Ok(scored)
-        };
-        let scored = items.iter().map(score).collect();
+        });
+        let scored = scored.collect();
         self.log.lock().expect("no panic").push(line);
         Ok(scored)
     }
@@ -127,14 +128,14 @@ fn problem(text: &str) -> Problem {
 }
 
 fn item<'a>(id: ScoreId, texts: &[&'a str]) -> ScoreItem<'a> {
-    let step = |text: &&'a str| StepRef {
+    let steps = texts.iter().map(|text| StepRef {
         text,
         tokens: &[],
         finish: text.ends_with("end").then_some(Finish::Answer),
-    };
+    });
     ScoreItem {
         id,
-        steps: texts.iter().map(step).collect(),
+        steps: steps.collect(),
     }
 }
 
@@ -146,7 +147,7 @@ fn lines(log: &Log) -> Vec<String> {
     std::mem::take(&mut log.lock().expect("no panic"))
 }
 
-/// What one chain of these steps scores.
+/// Returns the scores of one chain of these steps.
 fn scored(judges: &mut Judges, texts: &[&str]) -> Result<Scored, ScoreError> {
     let root = judges.open(&problem("?"), 0).expect("opens");
     let mut scored = judges.score(&[item(root, texts)]).expect("scores");
@@ -187,18 +188,18 @@ fn a_veto_sets_a_step_to_zero_and_a_pass_leaves_the_score() {
     let steps = ["1 a=0.3 b=1", "2 a=0.9 b=-", "3 a=0.9 b=0"];
     let found = scored(&mut judges, &steps).unwrap();
     assert_eq!(found.probabilities, [Some(0.3), Some(0.9), Some(0.0)]);
-    // Under another rule it is the judge that vetoes.
+    // Under another rule the judge itself is marked as vetoing.
     let [a, b] = both();
     let mut judges = Judges::new([a, b.vetoing()], Combine::MeanLogits);
     let found = scored(&mut judges, &steps).unwrap();
     assert_eq!(found.probabilities, [Some(0.3), Some(0.9), Some(0.0)]);
-    // With nobody to score, nothing speaks against what is not vetoed.
+    // If all judges veto, a step that none of them fails scores 1.
     let mut judges = Judges::new(both().map(Judge::vetoing), Combine::Min);
     let found = scored(&mut judges, &["1 a=- b=-", "2 a=1 b=0.1"]).unwrap();
     assert_eq!(found.probabilities, [Some(1.0), Some(0.0)]);
 }
 
-/// What one chain scores in a batch that is handed over.
+/// Returns the scores of one chain in a batch that is submitted.
 fn submitted(judges: &mut Judges, id: ScoreId, texts: &[&str]) -> Vec<Option<f32>> {
     let mut result = match judges.submit(BatchId(0), &[item(id, texts)]) {
         Submitted::Done(result) => Some(result),
@@ -218,12 +219,12 @@ fn a_failed_chain_stays_failed_and_nobody_is_asked_about_it() {
         let mut judges = Judges::new([Scripted::judge("a", &log), b.vetoing()], Combine::Min);
         let root = judges.open(&problem("?"), 0).unwrap();
         let sibling = judges.fork(root);
-        // In one call: the fail counts for the step after it, and not for the one before.
+        // In one call: the fail counts for the step after it, but not for the step before.
         let steps = ["1 a=0.9", "2 a=0.8 b=0", "3 a=0.7 b=1"];
         let first = submitted(&mut judges, root, &steps);
         assert_eq!(first, [Some(0.9), Some(0.0), Some(0.0)]);
         lines(&log);
-        // In later calls, of what was forked from it, too.
+        // The chain stays failed in later calls, and so does a fork of it.
         let fork = judges.fork(root);
         for id in [root, fork] {
             let later = submitted(&mut judges, id, &["4 a=0.9 b=1 end"]);
@@ -259,10 +260,10 @@ fn a_cascade_asks_the_costly_judge_only_where_the_cheap_one_is_undecided() {
         let found: Scored = found.remove(0).unwrap();
         (found.probabilities, lines(&log))
     };
-    // Decided: the other one reads nothing.
+    // The cheap judge is decided, so the costly judge reads nothing.
     let sure = read(&mut judges, root, &["1 a=0.9"]);
     assert_eq!(sure, (vec![Some(0.9)], vec!["a: 1".to_owned()]));
-    // Undecided: it reads what it has missed, and the fork has missed the same.
+    // Undecided: the costly judge reads all steps so far, in the fork just as in the original.
     let fork = judges.fork(root);
     let unsure = read(&mut judges, fork, &["2 a=0.5 b=0.1", "3 a=0.95"]);
     assert_eq!(unsure.0, [Some(0.1), Some(0.95)]);
@@ -270,7 +271,7 @@ fn a_cascade_asks_the_costly_judge_only_where_the_cheap_one_is_undecided() {
     let unsure = read(&mut judges, root, &["4 a=- b=0.7"]);
     assert_eq!(unsure.0, [Some(0.7)]);
     assert_eq!(unsure.1, ["a: 4", "b: 1 4"]);
-    // What it abstains on keeps the undecided score.
+    // If the costly judge abstains, the undecided score counts.
     let unsure = read(&mut judges, fork, &["5 a=0.6 b=-"]);
     assert_eq!(unsure.0, [Some(0.6)]);
     assert_eq!(unsure.1, ["a: 5", "b: 3 5"]);
@@ -337,7 +338,7 @@ fn a_judges_error_is_that_of_one_chain_and_has_its_name() {
     for id in [root, x, y] {
         judges.release(id);
     }
-    // What one refuses is refused, and the others give it back.
+    // A problem that one judge refuses is refused, and the other judges release it.
     let refused = judges.open(&problem("b"), 0).unwrap_err();
     assert!(refused.to_string().contains("judge b"), "{refused}");
 }

@@ -135,29 +135,33 @@ impl TokenBudget {
         let (mut granted, mut unspent) = (0, left);
         let mut grant = |node: NodeId, asked: usize| {
             let each = written.still_needed(tree, node, usual);
+            // The best chain gets its step even if the estimate exceeds what is left.
             let first = usize::from(granted == 0);
             let count = asked.min((unspent / each).max(first));
             granted += count;
             unspent = unspent.saturating_sub(count * each);
             count
         };
-        let afford = |mut action: Action| {
+        let mut affordable = Vec::with_capacity(actions.len());
+        for mut action in actions {
             let (node, count) = match &mut action {
                 Action::Expand { node, count, .. } => {
                     *count = grant(*node, *count);
                     (*node, *count)
                 }
                 Action::Resume(node) => (*node, grant(*node, 1)),
-                _ => return Some(action),
+                _ => {
+                    affordable.push(action);
+                    continue;
+                }
             };
-            // A kept node has children to continue from, so only a leaf is pruned.
-            let is_leaf = tree.node(node).children.is_empty();
-            match count {
-                0 => is_leaf.then_some(Action::Prune(node)),
-                _ => Some(action),
+            if count > 0 {
+                affordable.push(action);
+            } else if tree.node(node).children.is_empty() {
+                // A kept node has children to continue from, so only a leaf is pruned.
+                affordable.push(Action::Prune(node));
             }
-        };
-        let affordable: Vec<Action> = actions.into_iter().filter_map(afford).collect();
+        }
         *round = Some(match granted {
             0 => (0, 0),
             steps => (left / steps, left % steps),

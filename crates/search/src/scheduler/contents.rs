@@ -156,7 +156,9 @@ impl Contents {
 
 /// Whether a scorer reads the same for both nodes: text, tokens, and an end-of-text token.
 fn same_step(a: &Node, b: &Node) -> bool {
-    let ended = |node: &Node| node.finish() == Some(Finish::EndOfText);
+    fn ended(node: &Node) -> bool {
+        node.finish() == Some(Finish::EndOfText)
+    }
     a.text == b.text && a.tokens == b.tokens && ended(a) == ended(b)
 }
 

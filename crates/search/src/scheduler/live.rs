@@ -138,12 +138,13 @@ impl Live {
 
     /// Returns the problems that were cancelled or are past their deadline, oldest first.
     pub(super) fn overdue(&self, now: Duration) -> Vec<(usize, Stopped)> {
-        let why = |(index, cancel, deadline): &(usize, Option<CancelToken>, Option<Duration>)| {
-            Some((*index, overdue(cancel.as_ref(), *deadline, now)?))
-        };
-        let mut overdue: Vec<(usize, Stopped)> = self.limits.iter().filter_map(why).collect();
-        overdue.sort_unstable_by_key(|(index, _)| *index);
-        overdue
+        let mut due = Vec::new();
+        for (index, cancel, deadline) in &self.limits {
+            let stopped = overdue(cancel.as_ref(), *deadline, now);
+            due.extend(stopped.map(|stopped| (*index, stopped)));
+        }
+        due.sort_unstable_by_key(|(index, _)| *index);
+        due
     }
 }
 

@@ -77,10 +77,10 @@ fn finished_chains(
 /// Returns the chain to show if none has an answer: complete chains first, then by score, then the
 /// earliest.
 fn best_without_answer(chains: &[FinishedChain]) -> Option<usize> {
-    let key = |chain: &FinishedChain| {
-        let complete = u8::from(chain.finish.is_complete());
-        (complete, chain.score.unwrap_or(f32::NEG_INFINITY))
-    };
+    fn key(chain: &FinishedChain) -> (bool, f32) {
+        let score = chain.score.unwrap_or(f32::NEG_INFINITY);
+        (chain.finish.is_complete(), score)
+    }
     // `max_by` returns the last of equal chains, hence the reversed order.
     (0..chains.len()).rev().max_by(|&a, &b| {
         let (a, b) = (key(&chains[a]), key(&chains[b]));

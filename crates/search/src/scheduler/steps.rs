@@ -363,8 +363,12 @@ impl ActiveProblem {
             State::Expanded => State::Open,
             state => state,
         };
-        let leftover = |id: NodeId| &self.resources[id].leftover;
-        let is_same = a.text == b.text && leftover(earlier) == leftover(id);
+        // Equal texts with different leftover bytes continue with different next steps.
+        let (leftover, other) = (
+            &self.resources[earlier].leftover,
+            &self.resources[id].leftover,
+        );
+        let is_same = a.text == b.text && leftover == other;
         before == b.state && before != State::Paused && is_same
     }
 
@@ -394,6 +398,7 @@ impl ActiveProblem {
         let tree = &self.tree;
         let worst = (0..self.steps.queue.len()).min_by(|&a, &b| {
             let (a, b) = (self.steps.queue[a], self.steps.queue[b]);
+            // Without scores, chains compare by what the generator itself thinks of them.
             let score = |id| {
                 let score = tree.chain_score(id, aggregation);
                 score.unwrap_or_else(|| tree.mean_logprob(id))
@@ -411,6 +416,7 @@ impl ActiveProblem {
             self.let_go(parent, cx);
         }
         let written = self.tree.node(node);
+        // The step closes with what a pause has left of it, so that it is reported like any other.
         let so_far = StepOutput {
             chain: ChainId(u64::MAX),
             tokens: written.tokens.clone(),

@@ -321,22 +321,16 @@ mod tests {
             tree.node_mut(at).tokens = vec![0; tokens];
             tree.node_mut(at).logprob = logprob;
         }
-        let of = |group_steps| {
+        for (group_steps, tail, lowest) in [(1, -0.1, -1.0), (2, -0.16, -1.0), (3, -0.3, -1.0)] {
             let keys = DeepConfConfig {
                 group_steps,
                 ..DeepConfConfig::default()
             };
             let strategy = with_keys(1, keys);
-            let path = tree.path(at);
-            (
-                strategy.group(&tree, &path).ln(),
-                strategy.lowest(&tree, at).ln(),
-            )
-        };
-        for (steps, tail, lowest) in [(1, -0.1, -1.0), (2, -0.16, -1.0), (3, -0.3, -1.0)] {
-            let found = of(steps);
-            assert!((found.0 - tail).abs() < 1e-6, "{found:?}");
-            assert!((found.1 - lowest).abs() < 1e-6, "{found:?}");
+            let found = strategy.group(&tree, &tree.path(at)).ln();
+            assert!((found - tail).abs() < 1e-6, "{found}");
+            let found = strategy.lowest(&tree, at).ln();
+            assert!((found - lowest).abs() < 1e-6, "{found}");
         }
     }
 

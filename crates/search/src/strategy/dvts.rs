@@ -135,6 +135,7 @@ impl Strategy for Dvts {
             .map(|&id| Action::Prune(id))
             .collect();
 
+        // Subtrees with a whole step wait: all choose again when the paused steps are complete.
         let paused = |id: &NodeId| tree.node(*id).state == State::Paused;
         if chosen.iter().any(paused) {
             actions.extend(chosen.into_iter().filter(paused).map(Action::Resume));
@@ -180,15 +181,16 @@ mod tests {
     use crate::finish::Finish;
 
     fn children(tree: &mut ChainTree, parent: NodeId, scores: &[f32]) -> Vec<NodeId> {
-        let add = |&score| {
+        let mut ids = Vec::new();
+        for &score in scores {
             let id = tree.add_child(parent);
             let node = tree.node_mut(id);
             node.score = Some(score);
             node.state = State::Open;
             node.text = format!("{score}\n");
-            id
-        };
-        scores.iter().map(add).collect()
+            ids.push(id);
+        }
+        ids
     }
 
     fn dvts(n: usize, m: usize) -> Dvts {

@@ -262,8 +262,10 @@ fn tokens_of(tree: &ChainTree, open: &[NodeId]) -> Vec<BTreeMap<u32, f64>> {
 }
 
 fn cosine_distance(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> f64 {
+    fn norm(v: &BTreeMap<u32, f64>) -> f64 {
+        v.values().map(|x| x * x).sum::<f64>().sqrt()
+    }
     let dot: f64 = a.iter().filter_map(|(t, x)| Some(x * b.get(t)?)).sum();
-    let norm = |v: &BTreeMap<u32, f64>| v.values().map(|x| x * x).sum::<f64>().sqrt();
     let norms = norm(a) * norm(b);
     if norms > 0.0 { 1.0 - dot / norms } else { 0.0 }
 }
@@ -401,11 +403,12 @@ mod tests {
     }
 
     fn expanded(actions: &[Action]) -> Vec<u32> {
-        let node = |action: &Action| match action {
-            Action::Expand { node, .. } => Some(node.0),
-            _ => None,
-        };
-        let mut nodes: Vec<u32> = actions.iter().filter_map(node).collect();
+        let mut nodes = Vec::new();
+        for action in actions {
+            if let Action::Expand { node, .. } = action {
+                nodes.push(node.0);
+            }
+        }
         nodes.sort_unstable();
         nodes
     }
@@ -482,17 +485,9 @@ mod tests {
 
     #[test]
     fn steps_of_the_same_tokens_are_of_a_kind() {
-        let steps = |lists: &[&[u32]]| -> Vec<BTreeMap<u32, f64>> {
-            let counts = |list: &&[u32]| {
-                let mut counts = BTreeMap::new();
-                for &token in *list {
-                    *counts.entry(token).or_insert(0.0) += 1.0;
-                }
-                counts
-            };
-            lists.iter().map(counts).collect()
-        };
-        let items = steps(&[&[1, 2, 3], &[3, 2, 1], &[4, 5], &[1, 2, 4]]);
+        let lists = [&[1, 2, 3][..], &[3, 2, 1], &[4, 5], &[1, 2, 4]];
+        let items: [BTreeMap<u32, f64>; 4] =
+            lists.map(|list| list.iter().map(|&token| (token, 1.0)).collect());
         assert_eq!(clusters(&items, 0.05), [0, 0, 1, 2]);
         assert_eq!(clusters(&items, 0.4), [0, 0, 1, 0]);
         assert_eq!(clusters(&items, 1.0), [0, 0, 0, 0]);

@@ -246,22 +246,18 @@ mod tests {
 
     #[test]
     fn a_rollout_is_greedy_and_pruned_with_what_it_found() {
-        let mut tree = ChainTree::new();
-        let mut strategy = lookahead(2, 2, 1);
-        let add = |tree: &mut ChainTree, parent, score, state| {
+        fn add(tree: &mut ChainTree, parent: NodeId, score: f32, state: State) -> NodeId {
             let id = tree.add_child(parent);
             tree.node_mut(id).score = Some(score);
             tree.node_mut(id).state = state;
             id
-        };
+        }
+        let mut tree = ChainTree::new();
+        let mut strategy = lookahead(2, 2, 1);
         let a = add(&mut tree, ChainTree::ROOT, 0.9, State::Open);
         let b = add(&mut tree, ChainTree::ROOT, 0.8, State::Open);
-        let greedy = |node| Action::Expand {
-            node,
-            count: 1,
-            mode: DecodeMode::Greedy,
-        };
-        assert_eq!(strategy.on_steps(&tree, &[a, b]), [greedy(a), greedy(b)]);
+        let greedy = [a, b].map(|node| DecodeMode::Greedy.expand(node, 1));
+        assert_eq!(strategy.on_steps(&tree, &[a, b]), greedy);
         let ra = add(&mut tree, a, 0.2, State::Finished(Finish::Answer));
         let rb = add(&mut tree, b, 0.3, State::Open);
         tree.node_mut(a).state = State::Expanded;

@@ -581,9 +581,9 @@ mod tests {
     fn every_simulation_grows_something() {
         for seed in 0..50 {
             let played = World::random(seed).play(&mut mcts(16, 4, 20));
-            let is_expand = |action: &&Action| matches!(action, Action::Expand { .. });
-            let grown = played.actions.iter().filter(is_expand).count();
-            assert!(grown >= 20, "{grown}");
+            let actions = played.actions.iter();
+            let grown = actions.filter(|action| matches!(action, Action::Expand { .. }));
+            assert!(grown.count() >= 20, "seed {seed}");
         }
     }
 

@@ -62,11 +62,11 @@ impl Particle {
     /// Samples N places in proportion to the weights of the particles. Returns the number of places
     /// for each of `field`.
     fn resample(&mut self, tree: &ChainTree, field: &[(NodeId, usize)]) -> Vec<usize> {
-        let score = |id| tree.chain_score(id, self.aggregation).unwrap_or(0.0);
-        let logits: Vec<f64> = field
-            .iter()
-            .map(|&(id, _)| logit(score(id)) / self.temperature)
-            .collect();
+        let mut logits = Vec::with_capacity(field.len());
+        for &(id, _) in field {
+            let score = tree.chain_score(id, self.aggregation).unwrap_or(0.0);
+            logits.push(logit(score) / self.temperature);
+        }
         let most = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         // Exponents relative to the largest logit, whose weight is 1: the total cannot vanish.
         let mut total = 0.0;
@@ -76,6 +76,7 @@ impl Particle {
         });
         let cumulative: Vec<f64> = weights.collect();
 
+        // A stream for each round: a replayed search resamples the same particles.
         let stream = child_stream(self.strategy_seed, self.round);
         self.round += 1;
         let mut counts = vec![0; field.len()];
@@ -159,7 +160,8 @@ mod tests {
     /// Makes children of the root with these scores; `true` for complete.
     fn tree(children: &[(f32, bool)]) -> (ChainTree, Vec<NodeId>) {
         let mut tree = ChainTree::new();
-        let add = |&(score, complete): &(f32, bool)| {
+        let mut ids = Vec::new();
+        for &(score, complete) in children {
             let id = tree.add_child(ChainTree::ROOT);
             tree.node_mut(id).score = Some(score);
             tree.node_mut(id).state = if complete {
@@ -167,9 +169,8 @@ mod tests {
             } else {
                 State::Open
             };
-            id
-        };
-        let ids = children.iter().map(add).collect();
+            ids.push(id);
+        }
         (tree, ids)
     }
 

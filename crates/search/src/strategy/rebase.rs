@@ -224,23 +224,23 @@ mod tests {
     /// Makes children of the root with these scores.
     fn tree(scores: &[f32]) -> (ChainTree, Vec<NodeId>) {
         let mut tree = ChainTree::new();
-        let add = |&score: &f32| {
+        let mut ids = Vec::new();
+        for &score in scores {
             let id = tree.add_child(ChainTree::ROOT);
             tree.node_mut(id).score = Some(score);
             tree.node_mut(id).state = State::Open;
-            id
-        };
-        let ids = scores.iter().map(add).collect();
+            ids.push(id);
+        }
         (tree, ids)
     }
 
     fn counts(actions: &[Action]) -> Vec<(u32, usize)> {
-        let count = |action: &Action| match action {
+        let counts = actions.iter().map(|action| match action {
             Action::Expand { node, count, .. } => (node.0, *count),
             Action::Prune(node) => (node.0, 0),
             other => panic!("{other:?}"),
-        };
-        actions.iter().map(count).collect()
+        });
+        counts.collect()
     }
 
     #[test]

@@ -124,6 +124,7 @@ impl Refine {
             let Some(tip) = place.tip.take() else {
                 continue;
             };
+            // A chain without a score loses to any chain with one.
             let score = |id| {
                 tree.chain_score(id, self.aggregation)
                     .unwrap_or(f32::NEG_INFINITY)
@@ -265,11 +266,11 @@ mod tests {
 
     /// Returns the nodes that were expanded, one entry per step.
     fn grown(actions: &[Action]) -> Vec<u32> {
-        let parent = |action: &Action| match action {
+        let parents = actions.iter().filter_map(|action| match action {
             Action::Expand { node, .. } => Some(node.0),
             _ => None,
-        };
-        actions.iter().filter_map(parent).collect()
+        });
+        parents.collect()
     }
 
     #[test]

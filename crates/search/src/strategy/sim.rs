@@ -58,7 +58,10 @@ impl World {
     /// Makes a world of hashed steps: few texts, so that siblings are often equal, any score, and
     /// some ends, empty ends and cuts.
     pub(super) fn random(seed: u64) -> Self {
-        let script = move |tree: &ChainTree, id: NodeId, mode: DecodeMode| {
+        fn fraction(bits: u64) -> f32 {
+            (bits % 1000) as f32 / 1000.0
+        }
+        Self::scripted(move |tree, id, mode| {
             let node = tree.node(id);
             let above = tree.node(node.parent.expect("a child")).stream ^ seed;
             let draw = match mode {
@@ -74,7 +77,6 @@ impl World {
                 4 if deep => (format!("cut {kind}"), Some(Finish::StepCap)),
                 _ => (format!("step {kind}\n"), None),
             };
-            let fraction = |bits: u64| (bits % 1000) as f32 / 1000.0;
             let tokens = 1 + (hash >> 16) as usize % 8;
             Step {
                 text,
@@ -84,8 +86,7 @@ impl World {
                 logprob: -2.0 * fraction(hash >> 44) * tokens as f32,
                 finish,
             }
-        };
-        Self::scripted(script)
+        })
     }
 
     pub(super) fn scripted(

@@ -170,7 +170,8 @@ mod tests {
     /// Makes steps of 10 tokens under the root with these scores; `true` for complete.
     fn tree(children: &[(f32, bool)]) -> (ChainTree, Vec<NodeId>) {
         let mut tree = ChainTree::new();
-        let add = |&(score, complete): &(f32, bool)| {
+        let mut ids = Vec::new();
+        for &(score, complete) in children {
             let id = tree.add_child(ChainTree::ROOT);
             let node = tree.node_mut(id);
             node.score = Some(score);
@@ -180,9 +181,8 @@ mod tests {
             } else {
                 State::Open
             };
-            id
-        };
-        let ids = children.iter().map(add).collect();
+            ids.push(id);
+        }
         (tree, ids)
     }
 

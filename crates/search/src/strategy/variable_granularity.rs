@@ -212,13 +212,14 @@ mod tests {
 
     /// Adds open steps with these scores, in the order of their streams.
     fn open(tree: &mut ChainTree, parent: NodeId, scores: &[Option<f32>]) -> Vec<NodeId> {
-        let add = |&score| {
+        let mut ids = Vec::new();
+        for &score in scores {
             let id = tree.add_child(parent);
             tree.node_mut(id).state = State::Open;
             tree.node_mut(id).score = score;
-            id
-        };
-        scores.iter().map(add).collect()
+            ids.push(id);
+        }
+        ids
     }
 
     #[test]
