@@ -66,6 +66,7 @@ pub fn agreement<'a>(
 ) -> Vec<Agreement> {
     let mut by_rater: BTreeMap<&str, BTreeMap<String, Ratings>> = BTreeMap::new();
     for (unnamed, chain) in chains {
+        // A key hashes the whole chain, so it is computed only if somebody rated the chain.
         let mut key = None;
         let mut add = |rater: &'a str, of: &dyn Fn(&LabelledStep) -> Option<i8>| {
             let ratings: Ratings = chain.steps.iter().map(of).collect();
@@ -88,6 +89,7 @@ pub fn agreement<'a>(
     let raters: Vec<_> = by_rater.iter().collect();
     let mut all = Vec::new();
     for (i, (one, of_one)) in raters.iter().enumerate() {
+        // Each pair once: agreement is symmetric.
         for (other, of_other) in &raters[i + 1..] {
             let both = || {
                 of_one

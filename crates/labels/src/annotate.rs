@@ -269,6 +269,8 @@ impl Annotation {
                 let key = before.key();
                 if let Some(&at) = places.get(&key) {
                     for (step, before) in chains[at].steps.iter_mut().zip(&before.steps) {
+                        // Ratings of other people stay in the file but are not shown: they would
+                        // influence this person.
                         let rated = before.ratings.get(&options.rater).cloned();
                         step.set_rated(&options.rater, rated.unwrap_or_default());
                     }
@@ -364,6 +366,8 @@ impl Annotation {
         self.change(Rated { rating, comment })?;
         if !self.is_done(self.chain) {
             let steps = self.chains[self.chain].steps.len();
+            // Onwards from the current step and then from the start, so that skipped steps come up
+            // again.
             let mut places = (self.step + 1..steps).chain(0..self.step);
             let left = places.find(|&at| self.said(self.chain, at).rating.is_none());
             self.step = left.unwrap_or(self.step);
@@ -402,6 +406,8 @@ impl Annotation {
         let steps = 0..self.chains[chain].steps.len();
         let mut ratings = steps.map(|step| self.said(chain, step).rating);
         if self.options.stops {
+            // The chain ends at its first wrong step; a gap before that step means that it is not
+            // done.
             let end = ratings.find(|rating| rating.is_none_or(|rating| rating < 0));
             end.is_none_or(|rating| rating.is_some())
         } else {

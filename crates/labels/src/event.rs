@@ -28,6 +28,7 @@ pub struct Event {
 impl Event {
     /// Reads the event of a record; `None` if the record is not an event.
     pub(crate) fn of(record: &Value) -> Option<Result<Self, Reason>> {
+        // A chain has neither of these fields, which tells the two kinds of lines apart.
         record.get("chain").and(record.get("rater"))?;
         let event = Self::deserialize(record);
         Some(event.map_err(|error| Reason::with("not a rating of a step", error.to_string())))

@@ -29,6 +29,8 @@ impl Format {
         let kind = kinds.max().unwrap_or(Kind::Hard);
         Some(chains.iter().map(move |chain| {
             let mut targets = Targets::new(rule, chain);
+            // Every record gets the kind of the file, even if its own labels would allow a simpler
+            // one.
             targets.kind = kind;
             if targets.labels.is_empty() && !std::ptr::eq(self, Self::own()) {
                 return Err(Reason::new("no step has a label"));

@@ -18,6 +18,7 @@ impl LabelledStep {
         let most = counts.iter().copied().max().filter(|&most| most > 0)?;
         let mut best = (-1..).zip(counts).filter(|&(_, count)| count == most);
         let first = best.next().map(|(rating, _)| rating);
+        // A tie is reported as such: other sources must not decide what people dispute.
         Some(first.filter(|_| best.next().is_none()))
     }
 

@@ -14,6 +14,7 @@ pub(crate) fn any<'a>(
 ) -> Option<(&'static str, &'a Value)> {
     fields
         .iter()
+        // Many writers fill missing fields with null.
         .find_map(|&field| Some((field, record.get(field).filter(|value| !value.is_null())?)))
 }
 

@@ -111,6 +111,7 @@ impl Format {
             .as_object()
             .ok_or_else(|| Reason::new("not an object: write one JSON object a chain"))?;
         let chains = (self.import)(record)?;
+        // Checked here for all formats, so that their importers need not repeat it.
         chains.iter().try_for_each(LabelledChain::check)?;
         Ok(chains)
     }

@@ -225,6 +225,7 @@ impl Counts {
     /// chain and each rollout began with its own prompt and prefix.
     #[must_use]
     pub fn spared_tokens(&self, prompt_tokens: u64) -> u64 {
+        // The first chain reads the prompt, and every other sample is a fork.
         let others = (self.chains + self.begun).saturating_sub(1);
         self.prefix_tokens + others * prompt_tokens
     }

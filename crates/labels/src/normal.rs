@@ -37,6 +37,8 @@ pub fn normalised(text: &str) -> String {
             end
         } else {
             let end = first.len_utf8();
+            // Signs outside of ASCII may be operators; of other punctuation only these change the
+            // meaning.
             if "+-*/=<>^_%|!".contains(first) || (!first.is_ascii() && !first.is_whitespace()) {
                 push(&mut normal, &rest[..end]);
             }

@@ -211,6 +211,7 @@ impl Reader {
     }
 
     fn done(mut self) -> Result<Labelled, LabelsError> {
+        // Only in a file with ratings a repeated chain is an accident.
         if self.keyed > 0 {
             self.drop_repeats();
         }

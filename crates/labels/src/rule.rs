@@ -122,6 +122,7 @@ impl LabelRule {
         }
         let mut labels: Vec<Option<f64>> = known.into_iter().map(Option::flatten).collect();
         self.keep_agreed(chain, &mut labels);
+        // After the second opinion, which may have dropped the first error.
         if self.first_error_only
             && let Some(wrong) = labels.iter().position(|&label| label == Some(0.0))
         {
@@ -161,6 +162,7 @@ impl LabelRule {
                         Neutral::Positive => Some(Some(1.0)),
                         Neutral::Negative => Some(Some(0.0)),
                         Neutral::Half => Some(Some(0.5)),
+                        // Without the rating, the marked first error may still label the step.
                         Neutral::Drop => Some(marked(chain, i)),
                     },
                     rated => rated.map(|rating| Some(hard(rating? > 0))),

@@ -194,6 +194,7 @@ impl Reader {
         match self.by_text.get(&solved.problem) {
             Some(&at) => {
                 let there = &mut self.problems[at];
+                // Two references would grade the solutions of one problem differently.
                 match (&there.reference, &solved.reference) {
                     (Some(one), Some(other)) if one != other => {
                         let what =
@@ -234,6 +235,7 @@ impl Reader {
             let what = "field \"answer\": missing: write the reference answer, or for each solution whether it is right";
             return Err(Reason::new(what));
         }
+        // Checked while reading, so that the limits bound the memory.
         self.solutions += solved.solutions.len();
         if self.solutions > MOST || self.bytes > MOST_BYTES {
             return Err(Reason::new(format!(

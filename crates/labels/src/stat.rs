@@ -95,6 +95,7 @@ impl Stat {
             }
             stat.duplicate_chains += usize::from(!whole.insert(prefix.finish()));
         }
+        // A person who only wrote remarks is not a rater.
         let raters = stat.facts.keys().filter(|f| f.starts_with("rating by "));
         stat.raters = raters.count();
         stat.problems = problems.len();

@@ -26,6 +26,7 @@ impl Targets {
     pub(crate) fn new(rule: &LabelRule, chain: &LabelledChain) -> Self {
         let mut labels = rule.labels(chain);
         let known = labels.iter().rposition(Option::is_some);
+        // Formats need a label for each step that they write, so the unlabelled end is cut off.
         labels.truncate(known.map_or(0, |last| last + 1));
         let mut known = labels.iter().flatten();
         let kind = if known.any(|&label| label != 0.0 && label != 1.0) {

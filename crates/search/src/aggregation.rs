@@ -148,6 +148,8 @@ impl fmt::Display for Aggregation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match self {
+            // The default number is left out: run files compare texts, so equal rules need equal
+            // texts.
             Self::SoftMin { temperature } if *temperature != Self::SOFT_MIN_TEMPERATURE => {
                 write!(f, ":{temperature}")
             }

@@ -69,6 +69,7 @@ pub trait Answers {
     /// By default, one of `markers` has to be there, outside of thoughts. After a
     /// [`Border::Length`] the last word or number of `text` may be incomplete.
     fn is_stated(&self, text: &str, markers: &[String], _border: Border) -> bool {
+        // A thought may mention a marker without stating an answer.
         let spoken = thoughts::spoken(text);
         spoken.is_some_and(|text| markers.iter().any(|marker| text.contains(marker)))
     }
@@ -128,6 +129,7 @@ pub fn choose(chains: &[FinishedChain], how: Choose) -> Option<usize> {
     }
     let mut winner = classes[0];
     for &class in &classes[1..] {
+        // Strictly greater: a tie stays with the class whose best chain ranks first.
         if class.2 > winner.2 {
             winner = class;
         }

@@ -221,6 +221,7 @@ impl Serialize for SearchConfig {
     /// key is set. Other configurations are written as they always were, so that old runs can be
     /// resumed.
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        // Run files compare this text with that of the run to resume, also from older versions.
         let mut written = self.clone();
         if self.strategy == StrategyKind::ETS {
             written.ets.get_or_insert_default();

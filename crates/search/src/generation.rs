@@ -115,6 +115,7 @@ impl GeneratorConfig {
             ("starts", &self.starts),
             ("answer_markers", &self.answer_markers),
         ] {
+            // An empty mark occurs everywhere: each token would end a step, or state an answer.
             if marks.iter().any(String::is_empty) {
                 return Err(ConfigError::Empty { field });
             }

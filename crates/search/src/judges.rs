@@ -334,6 +334,7 @@ impl Scorer for Judges {
 
     fn score(&mut self, items: &[ScoreItem<'_>]) -> ScoreResult {
         let batch = Batch::new(items, self.judges.len(), true);
+        // The number is never used: a batch that is answered at once does not wait under it.
         match self.advance(BatchId(u64::MAX), batch) {
             Some(batch) => self.result(batch),
             None => Err(ScoreError::Failed("a judge did not answer at once".into())),

@@ -32,6 +32,7 @@ impl Problem {
     pub fn key(&self) -> u64 {
         let id = hash_bytes(self.id.as_bytes(), 0);
         let text = hash_bytes(self.text.as_bytes(), id);
+        // Without documents the key is the one that problems had before contexts existed.
         let documents = self.context.iter();
         documents.fold(text, |key, document| hash_bytes(document.as_bytes(), key))
     }

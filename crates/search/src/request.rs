@@ -79,6 +79,7 @@ impl Request {
 
     /// Makes a fresh strategy for the problem.
     pub(crate) fn strategy(&self, has_scorer: bool) -> Result<Box<dyn Strategy>, ConfigError> {
+        // Fresh for each start: a problem that was set back begins with a new state.
         match &self.strategy {
             Some(factory) => factory(&self.problem),
             None => self.settings.search.build(has_scorer),

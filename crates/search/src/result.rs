@@ -187,6 +187,7 @@ impl ProblemResult {
 pub(crate) fn choose_capped(chains: &[FinishedChain], how: Choose, limit: usize) -> Option<usize> {
     let mut best = ranked(chains);
     best.truncate(limit);
+    // Back in the order of the chains, since ties go to the earlier chain.
     best.sort_unstable();
     let pool: Vec<FinishedChain> = best.iter().map(|&i| chains[i].clone()).collect();
     choose(&pool, how).map(|i| best[i])

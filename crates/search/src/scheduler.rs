@@ -112,6 +112,7 @@ pub fn run(
     let settings = settings.into();
     settings.validate()?;
     let (search, has_scorer) = (settings.search.clone(), models.scorer.is_some());
+    // Built once in advance: an invalid configuration fails the run, not each of its problems.
     search.build(has_scorer)?;
     let strategy: StrategyFactory = Arc::new(move |_| search.build(has_scorer));
     run_with(models, settings, strategy, problems, observe, deliver)
@@ -241,6 +242,7 @@ impl Scheduler<'_, '_> {
     fn turn(&mut self) -> Result<bool, SearchError> {
         let given = self.score_given();
         let admitted = self.admit()?;
+        // Before new steps start, so that they can use the memory of the problems that end.
         let ended = self.end_overdue();
         // Without a problem in flight only scores of given chains are pending. Blocking for them is
         // right only if nothing else happened in this turn.
@@ -319,7 +321,8 @@ impl Scheduler<'_, '_> {
 
     /// Turns a problem that is done into its result.
     fn conclude_idle(&mut self, index: usize) {
-        if self.live.get(index).is_none_or(|live| live.stage != Stage::Done) {
+        let stage = self.live.get(index).map(|live| live.stage);
+        if stage != Some(Stage::Done) {
             return;
         }
         // Passes are charged lazily: the last ones have to be in the ledger before it is handed

@@ -75,6 +75,7 @@ impl Chain {
                 child_stream(plan.stream ^ self.seed, 0)
             }
         };
+        // Texts have no tokens. A single token stands for a step, so that limits count steps.
         let steps: Vec<&str> = self.steps.iter().map(|step| &**step).collect();
         let mut text = generator.next_step(&self.problem, &steps, seed)?;
         let ends = text.is_empty();
@@ -129,6 +130,7 @@ impl<G: StepGenerator> Generator for StepByStep<G> {
         key: u64,
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
+        // Mixed before the key is applied, since seeds such as 1 and 2 differ in a few bits only.
         let strategy_seed = child_stream(settings.seed, 0) ^ key;
         let given = problem.steps.iter().map(|step| GivenStep {
             text: ended(step.clone()),

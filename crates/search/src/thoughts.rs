@@ -66,6 +66,7 @@ pub(crate) fn ending(text: &str, bytes: usize) -> &str {
 fn split(text: &str) -> (Vec<&str>, Option<&'static str>) {
     let (mut parts, mut from) = (Vec::new(), 0);
     let (mut open, mut any): (Option<(&str, &str)>, bool) = (None, false);
+    // Every tag begins with one of these two characters.
     for (at, _) in text.match_indices(['<', '[']) {
         let rest = &text[at..];
         if let Some((_, close)) = open {

@@ -311,6 +311,7 @@ impl ChainTree {
         let mut tokens = 0;
         for &end in ends {
             let mut at = Some(end);
+            // Stops at the first node that is counted, because all nodes above it are, too.
             while let Some(id) = at.filter(|id| !counted[id.index()]) {
                 counted[id.index()] = true;
                 tokens += self.node(id).tokens.len();

@@ -84,6 +84,7 @@ fn record(file: &Path, line: &str) {
 fn calling_test(caller: &Location<'_>) -> String {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
     match std::thread::current().name() {
+        // The harness names a test's thread after the test; with one thread it runs in `main`.
         None | Some("main") => format!("{package} {}:{}", caller.file(), caller.line()),
         Some(name) => format!("{package} {name}"),
     }
@@ -193,6 +194,7 @@ fn build_launcher() -> PathBuf {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
+        // Offline: a test must not download crates.
         .args(["build", "--offline", "-q", "-p", "beamgen-launcher"])
         .args(["--profile", profile, "--target-dir"])
         .arg(target)
@@ -223,6 +225,7 @@ fn is_current(launcher: &Path) -> bool {
 fn below(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    // A folder lists its entries in any order; sorted, every run finds the same file.
     paths.sort();
     paths.into_iter().find_map(|path| {
         if path.is_dir() {

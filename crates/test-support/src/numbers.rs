@@ -3,6 +3,7 @@
 /// Uniform in -1..1, the same for the same seed.
 #[must_use]
 pub fn noise(n: usize, seed: u64) -> Vec<f32> {
+    // Xorshift: the same numbers on every machine, without a dependency.
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
     (0..n)
         .map(|_| {

@@ -39,6 +39,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         if prefix.is_empty() {
             continue; // the share of the question itself labels no step
         }
+        // Prefixes on the path that this text does not continue are finished branches.
         while path
             .last()
             .is_some_and(|&(outer, _)| !prefix.starts_with(outer))

@@ -37,6 +37,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     let mut marked = label.strip_prefix(problem).ok_or_else(apart)?;
     let mut steps = Vec::new();
     while let Some((text, behind)) = rest.split_once(TAG) {
+        // Both texts are walked together: they have to agree except at the tags.
         marked = marked.strip_prefix(text).ok_or_else(apart)?;
         let right = match marked.chars().next() {
             Some('+') => true,
@@ -114,6 +115,7 @@ fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
         input += &format!("{text}{TAG}");
         label += &format!("{text}{}", if right { '+' } else { '-' });
     }
+    // A tag inside a text would be read as the end of a step.
     if input.matches(TAG).count() != targets.labels.len() {
         return Err(Reason::new(format!("a text has the tag {TAG} in it")));
     }

@@ -92,6 +92,7 @@ fn path(step: &Value) -> Result<(Option<LabelledStep>, bool), Reason> {
     };
     let alternatives = completions
         .into_iter()
+        // Without a rating an alternative has no fact that could label it.
         .filter(|other| other.rating.is_some())
         .collect();
     let step = LabelledStep {

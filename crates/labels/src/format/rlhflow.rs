@@ -39,6 +39,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
                 ));
             }
         };
+        // The first message contains the problem before the first step.
         if steps.is_empty() {
             let parts = own.and_then(|own| Some((own, text.strip_prefix(own)?.strip_prefix(' ')?)));
             let (before, after) = match parts {

@@ -32,6 +32,7 @@ pub(super) fn chains(like: &LabelledChain, nodes: &[Node]) -> Result<Vec<Labelle
         while let Some(here) = at {
             let node = &nodes[here];
             bytes += node.text.len() + size_of::<LabelledStep>();
+            // Checked before the text is copied, so that the limit bounds the memory.
             if bytes > MOST_BYTES {
                 let most = MOST_BYTES >> 20;
                 return Err(Reason::new(format!(

@@ -30,6 +30,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         match (label, label.as_i64(), label.as_f64()) {
             (Value::Null, ..) => {}
             (Value::Bool(right), ..) => step.right = Some(*right),
+            // The integers 0 and 1 are hard labels; 0.0 and 1.0 are soft ones.
             (_, Some(right @ 0..=1), _) => step.right = Some(right == 1),
             (.., Some(ignored)) if ignored == IGNORED as f64 => {}
             (.., Some(soft)) if (0.0..=1.0).contains(&soft) => step.soft = Some(soft),

@@ -37,6 +37,7 @@ pub(super) fn select(
     let mut best: Option<(f64, u64, usize)> = None;
     for (at, candidate) in pool.iter().enumerate() {
         let prefix = &prefixes[candidate.prefix];
+        // Without a right rollout the error may be in the prefix itself.
         if prefix.k == 0 || prefix.k == prefix.n {
             continue;
         }

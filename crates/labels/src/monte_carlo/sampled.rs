@@ -149,6 +149,7 @@ impl Sampled {
                 return Some(Part::Rollout(prefix));
             }
             let prefix = *self.by_node.get(&parent)?;
+            // A child of the prefix's own node is the first step of a new rollout.
             self.prefixes[prefix].begun += 1;
             return Some(Part::Rollout(prefix));
         }
@@ -171,6 +172,7 @@ impl Sampled {
         self.chains[chain].end = end;
         self.chains[chain].node = node;
         self.chains[chain].tokens += content.tokens.len() as u64;
+        // A step that was cut off is incomplete, and rollouts cannot continue from it.
         let is_whole = matches!(end, None | Some(End::Right | End::Wrong));
         if is_whole && !content.is_empty_step() {
             let is_right = end.map(|end| end == End::Right);
@@ -191,6 +193,7 @@ impl Sampled {
         let prefix = *self.by_text.entry(key).or_insert(next);
         if prefix == next {
             if is_right.is_none() {
+                // Rollouts will fork this cache; a chain that ended here has no continuation.
                 self.kept.insert(node);
             }
             self.by_node.insert(node, prefix);

@@ -63,6 +63,7 @@ impl Labeller {
             State::Finished(finish) => {
                 Some(End::of(finish, || (self.is_right)(&tree.solution(node))))
             }
+            // The budget or the end of the search pruned the text.
             _ => Some(End::Lost),
         }
     }
@@ -193,6 +194,7 @@ impl Strategy for Labeller {
     }
 
     fn begin(&mut self, start: Start) -> Vec<Action> {
+        // A problem that was set back starts again, without its earlier samples.
         *lock(&self.sampled) = Sampled::default();
         self.cache_tokens = start.cache_tokens;
         self.phase = Phase::Chains;
@@ -227,6 +229,7 @@ impl Strategy for Labeller {
                             // the end.
                             released.push(node);
                         }
+                        // A wrong rollout may be searched later, from the caches of its own steps.
                         if self.options.searches > 0 {
                             match end {
                                 None => _ = sampled.kept.insert(node),
@@ -270,6 +273,7 @@ impl Strategy for Labeller {
             sampled.target = self.target(sampled);
             self.width = width(self.cache_tokens, sampled.longest());
             if self.options.mixed && !sampled.is_mixed() {
+                // An empty set: no prefix of this problem is rolled out.
                 sampled.mined = Some(HashSet::new());
                 let kept = std::mem::take(&mut sampled.kept);
                 actions.extend(kept.into_iter().map(Action::Prune));

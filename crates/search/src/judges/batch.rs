@@ -132,10 +132,13 @@ impl Item {
         let scored = match result {
             Ok(scored) => scored,
             Err(error) => {
+                // The first error counts; judges of later stages are not asked about the item.
                 self.error.get_or_insert(error.of_judge(name));
                 return;
             }
         };
+        // A judge returns a score for every step that it read, also for those it was not asked
+        // about.
         let given = &scored.probabilities;
         let (count, steps) = (
             given.len(),

@@ -135,6 +135,8 @@ impl fmt::Display for Combine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match self {
+            // Default numbers are left out: run files compare texts, so equal rules need equal
+            // texts.
             Self::Veto { below } if *below != Self::BELOW => write!(f, ":{below}"),
             Self::Cascade { low, high } if (*low, *high) != (Self::LOW, Self::HIGH) => {
                 write!(f, ":{low}..{high}")

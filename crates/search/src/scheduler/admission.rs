@@ -81,6 +81,7 @@ impl Room {
 
     /// Whether another problem may join the `live` ones.
     fn has_place(&self, live: usize) -> bool {
+        // The first problem always gets in: with none in flight, nothing would free memory later.
         live == 0 || (live < self.limit && !self.blocked && self.exclusive.is_none())
     }
 

@@ -77,6 +77,8 @@ impl Contents {
         if node.is_empty_step() {
             return above;
         }
+        // A paused and a closed step are different texts even if equal: a part is scored
+        // differently from a whole.
         let whole = node.state != State::Paused;
         let key = (above, fingerprint(node, whole));
         if let Some(&known) = self.by_hash.get(&key) {
@@ -119,6 +121,7 @@ impl Contents {
     pub(super) fn unread(&self, id: ContentId) -> (ContentId, Vec<ContentId>) {
         let mut steps = Vec::new();
         let mut at = id;
+        // Up to the nearest text with a cache: only the steps after it have to be read.
         while self.handle(at).is_none()
             && let Some(parent) = self.contents[at.index()].parent
         {
@@ -133,6 +136,7 @@ impl Contents {
     pub(super) fn keep(&mut self, wanted: &[ContentId], scorer: &mut dyn Scorer) {
         let mut needed = vec![false; self.contents.len()];
         for &id in wanted {
+            // A text that is not cached will be read from its nearest cached prefix.
             needed[self.unread(id).0.index()] = true;
         }
         for (content, needed) in self.contents.iter_mut().zip(needed) {
@@ -149,6 +153,7 @@ impl Contents {
         if ends.is_empty() {
             return 0;
         }
+        // Forked caches share what they have in common, so common tokens count once.
         let tokens = prompt_tokens + tree.distinct_tokens(&ends);
         tokens as u64 * memory.bytes_per_token
     }

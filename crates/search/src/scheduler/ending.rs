@@ -41,6 +41,7 @@ impl ActiveProblem {
         self.steps.queue.clear();
         self.steps.ready.clear();
         self.steps.unreported.clear();
+        // Speculative steps whose nodes will not close; their tokens were sampled all the same.
         for (_, step) in std::mem::take(&mut self.steps.arrived) {
             self.charge(step.tokens.len());
         }
@@ -96,6 +97,8 @@ impl ActiveProblem {
     }
 
     pub(super) fn end(&mut self, cx: &mut Context<'_, '_>) {
+        // `conclude` may queue chains for their final scores, which a stopped search does not wait
+        // for.
         self.conclude(cx);
         self.steps.ready.clear();
         self.done(cx);
@@ -147,6 +150,7 @@ impl Decision {
         };
         let candidates = dropped.iter().chain(&going_on).copied();
         let mut ranked: Vec<NodeId> = candidates.filter(could_go_on).collect();
+        // Complete chains compete for the same places, so they are candidates of every round.
         let complete = tree.nodes().filter(|(_, node)| node.is_complete());
         ranked.extend(complete.map(|(id, _)| id));
         tree.sort_by_score(&mut ranked, aggregation);

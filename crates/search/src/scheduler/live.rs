@@ -116,6 +116,7 @@ impl Live {
         let mut indices = std::mem::take(&mut self.changed[look as usize]);
         // Notes arrive in the order of events; the order of input makes turns reproducible.
         indices.sort_unstable();
+        // Skips problems that have ended since they were noted, and second notes.
         indices.retain(|index| {
             self.problems.get_mut(index).is_some_and(|problem| {
                 let noted = problem.noted & look.bit() != 0;

@@ -32,6 +32,7 @@ impl Votes {
         counts.sort_unstable_by(|a, b| b.cmp(a));
         let leader = counts.first().copied().unwrap_or(0);
         let second = counts.get(1).copied().unwrap_or(0);
+        // Strictly greater, so an empty vote is never decided.
         leader > second + to_come
     }
 }

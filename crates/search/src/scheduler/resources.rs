@@ -18,6 +18,8 @@ impl ActiveProblem {
     /// Releases a chain in the middle of a step and charges what was sampled.
     pub(super) fn cancel(&mut self, node: NodeId, cx: &mut Context<'_, '_>) {
         if let Some(chain) = self.resources[node].chain.take() {
+            // The generator reports the whole unfinished step; tokens before a pause were charged
+            // then.
             let sampled = cx.models.generator.release(chain);
             let billed = self.tree.node(node).tokens.len();
             self.charge(sampled.saturating_sub(billed));
@@ -54,6 +56,7 @@ impl ActiveProblem {
 
     /// Releases everything that the problem holds in either model.
     pub(super) fn release_all(&mut self, cx: &mut Context<'_, '_>) {
+        // `cancel` releases idle chains as well, for which the generator reports no tokens.
         for node in self.resources.nodes() {
             self.drop_speculative(node, cx);
             self.cancel(node, cx);
@@ -72,6 +75,8 @@ impl ActiveProblem {
     pub(super) fn note_memory(&mut self, models: &Models<'_>) {
         let memory = models.generator.memory();
         let nodes = self.resources.nodes();
+        // Counted from the tree and not from the models, whose memory other problems use as well:
+        // the ledger of a problem does not depend on them.
         let in_generator: Vec<NodeId> = nodes
             .filter(|&node| self.resources[node].chain.is_some())
             .collect();

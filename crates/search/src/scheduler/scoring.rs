@@ -67,6 +67,7 @@ impl Scheduler<'_, '_> {
         if self.cx.models.scorer.is_none() {
             return Ok(false);
         }
+        // Scores that have arrived may let problems continue in this turn.
         if !self.batches.is_empty() {
             self.collect_scores(false)?;
         }
@@ -231,6 +232,7 @@ impl Scheduler<'_, '_> {
             return Ok(());
         };
         for (batch, scored) in scorer.collect(wait) {
+            // A batch of an earlier run in this process, whose problems are gone.
             if batch < self.batches.first {
                 continue;
             }
@@ -280,6 +282,7 @@ impl Scheduler<'_, '_> {
             let what = format!("{} results for {} chains", scored.len(), requests.len());
             return Err(SearchError::BadScores(what));
         }
+        // Charged first: a problem that an invalid score ends has to pay for the call as well.
         self.charge(requests, &scored, seconds);
         for (request, scored) in requests.iter().zip(scored) {
             self.take_in(request, scored)?;
@@ -379,6 +382,7 @@ impl Scheduler<'_, '_> {
             }
         };
         let handle = request.steps.last();
+        // The text was not read, so no later text may be forked from its cache.
         let handle = handle.and_then(|&end| live.contents.at(end).handle.take());
         let ready = live.take_ready_after(&request.steps);
         if let (Some(handle), Some(scorer)) = (handle, self.cx.models.scorer.as_mut()) {

@@ -42,6 +42,7 @@ impl ActiveProblem {
             let plan = StepPlan {
                 stream: child_stream(self.tree.node(id).stream, 0),
                 mode,
+                // There is no token budget here (see above) that could limit the step.
                 token_limit: usize::MAX,
             };
             let from = Source::ForkOf(source);

@@ -115,6 +115,7 @@ impl Scheduler<'_, '_> {
         let seconds = self.cx.seconds_since(before);
 
         self.passes.count += 1;
+        // Every row of a pass takes an equal share of its time.
         self.passes.seconds_a_row += seconds / rows as f64;
         self.summary.ledger.forward_passes += 1;
         self.summary.ledger.seconds.generate += seconds;
@@ -140,6 +141,7 @@ impl Scheduler<'_, '_> {
             }
         }
 
+        // A NaN would spread into chain scores and make their order arbitrary.
         for step in closed.iter().filter(|step| !step.logprob.is_finite()) {
             if let Some(owner) = self.owners.get(&step.chain) {
                 let what = format!("the log-probability of a step is {}", step.logprob);
@@ -169,6 +171,7 @@ impl Scheduler<'_, '_> {
             live.close(owner.node, step, &mut self.cx);
         }
         self.book();
+        // Only now, so that the ledger has what the pass produced before the model was lost.
         if let Some(error) = lost {
             return Err(error.into());
         }
@@ -230,6 +233,7 @@ impl ActiveProblem {
             },
             token_limit: resources.token_limit,
         };
+        // The last child needs no copy: nothing else will start from its parent.
         let from = if paused.is_some() || is_last {
             Source::Itself(source)
         } else {
@@ -290,6 +294,7 @@ impl ActiveProblem {
             // Opinions from a pause are about a part of the step; the whole step is scored anew.
             node.judges.clear();
             node.quantiles = None;
+            // A chain that ended by itself needs no search for a stated answer.
             let ended = step.finish.is_some_and(Finish::is_complete);
             let finish = if !ended && self.states_answer(id, step.border, cx.models.answers) {
                 // The chain ends here: the bytes after the answer belong to no step.

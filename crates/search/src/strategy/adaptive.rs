@@ -63,6 +63,7 @@ impl AdaptiveN {
 
     /// Whether the best complete chain is sure enough.
     fn is_sure(&self, tree: &ChainTree) -> bool {
+        // Chains cut short by a limit have scores, too, but no answer that could be sure.
         let ends = self.complete(tree);
         let scores = ends.filter_map(|end| tree.chain_score(end, self.aggregation));
         let best = scores.max_by(f32::total_cmp);

@@ -54,6 +54,7 @@ impl Strategy for BestOfN {
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let open = open(tree, nodes).into_iter();
         let actions: Vec<Action> = open.map(|node| Action::expand(node, 1)).collect();
+        // Nodes that are not open have ended, since this strategy never pauses a step.
         self.ended += nodes.len() - actions.len();
         actions
     }

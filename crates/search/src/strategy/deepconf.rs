@@ -127,6 +127,7 @@ impl DeepConf {
         let mut lowest: Vec<f64> = chains.map(|&id| self.lowest(tree, id)).collect();
         lowest.sort_by(|a, b| b.total_cmp(a));
         let kept = (lowest.len() as f64 * f64::from(self.config.keep)).ceil() as usize;
+        // At least one chain sets the threshold, however small `keep` is.
         lowest.get(kept.max(1) - 1).copied().unwrap_or(0.0)
     }
 

@@ -73,6 +73,7 @@ impl Subtree {
         let nodes = match &self.field {
             Field::Children(parent, slice) => {
                 let children = &tree.node(*parent).children;
+                // A spent budget makes fewer children than were dealt out.
                 let end = slice.end.min(children.len());
                 children.get(slice.start..end).unwrap_or(&[]).to_vec()
             }
@@ -145,6 +146,7 @@ impl Strategy for Dvts {
         let mut best: Vec<NodeId> = chosen.into_iter().collect();
         best.retain(|&id| tree.node(id).state == State::Open);
         tree.sort_by_score(&mut best, self.aggregation);
+        // Best first: steps start in the order of the actions, so the best chain gets memory first.
         for node in best {
             let mut count = 0;
             for subtree in &mut self.subtrees {

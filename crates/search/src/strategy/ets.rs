@@ -204,6 +204,7 @@ impl Worth {
         for &chain in &chains {
             any.add(chain, 1.0);
         }
+        // At high prices the empty set would be worth most, and the search would end.
         program.add_constraint(any, ComparisonOp::Ge, 1.0);
         let solution = program.solve().ok()?.into_solution().ok()?;
         Some(
@@ -235,6 +236,7 @@ impl Worth {
             } else {
                 self.kind_value
             };
+            // The first chain is always retained: a search with open chains must continue.
             if rank > 0 && self.shares[i] + kind <= cost {
                 continue;
             }
@@ -288,6 +290,8 @@ fn clusters(items: &[BTreeMap<u32, f64>], threshold: f64) -> Vec<usize> {
                     clusters[b].iter().map(move |&j| distances[i][j])
                 });
                 let mean = pairs.sum::<f64>() / (clusters[a].len() * clusters[b].len()) as f64;
+                // Strictly less: of equal distances the first pair is joined, which is
+                // reproducible.
                 if mean <= threshold && closest.is_none_or(|(least, ..)| mean < least) {
                     closest = Some((mean, a, b));
                 }
@@ -296,6 +300,7 @@ fn clusters(items: &[BTreeMap<u32, f64>], threshold: f64) -> Vec<usize> {
         let Some((_, a, b)) = closest else {
             break;
         };
+        // `b` comes after `a`, so its removal leaves the index of `a` as it is.
         let joined = clusters.remove(b);
         clusters[a].extend(joined);
     }

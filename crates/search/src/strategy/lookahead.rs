@@ -97,6 +97,7 @@ impl Lookahead {
     /// Returns candidates and complete chains, best first.
     fn ranked(&self, tree: &ChainTree) -> Vec<NodeId> {
         let value = |end| tree.chain_score(end, self.aggregation);
+        // A step competes under its own id, with the score at the end of its rollout.
         let judged = self.candidates.iter().filter_map(|rollout| {
             let (&id, &end) = (rollout.first()?, rollout.last()?);
             // A token budget may have ended the chain of the step itself, which then has no slot.

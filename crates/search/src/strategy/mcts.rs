@@ -162,6 +162,8 @@ impl Mcts {
                 let value = self.value(tree, child);
                 best = best.max(value);
                 let seen = &mut self.seen[child.index()];
+                // A text that was sampled again keeps its statistics; a new node begins with its
+                // own score.
                 if seen.visits == 0.0 {
                     seen.visits = 1.0;
                     seen.total = value;
@@ -183,6 +185,7 @@ impl Mcts {
     fn is_widened(&self, tree: &ChainTree, id: NodeId) -> bool {
         let (node, seen) = (tree.node(id), self.seen[id.index()]);
         let times = node.children.len().div_ceil(self.m) as f64;
+        // Values are at most 1, so this counts the visits that found nothing good.
         let disappointments = (seen.visits - seen.total).max(0.0);
         let earned = self.widening * disappointments.powf(WIDENING_EXPONENT);
         node.state == State::Expanded && earned >= times && !self.is_growing(id)
@@ -211,6 +214,7 @@ impl Mcts {
             let mut best = None;
             for (&child, prior) in children.iter().zip(priors) {
                 let puct = self.puct(at, child, prior);
+                // Strictly greater: of equal children the oldest is selected.
                 let better = best.is_none_or(|(most, _)| puct > most);
                 if leads[child.index()] && better {
                     best = Some((puct, child));
@@ -323,6 +327,7 @@ impl Strategy for Mcts {
             self.last = Some(best);
             self.grow(tree, best);
         }
+        // Each node of the batch gets M children, which count among the N chains that are alive.
         let room = self.n - self.batch.len() * self.m;
         open.retain(|&id| !self.is_growing(id));
         // Leaves beyond N chains are pruned, worst first, to keep the memory of a problem bounded.

@@ -114,6 +114,7 @@ impl Strategy for Particle {
         let new = nodes
             .iter()
             .filter(|&&id| is_open(id) || tree.node(id).is_complete());
+        // Copies hold a place each, so a text sampled k times has k times the weight.
         field.extend(new.map(|&id| (id, tree.node(id).copies)));
         if !field.iter().any(|&(id, _)| is_open(id)) {
             return vec![Action::Done];

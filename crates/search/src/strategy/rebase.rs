@@ -149,6 +149,7 @@ fn fair(weights: &[f64], width: usize) -> Vec<usize> {
     }
     let mut by_remainder: Vec<usize> = (0..rich).collect();
     by_remainder.sort_by(|&a, &b| quotas[b].fract().total_cmp(&quotas[a].fract()));
+    // Cycled, so that the whole width is given out even if more units are left than chains.
     for i in by_remainder.into_iter().cycle().take(rest) {
         shares[i] += 1;
     }

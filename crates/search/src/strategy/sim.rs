@@ -114,6 +114,7 @@ impl World {
             steps: vec![None],
         };
         let mut actions = strategy.begin(self.start);
+        // A strategy that does not end fails its test instead of hanging it.
         for _ in 0..10_000 {
             played.actions.extend(&actions);
             let settled = self.round(strategy, &mut played, actions);

@@ -93,6 +93,7 @@ impl SpeculativeRejection {
             dropped.extend(last.map(|at| ranked.remove(at)));
         }
         ranked.retain(is_open);
+        // Back in order of age, so that steps start in the same order whatever their scores.
         ranked.sort_unstable();
         dropped.sort_unstable();
         (ranked, dropped)
@@ -130,6 +131,7 @@ impl Strategy for SpeculativeRejection {
             self.complete.extend(ended);
             if !open.is_empty() && self.is_full(tree, &open) {
                 self.verifying = true;
+                // Complete chains are scored in the same call, to be ranked with the growing ones.
                 open.append(&mut self.unscored);
                 open.sort_unstable();
                 return open.into_iter().map(Action::Score).collect();

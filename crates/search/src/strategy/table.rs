@@ -107,6 +107,7 @@ impl fmt::Display for StrategyKind {
     }
 }
 
+// Rows are constants, which the compiler may copy: the name identifies a row, its address does not.
 impl PartialEq for StrategyKind {
     fn eq(&self, other: &Self) -> bool {
         self.name() == other.name()
@@ -230,6 +231,7 @@ impl StrategyName {
         let rows: String = Self::all()
             .map(|named| {
                 let paper = named.kind.spec().paper;
+                // The paper belongs to the strategy, not to its presets.
                 let paper = paper.filter(|_| named.preset.is_none());
                 let paper = paper.map(|(label, url)| format!(" ([{label}]({url}))"));
                 let (name, summary) = (named.name(), named.summary());

@@ -146,6 +146,7 @@ impl Strategy for VariableGranularity {
         if self.stage == Stage::Verifying {
             return self.select(tree, open);
         }
+        // Scored with the next verification, together with the branches.
         let ended = nodes.iter().filter(|id| tree.node(**id).is_complete());
         self.unscored.extend(ended.clone());
         self.complete.extend(ended);
