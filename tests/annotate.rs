@@ -124,7 +124,7 @@ fn what_cannot_be_rated_is_refused() {
     ];
     place
         .run(&over)
-        .assert_refused("over the input", &["chains.jsonl", "is read as well"]);
+        .assert_refused("over the input", &["chains.jsonl", "is an input, too"]);
     let none = [
         "annotate",
         "none.jsonl",

@@ -111,7 +111,7 @@ fn people_get_a_table_beside_the_ceilings() {
     for words in [
         "weights int8",
         "1 thread;",
-        "nothing drawn",
+        "nothing sampled",
         "this machine: reads",
         "decode tokens/s",
     ] {

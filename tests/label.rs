@@ -269,7 +269,7 @@ fn what_cannot_be_labelled_is_refused() {
         .run(&label("shared.jsonl", &["--config", "shared.toml"]))
         .ok();
     for key in ["search.choose", "search.speculate"] {
-        let note = format!("note: {key} of the file changes nothing here");
+        let note = format!("note: {key} in the settings file changes nothing here");
         assert!(ran.stderr.contains(&note), "{}", ran.stderr);
     }
     place.run(&label("l.jsonl", &[])).ok();

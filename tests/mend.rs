@@ -182,7 +182,7 @@ fn what_cannot_be_mended_is_refused_in_a_line() {
         ),
         (
             &["refine", "answers.jsonl", "--out", "answers.jsonl"],
-            "is read as well",
+            "is an input, too",
         ),
         (&["guard", "none.jsonl"], "\"response\""),
         (&["refine", "absent.jsonl"], "absent.jsonl"),

@@ -202,7 +202,7 @@ fn inputs_are_never_written_over() {
         symlink("hard", place.path("soft")).expect("a link");
         for name in [input, "hard", "soft"] {
             let ran = run(&place, command, name);
-            ran.assert_refused(command, &[name, "is read as well"]);
+            ran.assert_refused(command, &[name, "is an input, too"]);
             assert_eq!(place.read(input), before, "{command}");
         }
         assert!(place.path("soft").is_symlink());
@@ -223,7 +223,7 @@ fn inputs_are_never_written_over() {
         let all = ["calibrate", "--data", "steps.jsonl", "--out", out];
         place
             .run(&[&all[..], more].concat())
-            .assert_refused(out, &[out, "is read as well"]);
+            .assert_refused(out, &[out, "is an input, too"]);
         assert_eq!(place.read(out), before);
     }
     let own = [
@@ -234,7 +234,7 @@ fn inputs_are_never_written_over() {
     ];
     place
         .run(&[&own[..], &["--out", "checker.py"]].concat())
-        .assert_refused("a checker", &["checker.py", "is read as well"]);
+        .assert_refused("a checker", &["checker.py", "is an input, too"]);
     // A model's calibration is written again.
     let own = ["calibrate", "--data", "steps.jsonl", "--prm", "model"];
     for out in [&[][..], &["--out", "model/calibration.json"]] {
@@ -264,7 +264,7 @@ fn stdout_is_not_appended_to_an_input() {
         .output();
     let ran = ran.expect("the binary starts");
     assert_eq!(ran.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&ran.stderr).contains("read as well"));
+    assert!(String::from_utf8_lossy(&ran.stderr).contains("an input, too"));
     assert_eq!(place.read("run.jsonl"), before);
 }
 
@@ -589,5 +589,5 @@ fn a_training_that_cannot_write_its_settings_can_be_begun_again() {
     run(&place, &train, "foreign").assert_refused("train", &["foreign", "work", "new folder"]);
     let own = train.replace(GENERATOR, "model");
     place.copy(Path::new(GENERATOR), "model");
-    run(&place, &own, "model").assert_refused("train", &["model", "is read as well"]);
+    run(&place, &own, "model").assert_refused("train", &["model", "is an input, too"]);
 }

@@ -242,7 +242,7 @@ fn pairs_are_listed_and_shown_without_a_download() {
             beamgen::program::human_size(memory.bf16),
             beamgen::program::human_size(memory.int8),
             format!(
-                "{} not all on this machine yet",
+                "{} is not complete on this machine",
                 beamgen::program::human_size(pair.download.expect("it says"))
             ),
         ] {

@@ -92,7 +92,7 @@ fn a_run_file_is_finished_when_the_reader_leaves() {
     let output = child.wait_with_output().expect("a child");
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(0), "{stderr}");
-    assert!(stderr.contains("the run goes on"), "{stderr}");
+    assert!(stderr.contains("the run continues"), "{stderr}");
     assert_eq!(place.read("run.jsonl").lines().count(), 1 + 12);
 }
 

@@ -201,7 +201,7 @@ fn a_flag_that_samples_and_a_file_that_is_no_pool_are_refused() {
             "-m" => "--m",
             flag => flag,
         };
-        ran.assert_refused(name, &["exist already", name, "leave it out"]);
+        ran.assert_refused(name, &["samples nothing", name, "leave --"]);
     }
     for (args, words) in [
         (
@@ -232,11 +232,11 @@ fn a_flag_that_samples_and_a_file_that_is_no_pool_are_refused() {
         ),
         (
             &["--pool", "pool.jsonl", "--aggregation", "likely-min"],
-            &["likely-min", "take another"],
+            &["likely-min", "use another"],
         ),
         (
             &["--pool", "pool.jsonl", "--out", "pool.jsonl"],
-            &["pool.jsonl", "is read as well"],
+            &["pool.jsonl", "is an input, too"],
         ),
     ] {
         place

@@ -251,7 +251,7 @@ fn what_memory_cost_is_said_marked_and_tried_again() {
     let limited = summary["summary"]["memory_limited"].as_u64();
     assert!(limited.is_some_and(|count| count > 0), "{summary}");
     assert!(
-        ran.stderr.contains("lost chains for want of memory"),
+        ran.stderr.contains("lost chains because memory was short"),
         "{}",
         ran.stderr
     );

@@ -101,7 +101,7 @@ fn it_serves_until_it_is_told_to_stop() {
         let (code, said) = server.end();
         assert_eq!(code, Some(0), "{said}");
         assert!(
-            said.contains("models 200 ") && said.contains("beamgen has stopped"),
+            said.contains("models 200 ") && said.contains("stopped: "),
             "{said}"
         );
     }
@@ -187,7 +187,7 @@ fn a_checker_that_was_given_up_is_told_at_the_end() {
     let (code, said) = server.end();
     assert_eq!(code, Some(0), "{said}");
     assert!(
-        said.contains(r#"the checker "exit 3" was given up"#) && said.contains("exit status: 3"),
+        said.contains(r#"the checker "exit 3" failed"#) && said.contains("exit status: 3"),
         "{said}"
     );
 }
@@ -249,8 +249,8 @@ fn what_is_wrong_is_said_before_it_listens() {
             &["--api-key-file", "short"],
             &["short: line 1", "16 characters"],
         ),
-        (&["--api-key-file", "empty"], &["empty: there is no key"]),
-        (&["--queue", "0"], &["--queue must be at least 1"]),
+        (&["--api-key-file", "empty"], &["empty: has no key"]),
+        (&["--queue", "0"], &["--queue 0: use at least 1"]),
         (
             &["--connections", "18446744073709551615"],
             &["18446744073709551615 connections", "at most"],

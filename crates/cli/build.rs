@@ -4,10 +4,10 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What a build without a repository of its own says, such as one from a packaged source.
+/// The commit of a build without a repository of its own, such as a build from a packaged source.
 const UNKNOWN: &str = "unknown";
 
-/// All that is built into the program: a change of it may make the commit a `-dirty` one.
+/// The paths that are built into the program: a change of any may make the commit `-dirty`.
 const SOURCES: [&str; 7] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -24,7 +24,7 @@ fn main() {
     let root = &Path::new(&package).join("../..");
     println!("cargo::rustc-env=BEAMGEN_COMMIT={}", commit(root));
     for path in SOURCES.iter().map(|path| root.join(path)) {
-        // Of a path that is not there Cargo thinks that it changes all the time.
+        // Cargo takes a path that does not exist as changed, and would run this script every time.
         if path.exists() {
             println!("cargo::rerun-if-changed={}", path.display());
         }
@@ -34,8 +34,8 @@ fn main() {
     }
 }
 
-/// The first 12 digits of the commit of the repository that has its root at `root`, with `-dirty`
-/// if a tracked file is not as committed.
+/// Returns the first 12 digits of the commit of the repository whose root is `root`, with `-dirty`
+/// if a tracked file differs from the commit.
 pub(crate) fn commit(root: &Path) -> String {
     if !is_root(root) {
         return UNKNOWN.to_owned();
@@ -49,8 +49,8 @@ pub(crate) fn commit(root: &Path) -> String {
     }
 }
 
-/// Whether a repository begins here: a source unpacked inside another project's repository has
-/// nothing to do with that project's commits.
+/// Whether `root` is the root of a repository. A source that was unpacked inside another project's
+/// repository must not report that project's commit.
 fn is_root(root: &Path) -> bool {
     let top = git(root, &["rev-parse", "--show-toplevel"]);
     let same =
@@ -58,7 +58,7 @@ fn is_root(root: &Path) -> bool {
     top.and_then(same).unwrap_or(false)
 }
 
-/// The files that change when another commit is checked out or made.
+/// Returns the files that change when a commit is made or another is checked out.
 fn references(root: &Path) -> Vec<String> {
     if !is_root(root) {
         return Vec::new();
@@ -73,14 +73,14 @@ fn references(root: &Path) -> Vec<String> {
     files.collect()
 }
 
-/// What git says, without the last line's end; `None` if it is not there or fails.
+/// Runs git and returns its output without the last line break; `None` if git is missing or fails.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
-    // Set inside hooks: they would name another repository.
+    // Git sets these variables inside hooks, where they may name another repository.
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
         command.env_remove(name);
     }
-    // `status` would write the refreshed index, and a build writes nothing into its source.
+    // `git status` refreshes the index on disk; a build should not write to its source.
     let command = command
         .arg("--no-optional-locks")
         .arg("-C")

@@ -1,8 +1,8 @@
-//! What Monte Carlo labels cost and what they are worth, on problems of the bundled world: the
-//! tables of `benches/results/*-labels`.
+//! Prints the cost and the quality of Monte Carlo labels on problems of the bundled world: the tables
+//! of `benches/results/*-labels`.
 //!
-//! `cargo run --release -p beamgen-cli --example label_report -- problems.jsonl`, where the file is
-//! of `beamgen problems`.
+//! `cargo run --release -p beamgen-cli --example label_report -- problems.jsonl`, with a file that
+//! `beamgen problems` wrote.
 
 use std::ops::ControlFlow;
 
@@ -19,18 +19,18 @@ struct Ran {
     chains: Vec<LabelledChain>,
     counts: Counts,
     ledger: Ledger,
-    /// Tokens that would be read again without forks.
+    /// Tokens that would be computed again without forks of KV caches.
     spared: u64,
     seconds: f64,
 }
 
 impl Ran {
-    /// Tokens that the rollouts have, beside those of the chains.
+    /// Tokens of rollouts, without the tokens of chains.
     fn rollout_tokens(&self) -> u64 {
         self.ledger.generated_tokens - self.counts.chain_tokens
     }
 
-    /// Tokens read by the generator: the prompt of each problem, and what was sampled.
+    /// Tokens that the generator computed: each problem's prompt, and all sampled tokens.
     fn read(&self) -> u64 {
         self.ledger.prompt_tokens + self.ledger.generated_tokens
     }
@@ -95,7 +95,7 @@ fn percent(part: usize, of: usize) -> String {
     }
 }
 
-/// How labels agree with the truth, over the steps that were rolled out.
+/// Counts of labels that agree with the truth, over the steps that were rolled out.
 #[derive(Default)]
 struct Agreement {
     /// Right steps, and those of them that have the label 1.
@@ -171,7 +171,7 @@ fn costs(rows: &[(&str, &Ran)]) {
     }
 }
 
-/// Hard labels of binary search beside those of brute force, and what both cost.
+/// Compares the hard labels of binary search with those of brute force, and the costs of both.
 fn binary(brute: &Ran, binary: &Ran) {
     let rule = LabelRule::default();
     let (mut steps, mut same) = (0, 0);

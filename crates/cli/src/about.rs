@@ -1,19 +1,20 @@
-//! The program, its call and its machine, for the head of a report.
+//! The program's version and command line, for the head of a report.
 
 use std::ffi::OsString;
 
 use beamgen_measure::About;
 
-/// A report that this call begins now. The commit has 12 digits, with `-dirty` if the source differed
-/// from it, or is `unknown` if the program was built without a repository.
+/// Returns the head of a report that begins now. Its commit has 12 digits, with `-dirty` if the source
+/// differed from the commit, or is `unknown` if the program was built without a repository.
 pub(crate) fn this() -> About {
     About::now(env!("CARGO_PKG_VERSION"), env!("BEAMGEN_COMMIT"), command())
 }
 
-/// The call, without `--resume`.
+/// Returns the command line, quoted for a shell. It lacks `--resume`, so that a resumed run has the
+/// same report as one that was never interrupted.
 fn command() -> String {
     let quoted = |arg: OsString| {
-        // What is no text cannot be shown exactly, and is no reason to lose a report.
+        // An argument that is not UTF-8 is shown inexactly: that is better than to lose the report.
         let arg = arg.to_string_lossy().into_owned();
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
         if !arg.is_empty() && arg.chars().all(plain) {

@@ -39,7 +39,7 @@ pub(crate) fn main(args: &AnnotateArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many chains are done, and how many there are.
+/// Returns the numbers of finished chains and of all chains.
 fn progress(annotation: &Annotation) -> (usize, usize) {
     let view = annotation.view();
     (view.done, view.chains)
@@ -55,7 +55,7 @@ fn page(annotation: Annotation) -> Result<(usize, usize), Failure> {
 
     let server = LocalPage::bind()?;
     let stop = Stop::new();
-    crate::serve::stop_on_signals(&stop, "beamgen ends")?;
+    crate::serve::stop_on_signals(&stop, "stopping: all ratings are saved")?;
     let shared = Arc::new(Mutex::new(annotation));
     let annotation = Arc::clone(&shared);
     let answer = move |message| {
@@ -75,6 +75,6 @@ fn page(annotation: Annotation) -> Result<(usize, usize), Failure> {
 #[cfg(not(feature = "serve"))]
 fn page(_: Annotation) -> Result<(usize, usize), Failure> {
     crate::failure::refuse(
-        "this build leaves the server out: rate with --terminal, or build it in: cargo build --release --features serve",
+        "this build has no server: rate with --terminal, or build one with cargo build --release --features serve",
     )
 }

@@ -1,4 +1,4 @@
-//! `--set KEY=VALUE`: any key of the configuration.
+//! `--set KEY=VALUE`, which sets any key of the configuration.
 
 use beamgen::program::set_key;
 use beamgen::{Config, Error};
@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use crate::failure::{Failure, refuse};
 
-/// The configuration with one key set. The value is TOML; what is not TOML is taken as a string.
+/// Returns the configuration with one key set.
 pub(crate) fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
     let Some((key, value)) = assignment.split_once('=') else {
         return refuse(format!(
@@ -19,9 +19,10 @@ pub(crate) fn set(config: &Config, assignment: &str) -> Result<Config, Failure> 
     })
 }
 
-/// The value as TOML, or as a string.
+/// Parses a value as TOML; a text that is not TOML is a string, so that quotes can be left out.
 pub(crate) fn parsed(value: &str) -> Value {
     let table = format!("value = {value}").parse::<Table>().ok();
+    // A line break in the value could add further keys: then it is a string, too.
     let only = table.filter(|table| table.len() == 1);
     only.and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| value.into())

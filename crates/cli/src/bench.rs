@@ -1,6 +1,6 @@
-//! `beamgen bench`: the same problems under several strategies.
+//! `beamgen bench`: compares strategies on the same problems.
 //!
-//! A bench file or flags become a plan here; the crate `beamgen-measure` runs it.
+//! This module turns a bench file or flags into a plan; the crate `beamgen-measure` runs the plan.
 
 pub(crate) mod file;
 mod from_file;
@@ -41,9 +41,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
         return Ok(print(&drawn.outline, &drawn.summaries, &drawn.aggregated)?);
     }
     if beamgen::program::is_word(args.settings.given.path("prm"), "none") {
-        return refuse(
-            "--prm none: the scorer belongs to what is compared here: give --scorers none",
-        );
+        return refuse("--prm none: a bench compares scorers: use --scorers none");
     }
     if !args.pool.is_empty() {
         return pool::main(args);
@@ -61,6 +59,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
     let interrupt = Interrupt::watch();
     let (out, cancel) = (args.out.as_deref(), interrupt.token());
     let came = measurement.measure(out, args.resume, &about::this(), &mut shown, &cancel)?;
+    // Takes the progress bar off the terminal before tables are printed.
     drop(shown);
     if args.json {
         for summary in &came.summaries {
@@ -90,7 +89,7 @@ impl Host for Shown {
     }
 }
 
-/// The plan that was asked for: by a bench file, or by flags.
+/// Makes the plan of a bench file if --config names one, otherwise of flags.
 fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
     let file = match &args.settings.config {
         Some(path) => BenchFile::open(path)?,
@@ -100,12 +99,12 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
         Some(file) => from_file::from_file(&file, args)?,
         None => from_flags::from_flags(args)?,
     };
-    // Told now, not when the results are written down.
+    // A fault of the plan is reported here, before models are loaded and the folder is written.
     plan.check()?;
     Ok(plan)
 }
 
-/// The searches and what is read off each.
+/// Prints the problem sets, and each search with the rows that are derived from it.
 fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let outline = measurement.outline();
@@ -131,7 +130,7 @@ fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a table for each set, and what other aggregations make of its scored pools.
+/// Writes a table for each set, and a table of other aggregations over its scored pools.
 pub(crate) fn print(
     outline: &Outline,
     summaries: &[Summary],
@@ -148,7 +147,7 @@ pub(crate) fn print(
         )?;
         let all = set.ids.len() * outline.seeds as usize;
         let of_set = || summaries.iter().filter(|row| row.set == set.name);
-        // How much of a cell there is, in a bench that was not finished.
+        // An interrupted bench has cells with fewer searches: a column shows how many.
         let is_partial = of_set().any(|row| row.searches < all);
         let mut head = COLUMNS.map(|column| column.0).to_vec();
         if is_partial {
@@ -189,7 +188,7 @@ pub(crate) fn print(
     out.flush()
 }
 
-/// The problem file of the command line, if there is one.
+/// Returns the problem file of the command line, which may be given as FILE or as --problems.
 fn given_file(args: &BenchArgs) -> Option<&Path> {
     args.file.as_deref().or(args.problems.as_deref())
 }

@@ -1,4 +1,4 @@
-//! `beamgen bench-engine`: tokens a second of one engine, without a search.
+//! `beamgen bench-engine`: tokens per second of one model, without a search.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,7 @@ use crate::printable;
 use crate::settings;
 use crate::table::{Table, counted};
 
-/// Bytes read and copied to see what the memory can do: more than caches hold.
+/// Bytes that are read and copied to measure the memory's rates: more than caches hold.
 const CEILING_MEMORY: usize = 256 << 20;
 
 pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
@@ -29,13 +29,13 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
         ("--repeat", Some(&args.repeat)),
     ] {
         if least == Some(&0) {
-            return refuse(format!("{flag} 0: give at least 1"));
+            return refuse(format!("{flag} 0: use at least 1"));
         }
     }
     let mut config = settings::with_flags(Config::default(), &args.engine)?;
     config.models.generator.clone_from(&args.model);
     config.resolve_words();
-    // Chains at a time, whose logits are planned for.
+    // The memory plan reserves logits for n chains: here for the largest batch.
     config.search.n = args.batch.iter().copied().max().unwrap_or(1);
     config.search.in_flight = 1;
     let longest = args.prefix.iter().max().unwrap_or(&0);
@@ -43,6 +43,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
 
     let ceilings = config.engine.ceilings(CEILING_MEMORY);
     let rates = ceilings.map_err(beamgen::Error::from)?;
+    // Otherwise the peak would include the buffers of that measurement.
     forget_peak_rss();
     let dtype = config.models.dtype;
     let builder = download::attach(settings::builder(config)?)?;
@@ -65,7 +66,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
             if let Some(bytes) = bench.too_much(&point) {
                 return refuse(format!(
                     "--batch {batch} with --prefix {prefix} and --new {} needs {} of KV cache, which is more \
-                     than there may be: take fewer, or more --kv-memory",
+                     than --kv-memory allows: use smaller numbers, or raise --kv-memory",
                     args.new,
                     size(bytes as u64)
                 ));
@@ -92,7 +93,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     ]);
     let mut most_kv = 0;
     for point in &points {
-        // What was asked for has been checked.
+        // The flags were checked above, so an error here is one of the run: exit code 1.
         let measured = bench.measure(point);
         let measured = measured.map_err(|error| Failure::Run(error.into()))?;
         most_kv = measured.kv_bytes.max(most_kv);
@@ -107,7 +108,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     output::notes(bench.notes());
     if !args.json {
         table.write(&mut out)?;
-        // What a card holds is not resident here.
+        // Weights and cache on a CUDA device are not part of this process's resident memory.
         if let Some(peak) = peak_memory::mib().filter(|_| rates.card.is_none()) {
             let planned = mib(bench.weight_bytes() + most_kv);
             writeln!(
@@ -127,14 +128,14 @@ fn head(
     dtype: WeightType,
     rates: &Ceilings,
 ) -> io::Result<()> {
-    let drawn = if args.no_sample {
-        "logits for every row, nothing drawn"
+    let work = if args.no_sample {
+        "logits for every row, nothing sampled"
     } else {
-        "logits and a draw at temperature 0.8 for every row"
+        "logits and a sample at temperature 0.8 for every row"
     };
     writeln!(
         out,
-        "{} on {}, weights {dtype}, {}; {}; {drawn};\n{} a sequence, median of {}",
+        "{} on {}, weights {dtype}, {}; {}; {work};\n{} per sequence, median of {}",
         printable::line(&bench.name),
         bench.device(),
         size(bench.weight_bytes() as u64),
@@ -150,21 +151,21 @@ fn head(
     match rates.card {
         Some(copy) => writeln!(
             out,
-            "its card copies {copy:.0} GB/s, read and written counted\n"
+            "the CUDA device copies {copy:.0} GB/s, counting reads and writes\n"
         ),
         None => Ok(()),
     }
 }
 
-/// What can be done at best.
+/// The upper limits of the measured rates.
 struct Ceilings {
     machine: MachineRates,
     /// Copies within the memory of a CUDA device, in 10^9 bytes a second.
     card: Option<f64>,
 }
 
-/// A measurement for programs. Keys that mean the same are called as in `llama_batched.py`, which
-/// measures llama.cpp.
+/// Returns a measurement as JSON. Keys have the names of `llama_batched.py`, which measures
+/// llama.cpp, where both measure the same.
 fn row(
     bench: &EngineBench,
     dtype: WeightType,
@@ -186,13 +187,13 @@ fn row(
         "threads": bench.threads(),
         "kv": bench.kv_dtype,
         "sample": if point.sample { "temperature 0.8" } else { "none" },
-        // Of the fastest run; the others of the distribution of runs.
+        // The fastest run; the keys with a suffix are quantiles over all runs.
         "decode_tokens_per_s": rounded(tokens / at(decode, 0.0)),
         "decode_tokens_per_s_median": rounded(tokens / at(decode, 0.5)),
-        // The tenth of rates are the slowest runs.
+        // A low quantile of the rate is a high quantile of the time, so p10 reads the time at 0.9.
         "decode_tokens_per_s_p10": rounded(tokens / at(decode, 0.9)),
         "decode_tokens_per_s_p90": rounded(tokens / at(decode, 0.1)),
-        // Of the fastest run. A small model's passes take some microseconds.
+        // The fastest run. Rounded as nanoseconds, since a small model's pass takes microseconds.
         "step_ms": rounded(1e6 * at(decode, 0.0) / passes) / 1e3,
         "step_ms_median": rounded(1e6 * at(decode, 0.5) / passes) / 1e3,
         "prefill_tokens_per_s": rounded(read / at(prefill, 0.0)),
@@ -200,11 +201,11 @@ fn row(
         "prefill_tokens_per_s_p10": rounded(read / at(prefill, 0.9)),
         "prefill_tokens_per_s_p90": rounded(read / at(prefill, 0.1)),
         "repeat": point.repeat,
-        // Of the median run, in 10^9 a second.
+        // The median run, in 10^9 per second.
         "weights_gb_per_s": rounded(measured.streamed_bytes as f64 * passes / at(decode, 0.5) / 1e9),
         "decode_gflop_per_s": rounded(measured.decode_flops / at(decode, 0.5) / 1e9),
         "prefill_gflop_per_s": rounded(measured.prefill_flops / at(prefill, 0.5) / 1e9),
-        // What the machine can do, measured by the same process.
+        // The machine's limits, measured by this process on the same threads.
         "read_gb_per_s": rounded(rates.machine.read),
         "copy_gb_per_s": rounded(rates.machine.copy),
         "fma_gflop_per_s": rounded(rates.machine.floats),
@@ -218,10 +219,10 @@ fn row(
     })
 }
 
-/// The cells of a [`row`] in the table.
+/// Returns the cells of a [`row`] in the table.
 fn cells(row: &Value, dtype: WeightType) -> Vec<String> {
     let number = |key: &str| row[key].as_f64().unwrap_or_default();
-    let of = |key: &str, ceiling: Option<f64>| match ceiling {
+    let cell = |key: &str, ceiling: Option<f64>| match ceiling {
         Some(ceiling) => format!(
             "{:.1} ({:.0} %)",
             number(key),
@@ -229,7 +230,7 @@ fn cells(row: &Value, dtype: WeightType) -> Vec<String> {
         ),
         None => format!("{:.1}", number(key)),
     };
-    // Of a card only the memory is measured.
+    // On a CUDA device only the copy rate is measured, so its arithmetic has no share of a peak.
     let (reads, most) = match (row["device_copy_gb_per_s"].as_f64(), dtype) {
         (Some(copy), _) => (copy, None),
         (None, WeightType::Int8) => (number("read_gb_per_s"), Some(number("byte_dot_gop_per_s"))),
@@ -239,23 +240,23 @@ fn cells(row: &Value, dtype: WeightType) -> Vec<String> {
     vec![
         row["prompt"].to_string(),
         row["batch"].to_string(),
-        of("decode_tokens_per_s_median", None),
+        cell("decode_tokens_per_s_median", None),
         spread("decode_tokens_per_s_p10", "decode_tokens_per_s_p90"),
         format!("{:.3}", number("step_ms_median")),
-        of("weights_gb_per_s", Some(reads)),
-        of("decode_gflop_per_s", most),
-        of("prefill_tokens_per_s_median", None),
+        cell("weights_gb_per_s", Some(reads)),
+        cell("decode_gflop_per_s", most),
+        cell("prefill_tokens_per_s_median", None),
         spread("prefill_tokens_per_s_p10", "prefill_tokens_per_s_p90"),
-        of("prefill_gflop_per_s", most),
+        cell("prefill_gflop_per_s", most),
     ]
 }
 
-/// The value below which that share of an ascending list lies.
+/// Returns a quantile of an ascending list: the element at `share` of its length, rounded.
 fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share).round() as usize]
 }
 
-/// Digits beyond the second say nothing.
+/// Rounds to two decimals; further digits are noise.
 fn rounded(number: f64) -> f64 {
     (100.0 * number).round() / 100.0
 }
@@ -264,9 +265,9 @@ fn mib(bytes: usize) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// The peak shall be the model's, not that of what the machine was measured with.
+/// Resets the kernel's record of the process's peak resident memory.
 fn forget_peak_rss() {
-    // Linux alone has it; elsewhere there is no peak to forget.
+    // Only Linux has this file; other systems report no peak (`peak_memory`).
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 

@@ -1,4 +1,4 @@
-//! `beamgen calibrate`: from a reward model's scores to probabilities of success.
+//! `beamgen calibrate`: fits a reward model's scores to probabilities of success.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -23,10 +23,11 @@ use crate::write::{Output, create_folder};
 pub(crate) fn main(args: &CalibrateArgs) -> Result<(), Failure> {
     if !(args.held_out > 0.0 && args.held_out < 1.0) {
         return refuse(format!(
-            "--held-out {}: give a share between 0 and 1",
+            "--held-out {}: use a share between 0 and 1",
             args.held_out
         ));
     }
+    // The outputs are opened first: one that cannot be written is an error before the scoring.
     let path = out(args)?;
     let mut to = Output::open(&path)?;
     if let Some(folder) = &args.plots {
@@ -44,30 +45,29 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<(), Failure> {
     }
 }
 
-/// Where the calibration is written.
+/// Returns the path of the calibration file.
 fn out(args: &CalibrateArgs) -> Result<PathBuf, Failure> {
     let config = settings::prm_config(&args.prm)?;
     match (&args.out, &config.models.prm) {
         (Some(out), _) => Ok(out.clone()),
         (None, Some(prm)) if prm.is_dir() => Ok(prm.join("calibration.json")),
         (None, _) => refuse(
-            "the reward model is no folder of yours: say where the calibration goes with --out FILE",
+            "the reward model is not a local folder, so the calibration needs a file: add --out FILE",
         ),
     }
 }
 
-/// Writes a calibration.
 fn write(out: &mut Output, calibration: &Calibration) -> Result<(), Failure> {
     let text = serde_json::to_string(calibration).map_err(|error| Failure::Run(error.into()))?;
     out.write((text + "\n").as_bytes())
 }
 
-/// Fits a calibration, writes it and says how good it is.
+/// Fits a calibration, writes it and prints how good it is.
 fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration, Failure> {
     let config = settings::prm_config(&args.prm)?;
     let options = Options {
         method: args.method,
-        // An outcome model is read at the end of a chain alone, as in a search.
+        // A search reads an outcome model at the end of a chain only, whatever the rule.
         aggregation: match config.models.scorer {
             ScorerKind::Orm => Aggregation::Last,
             _ => args.aggregation,
@@ -156,7 +156,7 @@ fn show(args: &CalibrateArgs, path: &Path, fitted: &Fitted) -> Result<(), Failur
     Ok(out.flush()?)
 }
 
-/// Adds the curve of the runs to the calibration, and looks at what a threshold keeps elsewhere.
+/// Adds the risk curve of the runs to the calibration, and tests its threshold on other runs.
 fn add_runs(
     args: &CalibrateArgs,
     path: &Path,
@@ -179,7 +179,7 @@ fn add_runs(
         match point {
             Some(point) => writeln!(
                 out,
-                "at most {:.1} % wrong: a threshold of {:.4} gives {}, {} of them wrong",
+                "at most {:.1} % wrong: a threshold of {:.4} returns {}, {} of them wrong",
                 100.0 * args.max_error,
                 point.threshold,
                 counted(point.given, "answer", "answers"),
@@ -192,12 +192,12 @@ fn add_runs(
         let checked = Runs::read(&args.check)?;
         if checked.search != runs.search {
             return refuse(
-                "--check is of another search than --runs: its settings or models differ",
+                "--check and --runs are different searches: use run files with the same settings and models",
             );
         }
         let Some(point) = point else {
             return refuse(format!(
-                "no threshold keeps an error of {} on the runs",
+                "no threshold keeps the share of wrong answers at {} on the runs: raise --max-error",
                 args.max_error
             ));
         };
@@ -225,26 +225,27 @@ fn add_runs(
     Ok(out.flush()?)
 }
 
-/// Says what a threshold gives on other problems.
-fn show_checked(out: &mut dyn Write, of: &Observed) -> io::Result<()> {
-    let share = |of: usize, all: usize| 100.0 * of as f64 / all.max(1) as f64;
-    let interval = of.interval.map_or(String::new(), |of| {
-        format!(" ({})", printed::in_percent(of))
+/// Prints the share of wrong answers that the threshold gives on other problems.
+fn show_checked(out: &mut dyn Write, observed: &Observed) -> io::Result<()> {
+    let share = |part: usize, all: usize| 100.0 * part as f64 / all.max(1) as f64;
+    let interval = observed.interval.map_or(String::new(), |interval| {
+        format!(" ({})", printed::in_percent(interval))
     });
     writeln!(
         out,
-        "checked on {}: {} given ({:.1} %), {} of them wrong = {:.1} %{interval}",
-        counted(of.problems, "problem", "problems"),
-        counted(of.given, "answer", "answers"),
-        share(of.given, of.problems),
-        of.wrong,
-        share(of.wrong, of.given)
+        "checked on {}: {} returned ({:.1} %), {} of them wrong = {:.1} %{interval}",
+        counted(observed.problems, "problem", "problems"),
+        counted(observed.given, "answer", "answers"),
+        share(observed.given, observed.problems),
+        observed.wrong,
+        share(observed.wrong, observed.given)
     )
 }
 
-fn checked_json(of: &Observed, wanted: f64, threshold: f32) -> serde_json::Value {
+fn checked_json(observed: &Observed, wanted: f64, threshold: f32) -> serde_json::Value {
     serde_json::json!({
-        "wanted": wanted, "threshold": threshold, "problems": of.problems, "given": of.given,
-        "wrong": of.wrong, "interval": of.interval.map(|of| (of.low, of.high)),
+        "wanted": wanted, "threshold": threshold, "problems": observed.problems,
+        "given": observed.given, "wrong": observed.wrong,
+        "interval": observed.interval.map(|interval| (interval.low, interval.high)),
     })
 }

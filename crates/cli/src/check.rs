@@ -1,4 +1,4 @@
-//! `beamgen check`: what checkers say of labelled chains, and how far that agrees with the labels.
+//! `beamgen check`: runs checkers on labelled chains, and compares their verdicts with the labels.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -22,10 +22,10 @@ use crate::table::{Table, grouped, percent};
 use crate::verdicts::{self, AT_ONCE};
 use crate::write::Output;
 
-/// The seed of the intervals, so that a report made again is the same.
+/// The seed of the bootstrap intervals; fixed, so that a repeated report is the same.
 const SEED: u64 = 0;
 
-/// One checker on one file.
+/// The figures of a checker on a file.
 #[derive(Default, Serialize)]
 struct Row {
     file: String,
@@ -33,18 +33,18 @@ struct Row {
     steps: u64,
     #[serde(flatten)]
     tally: Tally,
-    /// The share of steps with a verdict.
+    /// The share of steps on which the checker did not abstain.
     coverage: Option<f64>,
     /// Fails on steps that are labelled wrong.
     true_fails: u64,
-    /// Fails on steps without a label, those behind a first mistake among them.
+    /// Fails on steps without a label, such as the steps after a chain's first mistake.
     unlabelled_fails: u64,
-    /// The share of true ones among the fails that have a label.
+    /// `true_fails` as a share of the fails on labelled steps.
     precision: Option<f64>,
     precision_interval: Option<(f64, f64)>,
     /// Chains with a step that is labelled wrong.
     wrong_chains: u64,
-    /// Those whose first wrong step failed, and no step before it.
+    /// Wrong chains whose first fail is on their first wrong step.
     first_mistakes: u64,
     recall: Option<f64>,
     recall_interval: Option<(f64, f64)>,
@@ -54,7 +54,7 @@ struct Row {
     false_fails: Vec<FalseFail>,
 }
 
-/// The counts behind precision and recall, in the chains of one problem.
+/// The counts for precision and recall in the chains of a problem, which is the unit of resampling.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     true_fails: u32,
@@ -113,8 +113,7 @@ pub(crate) fn main(args: &CheckArgs) -> Result<(), Failure> {
     print(&rows, args.json)
 }
 
-/// The rows of one file before its first chain: one for each checker, and one for all if there are
-/// several.
+/// Returns empty rows for a file: a row for each checker and, if there are several, a row `all`.
 fn empty_rows(panel: &Panel, file: &str) -> Vec<Row> {
     let mut names: Vec<&str> = panel.names().collect();
     names.extend((names.len() > 1).then_some("all"));
@@ -126,8 +125,8 @@ fn empty_rows(panel: &Panel, file: &str) -> Vec<Row> {
     names.into_iter().map(row).collect()
 }
 
-/// Counts a chain in the rows of its file. The row after those of the checkers has their verdicts
-/// together.
+/// Counts a chain in the rows of its file. The row `all` comes after the checkers' rows, and combines
+/// their verdicts.
 fn count(
     rows: &mut [Row],
     chain: &LabelledChain,
@@ -221,7 +220,7 @@ impl Counted {
     }
 }
 
-/// A share with its interval.
+/// Formats a share with its interval.
 fn between(share: Option<f64>, interval: Option<(f64, f64)>) -> String {
     let share = share.map_or("-".to_owned(), percent);
     interval.map_or(share.clone(), |(low, high)| {
@@ -269,14 +268,14 @@ fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
     table.write(&mut out)?;
     writeln!(
         out,
-        "\n  coverage: steps with a verdict; true, false: fails on steps labelled wrong, right; precision: true ones among both;\n  \
-         found: chains with a mistake whose first one is the first fail; in brackets: 95 % intervals over problems."
+        "\n  coverage: share of steps with a verdict; true, false: fails on steps labelled wrong, right; precision: true / (true + false);\n  \
+         found: share of chains with a mistake whose first fail is on the first mistake; in brackets: 95 % intervals over problems."
     )?;
     for row in rows.iter().filter(|row| row.checker != "all") {
         for fail in &row.false_fails {
             writeln!(
                 out,
-                "\n  {}, chain {}, step {} is labelled right, {} fails it: {}\n    {}",
+                "\n  {}, chain {}, step {} is labelled right, but {} fails it: {}\n    {}",
                 printable::line(&row.file),
                 printable::line(&fail.chain),
                 fail.step + 1,

@@ -1,11 +1,11 @@
-//! `beamgen completions`: completions for shells, from the definition of commands and flags.
+//! `beamgen completions`: completion scripts for shells, made from the definition of the flags.
 
 use crate::args::{self, CompletionsArgs};
 use crate::failure::Failure;
 use crate::output;
 
 pub(crate) fn main(args: &CompletionsArgs) -> Result<(), Failure> {
-    // Into memory first: the generator panics if it cannot write.
+    // `generate` panics if a write fails, and a pipe may be closed: so it writes to memory.
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut args::definition(), "beamgen", &mut script);
     Ok(output::bytes(&script)?)

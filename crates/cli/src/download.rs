@@ -1,4 +1,4 @@
-//! Models of the hub: its address and cache, and the progress of downloads.
+//! The Hugging Face hub: address and cache from the environment, and the progress of downloads.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -14,10 +14,10 @@ use crate::output;
 use crate::plan::size;
 use crate::printable;
 
-/// Time between lines of progress where stderr is no terminal.
+/// The time between lines of progress if stderr is not a terminal.
 const LINE: Duration = Duration::from_secs(15);
 
-/// The hub, with the environment variables, cache and token of Python's `huggingface_hub`.
+/// Opens the hub with the environment variables, cache and token of Python's `huggingface_hub`.
 pub(crate) fn hub(offline: bool) -> Result<Hub, Failure> {
     let config = HubConfig::from_lookup(|name| std::env::var(name).ok());
     let mut config = config.map_err(beamgen::Error::from)?;
@@ -41,7 +41,7 @@ struct Display {
     bars: Option<MultiProgress>,
     /// By model and file, because two models may have files of the same name.
     files: HashMap<(String, String), ProgressBar>,
-    /// How far the files are that are not whole, without a terminal.
+    /// Without a terminal: the bytes done, and the size if it is known, of each unfinished file.
     under_way: BTreeMap<String, (u64, Option<u64>)>,
     last_line: Instant,
 }
@@ -66,7 +66,7 @@ impl Display {
             }
             Progress::Limited { wait } => {
                 self.say(format_args!(
-                    "{model}: the hub takes no more requests for now; it is asked again in {} s",
+                    "{model}: the hub limits requests; trying again in {} s",
                     wait.as_secs()
                 ));
             }
@@ -74,7 +74,7 @@ impl Display {
         }
     }
 
-    /// A line that stays above the bars.
+    /// Prints a line that stays above the bars.
     fn say(&self, line: fmt::Arguments<'_>) {
         match &self.bars {
             Some(bars) => bars.suspend(|| output::note(line)),
@@ -112,7 +112,7 @@ impl Display {
     }
 }
 
-/// The files in one line: `a: 1.0 GiB of 4.0 GiB, b: 2.0 GiB of 4.0 GiB`.
+/// Joins files into a line: `a: 1.0 GiB of 4.0 GiB, b: 2.0 GiB of 4.0 GiB`.
 fn listed(files: &BTreeMap<String, (u64, Option<u64>)>) -> String {
     let files = files.iter().map(|(file, (done, total))| {
         let of = total.map(|total| format!(" of {}", size(total)));

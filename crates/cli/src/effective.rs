@@ -1,5 +1,5 @@
-//! The settings that a run really uses (after defaults, files, flags and what the checkpoints say),
-//! in five lines before it starts.
+//! The effective settings of a run, in five lines before it starts: the result of defaults, files,
+//! flags and the checkpoints' own values.
 
 use std::io::{self, Write};
 
@@ -47,7 +47,7 @@ fn search(config: &Config) -> String {
     text
 }
 
-/// The scorer, and the judges beside it.
+/// Formats the scorer with its judges.
 fn scorer(config: &Config) -> String {
     let (name, judges) = (config.models.scorer.name(), &config.models.judges);
     if judges.is_empty() {
@@ -62,10 +62,10 @@ fn scorer(config: &Config) -> String {
 fn sampling(config: &Config) -> String {
     let sampling = beamgen::program::sampling_params(config.generator.sampling);
     if config.search.strategy.spec().is_greedy {
-        return "the likeliest token each time, whatever the temperature".to_owned();
+        return "always the likeliest token, whatever the temperature".to_owned();
     }
     if sampling.temperature == 0.0 {
-        return "the likeliest token each time (temperature 0)".to_owned();
+        return "always the likeliest token (temperature 0)".to_owned();
     }
     let mut text = format!("temperature {}", sampling.temperature);
     for (name, value, off) in [
@@ -90,7 +90,7 @@ fn prompt(config: &Config, chat: bool) -> String {
     let template = if chat {
         "the checkpoint's chat template"
     } else {
-        "the problem's text as it stands (the checkpoint has no chat template)"
+        "the problem's text, unchanged (the checkpoint has no chat template)"
     };
     let system = match &config.generator.system_prompt {
         None => "no system prompt".to_owned(),

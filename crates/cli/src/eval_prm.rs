@@ -1,5 +1,5 @@
-//! `beamgen eval-prm`: how well a reward model finds the first wrong step, as `ProcessBench` measures
-//! it, and in a report of much more; with probes, how it can be gamed.
+//! `beamgen eval-prm`: measures how well a reward model finds the first wrong step, as ProcessBench
+//! does. A report has further figures, and probes show how the model can be gamed.
 
 mod terminal;
 
@@ -20,7 +20,7 @@ use crate::watch::Shown;
 pub(crate) fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
     if !(0.0..=1.0).contains(&args.threshold) {
         return refuse(format!(
-            "--wrong-below {}: scores are 0 to 1, give a number between",
+            "--wrong-below {}: not a score: use a number from 0 to 1",
             args.threshold
         ));
     }
@@ -38,14 +38,14 @@ pub(crate) fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
         print(&mut out, &rows, report.threshold())?;
         if let Some(folder) = args.report.as_ref().or(args.redraw.as_ref()) {
             let path = folder.join("report.md").display().to_string();
-            writeln!(out, "  The whole report: {}", printable::line(&path))?;
+            writeln!(out, "  Full report: {}", printable::line(&path))?;
         }
     }
     out.flush()?;
     if report.has_scores() {
         Ok(())
     } else {
-        let message = "the reward model could not read any of the chains, see above";
+        let message = "the reward model could not read any of the chains: see the messages above";
         Err(Failure::Run(anyhow::anyhow!(message)))
     }
 }
@@ -54,9 +54,9 @@ fn print(out: &mut dyn Write, rows: &[Summary<'_>], threshold: f32) -> io::Resul
     table(rows, threshold).write(out)?;
     writeln!(
         out,
-        "\n  A score below {threshold} flags a step. on wrong: chains whose first wrong step is the first flagged one;\n  \
-         on right: chains without a flag; F1: harmonic mean, 95 % interval over problems.\n  \
-         best: F1 at the threshold chosen on these very data, an upper bound."
+        "\n  A score below {threshold} flags a step. on wrong: wrong chains whose first flag is on the first wrong step;\n  \
+         on right: right chains without a flag; F1: harmonic mean of both, 95 % interval over problems.\n  \
+         best: F1 at the best threshold for these data, an upper bound."
     )?;
     for row in rows {
         if let Some(lopsided) = &row.lopsided {
@@ -69,8 +69,7 @@ fn print(out: &mut dyn Write, rows: &[Summary<'_>], threshold: f32) -> io::Resul
     Ok(())
 }
 
-/// Scores the files, with the probes if they are asked for, and writes their report if there is a
-/// folder for it.
+/// Scores the files, with probes if --probes is given, and writes a report if --report is given.
 fn reported(args: &EvalPrmArgs) -> Result<Report, Failure> {
     let config = settings::prm_config(&args.prm)?;
     let rule = args.labels.rule(Neutral::Positive);

@@ -11,21 +11,21 @@ use beamgen::scorer::ScoreError;
 use beamgen::strategy::ConfigError;
 use beamgen_labels::LabelsError;
 
-/// Why a command stopped.
+/// The reason why a command stopped.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The arguments or a named file are wrong: exit code 2. The message is one line.
     Input(String),
     /// The run itself failed: exit code 1.
     Run(anyhow::Error),
-    /// A signal ended the run: one line on how to go on, and the exit code, 128 and the signal's
-    /// number (130 for Ctrl-C).
+    /// A signal ended the run: a line that says how to resume it, and the exit code, which is 128
+    /// plus the signal's number (130 for Ctrl-C).
     Interrupted(String, u8),
     /// The reader of stdout closed it (`| head`): exit code 0.
     ReaderLeft,
 }
 
-/// Fails with [`Failure::Input`]: one line that says what is wrong and what to do.
+/// Fails with [`Failure::Input`]: a line that says what is wrong and then what to do.
 pub(crate) fn refuse<T>(message: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Input(message.into()))
 }
@@ -51,7 +51,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Writing to stdout failed.
+// Only errors of stdout are converted with `?`: errors of files go through `write::failed`, which
+// names the file.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -78,7 +79,7 @@ impl From<RunFileError> for Failure {
         let advice = match &error.fault {
             RunFileFault::Exists => ": continue it with --resume, or choose another --out",
             RunFileFault::Locked => ": wait for it, or choose another --out",
-            RunFileFault::OtherRun { .. } => ": use the run's, or choose another --out",
+            RunFileFault::OtherRun { .. } => ": use the run's value, or choose another --out",
             RunFileFault::Io(_)
             | RunFileFault::Line { .. }
             | RunFileFault::OtherProblem { .. }
@@ -96,12 +97,12 @@ impl From<beamgen::Error> for Failure {
     fn from(error: beamgen::Error) -> Self {
         match error {
             beamgen::Error::Setting(ConfigError::NeedsScorer { .. }) => Self::Input(format!(
-                "{error}: take another --scorer, or a --strategy that needs none"
+                "{error}: use another --scorer, or a --strategy that needs none"
             )),
             beamgen::Error::NoAnswers { ref path, .. } => {
                 let path = path.display();
                 Self::Input(format!(
-                    "{error}: add those of a run on other problems with answers (`beamgen solve FILE --out RUN`, then \
+                    "{error}: add a run on other problems with answers (`beamgen solve FILE --out RUN`, then \
                      `beamgen calibrate --runs RUN --out {path}`)"
                 ))
             }
@@ -117,7 +118,8 @@ impl From<beamgen::Error> for Failure {
     }
 }
 
-/// The reward model is lost.
+// A `ScoreError` that reaches a command means that the reward model is lost; a chain that cannot be
+// scored is counted, and the run continues.
 impl From<ScoreError> for Failure {
     fn from(error: ScoreError) -> Self {
         Self::Run(error.into())
@@ -136,7 +138,7 @@ impl From<beamgen_measure::Error> for Failure {
             }
             Measure::NoRow { .. } => ": finish the bench with --resume",
             Measure::OtherSettings { .. } => ": use the rows' value, or choose another --out",
-            Measure::Exists { .. } => ": choose another --report, or draw it again with --redraw",
+            Measure::Exists { .. } => ": choose another --report, or redraw it with --redraw",
             Measure::Policies(names) => {
                 let message = "the data have chains of several policies: choose one with --policy";
                 return Self::Input(format!("{message}: {names}"));
@@ -154,7 +156,7 @@ impl From<beamgen_measure::Error> for Failure {
     }
 }
 
-/// The known model whose name is most like the one that was not found.
+/// Returns the known model whose name is most like the name that was not found.
 fn similar_model(error: &beamgen::Error) -> Option<&'static str> {
     let name = match error {
         beamgen::Error::NoModel { name, .. } => name.to_str()?,

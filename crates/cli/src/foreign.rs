@@ -1,12 +1,12 @@
-//! A hint for problems of another kind than the bundled models were trained on. Their answers and
-//! scores mean nothing there, and nothing else in the output shows it.
+//! A hint for problems of another kind than the bundled models were trained on. The models' answers
+//! and scores mean nothing there, and nothing else in the output shows it.
 
 use beamgen::bundled;
 
 use crate::output;
 
-/// Says how many of `problems` are foreign to the bundled models, if there are some and one of the
-/// models `is_bundled`. `unit` names what is counted, e.g. "problems".
+/// Prints how many of `problems` are foreign to the bundled models, if there are any and one of the
+/// models `is_bundled`. `unit` is the plural noun of the count, e.g. "problems".
 pub(crate) fn note(is_bundled: bool, unit: &str, problems: impl Iterator<Item = impl AsRef<str>>) {
     if !is_bundled {
         return;

@@ -1,4 +1,4 @@
-//! `beamgen label`: Monte Carlo labels of a generator's own chains.
+//! `beamgen label`: samples chains of a generator, and labels their steps by rollouts.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
     if args.searches > 0 && args.mode != Mode::Binary {
         let mode = args.mode.name();
         return refuse(format!(
-            "--searches is for --mode binary, not {mode}: change one of them"
+            "--searches needs --mode binary, not {mode}: change one of them"
         ));
     }
     if args.mine.is_some() && args.searches > 0 {
@@ -69,19 +69,20 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
     writer.finish(&summary?, &interrupt)
 }
 
-/// Settings that the command has its own values of, and why. Files have the first two for other
-/// commands.
+/// Settings for which the command has its own values, with the reason. A file of settings that sets
+/// the first two is common, and gets no note: the file serves other commands, too.
 const OWN: [(&str, &str); 7] = [
-    ("n", "--chains says how many chains are sampled"),
-    ("strategy", "--mode says how chains are searched"),
+    ("n", "--chains is the number of chains"),
+    ("strategy", "--mode chooses the search"),
     ("choose", "no answer is chosen"),
     ("early_rejection", "every chain is labelled"),
     ("speculate", "chains are not written in rounds"),
     ("consensus", "there is no vote"),
-    ("confidence", "--chains says how many chains are sampled"),
+    ("confidence", "--chains is the number of chains"),
 ];
 
-/// Nothing is scored unless it is mined, and there is one way of searching.
+/// Returns the configuration of the search: the strategy is fixed, and there is no scorer unless
+/// --mine needs one.
 fn config(args: &LabelArgs) -> Result<Config, Failure> {
     let flags = &args.settings;
     let set = |key: &str| {
@@ -102,7 +103,7 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
     let is_written = |name: &str| search[name] != usual[name];
     for (name, _) in OWN[2..].iter().filter(|(name, _)| is_written(name)) {
         output::note_once(format_args!(
-            "note: search.{name} of the file changes nothing here"
+            "note: search.{name} in the settings file changes nothing here"
         ));
     }
     config.search.strategy = StrategyKind::BEST_OF_N;
@@ -131,7 +132,7 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// A line of the run file beside the labels: all that became of a problem.
+/// A line of FILE.run: everything that --resume needs of a finished problem.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Done {
@@ -139,19 +140,19 @@ struct Done {
     chains: Vec<LabelledChain>,
     counts: Counts,
     ledger: Spent,
-    /// Why the problem could not be tried.
+    /// The reason why the problem could not be tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Whether that was its length, so that another try is no use.
+    /// Whether `error` is about the problem's length, so that another try cannot succeed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     too_long: bool,
-    /// Chains that were lost to memory.
+    /// The number of chains that were dropped because memory was short.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost_to_memory: Option<NonZeroUsize>,
-    /// Verdicts that checkers lost.
+    /// The number of verdicts that are missing because a checker's program failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost_verdicts: Option<NonZeroUsize>,
-    /// Right chains that are unsound, by [`Evidence::ALL`].
+    /// The number of right chains that are unsound, for each of [`Evidence::ALL`].
     #[serde(default, skip_serializing_if = "is_none")]
     unsound: [u64; 3],
 }
@@ -166,16 +167,16 @@ fn unsound(auditor: &mut Auditor, chains: &[LabelledChain]) -> [u64; 3] {
     for chain in chains.iter().filter(|chain| chain.outcome == Some(true)) {
         let steps = chain.steps.iter().map(|step| (step.text.as_str(), None));
         let found = auditor.chain(&chain.problem, steps);
-        // No rollout from behind the step was right.
-        let no_rollout = |step: &LabelledStep| {
-            step.rollouts
-                .as_ref()
-                .is_some_and(|of| of.n > 0 && of.k == 0)
+        // A step after which no rollout was right is evidence against a right chain; steps that
+        // were not rolled out are none.
+        let has_failed = |step: &LabelledStep| {
+            let rollouts = step.rollouts.as_ref();
+            rollouts.is_some_and(|rollouts| rollouts.n > 0 && rollouts.k == 0)
         };
         let by_label = chain
             .steps
             .iter()
-            .any(no_rollout)
+            .any(has_failed)
             .then_some(Evidence::Label);
         if let Some(by) = found.map(|unsound| unsound.by).or(by_label) {
             counts[by as usize] += 1;
@@ -185,15 +186,15 @@ fn unsound(auditor: &mut Auditor, chains: &[LabelledChain]) -> [u64; 3] {
 }
 
 impl Done {
-    /// Whether another try may come to other labels.
+    /// Whether a resumed run should try the problem again.
     fn is_worth_retrying(&self) -> bool {
         let lost = self.lost_to_memory.or(self.lost_verdicts);
         lost.is_some() || (self.error.is_some() && !self.too_long)
     }
 }
 
-/// Writes what is done: into the run file as soon as it comes, into the file of labels in the order
-/// of the problems. So that file does not depend on how many problems are in flight.
+/// Writes finished problems: to the run file at once, to the file of labels in the order of the
+/// problems. So the file of labels does not depend on the number of problems in flight.
 struct Writer<'a> {
     args: &'a LabelArgs,
     options: MonteCarlo,
@@ -203,15 +204,15 @@ struct Writer<'a> {
     run_file: RunFile,
     labels: File,
     run: RunReport,
-    /// By number of the problem; what is written leaves its chains.
+    /// Finished problems by index; the chains of a written problem are gone, to save memory.
     done: BTreeMap<usize, Done>,
-    /// How many problems are in the file of labels.
+    /// The number of problems in the file of labels, which are the first ones.
     written: usize,
-    /// What was done before this call.
+    /// The number of problems that earlier calls finished.
     resumed: usize,
 }
 
-/// Where what is needed to go on is kept.
+/// Returns the path of the run file, which --resume needs.
 fn run_path(out: &Path) -> PathBuf {
     let mut name = out.as_os_str().to_owned();
     name.push(".run");
@@ -242,9 +243,12 @@ impl<'a> Writer<'a> {
         let has_labels = args.out.exists();
         if has_labels && !(args.resume && path.exists()) {
             let what = if args.resume {
-                format!("the run it belongs to is not there ({})", path.display())
+                format!(
+                    "cannot resume without its run file {}: restore that file",
+                    path.display()
+                )
             } else {
-                "exists already: continue it with --resume".to_owned()
+                "exists already: resume with --resume".to_owned()
             };
             let out = args.out.display();
             return refuse(format!("{out}: {what}, or choose another --out"));
@@ -259,11 +263,12 @@ impl<'a> Writer<'a> {
             (done.id.as_str(), chain.map(|chain| chain.problem.as_str()))
         });
         run_file.check_problems(problems, texts)?;
-        // All of it is in the run file, from which it is written again.
+        // The file of labels is emptied and written again from the run file: an interrupt may have
+        // cut it in the middle of a line.
         let labels = beamgen_files::append(&args.out)
             .and_then(|file| file.set_len(0).map(|()| file))
             .map_err(|error| failed(&args.out, error))?;
-        // Of several lines of a problem the last one counts.
+        // A problem that was tried again has several lines; a map keeps the last one.
         let mut known: BTreeMap<String, Done> = lines
             .into_iter()
             .filter(|done| !done.is_worth_retrying())
@@ -339,7 +344,7 @@ impl<'a> Writer<'a> {
         self.write()
     }
 
-    /// Writes the labels of the problems whose turn it is.
+    /// Writes the labels of finished problems, up to the first one that is not finished.
     fn write(&mut self) -> Result<(), Failure> {
         let mut lines = Vec::new();
         while let Some(done) = self.done.get_mut(&self.written) {
@@ -382,7 +387,7 @@ impl<'a> Writer<'a> {
         if self.resumed > 0 && !self.args.json {
             writeln!(
                 out,
-                "{} finished before and counted in; the seconds are those of the other {here}",
+                "{} finished before, and included; the seconds are for the other {here} only",
                 counted(self.resumed, "problem was", "problems were")
             )?;
         }
@@ -391,24 +396,25 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// A setting as it was written: it is kept as `f32`, of which 0.7 as `f64` would be 0.699999988.
+/// Returns a temperature as the user wrote it. The setting is an `f32`, and 0.7 as `f32` converted to
+/// `f64` would be 0.699999988; so it goes through the shortest decimal text.
 fn temperature(setting: &Value) -> Option<f64> {
     let short = setting.as_f64()? as f32;
     short.to_string().parse().ok()
 }
 
-/// What was labelled and what it cost.
+/// The summary that the command prints.
 #[derive(Default, Serialize)]
 struct Summary {
     problems: usize,
     #[serde(flatten)]
     counts: Counts,
-    /// Distinct right chains that are unsound, by the evidence.
+    /// The number of distinct right chains that are unsound, by the name of the evidence.
     unsound: BTreeMap<&'static str, u64>,
-    /// Tokens and passes of all problems.
+    /// The sum over all problems, those of earlier calls among them.
     ledger: Spent,
-    /// What would be read again if each chain and each rollout began with its own prompt and
-    /// prefix.
+    /// Tokens that would be computed again if each chain and each rollout computed its own prompt
+    /// and prefix.
     spared_tokens: u64,
     /// Wall-clock seconds of this call.
     seconds: f64,
@@ -459,7 +465,7 @@ impl Summary {
         }
         writeln!(
             out,
-            "{} labelled by {}; cut by a limit, and counted neither way: {}",
+            "{} labelled by {}; rollouts cut by a limit, which count as neither right nor wrong: {}",
             counted(labels, "step", "steps"),
             counted(rollouts, "rollout", "rollouts"),
             grouped(truncated)
@@ -477,7 +483,7 @@ impl Summary {
         )?;
         writeln!(
             out,
-            "{} prompt tokens read; without forks of caches, {} tokens of prompts and prefixes would be read again",
+            "{} prompt tokens computed; without shared KV caches, another {} tokens of prompts and prefixes",
             grouped(spent.prompt_tokens),
             grouped(self.spared_tokens)
         )?;

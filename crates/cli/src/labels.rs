@@ -1,4 +1,4 @@
-//! `beamgen labels`: labelled chains read from any known format, counted, written and split.
+//! `beamgen labels`: converts, counts, splits and judges labelled chains of any known format.
 
 mod chains;
 mod convert;

@@ -1,9 +1,9 @@
 //! The commands of the program `beamgen`.
 //!
-//! In two stages, as in ripgrep: `args` is what was typed, without any reading; each command's file
-//! then builds what it needs from it (configuration, problems, models) and runs. Everything a
-//! command finds wrong before it runs is a `Failure::Input` with one line and exit code 2; what
-//! breaks while it runs is exit code 1.
+//! A command has two stages, as in ripgrep. `args` parses the command line, and reads no file. The
+//! command's own file then builds what it needs (configuration, problems, models) and runs. A fault
+//! that is found before the run is a `Failure::Input`: one line and exit code 2. A fault during the
+//! run is exit code 1.
 
 #![forbid(unsafe_code)]
 
@@ -60,8 +60,8 @@ use beamgen::launcher::run_if_asked;
 use beamgen_measure::printable;
 use failure::Failure;
 
-/// Runs the command that the process was called with. A process that was started as a launcher does
-/// that work only.
+/// Runs the command of the command line. A process that was started as a launcher only does the
+/// launcher's work.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
@@ -73,6 +73,7 @@ pub fn main() -> ExitCode {
         }
         None => {}
     }
+    // Before anything is written: a limit on file sizes then is an error like any other.
     interrupt::survive_file_limits();
     let result = args::parse().and_then(|(command, given)| {
         paths::check(&given)?;
@@ -94,7 +95,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Serve(args) => serve::main(&args),
         #[cfg(not(feature = "serve"))]
         Command::Serve(_) => failure::refuse(
-            "this build leaves the server out; build it in: cargo build --release --features serve",
+            "this build has no server: build one with cargo build --release --features serve",
         ),
         Command::Bench(args) => bench::main(&args),
         Command::BenchEngine(args) => bench_engine::main(&args),
@@ -112,7 +113,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Train(args) => train::main(&args),
         #[cfg(not(feature = "train"))]
         Command::Train(_) => failure::refuse(
-            "this build leaves training out; build it in: cargo build --release --features train",
+            "this build has no training: build it in with cargo build --release --features train",
         ),
         Command::Labels(args) => labels::main(&args.command),
         Command::Problems(args) => problems::main(&args),

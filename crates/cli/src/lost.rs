@@ -1,4 +1,4 @@
-//! Notes on what a run lost and continued without.
+//! Notes on checkers and devices that failed during a run that continued without them.
 
 use beamgen::Solver;
 use beamgen::checkers::Lost;
@@ -7,21 +7,21 @@ use crate::output;
 use crate::printable;
 use crate::table::counted;
 
-/// Prints what a solver's checkers lost and what became of its device.
+/// Prints the losses of a solver's checkers, and the notes on its device.
 pub(crate) fn tell_of(solver: &Solver) {
     tell(solver.lost_verdicts());
     output::notes(solver.notes());
 }
 
-/// A line for each checker that lost something, and one for each that was given up.
+/// Prints a line for each checker with missing verdicts, and a line for each that is no longer run.
 pub(crate) fn tell<'a>(checkers: impl IntoIterator<Item = (&'a str, Lost)>) {
     for (name, lost) in checkers {
         let name = printable::line(name);
         if lost.verdicts > 0 || lost.noise > 0 {
             output::note(format_args!(
-                "beamgen: the checker {name:?}: {} lost ({}, {}); lines that were no answers: {}",
+                "beamgen: the checker {name:?}: {} missing ({}, {}); invalid lines: {}",
                 counted(lost.verdicts, "verdict", "verdicts"),
-                counted(lost.crashes, "end of its process", "ends of its process"),
+                counted(lost.crashes, "exit of its process", "exits of its process"),
                 counted(lost.timeouts, "timeout", "timeouts"),
                 lost.noise
             ));
@@ -29,7 +29,7 @@ pub(crate) fn tell<'a>(checkers: impl IntoIterator<Item = (&'a str, Lost)>) {
         if let Some(reason) = lost.given_up {
             let reason = printable::line(&reason);
             output::note(format_args!(
-                "beamgen: the checker {name:?} was given up: {reason}"
+                "beamgen: the checker {name:?} failed and is not used any more: {reason}"
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! `beamgen man`: manual pages, from the definition of commands and flags.
+//! `beamgen man`: manual pages, made from the definition of the flags.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(crate) fn main(args: &ManArgs) -> Result<(), Failure> {
     Ok(output::bytes(&page)?)
 }
 
-/// Writes the page of a command and those of the commands below it.
+/// Writes the pages of a command and of its subcommands.
 fn pages(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
     let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
     shown.into_iter().try_for_each(|one| pages(one, folder))?;

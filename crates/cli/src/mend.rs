@@ -17,7 +17,7 @@ use crate::settings::{self, ShowPlan};
 use crate::table::counted;
 use crate::write::Output;
 
-/// The number of answers at work together: enough to fill the forward passes.
+/// The number of answers that are worked on at the same time: enough to fill the forward passes.
 const AT_ONCE: usize = 64;
 
 pub(crate) fn refine(args: &RefineArgs) -> Result<(), Failure> {
@@ -26,7 +26,7 @@ pub(crate) fn refine(args: &RefineArgs) -> Result<(), Failure> {
         below: args.below,
     };
     if how.below.is_some_and(|below| !(0.0..=1.0).contains(&below)) {
-        return refuse("--below has to be a score: give a number from 0 to 1");
+        return refuse("--below is not a score: use a number from 0 to 1");
     }
     let task = |_: &Solver, problem, settings| Refining::new(problem, settings, how);
     let mut changed = 0;
@@ -53,11 +53,11 @@ pub(crate) fn guard(args: &GuardArgs) -> Result<(), Failure> {
         rounds: args.rounds,
     };
     if !(0.0..=1.0).contains(&how.bound) {
-        return refuse("--bound has to be a score: give a number from 0 to 1");
+        return refuse("--bound is not a score: use a number from 0 to 1");
     }
     let task = |solver: &Solver, problem: Problem, settings| {
         let is_foreign = solver.is_foreign(&problem);
-        Guarding::new(problem, settings, how, is_foreign)
+        Guarding::new(problem, solver.config(), settings, how, is_foreign)
     };
     let mut verdicts = [0; 3];
     let count = each(
@@ -90,11 +90,11 @@ pub(crate) fn guard(args: &GuardArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The id of an answer, what is to be shown of it, and why it could not be worked on.
+/// An answer's id, the lines to show, and the error if the answer could not be worked on.
 type Shown = (String, Vec<String>, Option<String>);
 
-/// Works on the answers of a file, and writes what came of each in their order. Returns how many
-/// there were.
+/// Runs a task on each answer of a file, and writes the results in the file's order. Returns the
+/// number of answers.
 fn each<T: Task, D: Serialize>(
     args: &AnswersFlags,
     task: impl Fn(&Solver, Problem, Settings) -> T,
@@ -108,7 +108,9 @@ fn each<T: Task, D: Serialize>(
     problems.truncate(args.limit.unwrap_or(usize::MAX));
     let mut solver = settings::any_solver(config, ShowPlan::OwnModels)?;
     if !solver.has_scorer() {
-        return refuse("answers are scored, and there is no scorer: leave --scorer none out");
+        return refuse(
+            "--scorer none: this command scores answers: name a scorer, or leave --scorer out",
+        );
     }
     let texts = problems.iter().map(Problem::with_context);
     foreign::note(solver.has_bundled(), "answers", texts);
@@ -116,12 +118,16 @@ fn each<T: Task, D: Serialize>(
     let mut progress = Progress::new(problems.len(), "answers");
     let (mut lines, mut failed) = (Vec::new(), 0);
     let mut stdout = io::stdout().lock();
+    let mut ran = Ok(());
     for some in problems.chunks(AT_ONCE) {
         let tasks = some
             .iter()
             .map(|one| task(&solver, one.clone(), own.clone()));
         let mut tasks: Vec<T> = tasks.collect();
-        mend::run(&mut solver, &mut tasks)?;
+        ran = mend::run(&mut solver, &mut tasks);
+        if ran.is_err() {
+            break;
+        }
         for task in tasks {
             let done = done(task);
             let (id, shown, error) = show(&done);
@@ -144,19 +150,21 @@ fn each<T: Task, D: Serialize>(
     }
     drop(progress);
     if let Some(out) = &mut out {
+        // The answers before a failure are kept.
         out.write(&lines)?;
     }
+    ran?;
     lost::tell_of(&solver);
     match failed {
         0 => Ok(problems.len()),
         failed => Err(Failure::Run(anyhow::anyhow!(
-            "{} could not be worked on, see above",
+            "{} could not be worked on: see the messages above",
             counted(failed, "answer", "answers")
         ))),
     }
 }
 
-/// The answers of a file, each a problem with the steps of the answer.
+/// Reads the answers of a file; each is a problem with the steps of its answer.
 fn answers(file: &Path, config: &Config) -> Result<Vec<Problem>, Failure> {
     let cut = |text: &str| mend::steps_of(text, &config.generator);
     let chains = beamgen_labels::open_unlabelled(file, &cut)?.chains;

@@ -1,5 +1,5 @@
-//! `beamgen models`: what is in the hub's cache, pairs by name, what is known to work, and what
-//! models need.
+//! `beamgen models`: lists models in the hub's cache, pairs, and models known to work; shows the
+//! memory that models need.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -64,7 +64,7 @@ pub(crate) fn main(args: &ModelsArgs) -> Result<(), Failure> {
     }
     writeln!(
         out,
-        "\nPairs (--pair NAME takes one, with the settings that suit it):\n"
+        "\nPairs (--pair NAME uses a pair with the settings that suit it):\n"
     )?;
     pair_table().write(&mut out)?;
     writeln!(out, "\n{PAIRS}")?;
@@ -76,18 +76,18 @@ pub(crate) fn main(args: &ModelsArgs) -> Result<(), Failure> {
     let names: Vec<&str> = PrmSpec::names().collect();
     writeln!(
         out,
-        "\nReward models are read as (--prm-format): {}.\nOthers need a TOML file, see configs/prm/README.md. \
-         What other models need in memory: beamgen models --generator MODEL --prm MODEL",
+        "\nFormats of reward models (--prm-format): {}.\nOther formats need a TOML file, see configs/prm/README.md. \
+         Memory of other models: beamgen models --generator MODEL --prm MODEL",
         names.join(", ")
     )?;
     Ok(out.flush()?)
 }
 
-/// Writes the bundled models' files below `folder`, over nothing that is there.
+/// Writes the bundled models into folders in `folder`; a folder that exists is an error.
 fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
     if model != "bundled" {
         return refuse(format!(
-            "--write {}: only the models inside the program are written: --write bundled DIR",
+            "--write {}: only the bundled models can be written: use --write bundled DIR",
             model.display()
         ));
     }
@@ -96,7 +96,7 @@ fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
     if let Some(there) = models.iter().find(|model| model.exists()) {
         let there = there.display();
         return refuse(format!(
-            "{there}: exists already: remove it, or give another folder"
+            "{there}: exists already: remove it, or name another folder"
         ));
     }
     for (model, name, bytes) in bundled::files() {
@@ -114,8 +114,8 @@ fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// What the named models will need. Nothing of them is loaded. What is not there is downloaded
-/// where it is named by itself; for a pair that is not there, the figures of its file stand in.
+/// Shows the memory that the named models will need, without loading them. A model named by itself is
+/// downloaded if it is missing; for a missing pair, the figures in the pair's file are shown.
 fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     let given = &args.models.given;
     let pair = given.text("pair").map(Pair::find).transpose()?;
@@ -128,7 +128,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     let has_generator = config.models.generator.is_some();
     let no_prm = beamgen::program::is_word(given.path("prm"), "none");
     if no_prm && !has_generator {
-        let message = "--prm none without --generator: name the models to show, or none of them";
+        let message = "--prm none leaves no model to show: add --generator, or leave --prm out";
         return refuse(message);
     }
     let alone = has_generator && (no_prm || (config.models.prm.is_none() && !given.has("prm")));
@@ -176,14 +176,13 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// A pair for programs.
 fn pair_row(pair: &Pair) -> serde_json::Value {
     let mut row = json!(pair);
     row["gated"] = pair.gated().collect();
     json!({ "pair": row })
 }
 
-/// What the pair's file says of it.
+/// Writes the facts in the pair's file; `here` is the pair if all its files are on this machine.
 fn write_pair(out: &mut dyn Write, pair: &Pair, here: Option<&Prepared>) -> io::Result<()> {
     let mut line = |name: &str, text: &str| writeln!(out, "  {name:<10} {}", printable::line(text));
     line("pair", &format!("{}: {}", pair.name, pair.summary))?;
@@ -192,7 +191,7 @@ fn write_pair(out: &mut dyn Write, pair: &Pair, here: Option<&Prepared>) -> io::
     for model in pair.gated() {
         line(
             "licence",
-            &format!("to accept on the page of {model}, before its download"),
+            &format!("accept it on the page of {model} before the download"),
         )?;
     }
     if let Some(fits) = pair.fits {
@@ -205,7 +204,7 @@ fn write_pair(out: &mut dyn Write, pair: &Pair, here: Option<&Prepared>) -> io::
     }
     if here.is_none() {
         let bytes = pair.download.map(size).unwrap_or_default();
-        let text = "not all on this machine yet: the first `beamgen solve --pair` fetches it";
+        let text = "is not complete on this machine: the first `beamgen solve --pair` downloads it";
         line("download", &format!("{bytes} {text}"))?;
     }
     Ok(())
@@ -224,7 +223,7 @@ fn row(model: &CachedModel, revision: &CachedRevision) -> serde_json::Value {
     })
 }
 
-/// What a cached model can be used as.
+/// Describes the use of a cached model: generator, reward model, or why it cannot be used.
 fn usable(revision: &CachedRevision) -> String {
     if !revision.is_complete {
         return if revision.gguf.is_empty() {
@@ -260,7 +259,7 @@ fn cache_table(cached: &[CachedModel]) -> Table {
     table
 }
 
-/// What the figures for memory count.
+/// The parts that a figure for memory includes.
 const NEEDED: &str = "weights, buffers and one chain in each model";
 
 const PAIRS: &str = "\
@@ -269,7 +268,7 @@ Memory is weights, buffers and one chain in each model; caches for more chains c
 laptop: 16 GB of memory; one card: 24 GB; two cards: 48 GB together. beamgen computes on one card or on the CPU.
 `beamgen solve FILE --pair NAME` downloads what is missing; one more pair is one more TOML file (--pair FILE.toml).";
 
-/// The pairs of every build, the smallest first.
+/// Returns the pairs that are in the program, the smallest first.
 fn pairs() -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Pair::all().collect();
     pairs.sort_by_key(|pair| (pair.fits, pair.memory.map(|memory| memory.bf16)));
@@ -286,7 +285,7 @@ fn pair_table() -> Table {
         "generator + prm",
     ]);
     let bytes = |bytes: Option<u64>| bytes.map(size).unwrap_or_default();
-    // Without the organisation, and without the file of a repository that has one in its name.
+    // Keeps the table narrow: drops the organisation and, of `REPO:FILE.gguf`, the file.
     let short = |model: &Path| {
         let name = model.to_string_lossy();
         let name = name.split_once('/').map_or(&*name, |(_, name)| name);

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use crate::printable;
 use crate::printed::{Before, Graded};
 
-/// Most characters of a message; names and values in it may have any length.
+/// The most characters of a message: names and values from files may have any length.
 const LONGEST: usize = 500;
 
 /// Writes a message to stderr as one printable line of bounded length. A closed stderr is no error.
@@ -24,39 +24,38 @@ pub(crate) fn note(message: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable::shortened(&line, LONGEST));
 }
 
-/// As [`note`], but each message once per process.
+/// Writes a message as [`note`] does, but each message only once per process.
 pub(crate) fn note_once(message: impl Display) {
-    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    static WRITTEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let line = message.to_string();
     // The set is valid even if another thread panicked while it held the lock.
-    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    if said.insert(line.clone()) {
+    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if written.insert(line.clone()) {
         note(line);
     }
 }
 
-/// Tells the notes on models that were not told before.
+/// Writes notes on models; a note that was written before is left out.
 pub(crate) fn notes(notes: impl IntoIterator<Item = String>) {
     for note in notes {
         note_once(format_args!("note: {note}"));
     }
 }
 
-/// Writes bytes to stdout.
 pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
 }
 
-/// Writes one object and its newline.
+/// Writes an object as a line of JSON.
 pub(crate) fn json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     out.write_all(b"\n")
 }
 
-/// The last line of `solve --json`. Without reference answers, `correct` and `accuracy` are `null`;
-/// the ledger has the costs of this call, `before` those of a resumed run file.
+/// Returns the last line of `solve --json`. Without reference answers, `correct` and `accuracy` are
+/// `null`. The ledger has the costs of this call, `before` the costs of earlier calls.
 pub(crate) fn summary(
     graded: &Graded,
     run: &RunSummary,

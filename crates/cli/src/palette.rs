@@ -1,4 +1,4 @@
-//! Colours and lines on a terminal.
+//! Colours and line breaks for a terminal.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,19 +16,19 @@ pub(crate) enum ColorChoice {
     Auto,
     /// Also in pipes and files
     Always,
-    /// Not at all
+    /// Never
     Never,
 }
 
-/// Adds colours to text, if they are on, and ends its lines where the terminal does.
+/// Adds colours to text if they are on, and breaks lines at the terminal's width.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Palette {
     on: bool,
-    /// The width of the terminal, if there is one.
+    /// The terminal's width; `None` if stdout is not a terminal.
     columns: Option<usize>,
 }
 
-/// What a colour stands for.
+/// The meaning of a colour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ink {
     /// A sure step, a right answer.
@@ -44,7 +44,6 @@ pub(crate) enum Ink {
 }
 
 impl Ink {
-    /// The colour of a score.
     pub(crate) fn of_score(score: f32) -> Self {
         if score >= SURE {
             Self::Good
@@ -67,7 +66,7 @@ impl Ink {
 }
 
 impl Palette {
-    /// `is_terminal`: whether the output is a terminal.
+    /// Decides on colours; `is_terminal` is about the output that the text goes to.
     pub(crate) fn new(choice: ColorChoice, is_terminal: bool) -> Self {
         let on = match choice {
             ColorChoice::Always => true,
@@ -83,14 +82,14 @@ impl Palette {
         }
     }
 
-    /// Printable text, wrapped between words: its first line has `used` columns before it, each
-    /// other one begins with `hang`.
+    /// Wraps text between words. The first line starts after `used` columns; every other line starts
+    /// with `hang`.
     pub(crate) fn wrapped<'t>(self, text: &'t str, used: usize, hang: &str) -> Cow<'t, str> {
         wrapped(text, self.columns, used, hang)
     }
 
-    /// The text in that colour. Pad the text before: colour codes count as characters but have no
-    /// width.
+    /// Returns the text in a colour. Pad the text first: colour codes count as characters, but have
+    /// no width.
     pub(crate) fn paint<T: fmt::Display>(self, ink: Ink, text: T) -> Painted<T> {
         Painted {
             code: self.on.then(|| ink.code()),
@@ -99,7 +98,7 @@ impl Palette {
     }
 }
 
-/// Text and its colour. It is displayed printable ([`printable::lines`]).
+/// A text with a colour; `Display` replaces control characters ([`printable::lines`]).
 pub(crate) struct Painted<T> {
     code: Option<&'static str>,
     text: T,

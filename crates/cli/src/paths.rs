@@ -1,7 +1,8 @@
-//! No command writes over what it reads, and none fills a folder that is somebody else's.
+//! Refuses calls that would overwrite their own input, or write into a folder with foreign files.
 //!
-//! One rule for all commands, applied before any of them begins: a path among the arguments is read
-//! unless it is in the table of outputs. What settings files name is read, too.
+//! The rule is the same for all commands, and is applied before a command starts. A path among the
+//! arguments is an input unless it is in the table of outputs. Files that a settings file names are
+//! inputs, too.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -18,13 +19,13 @@ use crate::write::failed;
 #[derive(Clone, Copy)]
 enum Kind {
     File,
-    /// A folder of one's own; an earlier run of the command would have left this name there.
+    /// A folder for this command only: new, empty, or with a file of this name from an earlier run.
     Results(&'static str),
-    /// Files in a folder that may have others.
+    /// A folder that may have other files.
     Shared,
 }
 
-/// Command (any, if it is empty), argument, and what is written there.
+/// Rows of a command (empty for all commands), an argument, and the kind of output.
 const OUTPUTS: [(&str, &str, Kind); 23] = [
     ("solve", "out", Kind::File),
     ("show", "html", Kind::File),
@@ -51,10 +52,10 @@ const OUTPUTS: [(&str, &str, Kind); 23] = [
     ("abacus", "out", Kind::Results("work")),
 ];
 
-/// Arguments that are files of settings, which name files in turn.
+/// Arguments that are files of settings, which may name further files.
 const SETTINGS: [&str; 3] = ["config", "pair", "presets"];
 
-/// The largest one that is looked into.
+/// The size limit, in bytes, of a settings file that is searched for names of files.
 const MAX_SETTINGS: u64 = 1 << 20;
 
 /// Keys of settings that may name a file or a folder.
@@ -72,7 +73,7 @@ const KEYS: [&str; 11] = [
     "file",
 ];
 
-/// The ends of the names of a model's files.
+/// The extensions of a model's files.
 const OF_A_MODEL: [&str; 10] = [
     "json",
     "safetensors",
@@ -86,8 +87,8 @@ const OF_A_MODEL: [&str; 10] = [
     "txt",
 ];
 
-/// Refuses a call that would write over what it reads, twice over one file, or into a foreign
-/// folder.
+/// Refuses a call with an output that is also an input, with two outputs that are the same file, or
+/// with an output folder that has foreign files.
 pub(crate) fn check(given: &ArgMatches) -> Result<(), Failure> {
     let mut paths = Paths::default();
     paths.sort("", given);
@@ -95,48 +96,50 @@ pub(crate) fn check(given: &ArgMatches) -> Result<(), Failure> {
     for (at, (path, name, kind)) in paths.written.iter().enumerate() {
         let shown = path.display();
         if is_read(path) && !matches!(kind, Kind::Shared) {
-            let message = format!("{shown}: is read as well: write into another place");
+            let message = format!("{shown}: is an input, too: name another output");
             return refuse(message);
         }
         let other = paths.written[..at]
             .iter()
             .find(|(other, ..)| is_one_file(path, other));
         if let Some((_, other, _)) = other {
-            let message = format!("{shown}: --{other} and --{name} name the same file: give two");
+            let message =
+                format!("{shown}: --{other} and --{name} name the same file: name two files");
             return refuse(message);
         }
         if let Kind::Results(mark) = kind {
             let is_foreign = beamgen_files::is_foreign_folder(path, &[mark]);
             if is_foreign.map_err(|error| failed(path, error))? {
                 return refuse(format!(
-                    "{shown}: has files, and no {mark} of an earlier run among them: name an empty or a new folder"
+                    "{shown}: has files, but no {mark} of an earlier run: name an empty or a new folder"
                 ));
             }
         }
     }
-    if !is_read(Path::new("/dev/stdout")) {
-        Ok(())
+    // Stdout is redirected to an input, as in `beamgen score a.jsonl >> a.jsonl`, which would read
+    // its own output.
+    if is_read(Path::new("/dev/stdout")) {
+        refuse("the output is redirected to a file that is an input, too: use another file")
     } else {
-        refuse("the output goes into a file that is read as well: write into another one")
+        Ok(())
     }
 }
 
-/// Whether two outputs are the same regular file, be it there yet or not.
+/// Whether two outputs are the same regular file, which may not exist yet.
 fn is_one_file(a: &Path, b: &Path) -> bool {
     let place = |path| beamgen_files::place(path).ok().flatten();
     place(a).is_some_and(|a| Some(a) == place(b))
 }
 
-/// The paths of a call.
 #[derive(Default)]
 struct Paths {
     read: HashSet<FileId>,
-    /// With the argument's name.
+    /// Each output with its argument's name.
     written: Vec<(PathBuf, String, Kind)>,
 }
 
 impl Paths {
-    /// Adds all that a command was given.
+    /// Adds the paths among a command's arguments.
     fn sort(&mut self, command: &str, given: &ArgMatches) {
         for id in given.ids().map(clap::Id::as_str) {
             if let Ok(Some(paths)) = given.try_get_many::<PathBuf>(id) {
@@ -171,7 +174,7 @@ impl Paths {
         let in_folder = std::fs::read_dir(path).into_iter().flatten().flatten();
         for file in in_folder.map(|entry| entry.path()) {
             let extension = file.extension().and_then(|end| end.to_str());
-            // A calibration lies with its model, and is written again.
+            // `calibrate` writes its file into the model's folder, which is an input.
             let is_own = command == "calibrate" && file.ends_with("calibration.json");
             if extension.is_some_and(|end| OF_A_MODEL.contains(&end)) && !is_own {
                 self.read.extend(FileId::of(&file));
@@ -186,7 +189,8 @@ impl Paths {
         }
     }
 
-    /// Adds the files of settings: models as seen from here, problems as seen from the file.
+    /// Adds the files that settings name. A model's path is relative to the working directory, a
+    /// problem file's to the settings file; both are added.
     fn reads_settings(&mut self, command: &str, folder: &Path, key: &str, value: &Value) {
         match value {
             Value::Table(table) => {
@@ -210,7 +214,7 @@ impl Paths {
         }
     }
 
-    /// Adds the files that an argument names: it is a setting, or `--set` with one.
+    /// Adds the files that an argument names: a flag that is a setting, or `--set KEY=VALUE`.
     fn reads_text(&mut self, command: &str, id: &str, text: &str) {
         let (key, value) = match text.split_once('=').filter(|_| id == "set") {
             Some((key, value)) => (key.rsplit('.').next(), assign::parsed(value.trim())),
@@ -220,7 +224,7 @@ impl Paths {
         self.reads_settings(command, Path::new(""), key, &value);
     }
 
-    /// Adds the files among the words of a shell command.
+    /// Adds the files among the words of a shell command, such as a checker's script.
     fn reads_words(&mut self, text: &str) {
         let words = text
             .split_whitespace()

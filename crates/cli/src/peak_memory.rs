@@ -1,6 +1,6 @@
-//! The most memory that the process had.
+//! The peak of the process's resident memory.
 
-/// Most memory that was resident so far, in MiB, where the system says it.
+/// Returns the peak of resident memory in MiB; `None` if the system does not report it.
 pub(crate) fn mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

@@ -7,7 +7,7 @@ pub(crate) use beamgen::program::human_size as size;
 
 use crate::table::{Table, grouped};
 
-/// Writes the totals in one line.
+/// Writes a line with the totals of a plan.
 pub(crate) fn write_line(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let weights: u64 = plan.models.iter().map(|model| model.weights).sum();
     let buffers = plan.fixed() - weights;
@@ -26,7 +26,7 @@ fn free(plan: &MemoryPlan) -> String {
     }
 }
 
-/// Writes a row per model, and the totals.
+/// Writes a table with a row for each model, and the totals.
 pub(crate) fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let mut table = Table::new(&[
         "memory",
@@ -56,7 +56,7 @@ pub(crate) fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     table.write(out)?;
     if plan.models.len() > 1 {
         let lends = if plan.lends {
-            ": what the generator leaves of its part, the prm borrows"
+            ": the prm may use what the generator leaves of its share"
         } else {
             ""
         };

@@ -1,4 +1,4 @@
-//! A solved problem and a finished run as people read them.
+//! The text output of `solve` and `show`: a solved problem, and the summary of a run.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crate::palette::{DOUBTFUL, Ink, Palette, SURE};
 use crate::printable::{line, lines};
 use crate::table::{counted, grouped, megabytes, percent};
 
-/// The problem, the chosen chain step by step with each step's score, and the answer.
+/// Prints a problem, its chosen chain with each step's score, and the answer.
 pub(crate) fn problem(
     out: &mut dyn Write,
     palette: Palette,
@@ -23,7 +23,7 @@ pub(crate) fn problem(
     let id = palette.paint(Ink::Dim, format!("[{}]", line(&record.id)));
     let text = palette.paint(Ink::Bold, problem.text.trim());
     writeln!(out, "{}", palette.wrapped(&format!("{id} {text}"), 0, ""))?;
-    for step in &record.steps {
+    for (at, step) in record.steps.iter().enumerate() {
         match step.score {
             Some(score) => {
                 let mark = mark(score);
@@ -34,12 +34,14 @@ pub(crate) fn problem(
         }
         let mut text = lines(&step.text).into_owned();
         let sure = step.quantiles.and_then(sureness).map(str::to_owned);
-        let said: Vec<String> = sure.into_iter().chain(judges(&step.judges)).collect();
+        let given = (at < record.given).then(|| "given".to_owned());
+        let said = given.into_iter().chain(sure).chain(judges(&step.judges));
+        let said: Vec<String> = said.collect();
         if !said.is_empty() {
             let said = palette.paint(Ink::Dim, format!("({})", said.join("; ")));
             text = format!("{text}  {said}");
         }
-        // All lines of a step are aligned with its first.
+        // Further lines of a step are aligned with its first line, after the score.
         let hang = " ".repeat(10);
         writeln!(out, "{}", palette.wrapped(&text, hang.len(), &hang))?;
     }
@@ -93,8 +95,8 @@ pub(crate) fn problem(
     writeln!(out, "  {}\n", palette.paint(Ink::Dim, cost))
 }
 
-/// Whether a step is sure to lead to a right answer more often than not, or sure not to, by the
-/// quantiles of its probability of success; `None` if they do not tell.
+/// Labels a step by the quantiles (10, 50, 90 %) of its probability of success: sure if the low one
+/// is at least one half, unsure if the high one is below. Returns `None` in between.
 pub(crate) fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
     if low >= 0.5 {
         return Some("sure");
@@ -102,7 +104,7 @@ pub(crate) fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
     (high < 0.5).then_some("unsure")
 }
 
-/// The score of a step by each of several judges; `None` if there are none.
+/// Formats a step's score by each judge; `None` without judges.
 pub(crate) fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
     let said = judges.iter().map(|(name, score)| match score {
         Some(score) => format!("{} {score:.3}", line(name)),
@@ -112,7 +114,7 @@ pub(crate) fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-/// The mark beside a score.
+/// Returns the mark next to a score.
 fn mark(score: f32) -> char {
     if score >= SURE {
         ' '
@@ -123,7 +125,7 @@ fn mark(score: f32) -> char {
     }
 }
 
-/// The marks that were shown, for their legend.
+/// The marks that were printed, which the legend explains.
 #[derive(Default)]
 pub(crate) struct Marks {
     unsure: bool,
@@ -132,7 +134,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Notes the marks of a problem.
+    /// Adds the marks of a problem.
     pub(crate) fn see(&mut self, record: &Record) {
         for score in record.steps.iter().filter_map(|step| step.score) {
             self.unsure |= mark(score) == '?';
@@ -142,11 +144,11 @@ impl Marks {
         self.words |= quantiles.any(|quantiles| sureness(quantiles).is_some());
     }
 
-    /// Explains them, if there were any.
+    /// Prints an explanation of the marks that were printed.
     pub(crate) fn legend(&self, out: &mut dyn Write, palette: Palette) -> io::Result<()> {
         if self.words {
-            let line = "sure: the low quantile (10 %) of the probability that the generator succeeds from here is at least \
-                        one half; unsure: the high one (90 %) is below it";
+            let line = "sure: the low quantile (10 %) of the probability of a right answer is at least one half; \
+                        unsure: the high quantile (90 %) is below one half";
             writeln!(out, "{}", palette.paint(Ink::Dim, line))?;
         }
         let unsure = format!("? a score below {SURE}: look twice");
@@ -161,7 +163,6 @@ impl Marks {
     }
 }
 
-/// An interval in per cent.
 pub(crate) fn in_percent(of: Interval) -> String {
     format!(
         "95 % interval {:.1} to {:.1}",
@@ -181,7 +182,7 @@ pub(crate) struct Graded {
     /// Answers withheld because their score is below the threshold, or their chain is unsound.
     /// They count as wrong.
     pub withheld: usize,
-    /// The unsound ones among them.
+    /// The withheld answers whose chain is unsound.
     pub withheld_unsound: usize,
     /// Answers that could not be compared with the reference. They count as wrong.
     pub cannot_tell: usize,
@@ -191,7 +192,7 @@ pub(crate) struct Graded {
     pub memory_limited: usize,
     /// Problems that lost verdicts because a checker's program failed.
     pub checker_limited: usize,
-    /// Whether the answer is right, by the problem's id.
+    /// Whether the answer is right, by the problem's id: twins are found by their ids.
     by_id: BTreeMap<String, bool>,
 }
 
@@ -216,7 +217,7 @@ impl Graded {
         }
     }
 
-    /// Returns how many pairs of twins are right on both, and how many there are.
+    /// Returns the number of twin pairs that are right on both problems, and the number of pairs.
     pub(crate) fn twins(&self) -> [usize; 2] {
         let graded = self.by_id.iter().map(|(id, &right)| (id.as_str(), right));
         let pairs = twins::pairs(graded);
@@ -229,16 +230,16 @@ impl Graded {
     }
 }
 
-/// The costs of problems that an earlier call finished, from their records. They are sums over
-/// problems: a pass that several problems shared counts for each of them.
+/// The costs of problems that earlier calls finished, as sums over their records. A forward pass that
+/// several problems shared counts for each of them.
 #[derive(Default, Serialize)]
 pub(crate) struct Before {
     pub problems: usize,
     pub ledger: Spent,
 }
 
-/// Writes the accuracy and the costs. Those of `before` stand apart: a run counts a pass once and
-/// has a peak, which its records do not tell.
+/// Writes the accuracy and the costs. The costs of `before` are separate, since the two cannot be
+/// added: a run counts a shared pass once, and has a peak of memory, which records do not have.
 pub(crate) fn summary(
     out: &mut dyn Write,
     palette: Palette,
@@ -251,7 +252,7 @@ pub(crate) fn summary(
         let of = &before.ledger;
         writeln!(
             out,
-            "{} of {} problems were finished before, by their records with {} generated and {} scored tokens in {:.2} s",
+            "{} of {} problems were finished before; their records have {} generated and {} scored tokens in {:.2} s",
             grouped(before.problems as u64),
             grouped(graded.problems as u64),
             grouped(of.generated_tokens),

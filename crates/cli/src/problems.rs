@@ -1,4 +1,4 @@
-//! `beamgen problems`: problems of the bundled world, to bench or to train on.
+//! `beamgen problems`: samples problems of the bundled world, for benches and training.
 
 use std::io::Write;
 
@@ -14,10 +14,10 @@ use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::table::counted;
 
-/// The stage of the random draws for chains, beyond those of training.
+/// The random stream of noisy solutions. Training uses lower numbers, so no sample repeats there.
 const NOISY_SOLUTIONS: u64 = 100;
 
-/// The stage of those for twins.
+/// The random stream of twins.
 const TWINS: u64 = 101;
 
 pub(crate) fn main(args: &ProblemsArgs) -> Result<(), Failure> {
@@ -52,19 +52,20 @@ pub(crate) fn main(args: &ProblemsArgs) -> Result<(), Failure> {
     if alone > 0 {
         let problems = counted(alone, "problem", "problems");
         output::note(format_args!(
-            "note: {problems} without a twin: no other numbers were found that can be worked out"
+            "note: {problems} without a twin: no other numbers give a valid problem"
         ));
     }
     Ok(out.flush()?)
 }
 
-/// The right solution as the bundled generator writes it: each line ends, the last one, too.
+/// Returns the right solution as the bundled generator writes it: every line ends with a line break,
+/// the last one, too.
 fn solution(problem: &WorldProblem) -> String {
     let lines = problem.solution();
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// The problems themselves, with their answers; each is drawn when it is asked for.
+/// Returns an iterator of problems with their answers, sampled one at a time.
 pub(crate) fn generate(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Failure> {
     let problem = |(i, problem): (usize, WorldProblem)| Problem {
         id: id(args, i),
@@ -75,7 +76,7 @@ pub(crate) fn generate(args: &ProblemsArgs) -> Result<impl Iterator<Item = Probl
     Ok(worlds(args)?.enumerate().map(problem))
 }
 
-/// Solutions as imperfect pupils write them, a chain a problem, in `ProcessBench`'s form.
+/// Returns a solution with random mistakes for each problem, in the format of ProcessBench.
 fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
     let mut rng = world::rng(args.seed, NOISY_SOLUTIONS, 0);
     let chain = move |(i, problem): (usize, WorldProblem)| {
@@ -97,7 +98,7 @@ fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
     Ok(worlds(args)?.enumerate().map(chain))
 }
 
-/// What makes a problem hard: how many people it has, each of them a step.
+/// Returns the problem's level: its number of people, which is the number of steps.
 fn level(problem: &WorldProblem) -> String {
     format!("{} people", problem.facts.len())
 }

@@ -1,4 +1,4 @@
-//! Progress of a run on stderr: a bar on a terminal, otherwise a line from time to time.
+//! Progress of a run on stderr: a bar on a terminal, otherwise a line every 15 seconds.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use crate::output;
 use crate::printable;
 use crate::table::{counted, grouped};
 
-/// How often the bar on a terminal is updated.
+/// The time between updates of the bar on a terminal.
 const REDRAW: Duration = Duration::from_millis(100);
-/// How often a line is written where there is no terminal. Shorter runs write none.
+/// The time between lines if stderr is not a terminal. Shorter runs write no line.
 const LINE: Duration = Duration::from_secs(15);
-/// What a part has to run before its rate is told: tokens count when their step closes, so the first
-/// passes have none.
+/// The time before the rate of a part is shown. Tokens count when their step closes, so the rate is
+/// zero during the first passes.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// A line with a bar. What follows the bar is cut where the terminal ends, as a line that wraps leaves
-/// remains.
+/// The bar and a message, which is cut at the terminal's width: a wrapped line would leave remains
+/// when it is redrawn.
 const BAR: &str = "  {bar:20} {wide_msg}";
 
 /// The progress of a run.
@@ -29,29 +29,28 @@ pub(crate) struct Progress {
     unit: &'static str,
     total: usize,
     done: usize,
-    /// What all of it takes and what is done of that, in units that only their share matters of.
+    /// The work of the whole run, in any unit; only `work_done / work` is used.
     work: f64,
     work_done: f64,
     work_each: f64,
     started: Instant,
-    /// Of this part: what was graded and right in it, and since when it runs.
+    /// The number of graded problems in this part of the run.
     graded: usize,
     correct: usize,
     part_started: Instant,
-    /// Chains alive and tokens a second at the last pass that was shown; empty where there are no
-    /// passes to see.
+    /// The tokens per second and the chains alive at the last shown pass; empty before a pass.
     pace: String,
     shown: Instant,
 }
 
 impl Progress {
-    /// For a run over `total` of what `unit` names.
+    /// Starts the progress of a run over `total` items; `unit` is their plural noun.
     pub(crate) fn new(total: usize, unit: &'static str) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
         Self::on(is_terminal.then(ProgressDrawTarget::stderr), total, unit)
     }
 
-    /// Works like [`new`](Self::new), but shows nothing of a run that is `quiet`.
+    /// Like [`new`](Self::new), but shows nothing if `quiet`.
     pub(crate) fn unless(quiet: bool, total: usize, unit: &'static str) -> Self {
         if quiet {
             Self::on(Some(ProgressDrawTarget::hidden()), total, unit)
@@ -60,7 +59,7 @@ impl Progress {
         }
     }
 
-    /// A bar on a terminal, or lines where there is none.
+    /// Starts a bar on a terminal, or lines without one.
     fn on(terminal: Option<ProgressDrawTarget>, total: usize, unit: &'static str) -> Self {
         let bar = terminal.map(|terminal| {
             let bar = ProgressBar::with_draw_target(Some(total as u64), terminal);
@@ -88,14 +87,14 @@ impl Progress {
         }
     }
 
-    /// For a run whose parts take different amounts of work, `work` in all.
+    /// Sets the work of the whole run, for runs whose parts differ in work per item.
     pub(crate) fn with_work(mut self, work: f64) -> Self {
         self.work = work;
         self
     }
 
-    /// Begins a part of the run: its name is shown, each of what is done in it takes `work_each`,
-    /// and rates and shares are its own.
+    /// Begins a part of the run, with a name to show and the work of an item. The rate and the share
+    /// of right answers start again at zero.
     pub(crate) fn part(&mut self, name: &str, work_each: f64) {
         self.name = printable::line(name).into_owned();
         self.work_each = work_each;
@@ -104,7 +103,7 @@ impl Progress {
         self.part_started = Instant::now();
     }
 
-    /// Counts a problem that is done.
+    /// Counts a finished item; `correct` is `None` if it is not graded.
     pub(crate) fn done(&mut self, correct: Option<bool>) {
         self.done += 1;
         self.work_done += self.work_each;
@@ -118,7 +117,7 @@ impl Progress {
         }
     }
 
-    /// Updates the display after a forward pass, if it is time to.
+    /// Updates the display after a forward pass, if the last update is long enough ago.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         let Event::Pass { rows, ledger, .. } = event else {
             return;
@@ -133,7 +132,7 @@ impl Progress {
         }
     }
 
-    /// Whether the last update is long enough ago for another one, which is then to follow.
+    /// Whether the last update is long enough ago. If so, the clock starts again: the caller updates.
     fn is_due(&mut self) -> bool {
         let every = if self.bar.is_some() { REDRAW } else { LINE };
         let is_due = self.shown.elapsed() >= every;
@@ -145,13 +144,13 @@ impl Progress {
 
     fn show(&self) {
         match &self.bar {
-            Some(bar) => bar.set_message(self.told()),
-            None => output::note(self.told()),
+            Some(bar) => bar.set_message(self.message()),
+            None => output::note(self.message()),
         }
     }
 
-    /// All that is known, the most important first: a narrow terminal shows the beginning.
-    fn told(&self) -> String {
+    /// Returns the message, most important part first: a narrow terminal cuts off the end.
+    fn message(&self) -> String {
         let share = self.work_done / self.work;
         let left = left(self.done, self.total, share, self.started.elapsed());
         let accuracy = (self.graded > 0).then(|| {
@@ -168,14 +167,14 @@ impl Progress {
         joined(parts.into_iter().flatten())
     }
 
-    /// Takes the bar from the terminal.
+    /// Removes the bar from the terminal.
     pub(crate) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// Runs `print`, which writes to the terminal, with the bar out of its way.
+    /// Runs `print`, which writes to the terminal, while the bar is hidden.
     pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(print),
@@ -184,28 +183,28 @@ impl Progress {
     }
 }
 
-/// Joins the parts that say something.
+/// Joins the parts that are not empty.
 fn joined(parts: impl Iterator<Item = String>) -> String {
     let said: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
     said.join("  ")
 }
 
-/// How fast a part of the run is, once that can be said.
+/// Returns the tokens per second of a part, after [`SETTLED`].
 fn rate(tokens: u64, elapsed: Duration) -> Option<String> {
     let rate = tokens as f64 / elapsed.as_secs_f64();
     (elapsed >= SETTLED).then(|| format!("{} tokens/s", grouped(rate as u64)))
 }
 
-/// The time that the rest takes at the pace so far, which did this share of the work. Many problems
-/// are in flight at once, so the first that are done say little: nothing until a twentieth is done,
-/// and at least three.
+/// Estimates the remaining time from the share of the work that is done. Many problems are in flight
+/// at once, so the first finished ones say little about the pace: there is no estimate before a
+/// twentieth of the problems is done, and at least three.
 fn left(done: usize, total: usize, share: f64, elapsed: Duration) -> Option<Duration> {
     let enough = (total / 20).clamp(3, 32);
     let is_told = done >= enough && done < total && share > 0.0;
     is_told.then(|| elapsed.mul_f64((1.0 - share).max(0.0) / share))
 }
 
-/// A time in seconds, minutes or hours, rounded up.
+/// Formats a time in seconds, minutes or hours, rounded up.
 fn words(time: Duration) -> String {
     let seconds = time.as_secs_f64().ceil() as u64;
     match seconds {

@@ -1,5 +1,5 @@
-//! The report of a run over many problems, as every command gives it: the progress, the problems
-//! that could not be tried or lost something, and the end.
+//! The report of a run over many problems, the same for all commands: its progress, problems that
+//! could not be tried or lost chains or verdicts, and the end.
 
 use beamgen::ProblemResult;
 
@@ -9,18 +9,16 @@ use crate::output;
 use crate::progress::Progress;
 use crate::table::counted;
 
-/// The report of a run.
 pub(crate) struct RunReport {
     pub progress: Progress,
     skip_too_long: bool,
-    /// The number of problems that could not be tried and were not to be skipped.
+    /// The number of problems that could not be tried, without those that may be skipped.
     refused: usize,
-    /// The numbers of problems that lost chains to memory, and verdicts of checkers.
+    /// The numbers of problems that lost chains to memory, and that lost verdicts of checkers.
     lost: [usize; 2],
 }
 
 impl RunReport {
-    /// A report of a run over `total` problems.
     pub(crate) fn new(quiet: bool, skip_too_long: bool, total: usize) -> Self {
         Self {
             progress: Progress::unless(quiet, total, "problems"),
@@ -30,7 +28,7 @@ impl RunReport {
         }
     }
 
-    /// Counts a problem that is done, and reports the reason if it could not be tried.
+    /// Counts a finished problem, and prints the reason if it could not be tried.
     pub(crate) fn done(&mut self, result: &ProblemResult, correct: Option<bool>) {
         if let Some(error) = &result.error {
             let skipped = result.too_long && self.skip_too_long;
@@ -45,8 +43,8 @@ impl RunReport {
         self.progress.done(correct);
     }
 
-    /// Notes what was lost. Returns the failure of a run that was interrupted, or that could not try
-    /// some problems. `is_kept` says whether the results are in a file.
+    /// Prints notes on problems that lost chains or verdicts. Fails if the run was interrupted, or if
+    /// some problems could not be tried. `is_kept` tells whether the results are in a file.
     pub(crate) fn end(
         self,
         interrupt: &Interrupt,
@@ -57,13 +55,21 @@ impl RunReport {
         let missing = (!is_kept).then_some("FILE");
         let again = missing.map_or(", and --resume to try again", |_| "");
         for (lost, what, advice) in [
-            (memory, "chains for want of memory", "raise --kv-memory"),
-            (verdicts, "verdicts of checkers", "mend the command"),
+            (
+                memory,
+                "chains because memory was short",
+                "raise --kv-memory",
+            ),
+            (
+                verdicts,
+                "verdicts of checkers",
+                "fix the checker's command",
+            ),
         ] {
             if lost > 0 {
                 let problems = counted(lost, "problem", "problems");
                 output::note(format_args!(
-                    "note: {problems} lost {what}, and results are worse for it: {advice}{again}"
+                    "note: {problems} lost {what}, which makes results worse: {advice}{again}"
                 ));
             }
         }
@@ -71,15 +77,15 @@ impl RunReport {
         match self.refused {
             0 => Ok(()),
             refused => Err(Failure::Run(anyhow::anyhow!(
-                "{} could not be tried, see above",
+                "{} could not be tried: see the messages above",
                 counted(refused, "problem", "problems")
             ))),
         }
     }
 }
 
-/// Fails if not `all` of what `unit` names were done, since the run was interrupted. `missing` is
-/// what `--out` takes, if it was not given.
+/// Fails if a run was interrupted before all items were done; `unit` is their plural noun. `missing`
+/// is the placeholder of `--out`, if that flag was not given.
 pub(crate) fn ended(
     interrupt: &Interrupt,
     [done, all]: [usize; 2],
@@ -90,9 +96,9 @@ pub(crate) fn ended(
         return Ok(());
     }
     let how = match missing {
-        None => "the same command with --resume goes on".to_owned(),
-        Some(out) => format!("with --out {out} and --resume a run goes on where it stopped"),
+        None => "resume with the same command and --resume".to_owned(),
+        Some(out) => format!("to be able to resume, run with --out {out}, then add --resume"),
     };
-    let line = format!("interrupted, {done} of {all} {unit} are done: {how}");
+    let line = format!("interrupted after {done} of {all} {unit}: {how}");
     Err(interrupt.failure(line))
 }

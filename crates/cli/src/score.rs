@@ -1,4 +1,4 @@
-//! `beamgen score`: the scores of given chains, a JSON line each.
+//! `beamgen score`: scores given chains, and writes a JSON line for each.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -16,14 +16,14 @@ use crate::output;
 use crate::settings;
 use crate::table::counted;
 
-/// A line of output: the chain's id, and scores or what is wrong with it.
+/// A line of output: the chain's id with its scores, or with an error.
 #[derive(Serialize)]
 struct Scored<'a> {
     id: &'a str,
-    /// One score per step.
+    /// The score of each step, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     scores: Option<&'a [f32]>,
-    /// The step scores aggregated as `--aggregation` says.
+    /// The chain's score: the step scores, aggregated by `--aggregation`.
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub(crate) fn main(args: &ScoreArgs) -> Result<(), Failure> {
     match refused {
         0 => Ok(()),
         refused => Err(Failure::Run(anyhow::anyhow!(
-            "{} could not be scored, see above",
+            "{} could not be scored: see the messages above",
             counted(refused, "chain", "chains")
         ))),
     }

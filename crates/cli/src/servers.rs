@@ -1,4 +1,4 @@
-//! Models on servers of other engines: what they are, and what they were asked in a run.
+//! Models on servers of other engines: their description, and a run's traffic to them.
 
 #[cfg(feature = "remote")]
 use beamgen::hub::Certificates;
@@ -9,7 +9,7 @@ use crate::failure::Failure;
 #[cfg(feature = "remote")]
 use crate::{output, printable, table::counted};
 
-/// The key of a role's servers, if the environment has one.
+/// Returns the API key of a role's servers from BEAMGEN_GENERATOR_KEY or BEAMGEN_PRM_KEY.
 #[cfg(feature = "remote")]
 fn key(role: &str) -> Result<Option<ApiKey>, Failure> {
     let name = format!("BEAMGEN_{}_KEY", role.to_uppercase());
@@ -21,7 +21,7 @@ fn key(role: &str) -> Result<Option<ApiKey>, Failure> {
         .map_err(|error| Failure::Input(format!("{name}: {error}")))
 }
 
-/// What the servers were asked, a line for each role.
+/// Returns a line for each role with its traffic to servers.
 #[cfg(feature = "remote")]
 pub(crate) fn traffic(solver: &beamgen::Solver) -> Vec<String> {
     solver
@@ -36,7 +36,8 @@ pub(crate) fn traffic(_: &beamgen::Solver) -> Vec<String> {
     Vec::new()
 }
 
-/// Requests before a low share of cached tokens says something.
+/// The number of requests from which a low share of cached tokens is worth a hint: first requests
+/// meet an empty cache.
 #[cfg(feature = "remote")]
 const ENOUGH: u64 = 50;
 
@@ -45,7 +46,7 @@ fn line(role: &str, traffic: &beamgen::remote::Traffic) -> String {
     let requests = counted(traffic.requests, "request", "requests");
     let mut line = format!("{role} server: {requests}");
     if traffic.retries > 0 {
-        line += &format!(", {} made again", traffic.retries);
+        line += &format!(", {} retried", traffic.retries);
     }
     let tokens = counted(traffic.prompt_tokens, "prompt token", "prompt tokens");
     line += &format!(", {tokens}");
@@ -53,21 +54,22 @@ fn line(role: &str, traffic: &beamgen::remote::Traffic) -> String {
         let share = 100.0 * cached as f64 / traffic.told_tokens.max(1) as f64;
         line += &format!(", {share:.0} % of them from its cache");
         if share < 50.0 && traffic.requests >= ENOUGH {
-            line += " (is its prefix cache off, or too small for this search?)";
+            line += " (low: check that its prefix cache is on and large enough)";
         }
     }
     if let Some(queued) = traffic.queue_milliseconds {
         let each = queued as f64 / traffic.queue_told.max(1) as f64;
-        line += &format!(", {each:.0} ms in its queue each");
+        line += &format!(", {each:.0} ms in its queue per request");
     }
     if traffic.discarded_tokens > 0 {
         let tokens = counted(traffic.discarded_tokens, "token", "tokens");
-        line += &format!(", {tokens} behind the end of a step dropped");
+        line += &format!(", {tokens} after the end of a step dropped");
     }
     line
 }
 
-/// Shows what servers are. Those of a role are asked together.
+/// Shows the engine, model and context of servers. The servers of a role form a pool, so a role is
+/// shown once.
 #[cfg(feature = "remote")]
 pub(crate) fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Result<(), Failure> {
     use std::io::Write;
@@ -97,7 +99,7 @@ pub(crate) fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Resu
         for (name, value) in [
             ("engine", format!("{} {version}", facts.engine)),
             ("model", facts.model),
-            ("from", source.unwrap_or("not said").to_owned()),
+            ("from", source.unwrap_or("not reported").to_owned()),
             ("context", counted(facts.context, "token", "tokens")),
             ("promises", facts.promise),
         ] {
@@ -107,7 +109,7 @@ pub(crate) fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Resu
     Ok(out.flush()?)
 }
 
-/// Refuses: this build has no code for servers.
+/// Fails: this build has no support for servers.
 #[cfg(not(feature = "remote"))]
 pub(crate) fn show(_: [(&'static str, &Vec<String>); 2], _: bool) -> Result<(), Failure> {
     Err(beamgen::Error::NoRemote.into())

@@ -1,4 +1,4 @@
-//! Builds what a command needs from its arguments: the configuration, the problems, the solver.
+//! Builds the configuration, the problems and the solver of a command from its arguments.
 
 use std::path::Path;
 use std::slice::from_ref;
@@ -20,22 +20,22 @@ use crate::foreign;
 use crate::output;
 use crate::plan;
 
-/// The pair, if one is named, under the configuration file, if one is; `--set` wins over them, and
-/// other flags over all.
+/// Returns the configuration. From low to high precedence: defaults, the pair, the settings file,
+/// `--set`, other flags.
 pub(crate) fn config<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Config, Failure> {
     let (pair, prm) = (flags.given.text("pair"), flags.given.path("prm"));
     with_flags(Config::of(pair, flags.config.as_deref(), prm)?, flags)
 }
 
-/// [`config`] for one search.
+/// Returns the [`config`] of a single search; flags that change nothing in it are an error.
 pub(crate) fn search_config(flags: &SearchFlags) -> Result<Config, Failure> {
     let config = config(flags)?;
     refuse_idle(from_ref(&config), &flags.given, "--scorer prm or orm")?;
     Ok(config)
 }
 
-/// Refuses flags that change nothing in any of the command's searches. `scores` is what brings a
-/// reward model into them.
+/// Refuses flags that change nothing in any of the command's searches. `scores` names the flag that
+/// adds a reward model to this command, for the message.
 pub(crate) fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> Result<(), Failure> {
     for Setting { name, needs, .. } in SETTINGS {
         let mut missing = needs.iter().filter(|need| !searches.iter().any(need.1));
@@ -45,14 +45,14 @@ pub(crate) fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> R
         {
             let need = need.replace("`scorer` prm or orm", scores);
             return refuse(flagged(&format!(
-                "`{name}` changes nothing here without {need}: add that, or leave `{name}` out"
+                "`{name}` changes nothing here without {need}: add {need}, or leave `{name}` out"
             )));
         }
     }
     Ok(())
 }
 
-/// The configuration with the flags that were typed put over it.
+/// Returns the configuration with `--set` and other flags put over it.
 pub(crate) fn with_flags<const PARTS: u16>(
     mut config: Config,
     flags: &Flags<PARTS>,
@@ -66,29 +66,30 @@ pub(crate) fn with_flags<const PARTS: u16>(
     })
 }
 
-/// The configuration of a command that only scores with a reward model.
+/// Returns the configuration of a command that scores chains and does not search.
 pub(crate) fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
     if is_word(flags.given.path("prm"), "none") {
-        let message = "--prm none: this command uses a reward model: name one, or leave --prm out for the bundled one";
+        let message = "--prm none: this command needs a reward model: name a model, or leave --prm out for the bundled PRM";
         return refuse(message);
     }
     let mut config = config(flags)?;
-    // The file may have been written for a search without a reward model; here there is always one.
+    // A settings file may be for a search without a reward model; these commands always use one.
     if matches!(config.models.scorer, ScorerKind::Exact | ScorerKind::None) {
         config.models.scorer = ScorerKind::Prm;
     }
     Ok(config)
 }
 
-/// The named problems, or the bundled sample; the first `limit` of them are to be solved.
+/// Reads the named problems, or the bundled sample. Returns them with the number to solve.
 ///
-/// The problems beyond the limit stay in the list, as a run may be resumed with another limit.
+/// Problems beyond the limit stay in the list: their fingerprint identifies the run file, which may be
+/// resumed with another limit.
 pub(crate) fn problems(
     file: Option<&Path>,
     limit: Option<usize>,
 ) -> Result<(Problems, usize), Failure> {
     if limit == Some(0) {
-        return refuse("--limit 0 leaves no problem to solve: give at least 1");
+        return refuse("--limit 0 leaves no problem to solve: use at least 1");
     }
     let problems = match file {
         Some(path) => Problems::open(path)?,
@@ -102,7 +103,7 @@ pub(crate) fn problems(
     Ok((problems, count))
 }
 
-/// Reads a file like [`problems`], or takes a question in place of a file.
+/// Reads a file as [`problems`] does; an argument that is not a file may be a question.
 pub(crate) fn problems_or_question(
     given: Option<&Path>,
     limit: Option<usize>,
@@ -120,15 +121,15 @@ pub(crate) fn problems_or_question(
     }
 }
 
-/// Whether there is no file of this name, nor can there be one.
+/// Whether no file has this name, or can have it: a question may be too long for a file name.
 fn is_absent(path: &Path) -> bool {
     use std::io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
     let found = std::fs::metadata(path);
     found.is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory | InvalidFilename))
 }
 
-/// Whether an argument that names no file is a question: it has a blank in it and is not written
-/// like a path or the name of a file. A question mark at its end is enough for `1/2` in it.
+/// Whether an argument that is not a file is a question. A question contains a blank and does not look
+/// like a path or a file name; with a question mark at the end it may contain `1/2`.
 fn is_question(text: &str) -> bool {
     let text = text.trim();
     let extension = Path::new(text).extension().unwrap_or_default();
@@ -139,31 +140,31 @@ fn is_question(text: &str) -> bool {
     text.contains(' ') && (text.ends_with('?') || !is_path)
 }
 
-/// What is shown of a run before it starts.
+/// The information that is printed before a run starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShowPlan {
-    /// What the models will need in memory, and the settings as they act.
+    /// The memory plan and the effective settings.
     Always,
-    /// What the models will need in memory, unless they are the bundled ones, which need little.
+    /// The memory plan, unless all models are bundled: those need little.
     OwnModels,
     Never,
 }
 
 impl ShowPlan {
-    /// Nothing of a run that is `quiet`, otherwise what models that are not bundled need.
+    /// Returns `Never` if `quiet`, otherwise `OwnModels`.
     pub(crate) fn unless(quiet: bool) -> Self {
         if quiet { Self::Never } else { Self::OwnModels }
     }
 }
 
-/// Advice on a problem that is too long, where a flag leaves such problems out.
+/// The advice on a problem that is too long, for commands that have `--skip-too-long`.
 pub(crate) const SHORTEN_OR_SKIP: &str =
     "shorten it, or leave such problems out with --skip-too-long";
 
 /// Loads the models of the configuration for the first `count` problems of each set.
 ///
-/// With `advice` the first problem that does not fit into the generator's context is refused, before
-/// any time is spent on the others. Without it such problems get a result that says so.
+/// With `advice`, a problem that does not fit into the generator's context is an error before any
+/// problem is solved. Without it, such a problem gets a result with an error.
 pub(crate) fn solver(
     config: Config,
     sets: &[(&Problems, usize)],
@@ -179,35 +180,36 @@ pub(crate) fn solver(
     load(prepared, show)
 }
 
-/// Says how many of the first `count` problems of a set are foreign to the bundled models, once
-/// nothing refuses the call any more.
+/// Prints how many of the first `count` problems are foreign to the bundled models. Called after all
+/// checks of the call: a note before an error would hide the error's cause.
 pub(crate) fn note_foreign(solver: &Solver, problems: &Problems, count: usize) {
     let texts = problems.problems[..count].iter().map(Problem::with_context);
     foreign::note(solver.has_bundled(), "problems", texts);
 }
 
-/// Loads the models of the configuration for whatever is asked of them later: a scorer, too, if the
-/// settings themselves do not use it.
+/// Loads the models of the configuration for requests that may change it. The scorer is loaded even if
+/// the strategy of the settings needs none.
 pub(crate) fn any_solver(config: Config, show: ShowPlan) -> Result<Solver, Failure> {
     let builder = builder(config)?.load_scorer();
     load(prepare(builder, |_| true)?, show)
 }
 
-/// A builder with these settings and the environment's, whose programs this program starts.
+/// Returns a builder with this configuration and the settings of environment variables. Its checker
+/// commands are started by a copy of this program, which is the launcher.
 pub(crate) fn builder(config: Config) -> Result<SolverBuilder, Failure> {
     let builder = Solver::builder().config(config);
     let builder = builder.settings_from(|name| std::env::var(name).ok())?;
     Ok(builder.launcher(Launcher::this_program()))
 }
 
-/// Finds and checks the models. A reward model that cannot judge the generator is refused if it
-/// `scores`.
+/// Finds and checks the models. If `scores` returns true, the bundled reward model with a foreign
+/// generator is an error: it cannot score that generator's steps.
 fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<Prepared, Failure> {
     let config = builder.current_config();
     config.check()?;
     if config.is_bundled_scorer_foreign() && scores(config) {
-        let message = "the bundled reward model knows the bundled problems only, so it cannot score a --generator \
-                       with another tokenizer: give a --prm that can, or --scorer none with a strategy that needs no scores";
+        let message = "the bundled reward model cannot score a --generator with another tokenizer: add a --prm for \
+                       it, or --scorer none with a strategy that needs no scores";
         return refuse(message);
     }
     Ok(download::attach(builder)?.prepare()?)
@@ -218,14 +220,14 @@ fn load(prepared: Prepared, show: ShowPlan) -> Result<Solver, Failure> {
     let (plan, chat) = (prepared.plan().clone(), prepared.has_chat_template());
     let solver = prepared.solver()?;
     if show == ShowPlan::Always {
-        // A closed stderr does not stop the run.
+        // The block is information only: a closed stderr does not stop the run.
         let _ = effective::write(&mut std::io::stderr().lock(), solver.config(), &plan, chat);
     }
     output::notes(solver.notes());
     Ok(solver)
 }
 
-/// Loads the reward model alone, for chains of these problems.
+/// Loads only the reward model, for chains of these problems.
 pub(crate) fn reward_model(
     config: Config,
     problems: impl Iterator<Item = impl AsRef<str>>,
@@ -233,8 +235,8 @@ pub(crate) fn reward_model(
     Ok(observed_reward_model(config, problems, None)?.0)
 }
 
-/// [`reward_model`] with its fingerprint. An observer looks at the hidden state of each step that
-/// the model scores.
+/// Loads only the reward model, and returns it with its fingerprint. An observer receives the hidden
+/// state of each step that the model scores.
 pub(crate) fn observed_reward_model(
     config: Config,
     problems: impl Iterator<Item = impl AsRef<str>>,
@@ -249,21 +251,21 @@ pub(crate) fn observed_reward_model(
     let fingerprint = prepared.prm_fingerprint().unwrap_or_default().to_owned();
     output::notes(prepared.notes());
     let model = prepared.reward_model()?;
-    // Loading may have added one.
+    // Loading may add a note; `notes` leaves out those that were printed above.
     output::notes(prepared.notes());
     Ok((model, fingerprint))
 }
 
-/// Shows what models that are not the bundled ones will need, before loading them takes its time.
+/// Prints the memory plan before the models are loaded, which may take minutes.
 fn announce(prepared: &Prepared, show: ShowPlan) {
     let is_empty = prepared.plan().models.is_empty();
     if show != ShowPlan::Never && !prepared.is_bundled() && !is_empty {
-        // A closed stderr does not stop the run.
+        // The plan is information only: a closed stderr does not stop the run.
         let _ = plan::write(&mut std::io::stderr().lock(), prepared.plan());
     }
 }
 
-/// Refuses the first problem that the generator cannot take, before any is solved.
+/// Fails at the first problem that does not fit into the generator's context.
 fn check_lengths(
     prepared: &Prepared,
     problems: &Problems,

@@ -1,4 +1,4 @@
-//! `beamgen show`: a run file as people read it, on a terminal or as a page.
+//! `beamgen show`: shows a run file on a terminal, or as an HTML page.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
@@ -46,7 +46,8 @@ pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// A problem that was tried again has several lines: the last one counts, in the place of the first.
+/// Keeps the last line of each problem, at the place of the problem's first line. A problem that was
+/// tried again has several lines.
 fn last_of_each(lines: Vec<Record>) -> Vec<Record> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut records: Vec<Record> = Vec::new();
@@ -72,10 +73,10 @@ fn unknown(args: &ShowArgs, id: &str, records: &[Record]) -> Failure {
     let some: Vec<&str> = records.iter().take(5).map(|r| r.id.as_str()).collect();
     let file = args.file.display();
     Failure::Input(if some.is_empty() {
-        format!("{file}: no problem is finished in it")
+        format!("{file}: has no finished problem: run `beamgen solve --resume` first")
     } else {
         format!(
-            "--id {id}: no such problem in {file}, which has {} of them: {}{}",
+            "--id {id}: not a problem of {file}: use one of its {}: {}{}",
             records.len(),
             some.join(", "),
             if some.len() < records.len() {
@@ -87,7 +88,6 @@ fn unknown(args: &ShowArgs, id: &str, records: &[Record]) -> Failure {
     })
 }
 
-/// A line for each problem.
 fn list(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
     let mut table = Table::new(&[
         "id", "graded", "answer", "votes", "score", "tokens", "end", "tree",
@@ -117,11 +117,11 @@ fn list(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
     table.write(out)?;
     writeln!(
         out,
-        "\n  one of them: --id ID; its tree is there if the run had --tree"
+        "\n  --id ID shows a problem, with its tree if the run had --tree"
     )
 }
 
-/// The chosen chain, the answers, and the tree if it was kept.
+/// Shows a problem: its chosen chain, all answers and, if the run had --tree, the tree.
 fn one(
     out: &mut dyn Write,
     palette: Palette,
@@ -135,6 +135,10 @@ fn one(
         context: record.context.clone(),
         ..Problem::default()
     };
+    for document in &record.context {
+        let document = palette.paint(Ink::Dim, lines(document.trim()));
+        writeln!(out, "{}\n", palette.wrapped(&document, 0, ""))?;
+    }
     printed::problem(out, palette, &problem, record)?;
     if let Some(error) = &record.error {
         writeln!(out, "{}\n", line(error))?;
@@ -177,12 +181,12 @@ fn one(
             palette,
         }
         .write(out),
-        None => writeln!(out, "no tree: the run had no --tree"),
+        None => writeln!(out, "no tree: run with --tree to save it"),
     }
 }
 
-/// Draws a tree, a line per step. Duplicates are not drawn but counted at the step that stands for
-/// them. The only successor of a step is not indented, so a chain without branches is a column.
+/// A drawing of a tree with a line for each step. Duplicates are not drawn; the step that they repeat
+/// shows their number. A single successor is not indented, so a chain without branches is a column.
 struct Drawing<'a> {
     tree: &'a ChainTree,
     record: &'a Record,
@@ -203,7 +207,8 @@ impl Drawing<'_> {
             count(|node| node.state == State::Pruned),
             counted(count(|node| node.finish().is_some()), "chain", "chains"),
         )?;
-        // The nodes to draw, each with the prefix of its own line and that of the lines below it.
+        // A stack of nodes to draw: the prefix of the node's first line, and that of all lines after
+        // it. A loop, since chains may be deeper than the stack of the thread.
         let mut todo = self.below(ChainTree::ROOT, "");
         let chosen = self.chosen();
         while let Some((id, first, rest)) = todo.pop() {
@@ -213,7 +218,7 @@ impl Drawing<'_> {
         Ok(())
     }
 
-    /// The nodes of the chain whose answer was chosen; none if there is no answer.
+    /// Returns the nodes of the chain whose answer was chosen; empty without an answer.
     fn chosen(&self) -> Vec<NodeId> {
         match self.record.answers.first() {
             Some(answer) if (answer.node.0 as usize) < self.tree.len() => {
@@ -223,7 +228,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// The successors of a node, last first, with their prefixes.
+    /// Returns the successors of a node with their prefixes, the last one first, as a stack needs.
     fn below(&self, id: NodeId, before: &str) -> Vec<(NodeId, String, String)> {
         let children = &self.tree.node(id).children;
         let shown = children.iter().copied().filter(|&child| {
@@ -273,7 +278,7 @@ impl Drawing<'_> {
             text.to_owned()
         };
         let remarks = self.palette.paint(Ink::Dim, Self::remarks(id, node));
-        // Star, score and the blanks after them.
+        // 9 columns: star, blank, five of the score, two blanks.
         let used = first.chars().count() + 9;
         let hang = format!("  {rest}         ");
         let text = format!("{text}  {remarks}");
@@ -281,7 +286,7 @@ impl Drawing<'_> {
         writeln!(out, "{star} {first}{score}  {text}")
     }
 
-    /// The fate of a step, in words.
+    /// Returns the remarks after a step: its number, judges' scores, copies and fate.
     fn remarks(id: NodeId, node: &Node) -> String {
         let mut remarks = vec![format!("#{}", id.0)];
         remarks.extend(

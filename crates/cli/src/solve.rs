@@ -1,4 +1,4 @@
-//! `beamgen solve`.
+//! `beamgen solve`: solves problems, and prints the chosen chains.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -53,7 +53,7 @@ pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
     report.finish(resumed, &summary, &interrupt)
 }
 
-/// Opens the run file if `--out` names one, with the records that it has already.
+/// Opens the run file if --out is given. Returns it with the finished records of earlier calls.
 fn open_run_file(
     args: &SolveArgs,
     solver: &Solver,
@@ -69,12 +69,12 @@ fn open_run_file(
     }
     let (file, records) = RunFile::resume::<Record>(path, &header)?;
     let texts = records.iter().map(|record| {
-        // Files of older builds have none.
+        // Run files of older versions have no problem text, so there is nothing to compare.
         let text = Some(record.problem.as_str()).filter(|text| !text.is_empty());
         (record.id.as_str(), text)
     });
     file.check_problems(problems, texts)?;
-    // Of several lines of a problem the last one counts.
+    // A problem that was tried again has several lines; a map keeps the last one.
     let mut finished: BTreeMap<String, Record> = records
         .into_iter()
         .map(|record| (record.id.clone(), record))
@@ -85,28 +85,27 @@ fn open_run_file(
     if again > 0 {
         let problems = counted(again, "problem", "problems");
         output::note(format_args!(
-            "note: trying again {problems} that could not be tried, or lost chains for want of memory or verdicts of checkers"
+            "note: trying {problems} again, which could not be tried, or lost chains to memory or verdicts of checkers"
         ));
     }
     Ok((Some(file), finished))
 }
 
-/// Writes the results: into the run file as soon as they come, to stdout in the order of the input.
-/// So the output does not depend on how many problems are in flight.
+/// Writes results: to the run file at once, to stdout in the order of the input. So the output does
+/// not depend on the number of problems in flight.
 struct Report<'a> {
     args: &'a SolveArgs,
     problems: &'a Problems,
-    /// The problems that this call solves, as indices into `problems`.
+    /// The indices in `problems` that this call solves.
     todo: &'a [usize],
     run_file: Option<RunFile>,
     palette: Palette,
     run: RunReport,
-    /// Records that cannot be printed yet because an earlier problem is not done. By position in
-    /// `todo`.
+    /// Finished records, by position in `todo`, that wait for an earlier problem to be printed.
     waiting: BTreeMap<usize, Record>,
     printed: usize,
     marks: Marks,
-    /// Nobody reads stdout any more.
+    /// Whether the reader closed stdout.
     reader_left: bool,
     totals: Graded,
 }
@@ -166,16 +165,18 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Prints the problem that is at this position in `todo`, if somebody reads it.
+    /// Prints the record at a position in `todo`, unless the reader has closed stdout.
     fn print(&mut self, position: usize, record: &Record) -> io::Result<()> {
         if self.reader_left {
             return Ok(());
         }
         match self.try_print(position, record) {
-            // The run file is the result; whoever read the output has seen enough of it.
+            // With a run file, `| head` must not end the run: the file is the result.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe && self.run_file.is_some() => {
                 self.reader_left = true;
-                output::note("note: the output was closed; the run goes on for its run file");
+                output::note(
+                    "note: the output was closed; the run continues and writes its run file",
+                );
                 Ok(())
             }
             printed => printed,
@@ -205,7 +206,7 @@ impl<'a> Report<'a> {
         let mut before = Before::default();
         let done = self.totals.problems;
         let interrupted = done < self.todo.len();
-        // After an interrupt some records still wait for an earlier problem that is not done.
+        // After an interrupt, records may still wait for an earlier problem that will not finish.
         for (position, record) in std::mem::take(&mut self.waiting) {
             self.print(position, &record)?;
         }

@@ -5,19 +5,18 @@ use std::io::{self, Write};
 use crate::printable;
 pub(crate) use beamgen_measure::{counted, grouped, megabytes, percent};
 
-/// A number with three digits, or a dash.
+/// Formats a number with three decimals; `None` is a dash.
 pub(crate) fn thousandths(number: Option<impl Into<f64>>) -> String {
     number.map_or("-".to_owned(), |number| format!("{:.3}", number.into()))
 }
 
-/// A head and rows of cells.
+/// A table of text cells; columns are as wide as their widest cell.
 pub(crate) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table with these columns.
     pub(crate) fn new(head: &[&str]) -> Self {
         Self {
             head: head.iter().map(|&cell| cell.to_owned()).collect(),
@@ -32,7 +31,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(printable).collect());
     }
 
-    /// Writes the table, indented by two blanks.
+    /// Writes the table, indented by two columns.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let all = || std::iter::once(&self.head).chain(&self.rows);
         let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! `beamgen train`: models from scratch, or from a checkpoint and a file of examples.
+//! `beamgen train`: fine-tunes a checkpoint, or trains the bundled models from scratch.
 
 mod abacus;
 mod display;
@@ -25,7 +25,7 @@ pub(crate) fn main(args: &TrainArgs) -> Result<(), Failure> {
         Some(TrainCommand::Rl(args)) => rl::main(args),
         Some(TrainCommand::Abacus(args)) => abacus::main(args),
         None => refuse(
-            "what is to be trained? beamgen train sft: a generator on solutions, from a checkpoint; \
+            "no training is named: use beamgen train sft: a generator on solutions, from a checkpoint; \
              beamgen train prm or orm: a reward model on labelled chains; \
              beamgen train rl: a generator by what its own chains earn; \
              beamgen train abacus: the bundled models, from scratch",
@@ -33,7 +33,7 @@ pub(crate) fn main(args: &TrainArgs) -> Result<(), Failure> {
     }
 }
 
-/// The checkpoint that a name stands for: a folder, a GGUF file, or the bundled generator.
+/// Returns the checkpoint of a name: a folder, a GGUF file, or the bundled generator.
 fn checkpoint(from: &Path) -> Checkpoint {
     if is_word(Some(from), "bundled") {
         bundled::generator()
@@ -45,7 +45,7 @@ fn checkpoint(from: &Path) -> Checkpoint {
 fn failure(error: Error) -> Failure {
     match error {
         Error::EarlierRun(folder) => Failure::Input(format!(
-            "{}: holds an earlier run: add --resume to go on with it, or delete the folder",
+            "{}: has an earlier run: add --resume to continue it, or delete the folder",
             folder.display()
         )),
         error if error.is_input() => Failure::Input(error.to_string()),

@@ -1,4 +1,4 @@
-//! What the checkers of a command line say of labelled chains.
+//! The verdicts of a command line's checkers on labelled chains.
 
 use beamgen::checkers::{CheckItem, Opinion, Panel};
 use beamgen::launcher::Launcher;
@@ -6,10 +6,11 @@ use beamgen_labels::LabelledChain;
 
 use crate::failure::Failure;
 
-/// Chains that are checked in one call, so that an external checker has many steps in flight.
+/// The number of chains that are checked in a call, so that a checker's command has many steps in
+/// flight.
 pub(crate) const AT_ONCE: usize = 64;
 
-/// The checkers of the settings.
+/// Starts the checkers of the settings.
 pub(crate) fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
     let mut panel = Panel::default();
     for (name, checker) in config.checkers.open(&Launcher::this_program())? {
@@ -18,7 +19,7 @@ pub(crate) fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
     Ok(panel)
 }
 
-/// What the panel says of each step of each chain: one opinion of each checker.
+/// Returns the opinion of each checker on each step of each chain: `[chain][step][checker]`.
 pub(crate) fn of(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
     let ids: Vec<_> = chains.iter().map(|c| panel.open(&c.problem)).collect();
     let items = ids.iter().zip(chains).map(|(&id, chain)| CheckItem {

@@ -1,24 +1,24 @@
-//! Text that wraps between words where the terminal ends.
+//! Text that wraps between words at the terminal's width.
 
 use std::borrow::Cow;
 
 use console::{Term, measure_text_width};
 
-/// Narrower terminals wrap text themselves.
+/// The least width at which text is wrapped here; a narrower terminal wraps it itself.
 const NARROWEST: usize = 30;
 
-/// The columns of the terminal that stdout is. `None` elsewhere: files and pipes get whole lines.
+/// Returns the width of stdout's terminal. `None` for files and pipes, which get whole lines.
 ///
-/// The terminal is asked. The variable `COLUMNS` is not: a shell keeps it for itself, and where it
-/// is exported it is out of date as soon as the window has another size.
+/// The width comes from the terminal. The variable `COLUMNS` is not read: shells do not export it, and
+/// an exported value is wrong as soon as the window changes its size.
 pub(crate) fn columns() -> Option<usize> {
     let (_, columns) = Term::stdout().size_checked()?;
     Some(usize::from(columns)).filter(|&columns| columns >= NARROWEST)
 }
 
-/// The text with lines of at most `columns`, of which `used` are taken in its first line. Every
-/// other line begins with `hang`, one that the text itself begins, too. A longer word is left to
-/// the terminal. Colours take no room.
+/// Wraps text into lines of at most `columns`; `used` columns of the first line are taken already.
+/// Every other line starts with `hang`, also after a line break in the text. A word that is longer
+/// than a line is not split. Colour codes have no width.
 pub(crate) fn wrapped<'t>(
     text: &'t str,
     columns: Option<usize>,

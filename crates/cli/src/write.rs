@@ -1,4 +1,4 @@
-//! Reading files that were named, and writing files whole or not at all.
+//! Files of a command: reads small text files, and writes outputs as a whole or not at all.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,27 +8,27 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output;
 
-/// An output that was named, found fit to be written before the work that makes it.
+/// An output file that is known to be writable before the work for it begins.
 pub(crate) struct Output {
     path: PathBuf,
     to: beamgen_files::Output,
 }
 
 impl Output {
-    /// Refuses what cannot be written.
+    /// Checks that the file can be written.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let to = beamgen_files::Output::open(path).map_err(|error| failed(path, error))?;
         let path = path.to_owned();
         Ok(Self { path, to })
     }
 
-    /// Writes all of it.
+    /// Replaces the file's content.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.to.write(|out| out.write_all(bytes));
         written.map_err(|error| failed(&self.path, error))
     }
 
-    /// Writes a line for each record.
+    /// Replaces the file's content by a JSON line for each record.
     pub(crate) fn lines(
         &mut self,
         mut records: impl Iterator<Item = impl Serialize>,
@@ -40,28 +40,28 @@ impl Output {
     }
 }
 
-/// The largest text file read: a template, a file of keys, of presets or of settings.
+/// The size limit, in bytes, of a text file: a template, keys, presets or settings.
 #[cfg(any(feature = "serve", feature = "train"))]
 const MAX_TEXT: u64 = 1 << 20;
 
-/// Reads a file that was named.
+/// Reads a text file of at most [`MAX_TEXT`].
 #[cfg(any(feature = "serve", feature = "train"))]
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     beamgen_files::read_text_file(path, MAX_TEXT)
         .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
-/// Writes a file; an error or a kill leaves the old one or none.
+/// Writes a file; after an error or a kill, the old file is unchanged or there is none.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     beamgen_files::write(path, bytes).map_err(|error| failed(path, error))
 }
 
-/// Makes a folder for results.
 pub(crate) fn create_folder(path: &Path) -> Result<(), Failure> {
     beamgen_files::create_folder(path).map_err(|error| failed(path, error))
 }
 
-/// The failure of an output: a fault of the call if another name would do, or of the run.
+/// Converts an error of an output: exit code 2 if another name would help, such as for a missing
+/// folder; exit code 1 otherwise, such as for a full disk.
 pub(crate) fn failed(path: &Path, error: io::Error) -> Failure {
     if beamgen_files::is_about_the_name(&error) {
         Failure::Input(format!("{}: {error}", path.display()))

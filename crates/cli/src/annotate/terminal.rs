@@ -1,4 +1,4 @@
-//! Rating in a terminal: a key for an act. Where stdin is no terminal, a line for an act.
+//! Rating in a terminal: each key is an action. If stdin is not a terminal, each line is an action.
 
 use std::io::{self, BufRead, Write};
 
@@ -10,16 +10,16 @@ use crate::failure::Failure;
 use crate::output;
 use crate::printable;
 
-const KEYS: &str = "1 right, 0 neutral, - wrong, u undo, c comment, s stop at first errors or not, arrows move, q quit";
+const KEYS: &str = "1 right, 0 neutral, - wrong, u undo, c comment, s toggle stopping at first errors, arrows move, q quit";
 
 /// Ctrl-D, as a terminal without line editing gives it.
 const END_OF_INPUT: char = '\u{4}';
 
-/// Rates until the person leaves; how many chains are done, and how many there are.
+/// Rates until the person quits. Returns the numbers of finished chains and of all chains.
 pub(super) fn run(mut annotation: Annotation) -> Result<(usize, usize), Failure> {
     let term = Term::stdout();
     let is_terminal = io::IsTerminal::is_terminal(&io::stdin()) && term.is_term();
-    // The terminal's own reader wants the lock.
+    // `Term::read_key` locks stdin itself, so the lock is held only where lines are read.
     let mut lines = (!is_terminal).then(|| io::stdin().lock().lines());
     output::note(KEYS);
     show(&annotation.view())?;
@@ -51,16 +51,16 @@ pub(super) fn run(mut annotation: Annotation) -> Result<(usize, usize), Failure>
         }
         match act(typed.trim(), &annotation.view()) {
             Some(Act::Undo {}) if !annotation.view().can_undo => {
-                output::note("there is nothing to undo since the start of this call");
+                output::note("nothing to undo: this call has no action left");
             }
             Some(act) => show(&annotation.act(act)?)?,
-            None => output::note(format_args!("no such key: {KEYS}")),
+            None => output::note(format_args!("unknown key: use {KEYS}")),
         }
     }
     Ok(progress(&annotation))
 }
 
-/// The act that a word means.
+/// Parses a key or a line as an action; `None` for an unknown one.
 fn act(typed: &str, view: &View<'_>) -> Option<Act> {
     let (chain, step) = (view.chain, view.step);
     let rate = |rating| Some(Act::Rate { rating });
@@ -97,7 +97,7 @@ fn act(typed: &str, view: &View<'_>) -> Option<Act> {
     }
 }
 
-/// Writes the problem with its steps, and what was said of them.
+/// Writes the problem, and its steps with their ratings and comments.
 fn show(view: &View<'_>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(
@@ -108,7 +108,7 @@ fn show(view: &View<'_>) -> io::Result<()> {
         view.chains,
         if view.is_done { " (done)" } else { "" },
         if view.done == view.chains {
-            "all are done: q quits".to_owned()
+            "all chains are done: q quits".to_owned()
         } else {
             format!("{} done", view.done)
         },
@@ -118,7 +118,7 @@ fn show(view: &View<'_>) -> io::Result<()> {
         writeln!(out, "(answer: {})", printable::line(answer))?;
     }
     for (at, step) in view.steps.iter().enumerate() {
-        let said = match step.rating {
+        let rating = match step.rating {
             Some(1) => "+",
             Some(0) => "0",
             Some(_) => "-",
@@ -128,7 +128,7 @@ fn show(view: &View<'_>) -> io::Result<()> {
         let number = at + 1;
         writeln!(
             out,
-            "{here} [{said}] {number}. {}",
+            "{here} [{rating}] {number}. {}",
             printable::lines(step.text)
         )?;
         if let Some(comment) = step.comment {

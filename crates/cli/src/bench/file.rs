@@ -1,5 +1,5 @@
-//! A bench as a TOML file (configs/bench/): sets of problems, runs over numbers of chains, and what
-//! is compared.
+//! A bench as a TOML file (configs/bench/): sets of problems, runs over numbers of chains, and
+//! comparisons.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,11 @@ use toml::{Spanned, Table};
 
 use crate::failure::Failure;
 
-/// The largest bench file read.
+/// The size limit of a bench file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The file, with `S` for its settings: [`Config`] to have them checked in their place, [`Table`]
-/// to lay one over the other.
+/// The content of a bench file. `S` is the type of its settings: [`Config`] checks them, so that an
+/// error has their line; [`Table`] keeps only the written keys, so that tables can be merged.
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -42,7 +42,7 @@ fn one() -> u64 {
     1
 }
 
-/// `[[set]]`: a file, or a draw from the bundled world.
+/// `[[set]]`: problems of a file, or problems sampled from the bundled world.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetEntry {
@@ -68,7 +68,7 @@ pub(crate) struct RunEntry<S> {
     #[serde(default, deserialize_with = "strategy")]
     pub strategy: Option<StrategyName>,
     pub scorer: Option<ScorerKind>,
-    /// Numbers of chains; none means that of the settings.
+    /// The numbers of chains to run with; if empty, the settings' `search.n`.
     #[serde(default)]
     pub n: Vec<usize>,
     #[serde(default)]
@@ -83,7 +83,7 @@ pub(crate) struct CompareEntry {
     pub b: Spanned<String>,
 }
 
-/// `[[plot]]`: runs to be drawn together; without any, all are.
+/// `[[plot]]`: runs that share a plot. A file without such tables has one plot of all runs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlotEntry {
@@ -96,7 +96,7 @@ fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StrategyName>, 
     name.parse().map(Some).map_err(D::Error::custom)
 }
 
-/// A bench file that was read.
+/// A bench file with its text, which error messages need for line numbers.
 pub(crate) struct BenchFile {
     path: PathBuf,
     text: String,
@@ -105,13 +105,13 @@ pub(crate) struct BenchFile {
 }
 
 impl BenchFile {
-    /// Reads the file if it is a bench; `None` if it is something else, to be read as settings.
+    /// Reads the file if it is a bench. Returns `None` otherwise: the file is then read as settings.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, Failure> {
         let Ok(text) = beamgen_files::read_text_file(path, MAX_BYTES) else {
             return Ok(None);
         };
-        // What is not TOML at all is a bench if it looks like one, so that its fault is told as
-        // such.
+        // A file that is not valid TOML may still be meant as a bench: with a `[[` line, its error
+        // is reported as a bench's, not as that of settings.
         let is_bench = match text.parse::<Table>() {
             Ok(table) => table.contains_key("run") || table.contains_key("set"),
             Err(_) => text.lines().any(|line| line.trim_start().starts_with("[[")),
@@ -119,7 +119,7 @@ impl BenchFile {
         if !is_bench {
             return Ok(None);
         }
-        // Once with typed settings, for a fault in them to be found at its line.
+        // Parsed twice: with typed settings only to report a wrong key or value at its line.
         let checked: Written<Config> = parse(path, &text)?;
         Ok(Some(Self {
             settings: checked.settings,
@@ -134,18 +134,18 @@ impl BenchFile {
         self.path.parent().unwrap_or(Path::new(""))
     }
 
-    /// What is wrong with something of the file, with its line.
+    /// Returns an error about a value of the file, with the value's line number.
     pub(crate) fn fault(&self, at: &Spanned<String>, reason: impl std::fmt::Display) -> Failure {
         located(&self.path, &self.text, at.span().start, &reason.to_string())
     }
 
-    /// What is wrong with the file as a whole.
+    /// Returns an error about the file as a whole.
     pub(crate) fn whole(&self, reason: &str) -> Failure {
         Failure::Input(format!("{}: {reason}", self.path.display()))
     }
 }
 
-/// Reads TOML; a fault is told with its line.
+/// Parses TOML; an error names the file and the line.
 pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Failure> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);

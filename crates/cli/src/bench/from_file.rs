@@ -1,4 +1,4 @@
-//! From a bench file to a plan.
+//! The plan of a bench file.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::settings;
 
-/// The plan that a bench file describes; flags that are settings hold for all of its runs.
+/// Makes the plan of a bench file. Flags that are settings hold for all of its runs.
 pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
     let clash = [
         ("--strategies", !args.strategies.is_empty()),
@@ -27,14 +27,14 @@ pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Fail
         ),
     ];
     if let Some((what, _)) = clash.into_iter().find(|&(_, given)| given) {
-        let reason = format!("is a bench of its own: leave {what} out, or change it there");
+        let reason = format!("is a bench file: leave {what} out, or change the file");
         return Err(file.whole(&reason));
     }
     if file.written.seeds == 0 {
-        return Err(file.whole("seeds = 0 leaves nothing to measure: give at least 1"));
+        return Err(file.whole("seeds = 0 leaves nothing to measure: use at least 1"));
     }
     if file.written.runs.is_empty() {
-        return Err(file.whole("no [[run]]: add one"));
+        return Err(file.whole("the file has no [[run]]: add a [[run]] table"));
     }
     let given = &args.settings.given;
     let base = match given.text("pair") {
@@ -47,13 +47,17 @@ pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Fail
     for run in &file.written.runs {
         let name = run.name.get_ref();
         if name.trim().is_empty() || name.contains('@') || !names.insert(name) {
-            let reason = format!("run \"{name}\": give it a name of its own, without an @");
+            let reason = format!(
+                "run \"{name}\": the name is empty, used twice or has an @: use another name"
+            );
             return Err(file.fault(&run.name, reason));
         }
         if !is_fit_name(name) {
             return Err(file.fault(&run.name, format!("run \"{name}\": {UNFIT_NAME}")));
         }
         for mut config in configs(file, run, &base)? {
+            // Before the scorer is taken away from a strategy that needs none: a flag for the
+            // scorer is idle only if no run was meant to have a scorer.
             searches.push(config.clone());
             if run.scorer.is_none() {
                 unscored_unless_needed(&mut config);
@@ -78,7 +82,7 @@ pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Fail
             Some(name.get_ref().clone())
         }
         Some(name) => {
-            let reason = format!("baseline \"{}\": no [[run]] has that name", name.get_ref());
+            let reason = format!("baseline \"{}\": not the name of a [[run]]", name.get_ref());
             return Err(file.fault(name, reason));
         }
     };
@@ -96,7 +100,7 @@ pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Fail
             .iter()
             .find(|run| !outline.runs().contains(&run.get_ref().as_str()));
         if let Some(run) = unknown {
-            let reason = format!("plot: no [[run]] has the name \"{}\"", run.get_ref());
+            let reason = format!("plot: \"{}\" is not the name of a [[run]]", run.get_ref());
             return Err(file.fault(run, reason));
         }
         outline.plots.push(PlotOutline {
@@ -107,7 +111,7 @@ pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Fail
     Ok(Plan { outline, problems })
 }
 
-/// The settings of a run at each of its numbers of chains.
+/// Returns the settings of a run, once for each of its numbers of chains.
 fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec<Config>, Failure> {
     let fault = |reason: String| {
         file.fault(
@@ -121,12 +125,12 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
     };
     if !run.n.is_empty() && own("search", "n") {
         return Err(fault(
-            "n and settings.search.n: give one of them".to_owned(),
+            "has both n and settings.search.n: leave one of them out".to_owned(),
         ));
     }
     if run.scorer.is_some() && own("models", "scorer") {
         return Err(fault(
-            "scorer and settings.models.scorer: give one of them".to_owned(),
+            "has both scorer and settings.models.scorer: leave one of them out".to_owned(),
         ));
     }
     let chains = if run.n.is_empty() {
@@ -137,6 +141,8 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
     let mut configs = Vec::new();
     for n in chains {
         let mut config = base.clone();
+        // The order decides who wins: the strategy's name over the file's settings, and the run's
+        // own settings over what the name stands for.
         config.search.n = n;
         if let Some(strategy) = run.strategy {
             strategy.apply(&mut config.search);
@@ -153,7 +159,8 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
     Ok(configs)
 }
 
-/// The cells that `a` and `b` name: one each (`beam@16`), or all with the same number of chains.
+/// Returns the pairs of cells that `a` and `b` name: a single pair for `beam@16` and `dvts@16`; for
+/// `beam` and `dvts`, a pair for each number of chains that both runs have.
 fn pairs(
     outline: &Outline,
     file: &BenchFile,
@@ -175,7 +182,7 @@ fn pairs(
         } else {
             Err(file.fault(
                 name,
-                format!("compare \"{text}\": no run has that name and n"),
+                format!("compare \"{text}\": not the name of a [[run]], or of a run@N"),
             ))
         }
     };
@@ -188,11 +195,17 @@ fn pairs(
             of_a.filter_map(|cell| pair(cell.n(), cell.n())).collect()
         }
         _ => {
-            return Err(file.fault(a, "compare: give both an @N, or neither"));
+            return Err(file.fault(
+                a,
+                "compare: only one of the two has an @N: give both an @N, or none",
+            ));
         }
     };
     if found.is_empty() {
-        Err(file.fault(a, "compare: the two runs have no n in common"))
+        Err(file.fault(
+            a,
+            "compare: the two runs have no n in common: add an n to one of them",
+        ))
     } else {
         Ok(found)
     }

@@ -1,4 +1,4 @@
-//! From flags to a plan.
+//! The plan of flags.
 
 use beamgen::Config;
 use beamgen_measure::bench::{Plan, SetOutline, crossed};
@@ -8,11 +8,11 @@ use crate::args::BenchArgs;
 use crate::failure::{Failure, refuse};
 use crate::settings;
 
-/// The plan that flags describe: every strategy with every scorer at every number of chains.
+/// Makes the plan of flags: every strategy with every scorer at every number of chains.
 pub(super) fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
     let seeds = args.seeds.unwrap_or(1);
     if seeds == 0 {
-        return refuse("--seeds 0 leaves nothing to measure: give at least 1");
+        return refuse("--seeds 0 leaves nothing to measure: use at least 1");
     }
     let base = settings::config(&args.settings)?;
     let searches = crossed(&base, &args.strategies, &args.scorers, &args.chains)?;

@@ -1,4 +1,4 @@
-//! `beamgen bench --pool`: choosing among solutions that exist already.
+//! `beamgen bench --pool`: chooses among existing solutions, and samples nothing.
 
 use std::io::{self, Write};
 
@@ -25,15 +25,17 @@ pub(super) fn main(args: &BenchArgs) -> Result<(), Failure> {
     let base = settings::config(&args.settings)?;
     let scorers = pool::scorers(&base, &args.scorers);
     let searches = scorers.iter().map(|(_, config, _)| config.clone());
-    // The settings without a scorer have the judges and the checkers.
+    // Judges are scorers of their own here, and checkers need no scorer: a copy of the settings
+    // without a scorer keeps their flags from being refused as idle.
     let mut rest = base.clone();
     rest.models.scorer = ScorerKind::None;
     let searches: Vec<_> = searches.chain([rest]).collect();
     settings::refuse_idle(&searches, &args.settings.given, "--scorers prm or orm")?;
     if args.limit == Some(0) {
-        return refuse("--limit 0 leaves no problem: give at least 1");
+        return refuse("--limit 0 leaves no problem: use at least 1");
     }
     let mut pools = Pools::open(&args.pool, args.limit, &base)?;
+    // A folder that cannot be made is an error before hours of scoring, not after.
     if let Some(folder) = &args.out {
         pool::create(folder)?;
     }
@@ -64,7 +66,7 @@ pub(super) fn main(args: &BenchArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses what would sample, or would choose how to.
+/// Refuses flags that only matter if something is sampled.
 fn refuse_sampling(args: &BenchArgs) -> Result<(), Failure> {
     let file = match &args.settings.config {
         Some(path) => BenchFile::open(path)?,
@@ -72,7 +74,7 @@ fn refuse_sampling(args: &BenchArgs) -> Result<(), Failure> {
     };
     if let Some(file) = file {
         return Err(file.whole(
-            "is a bench of its own, which samples: leave --pool out, or name settings here",
+            "is a bench file, which samples: leave --pool out, or give a file of settings",
         ));
     }
     let given = |(name, _): &(&str, _)| {
@@ -93,7 +95,7 @@ fn refuse_sampling(args: &BenchArgs) -> Result<(), Failure> {
     let own = own.map(|(name, _)| name.to_owned());
     match own.or_else(|| args.settings.given.0.iter().find_map(given)) {
         Some(name) => refuse(format!(
-            "--pool: its solutions exist already, so {name} changes nothing: leave it out"
+            "{name} changes nothing with --pool, which samples nothing: leave {name} out"
         )),
         None => Ok(()),
     }
@@ -106,7 +108,7 @@ pub(super) fn print(report: &Report) -> io::Result<()> {
         let answers = if set.gives_answers {
             "answers from the file"
         } else {
-            "answers found in the texts"
+            "answers read from the texts"
         };
         writeln!(
             out,
@@ -117,7 +119,7 @@ pub(super) fn print(report: &Report) -> io::Result<()> {
             set.rightness.name(),
         )?;
         let rows = || report.table.iter().filter(|row| row.set == set.name);
-        // Without labels and checkers nothing is known of steps.
+        // Without labels and checkers nothing is known of steps, so these columns would be empty.
         let columns = if rows().any(|row| row.sound.is_some()) {
             &COLUMNS[..]
         } else {
@@ -132,14 +134,14 @@ pub(super) fn print(report: &Report) -> io::Result<()> {
         if count.tied > 0 {
             writeln!(
                 out,
-                "  the order in the file decides the majority vote of {}: right and wrong answers have equal votes there",
+                "  {} have as many votes for a right as for a wrong answer: the order in the file decides",
                 counted(count.tied, "problem", "problems")
             )?;
         }
         if let Some(all) = report.disagreements.iter().find(|all| all.set == set.name) {
             writeln!(
                 out,
-                "  beamgen's grader calls {} wrong that the file calls right ({} of them it cannot tell), and {} right that it calls wrong",
+                "  beamgen's grader disagrees with the file: {} right only in the file ({} of them it cannot tell), {} right only for the grader",
                 counted(all.file_right, "solution", "solutions"),
                 grouped(all.cannot_tell as u64),
                 grouped(all.grader_right as u64)

@@ -13,11 +13,11 @@ use crate::args::ProblemsArgs;
 use crate::failure::Failure;
 use crate::{problems, settings};
 
-/// Most problems of a set drawn from the bundled world; all of them are held in memory.
+/// The most problems of a set of the bundled world; all of them are held in memory.
 const MOST_DRAWN: usize = 1_000_000;
 
-/// The sets of a bench file, each cut to `limit` problems; without any, `given` or the bundled
-/// sample.
+/// Reads or samples the sets of a bench file, each cut to `limit` problems. A file without sets has
+/// the problems of `given`, or the bundled sample.
 pub(super) fn load(
     file: &BenchFile,
     given: Option<&Path>,
@@ -43,10 +43,10 @@ pub(super) fn load(
                 drawn(set, count).map_err(|failure| fault(&failure.to_string()))?
             }
             (None, Some(count)) => {
-                return Err(fault(&format!("count = {count}: give 1 to {MOST_DRAWN}")));
+                return Err(fault(&format!("count = {count}: use 1 to {MOST_DRAWN}")));
             }
             _ => {
-                let reason = "give either a file, or a count of problems of the bundled world";
+                let reason = "needs either `file`, or `count` for problems of the bundled world";
                 return Err(fault(reason));
             }
         };
@@ -57,13 +57,15 @@ pub(super) fn load(
     Ok((outlines, all))
 }
 
-/// Refuses a name that cannot be that of a file, or has the file of another one.
+/// Refuses a name that cannot be a file name, or that would share its plot's file with another name.
 pub(super) fn check_name<'a>(
     name: &str,
     mut others: impl Iterator<Item = &'a String>,
 ) -> Result<(), &'static str> {
     if slug(name).is_empty() || others.any(|other| slug(other) == slug(name)) {
-        return Err("give it a name of its own");
+        return Err(
+            "the name has no letter or digit, or is too much like another: use another name",
+        );
     }
     is_fit_name(name).then_some(()).ok_or(UNFIT_NAME)
 }
@@ -76,7 +78,7 @@ fn names_the_world(set: &SetEntry) -> bool {
     people.is_some() || set.seed.is_some()
 }
 
-/// Held-out problems of the bundled world, those of `beamgen problems` with the same numbers.
+/// Returns held-out problems of the bundled world: the same as `beamgen problems` with these numbers.
 fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
     let args = ProblemsArgs {
         steps: false,

@@ -1,4 +1,4 @@
-//! The probes of a set on a terminal.
+//! The results of probes on a set, as tables for a terminal.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use beamgen_measure::eval_prm::SetProbes;
 use crate::printable;
 use crate::table::{Table, grouped, thousandths};
 
-pub(super) fn write(out: &mut dyn Write, data: &str, of: &SetProbes) -> io::Result<()> {
+pub(super) fn write(out: &mut dyn Write, data: &str, probes: &SetProbes) -> io::Result<()> {
     writeln!(
         out,
         "\n  Probes: chains of {} changed on purpose and scored again\n",
@@ -23,7 +23,7 @@ pub(super) fn write(out: &mut dyn Write, data: &str, of: &SetProbes) -> io::Resu
         "touched step",
         "verdict",
     ]);
-    for probe in &of.probes {
+    for probe in &probes.probes {
         let mean = |effect| thousandths(probe.effects.get(effect).map(|figure| figure.value));
         table.row(vec![
             probe.name.to_owned(),
@@ -36,10 +36,10 @@ pub(super) fn write(out: &mut dyn Write, data: &str, of: &SetProbes) -> io::Resu
         ]);
     }
     table.write(out)?;
-    if !of.shifts.is_empty() {
+    if !probes.shifts.is_empty() {
         writeln!(out)?;
         let mut table = Table::new(&["shift", "ROC area here", "there", "verdict"]);
-        for shift in &of.shifts {
+        for shift in &probes.shifts {
             table.row(vec![
                 format!("{}: {}", shift.name, shift.away.kinds.join(", ")),
                 thousandths(shift.home.auc.map(|area| area.value)),
@@ -51,7 +51,7 @@ pub(super) fn write(out: &mut dyn Write, data: &str, of: &SetProbes) -> io::Resu
     }
     writeln!(
         out,
-        "\n  notices: of chains at or above the threshold, those that the change puts below it. Intervals are over problems.\n  \
+        "\n  notices: the share of chains at or above the threshold that the change puts below it. Intervals are over problems.\n  \
          A report (--report DIR) has all figures and the rules of the verdicts."
     )
 }

@@ -1,4 +1,4 @@
-//! `beamgen labels chains`: chains without anything that is known of them.
+//! `beamgen labels chains`: writes chains without labels and other facts.
 
 use beamgen_labels::{LabelledChain, LabelledStep};
 

@@ -15,8 +15,8 @@ pub(super) fn main(args: &ConvertArgs) -> Result<(), Failure> {
     let own = std::ptr::eq(args.to, Format::own());
     if own && args.rule.given() {
         return refuse(
-            "--to beamgen keeps the raw facts: give --rule, --neutral, --rollout-label and --first-error-only where \
-             labels are used, or write another format",
+            "--to beamgen writes raw facts, so flags on labels change nothing: give --rule, --neutral, --rollout-label \
+             and --first-error-only to the command that uses the labels, or write another format",
         );
     }
     let out = Lines::open(&args.out)?;
@@ -37,7 +37,7 @@ pub(super) fn main(args: &ConvertArgs) -> Result<(), Failure> {
         }
     });
     let mut records = records.peekable();
-    // An earlier file is not replaced by nothing.
+    // If no chain can be converted, an existing file is kept: it is not replaced by an empty one.
     if records.peek().is_some() {
         out.write(records)?;
     } else {
@@ -45,18 +45,17 @@ pub(super) fn main(args: &ConvertArgs) -> Result<(), Failure> {
     }
     for (count, first) in left_out.values() {
         let chains = counted(*count, "chain", "chains");
-        output::note(format_args!("left out {chains}, the first is {first}"));
+        output::note(format_args!("left out {chains}; the first: {first}"));
     }
     if written == 0 {
         return refuse(format!(
-            "none of the chains can be written as {}",
+            "none of the chains can be written as {}: see the reasons above, or use another --to",
             args.to.name
         ));
     }
     if args.to.name == "trl" && soft(&chains, &rule) {
         output::note(
-            "note: some labels are between 0 and 1; TRL's trainer cuts them down to 0 (`int(label)`), so give it \
-             hard ones",
+            "note: some labels are between 0 and 1, which TRL's trainer truncates to 0 (`int(label)`): use hard labels",
         );
     }
     output::note(format_args!(

@@ -1,4 +1,4 @@
-//! The chains of the files that a command names, and what it says of rejected records.
+//! The chains of a command's files, and its messages about rejected records.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use crate::args::InputFlags;
 use crate::failure::{Failure, refuse};
 use crate::output;
 
-/// How many rejected records of a file are shown one by one.
+/// The number of rejected records of a file that are shown one by one.
 const SHOWN: usize = 10;
 
-/// Reads all files and says what was rejected. Alternatives are among the chains if the flags ask for
-/// it.
+/// Reads all files, and prints rejected records. Alternatives become chains if the flags ask for
+/// them.
 pub(crate) fn read(flags: &InputFlags) -> Result<Vec<Labelled>, Failure> {
     let rejected = flags.rejected.as_deref().map(Lines::open).transpose()?;
     let mut inputs = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn read(flags: &InputFlags) -> Result<Vec<Labelled>, Failure> {
     Ok(inputs)
 }
 
-/// The chains of these levels.
+/// Keeps the chains of the given levels; a level that no chain has is an error.
 fn of_levels(
     chains: Vec<LabelledChain>,
     levels: &[String],
@@ -46,11 +46,11 @@ fn of_levels(
     if let Some(unknown) = levels.iter().find(|level| !named.contains(level)) {
         let some: Vec<&str> = named.iter().take(12).map(|name| name.as_str()).collect();
         return refuse(format!(
-            "--level {unknown}: no chain of {source} has it: {}",
+            "--level {unknown}: no chain of {source} has this level: {}",
             if some.is_empty() {
-                "they name no levels".to_owned()
+                "the file has no levels, so leave --level out".to_owned()
             } else {
-                format!("there are {}", some.join(", "))
+                format!("use one of {}", some.join(", "))
             }
         ));
     }
@@ -61,7 +61,6 @@ fn of_levels(
     Ok(chains.into_iter().filter(is_kept).collect())
 }
 
-/// All chains of all files.
 pub(crate) fn chains(inputs: Vec<Labelled>) -> Vec<LabelledChain> {
     inputs.into_iter().flat_map(|input| input.chains).collect()
 }

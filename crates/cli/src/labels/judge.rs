@@ -1,4 +1,4 @@
-//! `beamgen labels judge`: the scores of a reward model, or the verdicts of checkers.
+//! `beamgen labels judge`: adds the scores of a reward model, or the verdicts of checkers.
 
 use beamgen::checkers::{Opinion, Verdict};
 use beamgen_labels::{Bound, Checked, LabelRule, LabelledChain, Quantity, Source};
@@ -19,7 +19,7 @@ use crate::watch::Shown;
 pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
     let out = Lines::open(&args.out)?;
     let mut config = settings::prm_config(&args.prm)?;
-    // A file of settings may have checkers for a search.
+    // Only flags count: a file of settings may name checkers for a search.
     let flags = &args.checkers;
     let checks = flags.given.has("checker") || flags.given.has("checker_command");
     config.checkers.builtin.clear();
@@ -35,7 +35,7 @@ pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
         (Some(failed), "a step that fails", names)
     };
     let judged = judged.ok_or_else(|| {
-        let message = "the reward model could not read any of the chains, see above";
+        let message = "the reward model could not read any of the chains: see the messages above";
         Failure::Run(anyhow::anyhow!(message))
     })?;
     if let Some(way) = args.way {
@@ -54,8 +54,8 @@ pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The rules that make labels of what was just said. Those of one name alone ask that one, whatever
-/// else the file has.
+/// Returns the rules that derive labels from the new facts. If one judge was asked, the rules name
+/// that judge: the file may have facts of others.
 fn rule(way: JudgeAs, checks: bool, names: &[String]) -> Vec<Source> {
     if checks {
         let name = match names {
@@ -91,8 +91,8 @@ fn rule(way: JudgeAs, checks: bool, names: &[String]) -> Vec<Source> {
     }
 }
 
-/// Keeps the probability of each step by the reward model of this name; how many chains it could
-/// read, if any.
+/// Adds the reward model's probability of each step under `name`. Returns the number of chains that
+/// the model could read, or `None` if there are none.
 fn ask_model(
     config: beamgen::Config,
     name: &str,
@@ -115,8 +115,8 @@ fn ask_model(
     Ok((judged > 0).then_some(judged))
 }
 
-/// Keeps what each checker says of each step, in place of what it said before; how many chains have
-/// a fail, and the checkers' names.
+/// Adds each checker's verdict on each step, which replaces the checker's earlier verdict. Returns the
+/// number of chains with a fail, and the checkers' names.
 fn ask_checkers(
     config: &beamgen::Config,
     chains: &mut [LabelledChain],

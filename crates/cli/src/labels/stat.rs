@@ -12,11 +12,12 @@ use crate::output;
 use crate::printable;
 use crate::table::{Table, grouped, percent};
 
-/// Most levels shown; a source with more names something else so.
+/// The most levels that are shown; a source with more uses the field for something else.
 const MOST_LEVELS: usize = 20;
 
 pub(super) fn main(args: &StatArgs) -> Result<(), Failure> {
-    // A neutral rating is neither a 1 nor a 0 unless somebody says so.
+    // Counted as half by default: a count of neutral ratings should not look like right or wrong
+    // ones, as it would under the rules for training.
     let rule = args.rule.rule(Neutral::Half);
     let mut out = io::stdout().lock();
     let inputs = inputs::read(&args.input)?;
@@ -48,7 +49,7 @@ pub(super) fn main(args: &StatArgs) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// How far each two people agree, over all files.
+/// Makes a table of the agreement between each two raters, over all files.
 fn agreed(agreements: &[Agreement]) -> Table {
     let mut table = Table::new(&[
         "raters",
@@ -110,7 +111,7 @@ fn table(input: &Labelled, stat: &Stat) -> Table {
     }
     add("chains", stat.chains, None);
     add(
-        "  the same as an earlier one",
+        "  equal to an earlier chain",
         stat.duplicate_chains,
         Some(stat.chains),
     );
@@ -147,9 +148,13 @@ fn table(input: &Labelled, stat: &Stat) -> Table {
         stat.disputed,
         Some(stat.distinct),
     );
-    add("repeats of one", stat.repeats, Some(stat.labels));
     add(
-        "  contradicting the one before",
+        "repeats of an earlier label",
+        stat.repeats,
+        Some(stat.labels),
+    );
+    add(
+        "  contradicting the earlier label",
         stat.contradictions,
         Some(stat.repeats),
     );

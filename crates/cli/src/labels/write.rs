@@ -9,11 +9,11 @@ use crate::failure::Failure;
 use crate::output;
 use crate::write::Output;
 
-/// A file of lines, or stdout.
+/// An output of JSON lines: a file, or stdout for `None`.
 pub(super) struct Lines(Option<Output>);
 
 impl Lines {
-    /// Refuses what cannot be written; `-` is stdout.
+    /// Checks that the file can be written; `-` is stdout.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
             Ok(Self(None))
@@ -22,7 +22,6 @@ impl Lines {
         }
     }
 
-    /// Writes a line for each record.
     pub(super) fn write(
         self,
         mut records: impl Iterator<Item = impl Serialize>,

@@ -1,4 +1,4 @@
-//! `beamgen train abacus`: makes the bundled models, shows how it goes, and evaluates them.
+//! `beamgen train abacus`: trains the bundled models from scratch, with progress, and evaluates them.
 
 use std::io::Write;
 use std::path::Path;
@@ -66,11 +66,11 @@ fn device(wanted: DeviceFlag) -> Result<Device, Failure> {
     }
 }
 
-/// Problems that the search with the PRM is measured on, at most: it reads 64 chains of each.
+/// The most problems on which the search with the PRM is measured: it samples 64 chains of each.
 const SEARCHED_WITH_PRM: usize = 250;
 
-/// Accuracies of the fresh models on held-out problems with the exact checker as scorer: the
-/// ceiling of any reward model.
+/// Accuracies of the trained generator with the exact checker as scorer, the ceiling of any reward
+/// model.
 #[derive(Serialize)]
 struct ExactSearches {
     problems: usize,
@@ -78,8 +78,8 @@ struct ExactSearches {
     best_of_16: f64,
 }
 
-/// Accuracies with the PRM as scorer. More chains find more of the wrong answers that it takes for
-/// right.
+/// Accuracies with the PRM as scorer. More chains find more wrong answers that the PRM scores high,
+/// so more chains are not always better.
 #[derive(Serialize)]
 struct PrmSearches {
     problems: usize,

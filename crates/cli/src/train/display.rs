@@ -1,4 +1,4 @@
-//! The lines that `beamgen train` shows while it learns from examples.
+//! The progress of training on given examples.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use beamgen_train::tune::Report;
 use crate::output;
 use crate::table::{grouped, thousandths};
 
-/// How often a line appears.
+/// The time between lines of progress.
 const LINE: Duration = Duration::from_secs(20);
 
-/// A line now and then, on stderr.
+/// Writes a line to stderr every [`LINE`], with the mean loss since the line before.
 #[derive(Default)]
 pub(super) struct Display {
     shown: Option<Instant>,
-    /// Since the last line.
+    /// The losses of the updates since the last line.
     losses: Vec<f64>,
 }
 

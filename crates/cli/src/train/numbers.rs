@@ -1,4 +1,4 @@
-//! Numbers of flags, checked, and the recipe that they make.
+//! Checks of numbers in flags, and the recipe that the flags describe.
 
 use beamgen_train::tune::{Decay, Recipe};
 
@@ -9,7 +9,9 @@ pub(super) fn share(name: &str, value: f64) -> Result<f64, Failure> {
     if (0.0..1.0).contains(&value) {
         Ok(value)
     } else {
-        refuse(format!("{name} {value}: a part from 0 to below 1"))
+        refuse(format!(
+            "{name} {value}: not a share: use a number from 0 to below 1"
+        ))
     }
 }
 
@@ -17,7 +19,9 @@ pub(super) fn positive(name: &str, value: f64) -> Result<f64, Failure> {
     if value.is_finite() && value > 0.0 {
         Ok(value)
     } else {
-        refuse(format!("{name} {value}: must be positive"))
+        refuse(format!(
+            "{name} {value}: not positive: use a number above 0"
+        ))
     }
 }
 
@@ -25,11 +29,11 @@ pub(super) fn not_negative(name: &str, value: f64) -> Result<f64, Failure> {
     if value.is_finite() && value >= 0.0 {
         Ok(value)
     } else {
-        refuse(format!("{name} {value}: must not be negative"))
+        refuse(format!("{name} {value}: negative: use 0 or more"))
     }
 }
 
-/// The recipe that the flags of every training describe.
+/// Returns the recipe that flags describe, for trainings that start from a checkpoint.
 pub(super) fn recipe_of(flags: &RunFlags) -> Result<Recipe, Failure> {
     Ok(Recipe {
         train: flags.train,

@@ -1,4 +1,4 @@
-//! `beamgen train rl`: a generator trained by what its own chains earn.
+//! `beamgen train rl`: trains a generator by reinforcement learning on its own chains.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -21,10 +21,10 @@ use crate::printable;
 use crate::settings;
 use crate::table::{counted, grouped};
 
-/// How often a line of an update appears.
+/// The time between lines about updates.
 const LINE: Duration = Duration::from_secs(5);
 
-/// Lines between two headings.
+/// The number of lines between two headings.
 const HEADING: usize = 20;
 
 pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
@@ -56,21 +56,21 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
         Ended::Done(update) => {
             writeln!(
                 o,
-                "Written: {out}, the policy after update {update}, the most accurate"
+                "Written: {out}, the policy after update {update}, which is the most accurate"
             )?;
         }
         Ended::Fallen(update) => {
             writeln!(
                 o,
-                "Stopped: the held-out accuracy fell while the reward rose. Written: {out}, the policy after update {update}, the most accurate"
+                "Stopped: the held-out accuracy fell while the reward rose. Written: {out}, the policy after update {update}, which is the most accurate"
             )?;
         }
-        Ended::Paused => writeln!(o, "Stopped; go on with --resume")?,
+        Ended::Paused => writeln!(o, "Stopped; resume with --resume")?,
     }
     Ok(o.flush()?)
 }
 
-/// What is learnt from, and what is only measured.
+/// Returns the training problems and the held-out problems.
 fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
     let (problems, count) = settings::problems(Some(&args.problems), args.limit)?;
     problems.require_answers(count)?;
@@ -79,7 +79,7 @@ fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
     let problems = problems.problems[..count].to_vec();
     match &args.held_out_problems {
         None if part == 0.0 => {
-            refuse("--held-out 0: there has to be something to measure: give --held-out-problems")
+            refuse("--held-out 0 leaves nothing to measure: add --held-out-problems FILE")
         }
         None => Ok(hold_out(problems, part, args.run.seed)),
         Some(path) => {
@@ -127,7 +127,7 @@ fn recipe(args: &RlArgs) -> Result<Recipe, Failure> {
     })
 }
 
-/// What names the reward model in the run's file.
+/// Returns the reward model's name in the run's log: the model and, if given, its format.
 fn named(args: &RlArgs) -> String {
     let prm = args.prm.as_ref();
     let mut name = prm.map_or("bundled".to_owned(), |prm| prm.display().to_string());
@@ -150,7 +150,7 @@ fn scorer(
         return match given.into_iter().find(|(_, given)| *given) {
             None => Ok(None),
             Some((flag, _)) => refuse(format!(
-                "{flag} is for --reward prm or both, not outcome: change one of them"
+                "{flag} needs --reward prm or both, not outcome: change one of them"
             )),
         };
     }
@@ -163,7 +163,7 @@ fn scorer(
     settings::reward_model(config, texts).map(Some)
 }
 
-/// A line now and then, on stderr: one for the updates of the last seconds, one for each
+/// Writes lines to stderr: a line for the updates of the last [`LINE`], and a line for each
 /// measurement.
 #[derive(Default)]
 struct Display {
@@ -229,12 +229,12 @@ impl Display {
     }
 }
 
-/// The part of right chains that are unsound.
+/// Formats the share of right chains that are unsound.
 fn unsound(part: Option<f64>) -> String {
     part.map_or("-".to_owned(), |part| format!("{:.1}%", 100.0 * part))
 }
 
-/// A share of so many problems with its 95 % interval.
+/// Formats a share with its 95 % interval, for a number of problems.
 fn over_problems(share: f64, problems: usize) -> String {
     let (low, high) = wilson(share, problems);
     let [share, low, high] = [share, low, high].map(|of| 100.0 * of);

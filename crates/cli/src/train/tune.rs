@@ -1,4 +1,4 @@
-//! `beamgen train sft|prm|orm`: a checkpoint is trained further on a file, and shows how it goes.
+//! `beamgen train sft|prm|orm`: fine-tunes a checkpoint on a file of examples, with progress.
 
 use std::io::Write;
 use std::path::Path;
@@ -58,7 +58,7 @@ fn train(job: &Job) -> Result<(), Failure> {
     if finished {
         writeln!(o, "Written: {}", printable::line(&out))?;
     } else {
-        writeln!(o, "Stopped; go on with --resume")?;
+        writeln!(o, "Stopped; resume with --resume")?;
     }
     Ok(o.flush()?)
 }
