@@ -22,7 +22,7 @@ fn main() {
     println!("cargo:rustc-env=EMULATED_CUDA_LIBRARY={library}");
 }
 
-/// The library, or why there is none.
+/// Returns the library, or the reason why it was not built.
 ///
 /// # Panics
 /// If there is a compiler that does not accept the sources.

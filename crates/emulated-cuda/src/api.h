@@ -31,7 +31,7 @@ enum Result : int {
   STREAM_CAPTURE_INVALIDATED = 901,
 };
 
-// What EMULATED_CUDA_DEVICES, _CAPABILITY (as "8.0") and _DRIVER (as "12.4") say.
+// The values of EMULATED_CUDA_DEVICES, _CAPABILITY (as "8.0") and _DRIVER (as "12.4").
 int device_count();
 int capability_major();
 int capability_minor();
@@ -42,10 +42,10 @@ Result check_context();
 
 // After some errors of a kernel every call fails, as long as the process lives: sets this error and returns it.
 Result break_context(Result error);
-// That error, or SUCCESS.
+// The error set by `break_context`, or SUCCESS.
 Result context_error();
 
-// Runs all that is queued.
+// Runs all queued work.
 Result wait_for_all();
 
 // Stops the program if queued work uses this memory of the device.
@@ -57,7 +57,7 @@ Result planted(const char* call);
 // Whether a capture forbids calls that wait or take memory; such a call ends the capture, too.
 bool capture_forbids();
 
-// The calls come from any thread; each holds this.
+// Calls may come from any thread; each holds this lock.
 struct Locked {
   Locked();
   ~Locked();

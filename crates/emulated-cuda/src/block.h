@@ -15,16 +15,16 @@ struct Fiber {
   unsigned number;
 };
 
-// What threadIdx, blockIdx, blockDim, gridDim and dynamic shared memory are.
+// The values of threadIdx, blockIdx, blockDim, gridDim and dynamic shared memory.
 extern Fiber* current;
 extern Index block_index, block_size, grid_size;
 extern unsigned char* shared_memory;
 
-// Prints "emulated CUDA: ...", with the kernel that is running, and aborts: what a real device
-// would do with such a program is undefined.
+// Prints "emulated CUDA: ...", with the kernel that is running, and aborts: the program is
+// undefined on a real device.
 [[noreturn, gnu::format(printf, 1, 2)]] void fail(const char* format, ...);
 
-// Waits until all threads of the block that have not returned are here. Returns how many came with `vote`.
+// Waits until all threads of the block that have not returned have arrived. Returns how many came with `vote`.
 unsigned barrier(bool vote);
 
 // An operation of a warp: waits until all lanes of `mask` that have not returned are here with the same

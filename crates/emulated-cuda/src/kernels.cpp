@@ -13,7 +13,7 @@
 #include "rope.cu"
 #include "sample.cu"
 #include "silu.cu"
-// With errors, for the tests of this crate.
+// Kernels with errors, for the tests of this crate.
 #include "planted.cu"
 
 namespace emulated {

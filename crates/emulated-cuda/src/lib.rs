@@ -1,26 +1,30 @@
 //! A CUDA driver for tests on machines without one: a `libcuda.so` with the part of the driver API
-//! that this workspace calls, which runs the kernels of `kernels/*.cu` on the CPU. What calls CUDA
-//! is tested as it is, from the choice of the device to the last launch.
+//! that this workspace calls, which runs the kernels of `kernels/*.cu` on the CPU. The code that
+//! calls CUDA is tested unchanged, from the choice of the device to the last launch.
 //!
-//! Work runs as late as a real device may run it: when somebody waits for it. Memory, graphs and
-//! host buffers that are given back or changed before that show. One thread of a block runs at a
-//! time: threads are fibers that go on at barriers, shuffles and tensor-core operations in a
-//! changing order, so that a barrier that is missing shows. Memory is poisoned when it is taken,
-//! and lies between guard zones that are checked after each launch. What has no meaning on a real
+//! Work runs as late as a real device may run it: when somebody waits for it. A test fails if
+//! memory, graphs or host buffers are freed or changed before that. One thread of a block runs at a
+//! time: threads are fibers that take turns at barriers, shuffles and tensor-core operations, in a
+//! changing order that reveals missing barriers. Allocated memory is poisoned and surrounded by
+//! guard zones, which are checked after each launch. An operation that is undefined on a real
 //! device stops the program with one line that begins with `emulated CUDA:`.
 //!
-//! Environment variables let a device look otherwise: `EMULATED_CUDA_DEVICES=0` there is none,
-//! `EMULATED_CUDA_CAPABILITY=7.5` it is old, `EMULATED_CUDA_DRIVER=11.0` its driver is,
-//! `EMULATED_CUDA_MEMORY` it has so many bytes (512 MiB); `EMULATED_CUDA_SEED` is the order of
-//! threads. `EMULATED_CUDA_FAIL=rmsnorm:7` breaks the device at the seventh launch of a kernel
-//! whose name begins so (without a number, at the first), `EMULATED_CUDA_WRONG=rmsnorm:7` changes one
-//! number of what these kernels write at each launch from the seventh on: the first, or with
-//! `rmsnorm:7@middle` or `rmsnorm:7@last` another. `rope_kv@last.1` is the last number that is
-//! written through argument 1, not 0. [`plant_wrong`] does it within a process.
-//! `EMULATED_CUDA_ERROR=cuStreamSynchronize:226:7` returns this code from the seventh call of this
-//! function of the API on (without the second number, from the first on), and does nothing else.
-//! `EMULATED_CUDA_REFUSE=ptx` is a driver without its compiler, `cubin` one that loads no machine
-//! code; `EMULATED_CUDA_PTX_LOG` is what its compiler finds wrong with any PTX.
+//! Environment variables change the device:
+//!
+//! * `EMULATED_CUDA_DEVICES=0`: no device.
+//! * `EMULATED_CUDA_CAPABILITY=7.5`, `EMULATED_CUDA_DRIVER=11.0`: the version of card and driver.
+//! * `EMULATED_CUDA_MEMORY`: bytes of memory, 512 MiB by default.
+//! * `EMULATED_CUDA_SEED`: the order of threads, a number.
+//! * `EMULATED_CUDA_FAIL=rmsnorm:7` breaks the device at the seventh launch of a kernel whose name
+//!   begins with `rmsnorm`; without a number, at the first.
+//! * `EMULATED_CUDA_WRONG=rmsnorm:7` changes one number in the results of these kernels at each
+//!   launch from the seventh on: the first number, or with `rmsnorm:7@middle` or `rmsnorm:7@last`
+//!   another. `rope_kv@last.1` is the last number that is written through argument 1 instead of 0.
+//!   [`plant_wrong`] does the same within a process.
+//! * `EMULATED_CUDA_ERROR=cuStreamSynchronize:226:7` makes this function of the API return code 226
+//!   without doing anything, from its seventh call on; without the second number, from the first.
+//! * `EMULATED_CUDA_REFUSE=ptx` is a driver without its compiler, `cubin` a driver that loads no
+//!   machine code. `EMULATED_CUDA_PTX_LOG` is the compiler's message about any PTX.
 //!
 //! With `BEAMGEN_TEST_CUDA=real` tests run on the driver and the device of the machine.
 
@@ -31,8 +35,8 @@ use std::sync::OnceLock;
 
 use beamgen_test_support::{Missing, skip};
 
-/// Returns the library; `None` after a skip of the calling test, where no C++ compiler was found. A
-/// program with its directory on `LD_LIBRARY_PATH` finds an emulated device.
+/// Returns the path of the library; `None` after a skip of the calling test, where no C++ compiler
+/// was found. A program with its directory on `LD_LIBRARY_PATH` finds an emulated device.
 ///
 /// # Panics
 ///
@@ -47,8 +51,8 @@ pub fn library() -> Option<&'static Path> {
     path
 }
 
-/// Makes the emulated driver that of this process. To be called before the first use of CUDA; more
-/// calls do nothing. False after a skip of the calling test.
+/// Makes the emulated driver the CUDA driver of this process. Call it before the first use of CUDA;
+/// more calls do nothing. Returns false after a skip of the calling test.
 ///
 /// # Panics
 ///
@@ -70,8 +74,8 @@ pub fn uses_real_device() -> bool {
     std::env::var_os("BEAMGEN_TEST_CUDA").is_some_and(|value| value == "real")
 }
 
-/// Has the results of kernels spoilt from now on, as `EMULATED_CUDA_WRONG` has it, whatever that
-/// says; nothing ends that. Concerns all threads of the process.
+/// Makes the results of kernels wrong from now on, in all threads of the process and until its end.
+/// `fault` is a value of `EMULATED_CUDA_WRONG`, which it replaces.
 ///
 /// # Panics
 ///
@@ -92,21 +96,21 @@ pub fn plant_wrong(fault: &str) {
     plant(fault.as_ptr());
 }
 
-/// Whether `test` returns true in a process that is forked for it. To be called where no other
-/// thread of the process does anything.
+/// Whether `test` returns true in a process that is forked for it. Call it where no other thread of
+/// the process holds a lock.
 ///
 /// # Panics
 ///
-/// If there is no process to be had.
+/// If no process can be forked.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn in_a_fork(test: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs the test and ends; who calls promises that no thread holds a lock.
+    // SAFETY: the child runs the test and ends; the caller promises that no thread holds a lock.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "a process");
     if child == 0 {
         let passed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(test)).unwrap_or(false);
-        // SAFETY: ends the child at once, without what was meant for the parent's end.
+        // SAFETY: ends the child at once, without handlers that were meant for the parent's end.
         unsafe { libc::_exit(i32::from(!passed)) };
     }
     let mut status = -1;
@@ -128,7 +132,7 @@ fn no_compiler() {
     );
 }
 
-/// Opens the library for good. Who asks for `libcuda.so` later gets it: the loader knows its name.
+/// Opens the library for good. Later requests for `libcuda.so` get it: the loader knows its name.
 #[cfg(target_os = "linux")]
 fn open(path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;

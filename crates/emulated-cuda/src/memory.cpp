@@ -11,13 +11,13 @@
 namespace emulated {
 namespace {
 
-// Memory before and behind each piece.
+// Bytes of the guard zones before and after each piece.
 constexpr size_t GUARD = 1024;
-// Addresses and what a piece costs are multiples of this, as those of real devices.
+// Addresses and sizes of pieces are multiples of this, as on real devices.
 constexpr size_t UNIT = 512;
-// What is in memory that nobody has written: not a number in any type.
+// The bytes of unwritten memory: NaN in any type.
 constexpr unsigned char POISON = 0xFF;
-// What is in guards: again no number, but one that no arithmetic gives, so that its copies show, too.
+// The words of guards: another NaN, which no arithmetic gives, so that copies of it show, too.
 constexpr uint16_t SIGNALLING = 0xFFA5;
 
 // Bytes of each piece by its address.
@@ -31,7 +31,7 @@ size_t rounded(size_t bytes) { return (bytes + UNIT - 1) / UNIT * UNIT; }
 
 unsigned char* host(uint64_t at) { return reinterpret_cast<unsigned char*>(at); }
 
-// GUARD + UNIT bytes as they are in a guard from an even address on.
+// GUARD + UNIT bytes of an untouched guard, from an even address on.
 const unsigned char* untouched() {
   static const auto* const pattern = [] {
     auto* words = new uint16_t[(GUARD + UNIT) / 2];
@@ -41,7 +41,7 @@ const unsigned char* untouched() {
   return pattern;
 }
 
-// Whether nobody has written there; else `where` is the first byte that is another.
+// Whether a guard is untouched; else `where` is the first changed byte.
 bool as_left(const unsigned char* from, size_t bytes, size_t* where) {
   const unsigned char* pattern = untouched() + (reinterpret_cast<uintptr_t>(from) & 1);
   if (memcmp(from, pattern, bytes) == 0) return true;
@@ -49,7 +49,7 @@ bool as_left(const unsigned char* from, size_t bytes, size_t* where) {
   return false;
 }
 
-// Bytes of the guard behind a piece, less than GUARD + UNIT.
+// Bytes of the guard after a piece, less than GUARD + UNIT.
 size_t behind(size_t bytes) { return GUARD + rounded(bytes) - bytes; }
 
 void check_guard(uint64_t at, size_t bytes, const char* after) {

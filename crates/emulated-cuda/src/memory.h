@@ -5,21 +5,21 @@
 
 namespace emulated {
 
-// Bytes of the device, and those not taken.
+// All bytes of the device, and the free ones.
 size_t total_memory();
 size_t free_memory();
 
-// Takes memory, filled with 0xFF (not a number in every float); 0 if there is not enough.
+// Allocates memory filled with 0xFF (NaN in every float); 0 if there is not enough.
 uint64_t take_memory(size_t bytes);
-// Gives it back. False if nothing was taken there.
+// Frees memory. False if none was allocated there.
 bool give_memory(uint64_t at);
 
-// Whether these bytes lie in one piece of memory that is taken.
+// Whether these bytes are inside one allocated piece.
 bool inside_memory(uint64_t at, size_t bytes);
-// Bytes from there to the end of the piece of memory that it lies in; 0 if it lies in none.
+// Bytes from an address to the end of its piece of memory; 0 outside of all pieces.
 size_t memory_from(uint64_t at);
 
-// Stops the program if somebody has written outside of what was taken.
+// Stops the program if a guard zone was written to.
 void check_guards(const char* after);
 
 }  // namespace emulated

@@ -1,5 +1,5 @@
-// Modules and their functions. Neither PTX nor machine code is run: it is held against the kernels of the same names that
-// the library was compiled with, so that a stale file shows.
+// Modules and their functions. Neither PTX nor machine code runs. They are compared with the kernels of the same names
+// that the library was compiled with, so that a stale file shows.
 #include "module.h"
 
 #include <elf.h>
@@ -37,7 +37,7 @@ size_t parameter_bytes(const char* declaration) {
   return 0;
 }
 
-// The kernel that a module calls so; stops the program if the source has other parameters. `code` is what the module is.
+// The kernel of that name in a module; stops the program if the source has other parameters. `code` names the kind of module.
 Function* function_of(const std::string& name, const std::vector<size_t>& parameters, const char* code) {
   const Kernel* kernel = find_kernel(name.c_str(), name.size());
   if (!kernel) fail("%s has the kernel %s, which crates/emulated-cuda/src/kernels.cpp does not register", code, name.c_str());
@@ -50,7 +50,7 @@ Function* function_of(const std::string& name, const std::vector<size_t>& parame
   return new Function{kernel, 48 << 10, -1};
 }
 
-// The kernel that `.entry name(parameters)` declares; null if the text is none.
+// The kernel that `.entry name(parameters)` declares; null for other text.
 Function* read_entry(const char* at) {
   at += strspn(at, " \t\n");
   const std::string name(at, strcspn(at, "( \t\n"));
@@ -66,13 +66,13 @@ Function* read_entry(const char* at) {
 // The PTX version that a driver knows: 7.x came with CUDA 11.x, 8.x with 12.x, 9.x with 13.x.
 int ptx_version() { return driver_version() / 10 - 400; }
 
-// Whether the switch EMULATED_CUDA_REFUSE names this kind of code.
+// Whether EMULATED_CUDA_REFUSE names this kind of code.
 bool refuses(const char* code) {
   const char* text = getenv("EMULATED_CUDA_REFUSE");
   return text && strcmp(text, code) == 0;
 }
 
-// PTX with a zero at its end. `log` gets what the compiler says.
+// Loads PTX with a zero at its end. `log` receives the compiler's message.
 Result read_ptx(const char* text, Module* module, std::string* log) {
   if (refuses("ptx")) return JIT_COMPILER_NOT_FOUND;
   if (const char* says = getenv("EMULATED_CUDA_PTX_LOG")) return *log = says, INVALID_PTX;
@@ -90,7 +90,7 @@ Result read_ptx(const char* text, Module* module, std::string* log) {
   return SUCCESS;
 }
 
-// Bytes of each parameter that a section `.nv.info.KERNEL` tells of. Its entries are a kind, an attribute and 16 bits,
+// The bytes of each parameter, from a section `.nv.info.KERNEL`. Its entries are a kind, an attribute and 16 bits,
 // which, in kind 4, are the bytes that follow. Attribute 0x17 is a parameter: its number in the third and its size in the
 // upper 14 bits of the last of three words.
 std::vector<size_t> parameters_in(const unsigned char* at, size_t bytes) {
@@ -194,6 +194,6 @@ API cuFuncGetAttribute(int* value, int attribute, const Function* function) {
   switch (attribute) {
     case SHARED_LIMIT: *value = (int)function->shared_limit; return SUCCESS;
     case CARVEOUT: *value = function->carveout; return SUCCESS;
-    default: *value = 0; return SUCCESS;  // what the compiler of a real device counts
+    default: *value = 0; return SUCCESS;  // values that the compiler of a real device determines
   }
 }

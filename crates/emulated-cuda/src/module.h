@@ -4,7 +4,7 @@
 
 namespace emulated {
 
-// What a CUfunction points to; never freed.
+// The target of a CUfunction; never freed.
 struct Function {
   const Kernel* kernel;
   unsigned shared_limit;  // of dynamic shared memory

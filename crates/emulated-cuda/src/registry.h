@@ -1,11 +1,11 @@
-// The kernels that the library has, by name.
+// The kernels of the library, by name.
 #pragma once
 #include <cstddef>
 #include <utility>
 
 namespace emulated {
 
-// How a number is made another: a bit of it is changed. No bytes: nothing is written there.
+// The change that makes a number wrong: a bit of it. Without bytes, nothing is written there.
 struct Number {
   size_t bytes;
   unsigned bit;
@@ -28,7 +28,7 @@ struct Kernel {
   const char* name;
   void (*call)(void** arguments);  // the arguments as cuLaunchKernel gets them: pointers to values
   const size_t* sizes;             // bytes of each argument
-  const Number* numbers;           // what is written through each
+  const Number* numbers;           // the numbers written through each
   size_t arguments;
 };
 

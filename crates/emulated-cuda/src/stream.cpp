@@ -1,5 +1,5 @@
-// Streams, what is queued on them, and graphs. Work runs as late as it may: when somebody waits for it. Until then its
-// memory, the graph it came from and the page-locked memory it reads must stay as they are.
+// Streams, their queues, and graphs. Work runs as late as it may: when somebody waits for it. Until then its memory, its
+// graph and the page-locked memory that it reads must not change.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,7 @@ struct Call {
   const Function* function;
   Index grid, block;
   unsigned shared;
-  std::vector<uint64_t> arguments;  // one behind the other, each from an even word on
+  std::vector<uint64_t> arguments;  // one after the other, each from an even word on
   // Calls `each(value)` for every argument of eight bytes: those are the pointers.
   template <class Each>
   void pointers(Each each) const {
@@ -50,7 +50,7 @@ struct Copy {
   size_t bytes;
   unsigned char fill;
   bool to_device, from_device;
-  // Whether the device's side of it is memory that is taken.
+  // Whether the operation's device memory is allocated.
   bool inside() const {
     return (!to_device || inside_memory(address(to), bytes)) && (!from_device || inside_memory(address(from), bytes));
   }
@@ -70,7 +70,7 @@ uint64_t hash(const void* at, size_t bytes) {
 }
 
 struct Stream;
-// A place in the order of a stream.
+// An operation in the order of a stream.
 struct Mark {
   Stream* stream = nullptr;
   bool reached = true;
@@ -83,11 +83,11 @@ struct Operation {
   Call call;
   Copy copy;
   std::shared_ptr<Mark> mark;
-  bool hashed = false;  // `content` is the hash of what the copy reads of the host
+  bool hashed = false;  // `content` is the hash of the host memory that the copy reads
   uint64_t content = 0;
-  const Graph* graph = nullptr;  // that it is replayed from
+  const Graph* graph = nullptr;  // the graph that replays the operation
 
-  // Whether it uses the memory of the device from `at` on.
+  // Whether the operation uses device memory from `at` on.
   bool uses(uint64_t at, size_t bytes) const {
     auto in = [&](uint64_t place) { return place >= at && place - at <= bytes; };
     bool found = kind == COPY && ((copy.to_device && in(address(copy.to))) || (copy.from_device && in(address(copy.from))));
@@ -100,7 +100,7 @@ struct Graph {
   std::vector<Operation> operations;
 };
 
-// Modes of a capture: which threads may not take memory or wait meanwhile.
+// Modes of a capture: the threads that may neither allocate nor wait meanwhile.
 constexpr int ANY_THREAD = 0, ITS_THREAD = 1;
 
 struct Stream {
@@ -113,7 +113,7 @@ struct Stream {
     broken = true;
     return STREAM_CAPTURE_UNSUPPORTED;
   }
-  // Runs what is queued, up to `mark` if there is one.
+  // Runs the queued operations, up to `mark` if that is given.
   Result wait(const Mark* mark = nullptr) {
     while (!pending.empty() && !(mark && mark->reached)) {
       Operation operation = std::move(pending.front());
@@ -146,10 +146,10 @@ bool is_pinned(const void* at, size_t bytes) {
 }
 
 Stream default_stream;
-// The stream of a handle; 0, 1 and 2 stand for the default stream.
+// The stream of a handle; 0, 1 and 2 are the default stream.
 Stream* stream_of(Stream* handle) { return reinterpret_cast<uintptr_t>(handle) <= 2 ? &default_stream : handle; }
 
-// Calls `each(operation)` for all that is queued anywhere.
+// Calls `each(operation)` for all operations in all queues.
 template <class Each>
 void for_pending(Each each) {
   for (const Operation& operation : default_stream.pending) each(operation);
@@ -207,7 +207,7 @@ Result queue(Stream* handle, Operation operation) {
 }
 
 Result queue_copy(Stream* stream, Operation operation) {
-  // What a copy or a fill of nothing does is not documented.
+  // The effect of copying or filling 0 bytes is not documented.
   if (operation.copy.bytes == 0 || !operation.copy.inside()) return INVALID_VALUE;
   return queue(stream, std::move(operation));
 }
@@ -350,7 +350,7 @@ API cuStreamEndCapture(Stream* handle, Graph** graph) {
   Stream* stream = stream_of(handle);
   *graph = nullptr;
   if (!stream->capturing) return ILLEGAL_STATE;
-  // The capture ends whatever becomes of it.
+  // The capture ends even if the graph cannot be made.
   stream->capturing = false;
   if (const Result failed = planted(__func__)) return failed;
   if (stream->broken) {

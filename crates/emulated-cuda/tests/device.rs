@@ -1,5 +1,5 @@
-//! What the emulated device does as a real one, and what it finds where a real one would do
-//! anything.
+//! The behaviour that the emulated device shares with a real one, and the errors that it finds
+//! where a real one would do anything.
 
 use std::ffi::{CString, c_void};
 use std::process::Command;
@@ -20,12 +20,12 @@ struct Fixture {
     stream: Arc<CudaStream>,
     module: sys::CUmodule,
     memory: sys::CUdeviceptr,
-    /// Page-locked memory of the host, as large.
+    /// Page-locked memory of the host, of the same size.
     host: *mut u32,
 }
 
 impl Fixture {
-    /// None where there is no emulated device.
+    /// Creates the fixture; `None` without an emulated device.
     fn new() -> Option<Self> {
         if beamgen_emulated_cuda::library().is_none() || !beamgen_emulated_cuda::load() {
             return None;
@@ -52,9 +52,9 @@ impl Fixture {
         }
     }
 
-    /// Queues a copy of the memory of the host to that of the device.
+    /// Queues a copy from the memory of the host to that of the device.
     fn upload(&self) {
-        // SAFETY: both have 256 numbers, which lie there as long as the process lives.
+        // SAFETY: both have 256 numbers and live as long as the process.
         unsafe {
             let numbers = std::slice::from_raw_parts(self.host, 256);
             result::memcpy_htod_async(self.memory, numbers, self.stream.cu_stream())
@@ -62,7 +62,7 @@ impl Fixture {
         .expect("a copy");
     }
 
-    /// A graph that adds 1 to all numbers.
+    /// Records a graph that adds 1 to all numbers.
     fn graph(&self) -> CudaGraph {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         self.stream.begin_capture(mode).expect("a capture");
@@ -164,7 +164,7 @@ fn graphs_replay_what_was_captured() {
         (6, 105, 103, 258)
     );
 
-    // What waits or takes memory ends a capture.
+    // Calls that wait or take memory end a capture.
     fixture.stream.begin_capture(mode).expect("a capture");
     let unsupported = DriverError(sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     assert_eq!(fixture.stream.synchronize(), Err(unsupported));
@@ -227,7 +227,7 @@ fn with_an_error() {
         "shuffle" => fixture.launch("planted_shuffle", 1, 32, 0).expect("kept"),
         "pageable" => {
             let numbers = vec![1u32; 256];
-            // SAFETY: so many are there.
+            // SAFETY: the memory has as many numbers.
             let _ = unsafe { result::memcpy_htod_async(fixture.memory, &numbers, stream) };
         }
         "changed" => {
@@ -375,7 +375,7 @@ fn faults_that_were_asked_for_come() {
     }
 }
 
-/// In a process that was forked after the driver had started, it answers that it has not.
+/// In a process that was forked after the driver had started, the driver counts as not started.
 #[test]
 #[ignore = "forks, so a_forked_process_has_no_driver starts it in a process of its own"]
 fn in_a_forked_process() {

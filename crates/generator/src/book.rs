@@ -1,4 +1,4 @@
-//! The chains of a generator: where each is, and where a token takes it.
+//! The chains of a generator: their states, and how tokens change them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,8 +14,7 @@ use crate::plan::{Plans, WritingPlan};
 use crate::prompts::Prompt;
 use crate::step::{Closing, Step, Verdict};
 
-/// The chains of a generator. `C` is what a backend keeps for each of them: its tokens and its
-/// cache.
+/// The chains of a generator. `C` is a backend's record of each chain: its tokens and its cache.
 #[derive(Debug)]
 pub struct ChainBook<C> {
     plans: Plans,
@@ -32,9 +31,9 @@ pub struct Chain<C> {
     pub plan: Arc<WritingPlan>,
     /// The key of the chain's problem.
     pub problem: u64,
-    /// Most tokens that all its steps may have.
+    /// The most tokens that all steps of the chain may have together.
     limit: usize,
-    /// Tokens sampled in all steps so far, those of given steps included.
+    /// The number of tokens in all steps so far, given steps included.
     sampled: usize,
     /// Bytes of the last token after the end of the last step.
     leftover: Vec<u8>,
@@ -49,7 +48,7 @@ pub struct Chain<C> {
 pub enum State {
     /// Between steps.
     Idle,
-    /// Started; the bytes that the step before left over are a whole step.
+    /// Started; the bytes that the step before left over already hold a whole step.
     Leftover(Step, Closing),
     /// In the middle of a step that needs tokens.
     Running(Step),
@@ -81,7 +80,7 @@ impl<C> Chain<C> {
         }
     }
 
-    /// How the next token is sampled, and from which random numbers.
+    /// Returns the sampling parameters of the next token, and its place in the random stream.
     ///
     /// # Panics
     /// If no step of the chain needs tokens.
@@ -89,6 +88,7 @@ impl<C> Chain<C> {
         let plan = self.running().expect("a running step").plan;
         let mut params = self.plan.sampling;
         if plan.mode == DecodeMode::Greedy {
+            // Temperature 0 takes the most likely token.
             params.temperature = 0.0;
         }
         let key = Key {
@@ -96,6 +96,7 @@ impl<C> Chain<C> {
             problem: self.problem,
             chain: plan.stream,
         };
+        // The place in the chain decides: results do not depend on the batch.
         (params, key.at(self.sampled as u32))
     }
 
@@ -115,7 +116,7 @@ impl<C> Chain<C> {
         };
         let verdict = step.push(sampled, room, &plans.tokenizer, &self.plan);
         if verdict == Verdict::GoesOn {
-            // Most tokens end here, and take no memory.
+            // Most tokens return here, before anything is allocated.
             return None;
         }
         let step = self.take_step();
@@ -136,7 +137,7 @@ impl<C> Chain<C> {
 }
 
 impl<C> ChainBook<C> {
-    /// An empty book of a generator with these settings.
+    /// Creates an empty book of a generator with these settings.
     pub fn new(plans: Plans) -> Self {
         Self {
             plans,
@@ -146,15 +147,15 @@ impl<C> ChainBook<C> {
         }
     }
 
-    /// The settings that problems come with.
+    /// The settings of all problems.
     pub fn plans(&self) -> &Plans {
         &self.plans
     }
 
-    /// The chain of a handle.
+    /// Returns the chain with that id.
     ///
     /// # Panics
-    /// If the chain was released or is another generator's: a mistake of the caller.
+    /// If the chain was released or belongs to another generator: a mistake of the caller.
     pub fn chain(&self, id: ChainId) -> &Chain<C> {
         self.chains.get(&id).expect("no such chain")
     }
@@ -164,7 +165,7 @@ impl<C> ChainBook<C> {
         self.chains.get_mut(&id).map(|chain| &mut chain.cache)
     }
 
-    /// All chains.
+    /// All chains, in the order of their ids.
     pub fn chains(&self) -> impl Iterator<Item = &Chain<C>> {
         self.chains.values()
     }
@@ -174,10 +175,10 @@ impl<C> ChainBook<C> {
         &self.active
     }
 
-    /// Opens a problem; `read` makes the cache of its prompt and the steps that it gives.
+    /// Opens a problem; `read` makes the cache of its prompt and given steps.
     ///
     /// # Errors
-    /// A setting cannot be followed, the prompt is refused or leaves no room, or `read` fails.
+    /// If a setting cannot be followed, the prompt is refused or leaves no room, or `read` fails.
     pub fn open(
         &mut self,
         problem: &Problem,
@@ -195,7 +196,9 @@ impl<C> ChainBook<C> {
             given,
         } = prompt;
         let prompt_tokens = tokens.len() - sampled;
+        // Given steps count as part of the chain, not of the prompt.
         let room = self.plans.context - prompt_tokens;
+        // Another stream than the chains' own, so that strategies do not change sampling.
         let strategy_seed = child_stream(plan.config.seed, 0) ^ key;
         let chain = self.insert(Chain {
             limit: plan.config.max_chain_tokens.min(room),
@@ -222,7 +225,7 @@ impl<C> ChainBook<C> {
         id
     }
 
-    /// The state of a chain, or of a fork of it, once it is started.
+    /// The state that a chain, or a fork of it, has after its start.
     ///
     /// # Panics
     /// If the chain is in the middle of a step and not paused: a mistake of the caller.
@@ -264,6 +267,7 @@ impl<C> ChainBook<C> {
             }
         };
         self.chains.get_mut(&id).expect("just looked at").state = state;
+        // At the end: siblings that start one after the other stay adjacent.
         self.active.push(id);
         id
     }
@@ -276,7 +280,7 @@ impl<C> ChainBook<C> {
         (&mut chain.cache, output)
     }
 
-    /// Closes a step that needs tokens, and cannot have more, for this reason.
+    /// Closes a step that needs tokens but may have no more, for the reason `limit`.
     pub fn cut(&mut self, id: ChainId, limit: Finish) -> StepOutput {
         let chain = self.chains.get_mut(&id).expect("active chains exist");
         let step = chain.take_step();
@@ -284,7 +288,7 @@ impl<C> ChainBook<C> {
         chain.close(id, step, closing)
     }
 
-    /// Closes the steps that need no token.
+    /// Closes the steps that need no token, because leftover bytes hold them.
     pub fn close_leftovers(&mut self) -> Vec<StepOutput> {
         let mut closed = Vec::new();
         for &id in &self.active {
@@ -297,18 +301,19 @@ impl<C> ChainBook<C> {
         closed
     }
 
-    /// Forgets as active the chains whose step is closed or paused.
+    /// Removes chains whose step is closed or paused from the active ones.
     pub fn drop_idle(&mut self) {
         let chains = &self.chains;
         self.active.retain(|id| chains[id].running().is_some());
     }
 
-    /// Takes a chain out.
+    /// Removes a chain and returns it.
     ///
     /// # Panics
-    /// The errors of [`chain`](Self::chain).
+    /// If the chain was released or belongs to another generator.
     pub fn release(&mut self, id: ChainId) -> Chain<C> {
         let chain = self.chains.remove(&id).expect("no such chain");
+        // Idle and paused chains are not in the list; looking for them would cost a scan.
         if !matches!(chain.state, State::Idle | State::Paused(_)) {
             self.active.retain(|&active| active != id);
         }

@@ -1,4 +1,4 @@
-//! Where chains branch: cached tokens, and the few that are still to be read.
+//! Branch points: cached tokens that chains share, and the few that are still to be read.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ pub(crate) struct BranchId(u64);
 #[derive(Debug)]
 pub(crate) struct BranchPoint {
     pub seq: SeqId,
-    /// Tokens not in the cache: the prompt, the token that closed the last step, or all of them.
+    /// Tokens that are not in the cache: the prompt, the token that closed the last step, or all.
     pub unread: Vec<u32>,
-    /// Logits after the last token, once everything is read and some chain is still here.
+    /// Logits after the last token, once all is read and a chain is still at the branch point.
     logits: Option<Vec<f32>>,
-    /// The token read last.
+    /// The token read last, which has to be read again if `logits` are forgotten.
     last: u32,
-    /// Chains that begin here.
+    /// The number of chains that continue from here.
     pub holders: usize,
     /// Pages reserved for reading `unread`.
     pub reserved: bool,
@@ -27,9 +27,9 @@ pub(crate) struct BranchPoint {
 pub(crate) struct BranchPoints {
     branches: BTreeMap<BranchId, BranchPoint>,
     next: u64,
-    /// Bytes of the logits that branch points have.
+    /// Bytes of all `logits` together.
     row_bytes: usize,
-    /// Most bytes of logits that are kept from pass to pass.
+    /// The most bytes of logits that are kept from pass to pass.
     pub limit: usize,
 }
 
@@ -45,7 +45,7 @@ impl Default for BranchPoints {
 }
 
 impl BranchPoints {
-    /// A branch point of one chain.
+    /// Adds a branch point with one chain.
     pub(crate) fn insert(&mut self, seq: SeqId, unread: Vec<u32>) -> BranchId {
         let id = BranchId(self.next);
         self.next += 1;
@@ -62,8 +62,8 @@ impl BranchPoints {
     }
 
     /// # Panics
-    /// If there is no such branch point: chains and branch points are kept together by this crate
-    /// alone.
+    /// If the branch point does not exist: only this crate creates and drops them, together with
+    /// their chains.
     pub(crate) fn get(&self, id: BranchId) -> &BranchPoint {
         &self.branches[&id]
     }
@@ -74,7 +74,7 @@ impl BranchPoints {
             .expect("a chain holds its branch")
     }
 
-    /// Notes that everything is read.
+    /// Notes that all unread tokens were read.
     pub(crate) fn note_read(&mut self, id: BranchId) {
         let branch = self.get_mut(id);
         if let Some(last) = branch.unread.pop() {
@@ -83,7 +83,7 @@ impl BranchPoints {
         branch.unread.clear();
     }
 
-    /// Keeps the logits after a branch point point for the chains that are still there, if any are.
+    /// Keeps the logits after a branch point, if a chain is still there.
     pub(crate) fn keep_logits(&mut self, id: BranchId, logits: Vec<f32>) {
         if let Some(branch) = self.branches.get_mut(&id) {
             self.row_bytes += size_of_val(&logits[..]);
@@ -91,28 +91,30 @@ impl BranchPoints {
         }
     }
 
-    /// Whether some chain is still there.
+    /// Whether a chain is still at the branch point.
     pub(crate) fn exists(&self, id: BranchId) -> bool {
         self.branches.contains_key(&id)
     }
 
-    /// The logits after a branch point point, if they are kept.
+    /// Takes the kept logits after a branch point.
     pub(crate) fn take_logits(&mut self, id: BranchId) -> Option<Vec<f32>> {
         let logits = self.get_mut(id).logits.take()?;
         self.row_bytes -= size_of_val(&logits[..]);
         Some(logits)
     }
 
-    /// Forgets the oldest logits beyond the limit: whoever starts from there reads the last token
-    /// again, which gives the same. No chain may be waiting at a branch point point, for it has not
-    /// reserved the memory.
+    /// Forgets the oldest logits beyond the limit. A chain that starts from there reads the last
+    /// token again, which gives the same logits. No chain may be waiting at a branch point, because
+    /// a waiting chain has not reserved memory for that.
     pub(crate) fn forget_logits(&mut self, engine: &mut Engine) {
+        // In the order of their creation, so that the oldest are forgotten first.
         for branch in self.branches.values_mut() {
             if self.row_bytes <= self.limit {
                 break;
             }
             if let Some(logits) = branch.logits.take() {
                 self.row_bytes -= size_of_val(&logits[..]);
+                // Only the last token has to be read again; the cache before it stays.
                 engine.truncate(branch.seq, engine.len(branch.seq) - 1);
                 branch.unread.push(branch.last);
                 branch.reserved = false;
@@ -120,8 +122,8 @@ impl BranchPoints {
         }
     }
 
-    /// Drops the cache of a branch point; `tokens` are all of its tokens, which it reads again.
-    /// No chain may be waiting there.
+    /// Drops the cache of a branch point. `tokens` are all its tokens, to be read again. No chain
+    /// may be waiting there.
     pub(crate) fn forget(&mut self, id: BranchId, tokens: &[u32], engine: &mut Engine) {
         self.take_logits(id);
         let branch = self.get_mut(id);
@@ -137,7 +139,7 @@ impl BranchPoints {
         }
     }
 
-    /// Lets a chain go; the last one takes the branch point with it.
+    /// Removes a chain from its branch point, and the branch point with its last chain.
     pub(crate) fn release(&mut self, id: BranchId, engine: &mut Engine) {
         let branch = self.get_mut(id);
         branch.holders -= 1;
@@ -147,12 +149,13 @@ impl BranchPoints {
         }
     }
 
-    /// A sequence for a chain that leaves its branch point: the sequence itself for the last one, a
-    /// fork for the others.
+    /// Returns a sequence for a chain that leaves its branch point: the branch point's own for the
+    /// last chain, a fork for the others.
     pub(crate) fn detach(&mut self, id: BranchId, engine: &mut Engine) -> SeqId {
         let branch = self.get_mut(id);
         branch.holders -= 1;
         if branch.holders > 0 {
+            // A fork shares the pages; the last page is copied when one of the two appends.
             return engine.fork(branch.seq);
         }
         let seq = branch.seq;

@@ -1,28 +1,26 @@
-//! Where a step's text ends.
+//! The marks between steps, and where they cut a text.
 
 use beamgen_search::GeneratorConfig;
 
-/// What ends a step, in bytes.
+/// The marks that end a step, in bytes.
 #[derive(Debug, Clone)]
 pub struct Cuts {
-    /// Each belongs to the step it ends.
+    /// Marks that belong to the step that they end.
     pub boundaries: Vec<Vec<u8>>,
-    /// At the beginning of a line, each begins the next step.
+    /// Marks that begin the next step, where they are at the beginning of a line.
     pub starts: Vec<Vec<u8>>,
 }
 
 impl Cuts {
-    /// The marks of these settings.
+    /// Returns the marks of these settings.
     pub fn of(config: &GeneratorConfig) -> Self {
-        let bytes = |marks: &[String]| marks.iter().map(|m| m.clone().into_bytes()).collect();
-        Self {
-            boundaries: bytes(&config.boundaries),
-            starts: bytes(&config.starts),
-        }
+        let [boundaries, starts] = [&config.boundaries, &config.starts]
+            .map(|marks| marks.iter().map(|m| m.clone().into_bytes()).collect());
+        Self { boundaries, starts }
     }
 
-    /// A whole answer as the steps that a chain with this text has. The last one may lack a
-    /// boundary, and none of them is blank.
+    /// Cuts a whole answer into the steps of a chain with this text. The last step may lack a
+    /// boundary, and no step is blank.
     pub fn steps(&self, answer: &str) -> Vec<String> {
         let (mut steps, mut rest) = (Vec::new(), answer);
         while let Some(end) = self.find(rest.as_bytes(), 0) {
@@ -37,47 +35,53 @@ impl Cuts {
         steps
     }
 
-    /// A given step with what ends a step: where it lacks a boundary, the first one follows.
+    /// Returns a given step with its end: if it lacks a boundary, the first boundary is appended.
     pub fn ended(&self, step: &str) -> String {
-        let ends = |mark: &Vec<u8>| step.as_bytes().ends_with(mark);
         let boundary = match self.boundaries.first() {
+            // Without any mark, only its length ends a step.
             None if self.starts.is_empty() => return step.to_owned(),
+            // A start counts only at the beginning of a line.
             None => "\n",
             Some(first) => std::str::from_utf8(first).unwrap_or("\n"),
         };
-        if self.boundaries.iter().any(ends) {
+        let mut boundaries = self.boundaries.iter();
+        if boundaries.any(|mark| step.as_bytes().ends_with(mark)) {
             step.to_owned()
         } else {
             [step.trim_end(), boundary].concat()
         }
     }
 
-    /// Where a step that begins with `bytes` ends, if they show it and those before `seen` do not.
+    /// Returns where a step that begins with `bytes` ends, if they show that and the first `seen`
+    /// of them do not.
     ///
-    /// Bytes are looked at one after the other, so it does not matter how tokens divide them.
-    /// White space alone is no step: it belongs to the step that follows.
+    /// Bytes are looked at one after the other, so it does not matter how tokens divide them. White
+    /// space by itself does not make a step: it belongs to the step that follows.
     pub fn find(&self, bytes: &[u8], seen: usize) -> Option<usize> {
         (seen + 1..=bytes.len()).find_map(|end| self.shown_by_last(&bytes[..end]))
     }
 
     fn shown_by_last(&self, bytes: &[u8]) -> Option<usize> {
-        let begins_line = |start: &&Vec<u8>| bytes[..bytes.len() - start.len()].ends_with(b"\n");
-        let before = |start: &Vec<u8>| bytes.len() - start.len();
-        let ended = |mark: &&Vec<u8>| bytes.ends_with(mark);
-        let starts = self.starts.iter().filter(ended).filter(begins_line);
-        let boundaries = self.boundaries.iter().filter(ended);
+        let starts = self.starts.iter().filter_map(|mark| {
+            let before = bytes.strip_suffix(mark.as_slice())?;
+            before.ends_with(b"\n").then_some(before.len())
+        });
+        let mut boundaries = self.boundaries.iter();
+        let boundary = boundaries.any(|mark| bytes.ends_with(mark));
+        // The earliest cut: a mark that begins the next step takes itself out of this one.
         starts
-            .map(before)
-            .chain(boundaries.map(|_| bytes.len()))
+            .chain(boundary.then_some(bytes.len()))
             .filter(|&cut| !String::from_utf8_lossy(&bytes[..cut]).trim().is_empty())
             .min()
     }
 }
 
-/// The length of `bytes` without a character at their end that is not complete.
+/// The length of `bytes` without an incomplete character at their end.
 pub(crate) fn whole_characters(bytes: &[u8]) -> usize {
     let rest = bytes.utf8_chunks().last().map_or(&[][..], |c| c.invalid());
     match std::str::from_utf8(rest) {
+        // A missing length means that more bytes could complete the character; other errors
+        // are final.
         Err(error) if error.error_len().is_none() => bytes.len() - rest.len(),
         _ => bytes.len(),
     }
@@ -90,15 +94,13 @@ mod tests {
     use super::*;
 
     fn cuts(boundaries: &[&str], starts: &[&str]) -> Cuts {
-        let bytes = |list: &[&str]| list.iter().map(|s| s.as_bytes().to_vec()).collect();
-        Cuts {
-            boundaries: bytes(boundaries),
-            starts: bytes(starts),
-        }
+        let [boundaries, starts] =
+            [boundaries, starts].map(|list| list.iter().map(|s| s.as_bytes().to_vec()).collect());
+        Cuts { boundaries, starts }
     }
 
-    /// The steps of a text whose bytes come in pieces, as a chain makes them: what is behind a cut
-    /// is carried. The last one is what is left.
+    /// The steps of a text whose bytes come in pieces, made as a chain makes them: bytes after a
+    /// cut are left over for the next step. The last entry is the rest.
     fn steps<'a>(cuts: &Cuts, pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
         let (mut steps, mut bytes) = (Vec::new(), Vec::new());
         for piece in pieces {
@@ -116,8 +118,10 @@ mod tests {
 
     fn texts(cuts: &Cuts, text: &str) -> Vec<String> {
         let steps = steps(cuts, [text.as_bytes()]);
-        let text = |step| String::from_utf8(step).unwrap();
-        steps.into_iter().map(text).collect()
+        steps
+            .into_iter()
+            .map(|step| String::from_utf8(step).unwrap())
+            .collect()
     }
 
     #[test]

@@ -1,11 +1,11 @@
 use beamgen_search::ConfigError;
 use thiserror::Error;
 
-/// A generator that cannot be made.
+/// A generator that cannot be made. Every message is one line.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting that no generator can follow.
+    /// A setting is out of range.
     #[error(transparent)]
     Setting(#[from] ConfigError),
     /// The checkpoint names no end-of-text token.
@@ -13,7 +13,7 @@ pub enum Error {
         "the tokenizer names no end-of-text token, and a chain could never end: add eos_token_id to generation_config.json"
     )]
     NoEndOfText,
-    /// The checkpoint gives hidden states only.
+    /// The checkpoint gives hidden states, but no logits.
     #[error(
         "has no language-model head (lm_head.weight) and gives no logits: it cannot be a generator, but a reward model"
     )]

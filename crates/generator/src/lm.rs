@@ -1,5 +1,5 @@
-//! The generator: its chains, what they may take, and what becomes of a token. [`calls`] is what a
-//! search asks of it.
+//! The generator: its chains, the memory they may take, and sampling. [`calls`] has the calls of a
+//! search.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,21 +16,22 @@ use crate::plan::Plans;
 
 mod calls;
 
-/// Steps from a language model over the engine's forkable cache.
+/// Samples steps from a language model over the engine's forkable cache.
 #[derive(Debug)]
 pub struct LmGenerator {
     engine: Engine,
     tokenizer: Arc<Tokenizer>,
     book: ChainBook<Cache>,
     sampler: Sampler,
-    /// Chains whose next token comes from the logits at hand, and from which row of them.
-    drawing: Vec<(ChainId, usize)>,
-    drawn: Vec<Sampled>,
-    /// The memory of a pass's rows, and of what they append: empty between passes.
+    /// Chains that sample their next token from the logits at hand, each with its row.
+    sampling: Vec<(ChainId, usize)>,
+    /// The tokens sampled for `sampling`, in the same order.
+    sampled: Vec<Sampled>,
+    /// Rows of a forward pass and their items: empty between passes, kept for their memory.
     rows: Vec<Row>,
     items: Vec<Append<'static>>,
     branches: BranchPoints,
-    /// Pages reserved to active chains and not taken yet.
+    /// Pages reserved for active chains and not in use yet.
     reserved: usize,
     tokens_read: u64,
 }
@@ -40,17 +41,17 @@ type Chain = crate::book::Chain<Cache>;
 /// The tokens of a chain, and where their keys and values are.
 #[derive(Debug, Clone)]
 struct Cache {
-    /// The prompt's and the sampled tokens.
+    /// Tokens of the prompt and all sampled tokens.
     history: Vec<u32>,
     place: Place,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    /// With the other chains that go on from there: between steps, and until the first token of a
-    /// step is sampled from the branch point's logits.
+    /// With the other chains that continue from the same branch point. Between steps, and until a
+    /// step has sampled its first token from the branch point's logits.
     Branch(BranchId),
-    /// In a sequence of its own; the step's last token is the next to be read.
+    /// In a sequence of its own; the last token of the step is the next to be read.
     Own(SeqId),
 }
 
@@ -62,11 +63,11 @@ enum Row {
 }
 
 impl LmGenerator {
-    /// A generator over `engine`'s model.
+    /// Creates a generator over `engine`'s model.
     ///
     /// # Errors
-    /// A setting is out of range, the model gives no logits, the tokenizer does not fit it or names
-    /// no end-of-text token, or the chat template does not compile.
+    /// If a setting is out of range, the model gives no logits, the tokenizer does not fit it or
+    /// names no end-of-text token, or the chat template does not compile.
     pub fn new(
         engine: Engine,
         tokenizer: Arc<Tokenizer>,
@@ -83,8 +84,8 @@ impl LmGenerator {
             engine,
             tokenizer,
             sampler: Sampler::new(),
-            drawing: Vec::new(),
-            drawn: Vec::new(),
+            sampling: Vec::new(),
+            sampled: Vec::new(),
             rows: Vec::new(),
             items: Vec::new(),
             branches: BranchPoints::default(),
@@ -93,66 +94,67 @@ impl LmGenerator {
         })
     }
 
-    /// The settings it was made with, as they act: those that were not set are what the checkpoint
-    /// says.
+    /// The settings of [`new`](Self::new) as they act: settings left open come from the checkpoint.
     pub fn config(&self) -> &GeneratorConfig {
         &self.book.plans().defaults.config
     }
 
-    /// Lines on the settings of the checkpoint's `generation_config.json` that are not followed.
+    /// One line for each setting of the checkpoint's `generation_config.json` that is not followed.
     pub fn notes(&self) -> &[String] {
         &self.tokenizer.generation().notes
     }
 
-    /// The engine, for its memory and model.
+    /// The engine that holds the model and the cache.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Lets a scorer use the cache memory that is neither in use nor reserved. Whatever the scorer
-    /// takes, this generator can hold as much.
+    /// Lets a scorer use the cache memory that is neither in use nor reserved. The generator can
+    /// take all of it back.
     pub fn lend(&mut self, idle: Arc<IdleKv>) {
         self.engine.lend(idle);
     }
 
-    /// Bounds the memory for rows of logits that are kept where chains may branch again: 64 MiB
-    /// unless set. Beyond it they are computed again; results are the same.
+    /// Limits the memory for rows of logits that are kept where chains may branch again: 64 MiB by
+    /// default. Rows beyond the limit are computed again, with the same results.
     pub fn limit_kept_logits(&mut self, bytes: usize) {
         self.branches.limit = bytes;
     }
 
-    /// Tokens that went through the model so far. A prompt is read once, a sampled token once if
-    /// its chain goes on and never otherwise; both again if they were forgotten, and the last one
-    /// before a branch if its logits were.
+    /// The number of tokens read by the model so far. A prompt is read once, and a sampled token
+    /// once if its chain continues. Tokens whose cache was forgotten are read again, and so is the
+    /// last token before a branch if its logits were forgotten.
     pub fn tokens_read(&self) -> u64 {
         self.tokens_read
     }
 
-    /// The tokenizer.
+    /// The tokenizer of prompts and steps.
     pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.tokenizer
     }
 
-    /// The prompt of a problem in tokens.
+    /// Returns the prompt of a problem in tokens.
     ///
     /// # Errors
-    /// The template refuses it, or it leaves no room in the context.
+    /// If the template refuses the problem, or the prompt leaves no room in the context.
     pub fn prompt(&self, problem: impl Into<Problem>) -> Result<Vec<u32>, GenError> {
         let prompt = self.book.plans().defaults.prompts.prompt(&problem.into())?;
         Ok(prompt.tokens)
     }
 
-    /// Tokens of its next step that a chain may have to read: all but the one that closes it.
+    /// The most tokens of its next step that a chain has to read: all but the one that closes the
+    /// step.
     fn longest_read(chain: &Chain) -> usize {
         let longest = chain.plan.config.longest_step();
         longest.min(chain.room()).max(1) - 1
     }
 
-    /// Pages that the rest of a step may still take.
+    /// The most pages that the rest of a step may still take.
     fn pages_for_rest(&self, chain: &Chain, seq: SeqId) -> usize {
         let longest = chain.plan.config.longest_step();
         let step_left = longest.saturating_sub(chain.unfinished());
-        // The newest token is still to be read, the last one never.
+        // The newest token is not read yet, and the last one never is: as many reads as tokens
+        // left.
         self.engine.pages_needed(seq, step_left.min(chain.room()))
     }
 
@@ -161,6 +163,7 @@ impl LmGenerator {
         let branch = self.branches.get(branch);
         let unread = branch.unread.len();
         let shared = self.engine.pages_needed(branch.seq, unread);
+        // Only the first chain that starts here pays for reading the branch point.
         let reading = if branch.reserved { 0 } else { shared };
         let all = unread + Self::longest_read(chain);
         let all = self.engine.pages_needed(branch.seq, all);
@@ -173,7 +176,7 @@ impl LmGenerator {
         self.engine.reserve(pages);
     }
 
-    /// What active chains may still take. All of them are decoding: none waits after a pass.
+    /// Pages that active chains may still take. All of them are decoding: none waits after a pass.
     fn count_reserved(&self) -> usize {
         let chains = self.book.active().iter().map(|&id| self.book.chain(id));
         chains
@@ -184,42 +187,51 @@ impl LmGenerator {
             .sum()
     }
 
-    /// Draws the next token of each chain in `drawing`, all at once.
-    fn draw(&mut self, logits: &Logits) -> Result<(), GenError> {
-        let (book, drawing) = (&self.book, &self.drawing);
-        let choice = |i: usize| {
-            let (id, row) = drawing[i];
-            choice(book.chain(id), row)
-        };
-        // A model may have more rows than there are tokens: those ids stand for nothing.
+    /// Samples the next token of each chain in `sampling`, all in one call.
+    fn sample(&mut self, logits: &Logits) -> Result<(), GenError> {
+        let (book, sampling) = (&self.book, &self.sampling);
+        // A model may have more rows than the tokenizer has tokens: the ids beyond stand for
+        // nothing.
         let tokens = self.tokenizer.len();
-        let (count, sampler) = (drawing.len(), &mut self.sampler);
-        let drawn = self
-            .engine
-            .sample(logits, tokens, sampler, count, choice, &mut self.drawn);
-        drawn.map_err(|error| {
+        let (count, sampler) = (sampling.len(), &mut self.sampler);
+        let outcome = self.engine.sample(
+            logits,
+            tokens,
+            sampler,
+            count,
+            |i| {
+                let (id, row) = sampling[i];
+                choice(book.chain(id), row)
+            },
+            &mut self.sampled,
+        );
+        outcome.map_err(|error| {
             let model = self.tokenizer.checkpoint().display();
             GenError::Lost(format!("{model}: {error}").into())
         })
     }
 
-    /// As [`draw`](Self::draw), all from a row that was kept.
-    fn draw_kept(&mut self, logits: &[f32]) {
-        let (book, drawing) = (&self.book, &self.drawing);
+    /// Samples like [`sample`](Self::sample), for chains that all start from one kept row.
+    fn sample_kept(&mut self, logits: &[f32]) {
+        let (book, sampling) = (&self.book, &self.sampling);
         let logits = &logits[..self.tokenizer.len()];
-        let request = |i: usize| {
-            let (id, row) = drawing[i];
-            choice(book.chain(id), row).of(logits)
-        };
-        let pool = self.engine.pool();
-        self.sampler
-            .sample_batch(pool, drawing.len(), request, &mut self.drawn);
+        self.sampler.sample_batch(
+            self.engine.pool(),
+            sampling.len(),
+            |i| {
+                let (id, row) = sampling[i];
+                choice(book.chain(id), row).of(logits)
+            },
+            &mut self.sampled,
+        );
     }
 
-    /// Gives the `i`-th chain that has drawn its token. Returns its step if it is closed by it.
+    /// Appends the sampled token to chain `i` of `sampling`. Returns the step if the token closed
+    /// or paused it.
     fn advance(&mut self, i: usize) -> Option<StepOutput> {
-        let ((id, _), sampled) = (self.drawing[i], self.drawn[i]);
+        let ((id, _), sampled) = (self.sampling[i], self.sampled[i]);
         let (cache, closed) = self.book.push(id, sampled);
+        // Also the token that closes a step: its children read it, not this chain.
         cache.history.push(sampled.token);
         let seq = match cache.place {
             Place::Branch(branch) => self.branches.detach(branch, &mut self.engine),
@@ -234,8 +246,9 @@ impl LmGenerator {
         closed
     }
 
-    /// The chains that were started and have no token yet, by where they start.
+    /// The started chains without a sampled token, by their branch point.
     fn waiting(&self) -> BTreeMap<BranchId, Vec<ChainId>> {
+        // Ordered, so that the rows of a pass do not depend on hashing.
         let mut waiting: BTreeMap<BranchId, Vec<ChainId>> = BTreeMap::new();
         for &id in self.book.active() {
             let chain = self.book.chain(id);
@@ -247,11 +260,12 @@ impl LmGenerator {
     }
 }
 
-/// What a chain draws next, from row `row`.
+/// The request to sample a chain's next token from row `row`.
 fn choice(chain: &Chain, row: usize) -> SampleRow<'_> {
     let (params, draw) = chain.sampling();
     SampleRow {
         row,
+        // A penalty of 1 changes nothing: the sampler need not look at any token.
         history: if params.repetition_penalty == 1.0 {
             &[]
         } else {

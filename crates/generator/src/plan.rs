@@ -1,4 +1,4 @@
-//! How a problem's chains are written: its settings, resolved against the checkpoint.
+//! Plans: settings of a problem's chains, resolved against the checkpoint.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,27 +10,27 @@ use crate::cut::Cuts;
 use crate::error::Error;
 use crate::prompts::Prompts;
 
-/// Settings that are kept resolved; of more than these, some are resolved again.
+/// The most settings that are kept resolved; others are resolved again when they come back.
 const MOST_PLANS: usize = 16;
 
-/// The settings that a generator's problems come with, each resolved once.
+/// The settings of a generator's problems, each resolved once.
 #[derive(Debug)]
 pub struct Plans {
-    /// The tokenizer.
+    /// The tokenizer of prompts and steps.
     pub tokenizer: Arc<Tokenizer>,
-    /// Tokens that the model holds.
+    /// The most tokens that the model holds.
     pub context: usize,
     /// The settings that the generator was made with.
     pub defaults: Arc<WritingPlan>,
-    /// Other settings that problems came with lately, the newest last.
+    /// Other settings that problems had lately, the newest last.
     recent: VecDeque<Arc<WritingPlan>>,
 }
 
 impl Plans {
-    /// Plans of a generator with this tokenizer, whose model holds `context` tokens.
+    /// Creates the plans of a generator with this tokenizer, whose model holds `context` tokens.
     ///
     /// # Errors
-    /// As [`WritingPlan::new`].
+    /// The errors of [`WritingPlan::new`].
     pub fn new(
         defaults: &GeneratorConfig,
         tokenizer: Arc<Tokenizer>,
@@ -44,13 +44,13 @@ impl Plans {
         })
     }
 
-    /// Returns other settings as they act, or as they are if they cannot be followed.
+    /// Returns settings as they act; settings that cannot be followed are returned unchanged.
     pub fn resolve(&self, config: &GeneratorConfig) -> GeneratorConfig {
         let plan = WritingPlan::new(config, &self.tokenizer, self.context);
         plan.map_or_else(|_| config.clone(), |plan| plan.config)
     }
 
-    /// Whether a problem has a prompt by the generator's own settings.
+    /// Refuses a problem that has no prompt with the generator's own settings.
     ///
     /// # Errors
     /// The errors of [`Prompts::prompt`].
@@ -58,14 +58,16 @@ impl Plans {
         self.defaults.prompts.prompt(problem).map(drop)
     }
 
-    /// How problems with these settings are written; made once for all of them.
+    /// Returns the plan of problems with these settings, made once for all of them.
     ///
     /// # Errors
-    /// As [`WritingPlan::new`].
+    /// The errors of [`WritingPlan::new`].
     pub fn get(&mut self, config: &GeneratorConfig) -> Result<Arc<WritingPlan>, Error> {
+        // Either form: a search may pass the settings as given or as resolved.
         if self.defaults.given == *config || self.defaults.config == *config {
             return Ok(Arc::clone(&self.defaults));
         }
+        // Resolving means compiling a chat template, which few problems should pay for.
         let known = self.recent.iter().find(|plan| plan.given == *config);
         if let Some(known) = known {
             return Ok(Arc::clone(known));
@@ -82,23 +84,23 @@ impl Plans {
 /// Settings as they act. All chains of a problem share them.
 #[derive(Debug)]
 pub struct WritingPlan {
-    /// As they were given.
+    /// The settings as they were given.
     pub given: GeneratorConfig,
-    /// What was left open is as the checkpoint says.
+    /// The settings as they act: those left open come from the checkpoint.
     pub config: GeneratorConfig,
-    /// How tokens are sampled.
+    /// The parameters with which tokens are sampled.
     pub sampling: SamplingParams,
-    /// Where the text of a step ends.
+    /// The marks that end the text of a step.
     pub cuts: Cuts,
-    /// How a problem becomes a prompt.
+    /// The writer of prompts.
     pub prompts: Prompts,
 }
 
 impl WritingPlan {
-    /// Settings resolved against a checkpoint whose model holds `context` tokens.
+    /// Resolves settings against a checkpoint whose model holds `context` tokens.
     ///
     /// # Errors
-    /// A setting is out of range, the tokenizer names no end-of-text token, or the chat template
+    /// If a setting is out of range, the tokenizer names no end-of-text token, or the chat template
     /// does not compile.
     pub fn new(
         given: &GeneratorConfig,
@@ -109,6 +111,7 @@ impl WritingPlan {
         let prompts = Prompts::new(Arc::clone(tokenizer), context, given)?;
         let mut config = given.clone();
         config.date = prompts.date();
+        // Settings given by the user come first, then the checkpoint's own.
         let sampling = from_search(config.sampling).or(tokenizer.generation().sampling);
         let sampling = sampling.params();
         config.sampling = sampling_settings(sampling);
@@ -123,8 +126,8 @@ impl WritingPlan {
     }
 }
 
-/// What a checkpoint says of sampling has its own type in the engine, which knows nothing of
-/// searches; `search` knows nothing of engines.
+/// Converts to the engine's type. There are two types because the engine knows nothing of searches,
+/// and `search` nothing of engines.
 fn from_search(settings: SamplingSettings) -> beamgen_engine::SamplingSettings {
     beamgen_engine::SamplingSettings {
         temperature: settings.temperature,
@@ -135,12 +138,13 @@ fn from_search(settings: SamplingSettings) -> beamgen_engine::SamplingSettings {
     }
 }
 
-/// Settings in the engine's form; where they say nothing, the model's own distribution.
+/// Converts settings to the engine's parameters; a setting left open is that of the model's own
+/// distribution.
 pub fn sampling_params(settings: SamplingSettings) -> SamplingParams {
     from_search(settings).params()
 }
 
-/// The engine's parameters as settings that leave nothing open.
+/// Converts the engine's parameters to settings that leave nothing open.
 pub fn sampling_settings(params: SamplingParams) -> SamplingSettings {
     SamplingSettings {
         temperature: Some(params.temperature),

@@ -6,12 +6,12 @@ use beamgen_search::{GenError, GeneratorConfig, GivenStep, Problem, thoughts};
 use crate::cut::Cuts;
 use crate::error::Error;
 
-/// A problem as a generator reads it.
+/// The prompt of a problem, as a generator reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
     /// The tokens of the prompt, and after them those of the given steps.
     pub tokens: Vec<u32>,
-    /// The tag of a thought that the prompt leaves open.
+    /// The tag of a thought that the prompt opens and leaves open, such as `<think>`.
     pub thought: Option<&'static str>,
     /// The steps that the problem gives.
     pub given: Vec<GivenStep>,
@@ -24,11 +24,11 @@ impl Prompt {
     }
 }
 
-/// Refuses a problem with its context, its given steps, and its system prompt if they cannot fit,
-/// without cutting them into tokens as a whole.
+/// Refuses a problem whose texts (question, context, given steps, system prompt) cannot fit into
+/// the context, without cutting them into tokens as a whole.
 ///
 /// # Errors
-/// [`GenError::TextTooLong`]
+/// [`GenError::TextTooLong`].
 pub fn check_text(
     limit: &TextLimit,
     problem: &Problem,
@@ -59,12 +59,12 @@ pub struct Prompts {
 }
 
 impl Prompts {
-    /// The prompts of a generator with this tokenizer and these settings, whose model holds
-    /// `context` tokens.
+    /// Prepares the prompts of a generator with this tokenizer and these settings, whose model
+    /// holds `context` tokens.
     ///
     /// # Errors
-    /// The tokenizer names no end-of-text token, the chat template does not compile, or the date is
-    /// none.
+    /// If the tokenizer names no end-of-text token, the chat template does not compile, or the date
+    /// is invalid.
     pub fn new(
         tokenizer: Arc<Tokenizer>,
         context: usize,
@@ -93,25 +93,27 @@ impl Prompts {
         self.template.is_present()
     }
 
-    /// The day that the template takes for today, if it asks.
+    /// The date that the template writes, if it writes one.
     pub(crate) fn date(&self) -> Option<String> {
         self.template.date()
     }
 
-    /// The longest texts that can be prompts.
+    /// The limit on texts that can be prompts.
     pub fn text_limit(&self) -> TextLimit {
         TextLimit::new(Arc::clone(&self.tokenizer), self.context)
     }
 
-    /// The prompt of a problem, and the steps that it gives, each with what ends it.
+    /// Writes the prompt of a problem and the steps that it gives, each followed by what ends it.
     ///
     /// # Errors
-    /// The template refuses it, or no room is left in the context or for another token of a chain.
+    /// If the template refuses the problem, or no token is left in the context or for the chain.
     pub fn prompt(&self, problem: &Problem) -> Result<Prompt, GenError> {
         let system = self.system.as_deref();
+        // Before anything is tokenised: a text of gigabytes must not cost minutes.
         check_text(&self.text_limit(), problem, system)?;
         let text = self.text(problem, system);
         let text = text.map_err(|error| GenError::Prompt(error.to_string()))?;
+        // A chat template writes its special tokens itself.
         let special = !self.template.is_present();
         let mut tokens = self.encode(&text, special)?;
         if tokens.is_empty() {
@@ -122,7 +124,8 @@ impl Prompts {
             let steps = problem.steps.iter().map(|step| self.cuts.ended(step));
             let steps: Vec<String> = steps.collect();
             let written = steps.concat();
-            // A chain samples after the tokens of the prompt, which stay as they are.
+            // A chain samples after the tokens of the prompt, so those must not change when the
+            // steps are tokenised with it.
             let whole = self.encode(&[&text, written.as_str()].concat(), special)?;
             let after = match whole.strip_prefix(&tokens[..]) {
                 Some(after) => after.to_vec(),
@@ -146,6 +149,7 @@ impl Prompts {
             given,
         };
         let (given, most) = (prompt.given_tokens(), self.max_chain_tokens);
+        // Without given steps, a chain always has room for one token.
         if given > 0 && given >= most {
             return Err(GenError::GivenTooLong {
                 given,
@@ -157,8 +161,8 @@ impl Prompts {
         Ok(prompt)
     }
 
-    /// The prompt as text: the context as documents where the template takes them, else before the
-    /// question.
+    /// Writes the prompt as text. A template that takes documents gets the context as documents,
+    /// another gets it before the question.
     fn text(&self, problem: &Problem, system: Option<&str>) -> Result<String, TemplateError> {
         let (template, context) = (&self.template, &problem.context);
         if !context.is_empty()
@@ -174,7 +178,7 @@ impl Prompts {
         tokens.map_err(|error| GenError::Prompt(error.to_string()))
     }
 
-    /// Steps whose tokens are those of each alone.
+    /// Steps with the tokens of each step by itself.
     fn apart(&self, steps: Vec<String>) -> Result<Vec<GivenStep>, GenError> {
         let given = steps.into_iter().map(|text| {
             Ok(GivenStep {
@@ -186,22 +190,23 @@ impl Prompts {
         given.collect()
     }
 
-    /// The tokens of each step, if all together stand for the text of the steps: of a token that
-    /// holds the ends of two steps, the first has it.
+    /// The tokens of each step, if all of them together stand for the text of the steps. A token
+    /// that holds the end of one step and the beginning of the next belongs to the first.
     fn divided(&self, tokens: &[u32], steps: &[String]) -> Option<Vec<GivenStep>> {
         let (mut at, mut end, mut written) = (0, 0, Vec::new());
         let mut given = Vec::new();
         for text in steps {
-            let (first, carried) = (at, written.len() > end);
+            let (first, leftover) = (at, written.len() > end);
             end += text.len();
             while written.len() < end {
+                // Missing tokens end the attempt: the tokens do not stand for the steps' text.
                 written.extend_from_slice(self.tokenizer.token_bytes(*tokens.get(at)?));
                 at += 1;
             }
             given.push(GivenStep {
                 text: text.clone(),
                 tokens: tokens[first..at].to_vec(),
-                tokens_match_text: !carried && written.len() == end,
+                tokens_match_text: !leftover && written.len() == end,
             });
         }
         let is_text = at == tokens.len() && written == steps.concat().into_bytes();

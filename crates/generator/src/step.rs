@@ -1,4 +1,4 @@
-//! A step being decoded, and what ends it.
+//! A step being decoded, and its end.
 
 use beamgen_engine::{Sampled, Tokenizer};
 use beamgen_search::{Border, ChainId, DecodeMode, Finish, StepOutput, StepPlan, thoughts};
@@ -9,40 +9,40 @@ use crate::plan::WritingPlan;
 /// The tokens of a step so far.
 #[derive(Debug, Clone)]
 pub struct Step {
-    /// How it is to be written.
+    /// The limits of the step, its random stream and its mode.
     pub plan: StepPlan,
-    /// What was sampled.
+    /// The tokens sampled so far.
     pub tokens: Vec<u32>,
-    /// What was carried here and what the tokens stand for; not always whole characters.
+    /// The bytes left over by the step before, then those of `tokens`; not always whole characters.
     bytes: Vec<u8>,
-    /// How many of the bytes were carried here: they are of a token of the step before.
+    /// The number of leftover bytes, which belong to a token of the step before.
     leftover: usize,
     logprob: f64,
 }
 
-/// Whether a step goes on after a token.
+/// The state of a step after a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is not at its end.
+    /// The step is not at its end.
     GoesOn,
-    /// Paused where its plan says.
+    /// The step pauses where its plan says.
     Paused,
-    /// It is closed.
+    /// The step is closed.
     Closed(Closing),
 }
 
-/// How a step ended.
+/// The end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closing {
-    /// The chain goes on if there is no reason to finish.
+    /// The reason why the chain ends; `None` if the chain continues.
     pub finish: Option<Finish>,
     border: Border,
-    /// How many of the bytes are the step's.
+    /// The number of bytes that belong to the step.
     end: usize,
 }
 
 impl Step {
-    /// A step that begins with the bytes that the step before left over.
+    /// Begins a step with the bytes that the step before left over.
     pub fn new(plan: StepPlan, leftover: Vec<u8>) -> Self {
         Self {
             plan,
@@ -53,14 +53,15 @@ impl Step {
         }
     }
 
-    /// Whether what was carried here is a whole step already: one token may hold the ends of two.
+    /// Returns the end of the step if the leftover bytes hold a whole one: a token may contain the
+    /// ends of two steps.
     pub fn is_leftover_step(&self, cuts: &Cuts) -> Option<Closing> {
         let end = cuts.find(&self.bytes, 0)?;
         Some(closed_at(end, None, Border::Boundary))
     }
 
-    /// Adds a token. `room` is how many more the chain may have after it, `settings` say what ends a
-    /// step.
+    /// Adds a token. `room` is the number of tokens that the chain may have after it; `settings`
+    /// have the marks and limits of steps.
     pub fn push(
         &mut self,
         sampled: Sampled,
@@ -71,6 +72,7 @@ impl Step {
         let token = sampled.token;
         self.tokens.push(token);
         self.logprob += f64::from(sampled.logprob);
+        // The text of the end-of-text token is not part of the step.
         if tokenizer.is_eos(token) {
             let end = self.bytes.len();
             let ended = Some(Finish::EndOfText);
@@ -78,17 +80,21 @@ impl Step {
         }
         let seen = self.bytes.len();
         let bytes = tokenizer.token_bytes(token);
+        // Special tokens have no text in a chain; tags of thoughts are kept, for they mark a state.
         if !tokenizer.is_special(token) || thoughts::is_tag(bytes) {
             self.bytes.extend_from_slice(bytes);
         }
+        // A boundary on the chain's last token closes the step properly, and still ends the chain.
         let cap = (room == 0).then_some(Finish::ChainCap);
         if let Some(end) = settings.cuts.find(&self.bytes, seen) {
             return Verdict::Closed(closed_at(end, cap, Border::Boundary));
         }
+        // Steps of a fixed length end between characters; the rest is left over.
         if self.tokens.len() == settings.config.step_tokens {
             let end = whole_characters(&self.bytes);
             return Verdict::Closed(closed_at(end, cap, Border::Length));
         }
+        // The most final reason is reported: chain, then step, then budget.
         let limit = if cap.is_some() {
             cap
         } else if self.tokens.len() >= settings.config.max_step_tokens {
@@ -108,17 +114,18 @@ impl Step {
         }
     }
 
-    /// Cut where it is, between characters.
+    /// The end of a step that is cut here, at the last whole character.
     pub fn cut_at(&self, limit: Finish) -> Closing {
         let end = whole_characters(&self.bytes);
         closed_at(end, Some(limit), Border::Limit)
     }
 
-    /// The step as it closed. What is behind its end is carried on if the chain goes on.
+    /// Returns the closed step. Bytes after its end are left over if the chain continues.
     pub fn closed(mut self, chain: ChainId, closing: Closing) -> StepOutput {
         let leftover = self.bytes.split_off(closing.end);
         StepOutput {
             chain,
+            // A model may sample bytes that are not UTF-8; they become replacement characters.
             text: String::from_utf8_lossy(&self.bytes).into_owned(),
             logprob: self.logprob as f32,
             tokens: self.tokens,
@@ -128,12 +135,13 @@ impl Step {
             tokens_match_text: self.leftover == 0 && leftover.is_empty(),
             leftover: match closing.finish {
                 None => leftover,
+                // A finished chain has no next step.
                 Some(_) => Vec::new(),
             },
         }
     }
 
-    /// The step as it is held up.
+    /// Returns the step so far, while it is paused.
     pub fn paused(&self, chain: ChainId) -> StepOutput {
         let end = whole_characters(&self.bytes);
         let closing = closed_at(end, None, Border::Limit);

@@ -104,7 +104,7 @@ impl<T: Number> AlignedBuf<T> {
             let start = (part.as_ptr() as usize).next_multiple_of(PAGE);
             let end = part.as_ptr_range().end as usize / PAGE * PAGE;
             if start < end {
-                // SAFETY: the pages lie inside memory that `self` owns and that is borrowed
+                // SAFETY: the pages are inside memory that `self` owns and that is borrowed
                 // uniquely; private memory reads as zeros afterwards, which are numbers.
                 unsafe {
                     libc::madvise(start as *mut libc::c_void, end - start, libc::MADV_DONTNEED)
@@ -156,7 +156,7 @@ impl<'a> SharedBufs<'a> {
     }
 
     /// # Safety
-    /// `start..start + len` must lie inside buffer `index`, and nothing else may use that part
+    /// `start..start + len` must be inside buffer `index`, and nothing else may use that part
     /// while the result lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]

@@ -126,19 +126,20 @@ impl CeilingMemory {
     /// If the system does not give that much memory.
     pub fn new(bytes: usize) -> std::io::Result<Self> {
         let bytes = bytes.max(1).next_multiple_of(4 * Self::PIECE);
-        let stretch = |value| -> std::io::Result<MmapMut> {
-            let mut memory = MmapMut::map_anon(bytes)?;
-            // Packed weights are on huge pages, too (`buffer.rs`); without them the ceiling is only
-            // lower.
-            #[cfg(target_os = "linux")]
-            let _ = memory.advise(memmap2::Advice::HugePage);
-            memory.fill(value);
-            Ok(memory)
-        };
         Ok(Self {
-            from: stretch(1)?,
-            to: stretch(2)?,
+            from: Self::stretch(bytes, 1)?,
+            to: Self::stretch(bytes, 2)?,
         })
+    }
+
+    fn stretch(bytes: usize, value: u8) -> std::io::Result<MmapMut> {
+        let mut memory = MmapMut::map_anon(bytes)?;
+        // Packed weights are on huge pages, too (`buffer.rs`); without them the ceiling is only
+        // lower.
+        #[cfg(target_os = "linux")]
+        let _ = memory.advise(memmap2::Advice::HugePage);
+        memory.fill(value);
+        Ok(memory)
     }
 
     /// The bytes of one of the two stretches.

@@ -197,7 +197,7 @@ pub fn kv_store(
             let page = slot.page as usize;
             let start =
                 page % pages_per_slab * page_bytes + (layer * shape.kv_heads + head) * head_bytes;
-            // SAFETY: page and layer exist (checked above), so the region lies inside its slab;
+            // SAFETY: page and layer exist (checked above), so the region is inside its slab;
             // no other task touches this head's regions, and `pages` is borrowed uniquely.
             let region = unsafe { slabs.part(page / pages_per_slab, start, head_bytes) };
             let column = head * shape.head_dim;

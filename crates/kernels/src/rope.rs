@@ -70,12 +70,12 @@ impl RopeTable {
         self.table
             .reserve_exact((target - have) * 2 * self.frequencies.len());
         for position in have..target {
-            let angle = |f: &f32| f64::from(position as f32 * f);
-            let scaled = |x: f64| x as f32 * self.scale;
-            self.table
-                .extend(self.frequencies.iter().map(|f| scaled(angle(f).cos())));
-            self.table
-                .extend(self.frequencies.iter().map(|f| scaled(angle(f).sin())));
+            for turn in [f64::cos, f64::sin] {
+                self.table.extend(self.frequencies.iter().map(|f| {
+                    let angle = f64::from(position as f32 * f);
+                    turn(angle) as f32 * self.scale
+                }));
+            }
         }
     }
 

@@ -53,8 +53,7 @@ pub(crate) trait Simd: Copy {
     const WIDE: bool;
 
     /// Runs `task` as a separate function with the same instructions. Compile time grows faster
-    /// than the length of a function, so long bodies used in several places are called, not
-    /// inlined.
+    /// than the length of a function: long bodies used in several places are called, not inlined.
     fn call<T: Task>(self, task: T) -> T::Output;
 
     fn splat(self, x: f32) -> Self::V;
@@ -235,7 +234,7 @@ pub(crate) trait Simd: Copy {
         a[0]
     }
 
-    /// Largest lane.
+    /// The largest of the lanes, compared pairwise as `max` does.
     #[inline(always)]
     fn max_lane(self, v: Self::V) -> f32 {
         let mut a = self.to_array(v);

@@ -38,7 +38,7 @@ pub fn exp_weights(isa: Isa, x: &[f32], max: f32, scale: f32, out: &mut [f32]) {
 /// Input of [`exp_sums`]: a row of logits and the largest of them.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpRow<'a> {
-    /// The logits.
+    /// The logits of a row.
     pub x: &'a [f32],
     /// The largest logit, which must be finite.
     pub max: f32,

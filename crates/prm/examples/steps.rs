@@ -1,11 +1,11 @@
-//! Times the scoring of one step after the other: with the caches kept, the tenth costs about what
-//! the first does.
+//! Times the scoring of one step after the other: with the caches kept, the tenth step costs about
+//! as much as the first.
 //!
 //!     cargo run --release -p beamgen-prm --example steps -- models/abacus/prm chains=64 steps=10 tokens=24
 //!
-//! So many chains of one problem grow by a step of `tokens` tokens each, and each call scores the
-//! new step of all. The prompt is read before. Median of `repeat` runs; `again` is what reading all
-//! chains from their beginning costs at the same length, as a scorer without a cache does.
+//! `chains` chains of one problem grow by a step of `tokens` tokens each, and each call scores the
+//! new step of all. The prompt is read before. Median of `repeat` runs; `again` is the cost of
+//! reading all chains from their beginning at the same length, as a scorer without a cache does.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let pool = ThreadPool::new(numbers["threads"]);
     let mut prm = RewardModel::load(folder, None, None, EngineConfig::default(), pool)?;
 
-    // The same number of tokens for every step, other words for every chain.
+    // Every step has the same number of tokens, every chain other words.
     let text = |chain: usize, step: usize| -> Result<String, beamgen_engine::Error> {
         let mut text = String::new();
         let mut at = chain + 3 * step;
@@ -112,7 +112,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             prm.release(id);
         }
         prm.release(root);
-        // The first, the middle and the last alone: each takes as long as all of the others
+        // Only the first, the middle and the last: each takes as long as all of the others
         // together.
         for step in [0, steps / 2, steps - 1] {
             let whole: Vec<Vec<&str>> = texts

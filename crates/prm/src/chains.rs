@@ -35,6 +35,7 @@ pub(crate) struct Chain {
 
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
+    // Ordered maps: which of equally old caches is forgotten must not depend on hashing.
     prompts: BTreeMap<u64, Prompt>,
     chains: BTreeMap<ScoreId, Chain>,
     next: u64,
@@ -43,6 +44,7 @@ pub(crate) struct Chains {
 
 impl Chains {
     fn next(&mut self) -> u64 {
+        // Prompts and chains count together, so that no number stands for both.
         self.next += 1;
         self.next
     }
@@ -131,6 +133,7 @@ impl Chains {
         let chain = self.chain_mut(id);
         chain.used = clock;
         let prompt = chain.prompt;
+        // A prompt is as recent as the most recent of its chains.
         self.prompt_mut(prompt).used = clock;
     }
 
@@ -160,6 +163,7 @@ impl Chains {
         let Some((_, prompt)) = oldest else {
             return false;
         };
+        // Emptied, not freed: chains fork the same sequence after the prompt was read again.
         engines.truncate(prompt.seq, 0);
         prompt.read = false;
         true

@@ -6,7 +6,7 @@ use beamgen_search::Memory;
 /// The most bytes of logits that are held at once.
 const LOGIT_BYTES: usize = 64 << 20;
 
-/// The same sequence in every engine.
+/// A sequence of tokens, in each of the engines.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Seq {
     body: SeqId,
@@ -29,6 +29,10 @@ pub(crate) struct Engines {
 }
 
 impl Engines {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Engine> {
+        std::iter::once(&self.body).chain(&self.reference)
+    }
+
     pub(crate) fn create(&mut self) -> Seq {
         Seq {
             body: self.body.create(),
@@ -65,6 +69,7 @@ impl Engines {
 
     /// Pages that each engine needs to append `extra_tokens` tokens.
     pub(crate) fn pages_needed(&self, seq: Seq, extra_tokens: usize) -> usize {
+        // A reference model needs as many, because its pages have the same number of tokens.
         self.body.pages_needed(seq.body, extra_tokens)
     }
 
@@ -84,21 +89,21 @@ impl Engines {
 
     /// Whether more pages are in use than allowed, because borrowed ones were asked for.
     pub(crate) fn is_over(&self) -> bool {
-        let over = |engine: &Engine| engine.kv().pages_over > 0;
-        over(&self.body) || self.reference.as_ref().is_some_and(over)
+        self.all().any(|engine| engine.kv().pages_over > 0)
     }
 
     fn least(&self, pages: impl Fn(KvStats) -> usize) -> usize {
-        let count = |engine: &Engine| pages(engine.kv());
-        let reference = self.reference.as_ref().map_or(usize::MAX, count);
-        count(&self.body).min(reference)
+        // The engine with less room decides, because both hold the same sequences.
+        let counts = self.all().map(|engine| pages(engine.kv()));
+        counts.min().unwrap_or_default()
     }
 
     /// The most tokens of a chain that every engine can hold.
     pub(crate) fn context(&self) -> usize {
-        let context = |engine: &Engine| engine.model().config().max_position_embeddings;
-        let reference = self.reference.as_ref().map_or(usize::MAX, context);
-        context(&self.body).min(reference)
+        let contexts = self
+            .all()
+            .map(|engine| engine.model().config().max_position_embeddings);
+        contexts.min().unwrap_or_default()
     }
 
     pub(crate) fn memory(&self) -> Memory {
@@ -137,13 +142,11 @@ impl Engines {
         reads: &[Read],
         targets: &[&[u32]],
     ) -> Result<Vec<Vec<f64>>, Error> {
-        let seqs = |which: fn(&Seq) -> Option<SeqId>| -> Vec<SeqId> {
-            reads.iter().filter_map(|read| which(&read.seq)).collect()
-        };
-        let own = seqs(|seq| Some(seq.body));
+        let own: Vec<SeqId> = reads.iter().map(|read| read.seq.body).collect();
         let mut ratios = log_probs(&mut self.body, &own, reads, targets)?;
         if let Some(engine) = &mut self.reference {
-            let others = log_probs(engine, &seqs(|seq| seq.reference), reads, targets)?;
+            let second: Vec<SeqId> = reads.iter().filter_map(|read| read.seq.reference).collect();
+            let others = log_probs(engine, &second, reads, targets)?;
             for (ratio, other) in ratios.iter_mut().flatten().zip(others.iter().flatten()) {
                 *ratio -= other;
             }
@@ -178,6 +181,7 @@ fn fill(
             })
         })
         .collect();
+    // Without wanted rows, `Hidden` only spares the logits.
     engine.forward(&items, Output::Hidden)?;
     Ok(())
 }
@@ -218,6 +222,7 @@ fn log_probs(
             // Only the last rows predict targets: the tokens before them were scored earlier.
             let unwanted = tokens.len() - targets[at].len();
             let wanted: Vec<usize> = (unwanted.max(from)..to).map(|i| i - from).collect();
+            // Tokens without a wanted row count, too: the bound then holds for any mix of reads.
             room -= to - from;
             pieces.push((at, &tokens[from..to], wanted));
             if to == tokens.len() {

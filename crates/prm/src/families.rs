@@ -62,6 +62,8 @@ impl PrmSpec {
             .is_some_and(|extension| extension == "toml")
             || path.is_file()
         {
+            // A path that ends in .toml and does not exist gets the file's error, not that of a
+            // name.
             return Self::from_file(path);
         }
         Err(Error::UnknownFormat {

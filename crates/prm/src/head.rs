@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use beamgen_engine::{Model, ModelConfig, Tokenizer, Weights};
+use beamgen_engine::{Model, ModelConfig, Tensor, Tokenizer, Weights};
 
 use crate::error::Error;
 use crate::spec::{HeadSpec, LayerSpec, Normaliser, PrmSpec};
@@ -115,6 +115,7 @@ impl Head {
     pub(crate) fn forward(&self, hidden: &[f32]) -> Vec<f64> {
         let mut values: Vec<f64> = hidden.iter().map(|&x| f64::from(x)).collect();
         for (i, layer) in self.layers.iter().enumerate() {
+            // `ReLU` is between the layers, not before the first.
             if i > 0 {
                 for x in values.iter_mut() {
                     *x = x.max(0.0);
@@ -126,30 +127,36 @@ impl Head {
     }
 }
 
+const LINEAR: &str = "head.linear";
+
+fn tensor(weights: &Weights, name: &str) -> Result<Tensor, Fault> {
+    let tensor = weights.tensor(name);
+    tensor.map_err(|error| fault(LINEAR, error.to_string()))
+}
+
+fn wrong_shape(tensor: &str, shape: &[usize], expected: &str) -> Fault {
+    let reason = format!("tensor `{tensor}` has shape {shape:?}, expected {expected}");
+    fault(LINEAR, reason)
+}
+
 impl Layer {
     fn load(spec: &LayerSpec, inputs: usize, weights: &Weights) -> Result<Self, Fault> {
-        const FIELD: &str = "head.linear";
-        let tensor = |name: &str| {
-            weights
-                .tensor(name)
-                .map_err(|error| fault(FIELD, error.to_string()))
-        };
-        let wrong = |name: &str, shape: &[usize], expected: &str| {
-            let reason = format!("tensor `{name}` has shape {shape:?}, expected {expected}");
-            fault(FIELD, reason)
-        };
-        let weight = tensor(&spec.weight)?;
+        let weight = tensor(weights, &spec.weight)?;
         let outputs = match weight.shape[..] {
             [outputs, width] if width == inputs && outputs > 0 => outputs,
             ref shape => {
-                return Err(wrong(&spec.weight, shape, &format!("[outputs, {inputs}]")));
+                return Err(wrong_shape(
+                    &spec.weight,
+                    shape,
+                    &format!("[outputs, {inputs}]"),
+                ));
             }
         };
         let bias = match &spec.bias {
             Some(name) => {
-                let bias = tensor(name)?;
+                let bias = tensor(weights, name)?;
                 if bias.shape != [outputs] {
-                    return Err(wrong(name, &bias.shape, &format!("[{outputs}]")));
+                    return Err(wrong_shape(name, &bias.shape, &format!("[{outputs}]")));
                 }
                 bias.data
             }
@@ -166,6 +173,7 @@ impl Layer {
     }
 
     fn forward(&self, x: &[f64]) -> Vec<f64> {
+        // Chunks of 0 would panic, where a head has no weights.
         let rows = self.weight.chunks_exact(self.inputs().max(1));
         rows.zip(&self.bias)
             .map(|(row, &bias)| dot(row, x) + f64::from(bias))
@@ -208,6 +216,7 @@ fn token_ids(tokens: &[String], tokenizer: &Tokenizer) -> Result<Vec<u32>, Fault
         })
         .collect::<Result<_, _>>()?;
     for (i, id) in ids.iter().enumerate() {
+        // Softmax over the same token twice would halve its share.
         if let Some(first) = ids[..i].iter().position(|other| other == id) {
             let (a, b) = (&tokens[first], &tokens[i]);
             let reason = format!("{a:?} and {b:?} are the same token of the model, {id}");
@@ -289,10 +298,10 @@ mod tests {
 
     #[test]
     fn layers_with_relu_between_them() {
-        let layer = |weight: &[f32], bias: &[f32]| Layer {
-            weight: weight.to_vec(),
-            bias: bias.to_vec(),
-        };
+        fn layer(weight: &[f32], bias: &[f32]) -> Layer {
+            let (weight, bias) = (weight.to_vec(), bias.to_vec());
+            Layer { weight, bias }
+        }
         let head = Head {
             layers: vec![
                 layer(&[1.0, 0.0, 0.0, -1.0], &[0.5, 0.0]),
@@ -313,11 +322,11 @@ mod tests {
 
     #[test]
     fn numbers_become_probabilities() {
-        let sigmoid = |x: f64| (1.0 / (1.0 + (-x).exp())) as f32;
+        let sigmoid = (1.0 / (1.0 + (-2.5f64).exp())) as f32;
         assert_eq!(Normaliser::Sigmoid.probability(&[0.0]), Some(0.5));
-        assert_eq!(Normaliser::Sigmoid.probability(&[2.5]), Some(sigmoid(2.5)));
+        assert_eq!(Normaliser::Sigmoid.probability(&[2.5]), Some(sigmoid));
         let two = Normaliser::Softmax(1).probability(&[-1.0, 1.5]).unwrap();
-        assert!((two - sigmoid(2.5)).abs() < 1e-7);
+        assert!((two - sigmoid).abs() < 1e-7);
         assert_eq!(Normaliser::Clamp.probability(&[1.25]), Some(1.0));
         assert_eq!(Normaliser::Clamp.probability(&[0.25]), Some(0.25));
     }

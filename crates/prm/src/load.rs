@@ -155,10 +155,11 @@ impl RewardModel {
         let total = cached(&model) + second.as_deref().map_or(0, cached);
         let budget = config.kv_budget();
         let engine = |model: Arc<Model>| {
-            // Both engines get the same number of pages, since they hold the same sequences.
+            // Both engines get the same number of pages, since they hold the same sequences. The
+            // product of two sizes in bytes can exceed 64 bits.
             let share = cached(&model) as u128 * budget as u128 / total as u128;
             let config = EngineConfig {
-                // 0 would stand for the default budget.
+                // 0 would mean the default budget.
                 kv_bytes: usize::try_from(share).unwrap_or(budget).max(1),
                 ..config.clone()
             };
@@ -184,11 +185,12 @@ fn other_decoder(own: &Weights, reference: &Weights) -> Result<(), Fault> {
 
 /// Refuses a reference with another tokenizer: both models must read the same tokens.
 fn same_tokens(own: &Tokenizer, other: &Tokenizer) -> Result<(), Fault> {
+    // Up to the larger vocabulary: an id that only one of them knows makes a difference, too.
     let ids = 0..u32::try_from(own.len().max(other.len())).unwrap_or(u32::MAX);
     match ids.into_iter().find(|&id| own.token(id) != other.token(id)) {
         Some(id) => {
-            let shown = |tokenizer: &Tokenizer| tokenizer.token(id).unwrap_or_default();
-            let (own, other) = (shown(own), shown(other));
+            let [own, other] =
+                [own, other].map(|tokenizer| tokenizer.token(id).unwrap_or_default());
             let reason = format!(
                 "the reference model has another tokenizer: token {id} is {own:?} and {other:?}"
             );

@@ -48,6 +48,7 @@ impl RewardModel {
         spec: &PrmSpec,
         head: Option<Head>,
     ) -> Result<Self, Error> {
+        // A spec made in code has not been checked by `from_toml`.
         spec.check()?;
         tokenizer.check(engine.model().config())?;
         let engines = Engines {
@@ -82,6 +83,7 @@ impl RewardModel {
                 return Err(fault("head.log-ratio", "reads no head"));
             }
             (_, None) => return Err(fault("head", "was not given")),
+            // A reference that nothing reads would take memory; more likely the format is wrong.
             (_, Some(_)) if engines.reference.is_some() => {
                 let reason = "uses no reference model, but one was given";
                 return Err(fault("head", reason));
@@ -96,6 +98,7 @@ impl RewardModel {
                     return Err(fault("head", reason));
                 }
                 spec.normaliser.check(head.outputs())?;
+                // Hidden states that are on a device are read there; copying them would cost more.
                 let on_device = engines.body.place_head(&head.layers());
                 let on_device = on_device.map_err(|error| fault("head", error.to_string()))?;
                 Readout::Head(head, on_device)
@@ -133,6 +136,8 @@ impl RewardModel {
     pub fn borrow_beside(&mut self, idle: &Arc<IdleKv>, page_bytes: usize) {
         let Engines { body, reference } = &mut self.engines;
         for engine in std::iter::once(body).chain(reference) {
+            // In proportion to the size of a page, so that both engines can hold the same
+            // sequences.
             let share = (engine.kv().page_bytes, page_bytes);
             engine.borrow(Arc::clone(idle), share);
         }
@@ -140,8 +145,8 @@ impl RewardModel {
 
     /// Bytes of a page of the cache, a reference model's included.
     pub fn page_bytes(&self) -> usize {
-        let bytes = |engine: &Engine| engine.kv().page_bytes;
-        bytes(&self.engines.body) + self.engines.reference.as_ref().map_or(0, bytes)
+        let bytes = self.engines.all().map(|engine| engine.kv().page_bytes);
+        bytes.sum()
     }
 
     /// Calls `reader` with the reading of each step from now on; its results are in

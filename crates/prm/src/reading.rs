@@ -28,10 +28,12 @@ impl RewardModel {
                 read
             })
             .collect();
+        // One call for all chains, so that the weights are read once.
         let outputs = self
             .outputs(&batch.planned, &reads)
             .map_err(|error| ScoreError::Lost(Cause::new(error)))?;
         let (outputs, mut quantiles) = outputs;
+        // Without a quantile reader the list is empty: each chain then gets an empty one.
         quantiles.resize(outputs.len(), Vec::new());
         let outputs = outputs.into_iter().zip(quantiles);
         for (planned, (outputs, quantiles)) in batch.planned.into_iter().zip(outputs) {
@@ -39,6 +41,7 @@ impl RewardModel {
                 .iter()
                 .map(|outputs| self.normaliser.probability(outputs))
                 .map(|score| score.map(Some))
+                // A single NaN takes all scores of the chain: a chain with a gap cannot be ranked.
                 .collect::<Option<Vec<Option<f32>>>>();
             let mut lowest = self.chains.chain(planned.id).lowest;
             match (probabilities, &mut results[planned.item]) {
@@ -54,6 +57,7 @@ impl RewardModel {
                 }
             }
             let steps = planned.marks.len();
+            // Also after an error, because the cache contains these tokens now.
             let chain = self.chains.chain_mut(planned.id);
             chain.tokens.push(planned.tokens);
             chain.steps += steps;
@@ -147,6 +151,7 @@ impl RewardModel {
                     outputs.0.push(of_chain);
                     outputs.1.push(quantiles);
                 }
+                // The rows are as large as the batch; the next pass uses their memory again.
                 self.engines.body.recycle(rows);
                 Ok(outputs)
             }

@@ -44,9 +44,9 @@ impl<'a> Traits<'a> {
                 path: checkpoint.path_of("config.json"),
                 source,
             })?;
-        let string = |value: &Value| value.as_str().map(str::to_owned);
         let list = config["architectures"].as_array();
         let map = config["auto_map"].as_object();
+        // A line break separates the names, so that no rule matches across both.
         let name = format!(
             "{}\n{}",
             own_name(checkpoint.path()),
@@ -73,16 +73,24 @@ impl<'a> Traits<'a> {
     }
 
     pub(crate) fn fit(&self, rules: &Recognise) -> bool {
-        let holds = |wanted: &[String], found: &dyn Fn(&String) -> bool| {
-            wanted.is_empty() || wanted.iter().any(found)
-        };
+        // Without any rule everything would fit.
         *rules != Recognise::default()
-            && holds(&rules.architectures, &|a| self.architectures.contains(a))
-            && holds(&rules.model_types, &|t| self.model_type == *t)
-            && holds(&rules.auto_map, &|c| self.classes.contains(c))
-            && holds(&rules.names, &|n| self.name.contains(&n.to_lowercase()))
+            && holds(&rules.architectures, |a| self.architectures.contains(a))
+            && holds(&rules.model_types, |t| self.model_type == *t)
+            && holds(&rules.auto_map, |c| self.classes.contains(c))
+            && holds(&rules.names, |n| self.name.contains(&n.to_lowercase()))
             && rules.tensors.iter().all(|t| self.weights.contains(t))
     }
+}
+
+fn string(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+/// Whether a rule allows the checkpoint: one of the wanted values is found, or the rule is empty
+/// and demands nothing.
+fn holds(wanted: &[String], found: impl FnMut(&String) -> bool) -> bool {
+    wanted.is_empty() || wanted.iter().any(found)
 }
 
 /// The own name of a checkpoint: its folder's, a GGUF file's with its folder, or the repository's
@@ -150,7 +158,9 @@ mod tests {
         };
         let weights = Weights::from_tensors([("v.weight".to_owned(), tensor)]).unwrap();
         let traits = Traits::of(&folder.as_path().into(), &weights).unwrap();
-        let rules = |text: &str| toml::from_str::<Recognise>(text).unwrap();
+        fn rules(text: &str) -> Recognise {
+            toml::from_str(text).unwrap()
+        }
         for held in [
             "architectures = ['X', 'B']",
             "model_types = ['qwen2']",

@@ -38,6 +38,7 @@ impl Scorer for RewardModel {
         let context = self.engines.context();
         let (text, tokens) = self.writer.prompt(&problem.with_context(), context)?;
         self.check_length(tokens.len())?;
+        // The prompt's last token has to predict the first step's first one.
         if tokens.len() < self.held() {
             return Err(ScoreError::Prompt("it has no tokens".into()));
         }
@@ -63,6 +64,8 @@ impl Scorer for RewardModel {
                     continue;
                 }
             };
+            // A chain that can never fit is refused first: it must not push others out of their
+            // caches.
             let room =
                 self.fits_alone(&planned) && self.make_room(&mut batch, &planned, &mut results)?;
             if room {
@@ -79,6 +82,7 @@ impl Scorer for RewardModel {
     }
 
     fn evict_borrowed(&mut self) {
+        // Between calls no pass needs a cache, so any may be forgotten.
         while self.engines.is_over()
             && self
                 .chains
@@ -154,7 +158,7 @@ impl RewardModel {
         planned: &Planned,
         results: &mut [Result<Scored, ScoreError>],
     ) -> Result<bool, ScoreError> {
-        // Its own cache must not be forgotten to make room for it.
+        // The chain's own cache must not be forgotten to make room for the chain.
         batch.ids.insert(planned.id);
         loop {
             let pages = self.pages(batch, planned);
@@ -182,6 +186,7 @@ impl RewardModel {
     }
 
     fn add(&mut self, batch: &mut Batch, planned: Planned) {
+        // Counted again: making room may have forgotten caches or read the batch before.
         batch.pages += self.pages(batch, &planned);
         let chain = self.chains.chain(planned.id);
         if chain.seq.is_none()

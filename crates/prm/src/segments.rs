@@ -47,12 +47,8 @@ impl ChainWriter {
     /// Creates a writer for a valid spec, if the tokenizer can write what the spec asks for.
     pub(crate) fn fitted(spec: &PrmSpec, tokenizer: Arc<Tokenizer>) -> Result<Self, Fault> {
         let writer = Writer::new(spec, &tokenizer)?;
+        // A chat template writes its special tokens itself; adding them twice changes the scores.
         let special = spec.prompt.special_tokens && !writer.writes_special_tokens();
-        let encode = |text: &str| {
-            tokenizer
-                .encode(text, false)
-                .map_err(|error| fault("step", error.to_string()))
-        };
         let mode = match spec.step.tokenise {
             Tokenise::Text => {
                 // The tokens after a step must not merge with the step's end. A step may end in
@@ -63,7 +59,7 @@ impl ChainWriter {
                 };
                 let after = match continued(&tokenizer, tail, false, writer.after()) {
                     Ok(Some(tokens)) => tokens,
-                    Ok(None) => encode(writer.after())?,
+                    Ok(None) => encode(&tokenizer, writer.after())?,
                     Err(error) => return Err(fault("step.verdict", error.to_string())),
                 };
                 Mode::Text {
@@ -73,11 +69,12 @@ impl ChainWriter {
             }
             Tokenise::Pieces => {
                 let text = spec.step.separator.clone().unwrap_or_default();
-                let separator = encode(&text)?;
+                let separator = encode(&tokenizer, &text)?;
                 if separator.is_empty() {
                     return Err(fault("step.separator", "has no tokens"));
                 }
                 Mode::Pieces {
+                    // A separator of several tokens may have been sampled as other tokens.
                     may_share: spec.step.share_tokens && separator.len() == 1,
                     separator,
                     split: spec.step.split.then_some(text),
@@ -146,6 +143,8 @@ impl ChainWriter {
         match &self.mode {
             Mode::Text { anchor, after } => {
                 let text = self.writer.step(step.text, index)?;
+                // The first step follows the prompt; its tokens must be those after the prompt's
+                // text.
                 let (anchor, special) = if index == 1 {
                     (prompt, self.special)
                 } else {
@@ -193,7 +192,7 @@ impl ChainWriter {
             // The end-of-text token has no text.
             own = &own[..own.len().saturating_sub(1)];
         }
-        // A generator with a padded vocabulary may sample an id that stands for no token.
+        // A generator with a padded vocabulary may sample an id without a token.
         let Some(&last) = own.last() else {
             return false;
         };
@@ -218,7 +217,6 @@ impl ChainWriter {
 
     /// Writes a small chain, to find faults of the spec before the first problem does.
     fn probe(&self, tag: Option<&str>) -> Result<(), Fault> {
-        let in_step = |error: WriteError| fault("step", error.to_string());
         let tag_id = match tag {
             Some(tag) => match self.encode(tag).map_err(in_step)?[..] {
                 [id] => Some(id),
@@ -243,6 +241,7 @@ impl ChainWriter {
             let read = self
                 .write(&prompt, &step_ref, i + 1, &mut tokens)
                 .map_err(in_step)?;
+            // The score would be read at a token of the step before.
             if read < before {
                 return Err(fault("step.text", "a step has no tokens"));
             }
@@ -255,6 +254,7 @@ impl ChainWriter {
             text += &self.writer.step(step, i + 1).map_err(in_step)?;
             text += self.writer.after();
         }
+        // With pieces, chains are cut between steps on purpose; as a text they must cut themselves.
         let as_one = self
             .tokenizer
             .encode(&text, self.special)
@@ -266,6 +266,15 @@ impl ChainWriter {
         }
         Ok(())
     }
+}
+
+fn encode(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, Fault> {
+    let tokens = tokenizer.encode(text, false);
+    tokens.map_err(|error| in_step(error.into()))
+}
+
+fn in_step(error: WriteError) -> Fault {
+    fault("step", error.to_string())
 }
 
 /// Returns the tokens of `text` after `anchor`: by itself, `SentencePiece` would put a space before

@@ -163,6 +163,7 @@ impl PrmSpec {
     /// [`Error::SpecFile`] with the line, or [`Error::Spec`] with the field.
     pub fn from_toml(text: &str, name: &str) -> Result<Self, Error> {
         let mut spec: Self = toml::from_str(text).map_err(|error| {
+            // The parser reports a byte, but people look for a line.
             let start = error.span().map_or(0, |span| span.start);
             let before = text.get(..start).unwrap_or_default();
             Error::SpecFile {
@@ -228,6 +229,7 @@ impl PrmSpec {
             HeadSpec::LogRatio(head) => head.beta,
             _ => 1.0,
         };
+        // Only then the step's own text becomes tokens by itself, as the generator sampled it.
         let plain_pieces = pieces && step.text == "{{ step }}" && step.first.is_none();
         let faults = [
             (
@@ -338,11 +340,10 @@ mod tests {
 
     #[test]
     fn mistakes_are_named_with_file_and_line_or_field() {
-        let fault = |text: &str| {
-            PrmSpec::from_toml(text, "mine.toml")
-                .unwrap_err()
-                .to_string()
-        };
+        fn fault(text: &str) -> String {
+            let spec = PrmSpec::from_toml(text, "mine.toml");
+            spec.unwrap_err().to_string()
+        }
         let unknown = fault(&QWEN.replace("text =", "txt ="));
         assert!(unknown.starts_with("mine.toml:3: "), "{unknown}");
         assert!(unknown.contains("txt"), "{unknown}");

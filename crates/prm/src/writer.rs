@@ -58,6 +58,7 @@ const VERDICT: &str = "\u{e5f2}\u{e5f3}";
 const PROMPT: &str = "prompt.text";
 const FIRST: &str = "step.first";
 const TEXT: &str = "step.text";
+const TURNS: &str = "step.turns";
 
 /// The templates of a spec, with the fixed texts that they write around steps.
 #[derive(Debug)]
@@ -97,16 +98,8 @@ enum Prompt {
 impl Writer {
     pub(crate) fn new(spec: &PrmSpec, tokenizer: &Tokenizer) -> Result<Self, Fault> {
         let step = &spec.step;
-        let compile = |field, source: &String| {
-            Template::strict("the template", source)
-                .map_err(|error| fault(field, error.to_string()))
-        };
-        let optional = |field, source: &Option<String>| {
-            let source = source.as_ref();
-            source.map(|source| compile(field, source)).transpose()
-        };
-        let prompt_text = optional(PROMPT, &spec.prompt.text)?;
-        let first_text = optional(FIRST, &step.first)?;
+        let prompt_text = compile_optional(PROMPT, spec.prompt.text.as_deref())?;
+        let first_text = compile_optional(FIRST, step.first.as_deref())?;
         let text = compile(TEXT, &step.text)?;
         let numbered = prompt_text
             .iter()
@@ -176,7 +169,6 @@ impl Writer {
     /// Renders chats of one to three turns, and finds the texts that the chat template writes
     /// around turns.
     fn cut_turns(&mut self, chat: &ChatTemplate, system: Option<&str>) -> Result<(), Fault> {
-        let broken = |reason: &str| fault("step.turns", reason);
         let render = |turns: usize| {
             let messages: Vec<Message<'_>> = system
                 .map(Message::system)
@@ -189,9 +181,10 @@ impl Writer {
                 )
                 .collect();
             chat.render(&messages, Ending::Closed)
-                .map_err(|error| fault("step.turns", error.to_string()))
+                .map_err(|error| fault(TURNS, error.to_string()))
         };
-        let dropped = || broken("the chat template does not write every turn");
+        let dropped = || fault(TURNS, "the chat template does not write every turn");
+        // The second chat shows what a turn adds, the third that every further turn adds the same.
         let (one, two, three) = (render(1)?, render(2)?, render(3)?);
         let (head, rest) = one.split_once(PLACE).ok_or_else(dropped)?;
         let (behind, close) = rest.split_once(VERDICT).ok_or_else(dropped)?;
@@ -199,17 +192,24 @@ impl Writer {
             .strip_prefix(one.as_str())
             .and_then(|next| next.split_once(PLACE))
             .ok_or_else(|| {
-                broken("the chat template writes a turn differently if more turns follow")
+                fault(
+                    TURNS,
+                    "the chat template writes a turn differently if more turns follow",
+                )
             })?;
         let segment = format!("{before}{PLACE}{behind}{VERDICT}{close}");
         if end != format!("{behind}{VERDICT}{close}") || three != format!("{two}{segment}") {
-            return Err(broken("the chat template does not write all turns alike"));
+            return Err(fault(
+                TURNS,
+                "the chat template does not write all turns alike",
+            ));
         }
         self.prompt = Prompt::Turns(head.to_owned());
         self.before = before.to_owned();
         self.behind = behind.to_owned();
         self.after = format!("{}{close}", self.after);
         let (lead, tail) = self.around("", 1)?;
+        // The prompt ends before these spaces, which belong to the step's first token.
         self.first = Some((spaces(&lead).to_owned(), tail));
         Ok(())
     }
@@ -268,6 +268,7 @@ impl Writer {
                 let turns = [Message::user(problem), Message::assistant(PLACE)];
                 let messages: Vec<_> = system.into_iter().chain(turns).collect();
                 let mut text = template.render(&messages, Ending::Closed)?;
+                // The last place is the assistant's turn, whatever characters the problem contains.
                 let end = text.rfind(PLACE).ok_or(WriteError::NoTurn)?;
                 text.truncate(end);
                 Ok(text)
@@ -287,6 +288,7 @@ impl Writer {
     pub(crate) fn step(&self, step: &str, index: usize) -> Result<String, WriteError> {
         let mut step = step.trim();
         let untagged = self.tag.as_deref().and_then(|tag| step.strip_suffix(tag));
+        // A step that is only the tag keeps it, because an empty step cannot be read.
         if let Some(rest) = untagged.map(str::trim_end).filter(|rest| !rest.is_empty()) {
             step = rest;
         }
@@ -317,6 +319,15 @@ impl Writer {
     pub(crate) fn writes_special_tokens(&self) -> bool {
         !matches!(self.prompt, Prompt::Text(_))
     }
+}
+
+fn compile(field: &'static str, source: &str) -> Result<Template, Fault> {
+    // Strict: a misspelt variable must be an error, not an empty text.
+    Template::strict("the template", source).map_err(|error| fault(field, error.to_string()))
+}
+
+fn compile_optional(field: &'static str, source: Option<&str>) -> Result<Option<Template>, Fault> {
+    source.map(|source| compile(field, source)).transpose()
 }
 
 /// Whether a prompt's template fails without `bos`.

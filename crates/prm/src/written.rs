@@ -73,6 +73,7 @@ impl ChainWriter {
         index: usize,
         tokens: &mut Vec<u32>,
     ) -> Result<usize, ScoreError> {
+        // Without tokens of its own, the step would be read at the last token of the step before.
         if step.text.trim().is_empty() {
             return Err(ScoreError::Failed("an empty step cannot be scored".into()));
         }

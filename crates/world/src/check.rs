@@ -1,22 +1,22 @@
-//! The exact truth of a step.
+//! The exact truth of a solution's lines.
 
 use super::WorldProblem;
 
-/// What the checker says of one line.
+/// The truth of one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing is wrong with it.
+    /// The line is right.
     Right,
-    /// Wrong from this byte of the line on; 0 when the line's subject is already wrong.
+    /// The line is wrong from a byte on; from 0 if its subject is wrong already.
     Wrong {
-        /// In bytes, from the line's start.
+        /// The first wrong byte of the line.
         from: usize,
     },
 }
 
-/// Follows one chain line by line. A line is right if and only if it is the one right line of its
-/// person, that person was not worked out before in this chain, and no earlier line was wrong;
-/// the answer line is right if the answer is.
+/// Follows a chain line by line. A line is right if and only if it is the right line of its person,
+/// that person was not worked out before in this chain, and no earlier line was wrong. The answer
+/// line is right if the answer is, and the asked person was worked out.
 #[derive(Clone, Debug)]
 pub struct Checker {
     lines: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// At the start of a chain for this problem.
+    /// Starts a chain for this problem.
     pub fn new(problem: &WorldProblem) -> Self {
         let n = problem.facts.len();
         Self {
@@ -44,6 +44,7 @@ impl Checker {
         } else {
             self.judge(line)
         };
+        // After a wrong line the chain works with wrong numbers.
         self.failed |= verdict != Verdict::Right;
         verdict
     }
@@ -75,6 +76,7 @@ impl Checker {
         if line == right {
             return Verdict::Right;
         }
+        // A line that is longer than the right one departs where the right one ends.
         let from = line
             .bytes()
             .zip(right.bytes())
@@ -84,8 +86,8 @@ impl Checker {
     }
 }
 
-/// The kind of a wrong line, from where it departs; `early` tells that not everybody was worked
-/// out before it.
+/// Returns the kind of a wrong line, from the place where it departs from the right one. `early` is
+/// whether somebody was not worked out before the line.
 pub fn mistake(line: &str, verdict: Verdict, early: bool) -> &'static str {
     let Verdict::Wrong { from } = verdict else {
         return "none";
@@ -104,7 +106,7 @@ pub fn mistake(line: &str, verdict: Verdict, early: bool) -> &'static str {
     match before.split_once(": ") {
         None => "wrong fact",
         Some((_, sum)) if sum.contains('=') => "wrong result",
-        // after the first number and its space comes the operation
+        // The operation comes after the first number and its space.
         Some((_, sum)) if sum.ends_with(' ') && sum.matches(' ').count() == 1 => "wrong operation",
         Some(_) => "wrong operand",
     }

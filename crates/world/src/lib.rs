@@ -1,11 +1,11 @@
 //! The bundled problem world: who has how many of something.
 //!
-//! A problem is a list of facts, each about one person, in the order in which they can be
-//! worked out, and a question about the last person. A solution has one line per person and an
-//! answer line. Every line has exactly one right form, so the truth of a step is known exactly.
+//! A problem is a list of facts, each about one person, in the order in which they can be worked
+//! out, and a question about the last person. A solution has one line per person and an answer
+//! line. Every line has exactly one right form, so the truth of a step is known exactly.
 //!
 //! The bundled models are trained on problems of this world ([`Split::Train`]); the bundled sample
-//! and `beamgen problems` draw from the rest ([`Split::Test`]).
+//! and `beamgen problems` use the other problems ([`Split::Test`]).
 
 #![forbid(unsafe_code)]
 
@@ -22,57 +22,57 @@ pub use errors::{ErrorRates, corrupt, noisy_solution};
 pub use make::{Difficulty, Split, problem, problems, rng, split_of, sum, twin};
 pub use parse::parse;
 
-/// Names a problem draws its people from.
+/// The names of people in problems.
 pub const NAMES: [&str; 16] = [
     "Ana", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gina", "Hugo", "Iris", "Jack", "Kim", "Leo",
     "Mia", "Nora", "Omar", "Tom",
 ];
-/// Things people have; one kind per problem.
+/// The things that people have, one kind in a problem.
 pub const ITEMS: [&str; 8] = [
     "pens", "books", "coins", "cards", "shells", "apples", "stamps", "marbles",
 ];
-/// The largest number that may appear anywhere; each is one token.
+/// The largest number that may appear anywhere, so that every number is one token.
 pub const MAX_NUMBER: i64 = 99;
 
-/// How one person's number follows from earlier persons' numbers (indices into the facts).
+/// The way in which a person's number follows from earlier persons' numbers (indices into the
+/// facts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The number itself.
+    /// The number is given.
     Given(i64),
-    /// So many more than the person has.
+    /// `More(n, p)`: `n` more than person `p` has.
     More(i64, usize),
-    /// So many fewer than the person has.
+    /// `Fewer(n, p)`: `n` fewer than person `p` has.
     Fewer(i64, usize),
-    /// So many times what the person has.
+    /// `Times(n, p)`: `n` times as many as person `p` has.
     Times(i64, usize),
     /// Half of what the person has.
     Half(usize),
-    /// What two persons have together.
+    /// The sum of what two persons have.
     Together(usize, usize),
 }
 
 impl Relation {
-    /// The number that follows from these of earlier persons, a half rounded down; `None` if the
-    /// relation refers to none of them.
+    /// Computes the number from earlier persons' `values`, rounding a half down; `None` if the
+    /// relation refers to a later person.
     fn result(self, values: &[i64]) -> Option<i64> {
-        let v = |i: usize| values.get(i).copied();
         Some(match self {
             Self::Given(n) => n,
-            Self::More(c, p) => v(p)? + c,
-            Self::Fewer(c, p) => v(p)? - c,
-            Self::Times(c, p) => v(p)? * c,
-            Self::Half(p) => v(p)? / 2,
-            Self::Together(p, q) => v(p)? + v(q)?,
+            Self::More(c, p) => values.get(p)? + c,
+            Self::Fewer(c, p) => values.get(p)? - c,
+            Self::Times(c, p) => values.get(p)? * c,
+            Self::Half(p) => values.get(p)? / 2,
+            Self::Together(p, q) => values.get(p)? + values.get(q)?,
         })
     }
 }
 
-/// What is said of one person.
+/// The statement of a problem about one person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// Index into [`NAMES`].
     pub person: usize,
-    /// How the person's number follows.
+    /// The relation that determines the person's number.
     pub relation: Relation,
 }
 
@@ -81,9 +81,9 @@ pub struct Fact {
 pub struct WorldProblem {
     /// Index into [`ITEMS`].
     pub item: usize,
-    /// In the order in which they can be worked out; the last is asked for.
+    /// The facts in the order in which they can be worked out; the question is about the last one.
     pub facts: Vec<Fact>,
-    /// In `1..=MAX_NUMBER`, one a fact.
+    /// The number of each fact's person, in `1..=MAX_NUMBER`.
     pub values: Vec<i64>,
 }
 
@@ -94,6 +94,8 @@ impl WorldProblem {
         let mut values: Vec<i64> = Vec::with_capacity(facts.len());
         for fact in &facts {
             let value = fact.relation.result(&values)?;
+            // The result is rounded down, so that a wrong solution can halve an odd number; a
+            // problem must not.
             let halves_odd = matches!(fact.relation, Relation::Half(p) if values[p] % 2 != 0);
             if halves_odd || !(1..=MAX_NUMBER).contains(&value) {
                 return None;
@@ -107,17 +109,17 @@ impl WorldProblem {
         })
     }
 
-    /// The name of the person whom a fact is about.
+    /// Returns the name of the person of a fact.
     pub fn name(&self, fact: usize) -> &'static str {
         NAMES[self.facts[fact].person]
     }
 
-    /// The asked number: that of the last person.
+    /// Returns the number of the last person, which is the answer.
     pub fn answer(&self) -> i64 {
         self.values[self.values.len() - 1]
     }
 
-    /// The problem as a person would write it, one paragraph.
+    /// Writes the problem as one paragraph.
     pub fn text(&self) -> String {
         let mut out = String::new();
         for i in 0..self.facts.len() {
@@ -132,7 +134,7 @@ impl WorldProblem {
         out
     }
 
-    /// One fact without its full stop: `Leo has 8 more pens than Mia`.
+    /// Writes a fact without its full stop: `Leo has 8 more pens than Mia`.
     pub fn fact_text(&self, i: usize) -> String {
         let (who, item) = (self.name(i), ITEMS[self.item]);
         match self.facts[i].relation {
@@ -151,8 +153,8 @@ impl WorldProblem {
         }
     }
 
-    /// A solution line of a person, without its newline, from the given values:
-    /// `Leo has 8 more pens than Mia: 34 + 8 = 42.`
+    /// Writes the solution line of a person from the given values, without a newline: `Leo has 8
+    /// more pens than Mia: 34 + 8 = 42.`
     pub fn line_with(&self, i: usize, values: &[i64], result: i64) -> String {
         let sum = match self.facts[i].relation {
             Relation::Given(_) => String::new(),
@@ -165,22 +167,22 @@ impl WorldProblem {
         self.line_of(i, &sum, result)
     }
 
-    /// The fact, the left side of its sum, the result: each on its own may be wrong.
+    /// Joins the fact, the left side of its sum and the result, of which each may be wrong.
     fn line_of(&self, i: usize, sum: &str, result: i64) -> String {
         format!("{}: {sum}{result}.", self.fact_text(i))
     }
 
-    /// The one right line of a fact, without a newline.
+    /// Writes the right line of a person, without a newline.
     pub fn line(&self, i: usize) -> String {
         self.line_with(i, &self.values, self.values[i])
     }
 
-    /// The line that gives an answer, without a newline.
+    /// Writes the line of an answer, without a newline.
     pub fn answer_line(answer: i64) -> String {
         format!("The answer is {answer}.")
     }
 
-    /// All lines of the right solution, the answer line last; none has its newline.
+    /// Returns the lines of the right solution without their newlines, the answer line last.
     pub fn solution(&self) -> Vec<String> {
         (0..self.facts.len())
             .map(|i| self.line(i))

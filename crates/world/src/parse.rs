@@ -2,21 +2,14 @@
 
 use super::{Fact, ITEMS, NAMES, Relation, WorldProblem};
 
-/// The problem that `text` states, or `None` if it is not a problem of this world.
+/// Returns the problem that `text` states; `None` if it does not belong to this world.
 pub fn parse(text: &str) -> Option<WorldProblem> {
     let mut item = None;
     let mut facts: Vec<Fact> = Vec::new();
     let mut asked = None;
     for sentence in text.split_inclusive(['.', '?']) {
         let words: Vec<&str> = sentence.split_whitespace().collect();
-        let index = |name: &str| {
-            let person = NAMES.iter().position(|n| *n == name)?;
-            facts.iter().position(|f| f.person == person)
-        };
-        let same_item = |name: &str, item: &mut Option<usize>| {
-            let i = ITEMS.iter().position(|x| *x == name)?;
-            (*item.get_or_insert(i) == i).then_some(())
-        };
+        let index = |name| fact_about(&facts, name);
         let last = words.last()?.trim_end_matches(['.', '?']);
         let words: Vec<&str> = words[..words.len() - 1]
             .iter()
@@ -48,6 +41,20 @@ pub fn parse(text: &str) -> Option<WorldProblem> {
         same_item(what, &mut item)?;
         facts.push(Fact { person, relation });
     }
+    // The question must be about the last person, as in every problem of the world.
     (asked? + 1 == facts.len()).then_some(())?;
+    // Refuses numbers that are out of range, too.
     WorldProblem::new(item?, facts)
+}
+
+/// Index of the fact about a person of that name.
+fn fact_about(facts: &[Fact], name: &str) -> Option<usize> {
+    let person = NAMES.iter().position(|n| *n == name)?;
+    facts.iter().position(|f| f.person == person)
+}
+
+/// Makes `item` the thing of that name; `None` if it is another thing already.
+fn same_item(name: &str, item: &mut Option<usize>) -> Option<()> {
+    let i = ITEMS.iter().position(|x| *x == name)?;
+    (*item.get_or_insert(i) == i).then_some(())
 }

@@ -8,11 +8,10 @@ const D: Difficulty = Difficulty {
 };
 
 fn example() -> WorldProblem {
-    let person = |name: &str| NAMES.iter().position(|n| *n == name).unwrap();
-    let fact = |name, relation| Fact {
-        person: person(name),
-        relation,
-    };
+    fn fact(name: &str, relation: Relation) -> Fact {
+        let person = NAMES.iter().position(|n| *n == name).unwrap();
+        Fact { person, relation }
+    }
     WorldProblem::new(
         0,
         vec![
@@ -56,27 +55,29 @@ fn parse_gives_back_every_drawn_problem() {
 
 #[test]
 fn a_twin_has_the_structure_and_other_numbers() {
-    let shape = |p: &WorldProblem| {
-        let plain = |relation| match relation {
-            Relation::Given(_) => Relation::Given(0),
-            Relation::More(_, p) => Relation::More(0, p),
-            Relation::Fewer(_, p) => Relation::Fewer(0, p),
-            Relation::Times(_, p) => Relation::Times(0, p),
-            other => other,
-        };
-        let facts = p.facts.iter().map(|of| (of.person, plain(of.relation)));
-        (p.item, facts.collect::<Vec<_>>())
-    };
+    fn shape(p: &WorldProblem) -> (usize, Vec<(usize, Relation)>) {
+        let facts = p.facts.iter().map(|fact| {
+            let relation = match fact.relation {
+                Relation::Given(_) => Relation::Given(0),
+                Relation::More(_, p) => Relation::More(0, p),
+                Relation::Fewer(_, p) => Relation::Fewer(0, p),
+                Relation::Times(_, p) => Relation::Times(0, p),
+                other => other,
+            };
+            (fact.person, relation)
+        });
+        (p.item, facts.collect())
+    }
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     for split in [Split::Train, Split::Test] {
         for _ in 0..200 {
             let p = problem(&mut rng, D, split);
-            let again = || twin(&mut ChaCha8Rng::seed_from_u64(7), &p);
-            let twin = again().expect("a twin");
-            assert_eq!(shape(&twin), shape(&p));
-            assert_ne!(twin.answer(), p.answer());
-            assert_eq!(split_of(&twin.text()), split);
-            assert_eq!(again(), Some(twin), "the same seed, another twin");
+            let [first, again] = [7; 2].map(|seed| twin(&mut ChaCha8Rng::seed_from_u64(seed), &p));
+            assert_eq!(again, first, "the same seed, another twin");
+            let first = first.expect("a twin");
+            assert_eq!(shape(&first), shape(&p));
+            assert_ne!(first.answer(), p.answer());
+            assert_eq!(split_of(&first.text()), split);
         }
     }
 }
@@ -88,7 +89,9 @@ fn the_bundled_dials_cover_what_they_draw_and_nothing_else() {
         let p = problem(&mut rng, Difficulty::BUNDLED, Split::Test);
         assert!(Difficulty::BUNDLED.covers(&p), "{}", p.text());
     }
-    let covered = |text: &str| Difficulty::BUNDLED.covers(&parse(text).unwrap());
+    fn covered(text: &str) -> bool {
+        Difficulty::BUNDLED.covers(&parse(text).unwrap())
+    }
     assert!(covered(
         "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. \
          How many pens does Kim have?"
@@ -120,12 +123,8 @@ fn parse_refuses_what_is_not_of_the_world() {
 #[test]
 fn splits_are_disjoint_and_depend_on_the_text_alone() {
     let mut rng = ChaCha8Rng::seed_from_u64(4);
-    let mut draw = |split| -> Vec<String> {
-        (0..200)
-            .map(|_| problem(&mut rng, D, split).text())
-            .collect()
-    };
-    let (train, test) = (draw(Split::Train), draw(Split::Test));
+    let [train, test] = [Split::Train, Split::Test]
+        .map(|split| Vec::from_iter((0..200).map(|_| problem(&mut rng, D, split).text())));
     assert!(train.iter().all(|t| split_of(t) == Split::Train));
     assert!(test.iter().all(|t| split_of(t) == Split::Test));
 }
@@ -143,7 +142,7 @@ fn the_right_solution_is_right_and_every_corruption_wrong() {
             }
             let bad = corrupt(&mut rng, &p, done);
             assert_ne!(c.next(&bad), Verdict::Right, "{bad}");
-            // nothing after a wrong line is right again
+            // After a wrong line, no line is right.
             assert_ne!(c.next(&lines[done]), Verdict::Right);
         }
     }
@@ -154,18 +153,21 @@ fn the_checker_knows_where_a_line_departs() {
     let p = example();
     let mut c = Checker::new(&p);
     assert_eq!(c.next("Mia has 34 pens: 34."), Verdict::Right);
-    let at = |line: &str| c.clone().next(line);
     assert_eq!(
-        at("Leo has 8 more pens than Mia: 34 + 8 = 43."),
+        c.clone().next("Leo has 8 more pens than Mia: 34 + 8 = 43."),
         Verdict::Wrong {
             from: "Leo has 8 more pens than Mia: 34 + 8 = 4".len()
         }
     );
-    // said again, unknown person, answered too early
-    assert_eq!(at("Mia has 34 pens: 34."), Verdict::Wrong { from: 0 });
-    assert_eq!(at("Hugo has 34 pens: 34."), Verdict::Wrong { from: 0 });
-    assert_eq!(at("The answer is 55."), Verdict::Wrong { from: 0 });
-    assert_eq!(at(""), Verdict::Wrong { from: 0 });
+    // A repeated line, an unknown person, an answer that comes too early, an empty line.
+    for line in [
+        "Mia has 34 pens: 34.",
+        "Hugo has 34 pens: 34.",
+        "The answer is 55.",
+        "",
+    ] {
+        assert_eq!(c.clone().next(line), Verdict::Wrong { from: 0 });
+    }
 }
 
 #[test]

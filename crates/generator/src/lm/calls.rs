@@ -1,4 +1,4 @@
-//! What a search asks of a generator: chains opened and forked, steps started, passes.
+//! The calls of a search: chains are opened and forked, steps started, passes run.
 
 use beamgen_engine::{Append, Want};
 use beamgen_search::{
@@ -8,7 +8,7 @@ use beamgen_search::{
 
 use super::{Cache, Chain, LmGenerator, Place, Row, failed};
 use crate::book::{ChainBook, State};
-use crate::branch_point::BranchPoints;
+use crate::branch_point::{BranchId, BranchPoints};
 
 fn append<'a>(book: &'a ChainBook<Cache>, branches: &'a BranchPoints, row: &Row) -> Append<'a> {
     let (seq, tokens) = match row {
@@ -31,7 +31,14 @@ fn append<'a>(book: &'a ChainBook<Cache>, branches: &'a BranchPoints, row: &Row)
     }
 }
 
-/// Empty, with the memory that it had: what the next items borrow lives as long as they.
+fn branch_of(chain: &Chain) -> Option<BranchId> {
+    match chain.cache.place {
+        Place::Branch(branch) => Some(branch),
+        Place::Own(_) => None,
+    }
+}
+
+/// Empties `items` but keeps their memory; the lifetime of the next items may differ.
 fn emptied<'a>(mut items: Vec<Append<'_>>) -> Vec<Append<'a>> {
     items.clear();
     let none = items.into_iter().map(|_| unreachable!("it is empty"));
@@ -63,9 +70,11 @@ impl Generator for LmGenerator {
             Place::Branch(branch) => self.pages_for_step(chain, branch),
             Place::Own(seq) => self.pages_for_rest(chain, seq),
         };
+        // Free pages that are reserved belong to steps that have started.
         if self.reserved + pages > self.engine.kv().pages_free {
             return None;
         }
+        // Leftover bytes that hold a whole step need no pass and no memory.
         if let State::Running(_) = state {
             self.reserve(self.reserved + pages);
             if let Place::Branch(branch) = place {
@@ -73,25 +82,21 @@ impl Generator for LmGenerator {
             }
         }
         let branches = &mut self.branches;
-        // Nothing is computed or copied for a fork.
-        let fork = |cache: &Cache| {
+        Some(self.book.start(source, state, |cache| {
             let Place::Branch(branch) = place else {
                 panic!("a chain is forked only between steps");
             };
+            // Only the list of tokens is copied: both chains stay at the branch point.
             branches.get_mut(branch).holders += 1;
             cache.clone()
-        };
-        Some(self.book.start(source, state, fork))
+        }))
     }
 
     fn forget(&mut self, kept: ChainId) -> bool {
+        // A running chain has reserved pages for what it reads; forgetting would make that more.
         if !self.book.active().is_empty() {
             return false;
         }
-        let branch_of = |chain: &Chain| match chain.cache.place {
-            Place::Branch(branch) => Some(branch),
-            Place::Own(_) => None,
-        };
         let kept = branch_of(self.book.chain(kept));
         let before = self.engine.kv().pages_free;
         for chain in self.book.chains() {
@@ -108,14 +113,14 @@ impl Generator for LmGenerator {
         match chain.cache.place {
             Place::Branch(branch) => {
                 if let State::Running(_) = chain.state {
-                    // Whoever starts next from here reserves the pages for reading it again.
+                    // The chain that starts next from here reserves the pages for reading it again.
                     self.branches.get_mut(branch).reserved = false;
                 }
                 self.branches.release(branch, &mut self.engine);
             }
             Place::Own(seq) => self.engine.free(seq),
         }
-        // What it reserved stays reserved until the next pass counts again.
+        // Reserved pages of the chain stay reserved until the next pass counts again.
         if self.book.active().is_empty() {
             self.reserve(0);
         }
@@ -125,17 +130,17 @@ impl Generator for LmGenerator {
     fn pass(&mut self) -> Result<PassOutput, GenError> {
         let mut closed = self.book.close_leftovers();
 
-        // Chains that waited for memory while their siblings went on: the branch is read already.
+        // The branch point of these chains was read while they waited for memory.
         let mut waiting = self.waiting();
         waiting.retain(|&branch, chains| {
             let Some(logits) = self.branches.take_logits(branch) else {
                 return true;
             };
-            self.drawing.clear();
-            self.drawing.extend(chains.iter().map(|&id| (id, 0)));
-            self.draw_kept(&logits);
+            self.sampling.clear();
+            self.sampling.extend(chains.iter().map(|&id| (id, 0)));
+            self.sample_kept(&logits);
             closed.extend((0..chains.len()).filter_map(|i| self.advance(i)));
-            // Kept for chains that still wait for memory.
+            // Other chains of the branch point may still wait for memory.
             self.branches.keep_logits(branch, logits);
             false
         });
@@ -149,30 +154,34 @@ impl Generator for LmGenerator {
             matches!(place, Place::Own(_)).then_some(Row::Chain(id))
         }));
         let mut items = emptied(std::mem::take(&mut self.items));
-        let item = |row| append(&self.book, &self.branches, row);
-        items.extend(rows.iter().map(item));
+        items.extend(
+            rows.iter()
+                .map(|row| append(&self.book, &self.branches, row)),
+        );
         let tokens: usize = items.iter().map(|item| item.tokens.len()).sum();
+        // Branch points and chains share one pass, so that the weights are read once.
         let logits = self.engine.logits(&items).map_err(failed)?;
         self.items = emptied(items);
         self.tokens_read += tokens as u64;
-        self.drawing.clear();
+        self.sampling.clear();
         for (at, row) in rows.iter().enumerate() {
             match *row {
-                Row::Chain(id) => self.drawing.push((id, at)),
+                Row::Chain(id) => self.sampling.push((id, at)),
                 Row::BranchPoint(branch) => {
+                    // All chains that wait here sample from the same row.
                     self.branches.note_read(branch);
-                    self.drawing
+                    self.sampling
                         .extend(waiting[&branch].iter().map(|&id| (id, at)));
                 }
             }
         }
-        self.draw(&logits)?;
-        closed.extend((0..self.drawing.len()).filter_map(|i| self.advance(i)));
+        self.sample(&logits)?;
+        closed.extend((0..self.sampling.len()).filter_map(|i| self.advance(i)));
         for (at, row) in rows.iter().enumerate() {
             if let Row::BranchPoint(branch) = *row
                 && self.branches.exists(branch)
             {
-                // Kept for chains that still wait for memory.
+                // Chains that still wait for memory start from these logits.
                 let mut kept = Vec::new();
                 self.engine
                     .copy_logits(&logits, at, &mut kept)
@@ -184,6 +193,7 @@ impl Generator for LmGenerator {
         rows.clear();
         self.rows = rows;
         self.book.drop_idle();
+        // After the pass no chain waits at a branch point, as forgetting demands.
         self.branches.forget_logits(&mut self.engine);
         self.reserve(self.count_reserved());
         Ok(closed.into())

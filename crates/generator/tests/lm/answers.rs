@@ -1,4 +1,4 @@
-//! Where a chain ends that writes a given text, and what its answer is.
+//! The ends of chains that write a given text, and their answers.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -43,8 +43,8 @@ fn tokenizer(template: &str) -> Arc<Tokenizer> {
     Arc::new(Tokenizer::load(dir.path()).unwrap())
 }
 
-/// Writes the tokens of one text, by the rules of all generators. The cache of a chain is the number
-/// of tokens that it has.
+/// Writes the tokens of one text, by the rules of all generators. The cache of a chain is its number
+/// of tokens.
 struct Writer {
     tokens: Vec<u32>,
     book: ChainBook<usize>,
@@ -236,7 +236,7 @@ fn a_thought_may_begin_in_the_prompt() {
     }
 }
 
-/// `#### Step 2` is a heading, and no answer.
+/// `#### Step 2` is a heading, not an answer.
 #[test]
 fn the_steps_of_headings_go_on() {
     let file = include_str!("../../../../configs/search/headings.toml");

@@ -98,7 +98,7 @@ fn blank_lines_belong_to_the_step_that_follows() {
     assert!(blank > 0);
 }
 
-/// `c` + `d` is no token: the boundary is found across two.
+/// `c` + `d` are two tokens: the boundary is found across both.
 #[test]
 fn a_boundary_may_span_tokens_and_lie_within_one() {
     for boundary in ["cd", "a", "b"] {
@@ -125,7 +125,8 @@ fn a_boundary_may_span_tokens_and_lie_within_one() {
     }
 }
 
-/// The text behind the end of a step is its children's, and so is what they would go on from.
+/// Text after the end of a step belongs to the step's children, and so do the tokens that continue
+/// it.
 #[test]
 fn what_is_behind_the_end_of_a_step_is_carried_on() {
     for (boundaries, starts) in [

@@ -51,7 +51,7 @@ fn chains_that_wait_for_memory_are_the_same_chains() {
     assert!(waited, "memory was never short");
 }
 
-/// A problem that is alone forgets idle chains before it gives any up.
+/// A problem without competitors forgets idle chains before it gives any up.
 #[test]
 fn memory_for_one_chain_is_enough_for_all() {
     for config in [beam(8, 4, 1), best_of(8, 1)] {
@@ -73,7 +73,7 @@ fn memory_for_one_chain_is_enough_for_all() {
     }
 }
 
-/// Strategies that expand a node twice go on from kept logits, or read the last token again.
+/// Strategies that expand a node twice resume from kept logits, or read the last token again.
 #[test]
 fn forgotten_logits_are_computed_again_and_are_the_same() {
     for strategy in [
@@ -102,7 +102,7 @@ fn forgotten_logits_are_computed_again_and_are_the_same() {
         if strategy == StrategyKind::REFINE {
             assert!(more > read);
         }
-        // Promises hold where memory is short too.
+        // Reservations also hold where memory is short.
         for pages in (20..200).step_by(20) {
             solved(pages, 0);
             solved(pages, 500);

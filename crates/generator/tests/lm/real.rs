@@ -1,5 +1,5 @@
-//! What published checkpoints bring along: sampling defaults, a padded vocabulary, several
-//! end-of-text tokens, templates with a date.
+//! Properties of published checkpoints: sampling defaults, a padded vocabulary, several end-of-text
+//! tokens, templates with a date.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use beamgen_search::*;
 
 use crate::tiny;
 
-/// Scores that depend on the step's text alone.
+/// Scores that depend only on the step's text.
 struct TextScorer {
     next: u64,
 }

@@ -19,7 +19,7 @@ pub(crate) const END: u32 = 1;
 const CHARACTERS: &str = "abcdeĠĊ0123456789+=?.Ã©";
 const PAIRS: [&str; 3] = [".Ċ", "ĊĊ", "ab"];
 
-/// Writes the files of a tokenizer that a checkpoint directory has.
+/// Writes the tokenizer's files of a checkpoint directory.
 pub(crate) fn write_tokenizer(dir: &Path, template: Option<&str>) {
     let mut vocab = Map::new();
     let specials = ["<|begin|>", "<|end|>"];
@@ -88,7 +88,7 @@ pub(crate) fn write_tokenizer(dir: &Path, template: Option<&str>) {
     std::fs::write(dir.join("tokenizer_config.json"), config.to_string()).unwrap();
 }
 
-/// `{begin}{problem}` and a newline.
+/// A chat template that writes `{begin}{problem}` and a newline.
 pub(crate) const TEMPLATE: &str = "{{ bos_token }}{{ messages[0].content }}{{ '\n' }}";
 
 pub(crate) fn tokenizer() -> Arc<Tokenizer> {
@@ -111,7 +111,7 @@ pub(crate) fn model(context: usize) -> Arc<Model> {
     Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
 }
 
-/// As many reward models are.
+/// Without a language-model head, as many reward models are.
 pub(crate) fn headless_model(context: usize) -> Arc<Model> {
     let config = ModelConfig {
         tie_word_embeddings: false,

@@ -29,7 +29,7 @@ const TAIL: usize = 2 * (VALUE_PAIRS * WIDEST + LANES);
 /// Pairs of values whose products are summed apart from the rest.
 const VALUE_PAIRS: usize = 8;
 
-/// Working memory.
+/// Working memory of a task. Nothing in it is read before it is written.
 pub(super) struct Scratch {
     /// Scores, then weights, of a block; whole vectors may be written beyond its end.
     weights: [[f32; BLOCK + LANES]; MOST],

@@ -395,12 +395,13 @@ fn tiers_with_fma_agree_bitwise() {
             page_size: 16,
         };
         let mut case = case(kv, group, 300, &[1, 17, 300]);
-        let fused = |c: &Cpu| c.isa.level() != IsaLevel::Portable || cfg!(target_arch = "aarch64");
         for format in FORMATS {
             case.store_as(format);
             let results: Vec<Vec<f32>> = cpus()
                 .into_iter()
-                .filter(fused)
+                .filter(|cpu| {
+                    cpu.isa.level() != IsaLevel::Portable || cfg!(target_arch = "aarch64")
+                })
                 .map(|cpu| case.run(cpu, 0..3))
                 .collect();
             for pair in results.windows(2) {

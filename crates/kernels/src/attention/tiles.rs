@@ -61,7 +61,7 @@ pub(super) struct Grid<T> {
 }
 
 /// `scores = queries · keys` of `heads` (as configured) and one to four times sixteen positions,
-/// whose first pairs of keys lie at `keys`.
+/// whose first pairs of keys are at `keys`.
 ///
 /// # Safety
 /// Tiles must be configured; `queries` must be valid for reading `heads` rows of `pairs` pairs, a

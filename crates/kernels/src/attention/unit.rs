@@ -37,7 +37,7 @@ pub(super) struct Unit<'a> {
 pub(super) struct Block<'a> {
     /// Start of each page's region of this layer and head.
     pub(super) regions: &'a [*const u8],
-    /// Positions.
+    /// The number of positions.
     pub(super) n: usize,
     /// Positions before the window, which only the first page has.
     pub(super) skip: usize,

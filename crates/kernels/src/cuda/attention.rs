@@ -8,7 +8,7 @@ pub use plan::{AttentionPlan, AttentionReach};
 /// graph that is replayed for another plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionCapacity {
-    /// The most rows.
+    /// The most rows of a plan.
     pub rows: usize,
     /// The most partial results: one for each row and segment that it sees.
     pub partials: usize,
@@ -29,7 +29,7 @@ impl AttentionCapacity {
 pub struct AttentionRoom {
     /// Rows of the output; rows that the plan does not have have no partial results.
     pub rows: usize,
-    /// The most items.
+    /// The most items of a plan, each a block of a launch.
     pub items: usize,
     /// The most partial results.
     pub partials: usize,

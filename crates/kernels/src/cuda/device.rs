@@ -70,7 +70,7 @@ pub struct DeviceInfo {
     pub uuid: String,
     /// Compute capability, major and minor.
     pub capability: (i32, i32),
-    /// Memory in bytes.
+    /// Bytes of memory, used or not.
     pub memory: usize,
     /// The number of multiprocessors.
     pub multiprocessors: usize,
@@ -115,15 +115,15 @@ impl Launch {
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a> {
-    /// A buffer's address.
+    /// The address of a buffer's first byte.
     At(&'a Buffer),
-    /// The address of a byte of a buffer.
+    /// The address of a buffer's byte with this offset.
     Byte(&'a Buffer, usize),
     /// A null pointer.
     Null,
     /// No argument: this kernel does not have it.
     Absent,
-    /// An `int`.
+    /// An `int`; a value that does not fit panics.
     Int(usize),
     /// A `float`.
     Float(f32),

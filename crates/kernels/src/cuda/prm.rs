@@ -8,7 +8,7 @@ const TILE: usize = 8;
 /// float32.
 #[derive(Clone, Copy, Debug)]
 pub struct PrmLayer<'a> {
-    /// The weights.
+    /// The weights, row-major.
     pub weight: &'a Buffer,
     /// The bias; `None` means zeros.
     pub bias: Option<&'a Buffer>,

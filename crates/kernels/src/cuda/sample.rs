@@ -48,7 +48,7 @@ pub struct Samples {
     /// Tokens that the repetition penalties are for.
     said: Buffer,
     /// Tokens of the requests, then their log-probabilities.
-    drawn: Buffer,
+    sampled: Buffer,
     words: Vec<u32>,
     count: usize,
 }
@@ -65,7 +65,7 @@ impl Samples {
         Ok(Self {
             requests: device.alloc(capacity * size_of::<SampleRequest>())?,
             said: device.alloc(4 * said)?,
-            drawn: device.alloc(capacity * 8)?,
+            sampled: device.alloc(capacity * 8)?,
             words: Vec::with_capacity(2 * capacity),
             count: 0,
         })
@@ -95,7 +95,7 @@ impl Samples {
     }
 
     /// Samples a token for each request from `logits: [rows, stride]` float32, of which the first
-    /// `vocab` of a row stand for tokens. NaN counts as minus infinity. The tokens are those of the
+    /// `vocab` of a row belong to tokens. NaN counts as minus infinity. The tokens are those of the
     /// CPU: weights have the same bits, and sums are in float64 in an order that depends only on
     /// the row. A request for a row that does not exist gets token 0 and NaN.
     ///
@@ -119,8 +119,8 @@ impl Samples {
             ..Launch::new([self.count, 1, 1], BLOCK)
         };
         let args = [
-            At(&self.drawn),
-            Byte(&self.drawn, 4 * self.count),
+            At(&self.sampled),
+            Byte(&self.sampled, 4 * self.count),
             At(logits),
             At(&self.requests),
             At(&self.said),
@@ -129,7 +129,7 @@ impl Samples {
             Int(stride),
         ];
         // SAFETY: `request` has written `count` requests, whose penalised tokens are in `said`, and
-        // `drawn` has room for their results; the kernel skips rows that do not exist.
+        // `sampled` has room for their results; the kernel skips rows that do not exist.
         unsafe { logits.device().launch("sample", launch, &args) }
     }
 
@@ -141,7 +141,7 @@ impl Samples {
     /// The driver's error, also one of work queued before.
     pub fn read(&mut self) -> Result<impl ExactSizeIterator<Item = (u32, f32)>, CudaError> {
         self.words.resize(2 * self.count, 0);
-        self.drawn.read(0, &mut self.words)?;
+        self.sampled.read(0, &mut self.words)?;
         let (tokens, logprobs) = self.words.split_at(self.count);
         let pairs = tokens.iter().zip(logprobs);
         Ok(pairs.map(|(token, bits)| (*token, f32::from_bits(*bits))))
@@ -149,7 +149,7 @@ impl Samples {
 }
 
 /// Computes the natural log of the probability of `tokens[row]` (u32) under row `row` of `logits:
-/// [rows, stride]`, of which the first `vocab` stand for tokens. `out: [rows]` is float32, NaN for
+/// [rows, stride]`, of which the first `vocab` belong to tokens. `out: [rows]` is float32, NaN for
 /// a token that does not exist.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use crate::simd::Simd;
 /// clamps to the largest finite number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KvFormat {
-    /// float32.
+    /// float32, stored as computed.
     #[default]
     F32,
     /// bfloat16. Attention then rounds queries and weights, too, multiplies pairs of bfloat16 and

@@ -92,7 +92,7 @@ impl<F: Blocks> Tile<'_, F> {
                 weights.wrapping_add(4 * LINE * later),
             )
         };
-        // SAFETY: the rows' inputs lie together, one more row may be read beyond them, and more are
+        // SAFETY: the rows' inputs are adjacent, one more row may be read beyond them, and more are
         // there; the chunk has these groups; there is room for four sums.
         unsafe {
             let (x, weights) = place(0);

@@ -11,7 +11,7 @@ use super::int8::Q8Block;
 /// order: values that a narrow format holds exactly give the same bits in all three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightFormat {
-    /// float32.
+    /// float32, which every weight fits exactly.
     F32,
     /// bfloat16: the upper half of a float32.
     Bf16,

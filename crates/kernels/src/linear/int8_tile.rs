@@ -329,7 +329,7 @@ impl<F: Blocks> Tile<'_, F> {
                 }
             }
         }
-        // SAFETY: the rows are a register block of this task, whose quantised inputs lie together;
+        // SAFETY: the rows are a register block of this task, whose quantised inputs are adjacent;
         // the chunk has these groups.
         unsafe {
             let at = part.first * self.groups + part.from * MR;
@@ -393,8 +393,7 @@ impl<F: Blocks> Tile<'_, F> {
                 (x, xs) = (x.add(MR), xs.add(MR));
             }
             if part.to == self.groups {
-                // The task has these rows and panels, and no other task has
-                // both.
+                // The task has these rows and panels, and no other task has both.
                 self.out
                     .finish(f, sum, part.first, part.output + HALF * LANES);
                 return;

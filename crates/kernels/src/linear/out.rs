@@ -22,7 +22,7 @@ impl Out<'_> {
     ///
     /// # Safety
     /// The rows must be rows of `y`, which nothing else may use at these outputs meanwhile, and
-    /// the vectors must lie in the layer's panels.
+    /// the vectors must be in the layer's panels.
     #[inline(always)]
     pub(super) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
         &self,

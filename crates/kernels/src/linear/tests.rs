@@ -102,12 +102,11 @@ fn threads_change_nothing() {
 
 #[test]
 fn tiers_with_fma_agree_bitwise() {
-    let fused = |c: &Cpu| c.isa.level() != IsaLevel::Portable || cfg!(target_arch = "aarch64");
     let layer = packed(&noise(71 * 45, 16), 71, 45);
     let x = noise(7 * 71, 17);
     let results: Vec<Vec<f32>> = cpus()
         .into_iter()
-        .filter(fused)
+        .filter(int8::fused)
         .map(|cpu| {
             let mut y = vec![0.0; 7 * 45];
             layer.forward(
@@ -233,9 +232,12 @@ fn narrow_weights_give_the_bits_of_the_same_values_in_float32() {
 
 #[test]
 fn rounds_to_nearest_even() {
-    let one = |format: WeightFormat, x| rounded(&[x], format)[0];
-    let bf16 = |x| one(WeightFormat::Bf16, x);
-    let f16 = |x| one(WeightFormat::F16, x);
+    fn bf16(x: f32) -> f32 {
+        rounded(&[x], WeightFormat::Bf16)[0]
+    }
+    fn f16(x: f32) -> f32 {
+        rounded(&[x], WeightFormat::F16)[0]
+    }
     // 1 + 2^-8 is halfway between two bfloat16, 1 + 3 * 2^-8 too; the even one is below, then
     // above.
     assert_eq!(bf16(1.0 + 1.0 / 256.0), 1.0);
@@ -258,10 +260,11 @@ fn bytes_are_known_before_packing() {
         for (inputs, outputs) in [(1, 1), (7, 33), (20, 64), (3, 0)] {
             let weight = noise(inputs * outputs, 1);
             let layer = PackedLinear::from_rows(&weight, inputs, outputs, format);
-            let bytes = |bias| PackedLinear::bytes_for(inputs, outputs, format, bias);
-            assert_eq!((layer.format(), layer.bytes()), (format, bytes(false)));
+            let [plain, biased] =
+                [false, true].map(|bias| PackedLinear::bytes_for(inputs, outputs, format, bias));
+            assert_eq!((layer.format(), layer.bytes()), (format, plain));
             let layer = layer.with_bias(&vec![0.0; outputs]);
-            assert_eq!(layer.bytes(), bytes(true));
+            assert_eq!(layer.bytes(), biased);
         }
     }
 }

@@ -236,7 +236,7 @@ impl<W: Stored> Tile<'_, W> {
     ) {
         let inputs = self.inputs;
         let mut sum = [[s.splat(0.0); NV]; MR];
-        // SAFETY: rows `first..first + MR` are rows of this task, and the vectors lie in panels
+        // SAFETY: rows `first..first + MR` are rows of this task, and the vectors are in panels
         // of this task, which exist; a panel holds `inputs * 32` weights.
         unsafe {
             let x = self.x.as_ptr().add(first * inputs);

@@ -49,8 +49,11 @@ mod tests {
 
     #[test]
     fn hardware_threads_of_a_core_count_once() {
-        let pairs = |cpu: usize| Some(format!("{},{}\n", cpu % 4, cpu % 4 + 4));
-        let count = |allowed: &str| cores(&format!("Name:\tx\n{allowed}\n"), pairs);
+        fn count(allowed: &str) -> Option<usize> {
+            cores(&format!("Name:\tx\n{allowed}\n"), |cpu| {
+                Some(format!("{},{}\n", cpu % 4, cpu % 4 + 4))
+            })
+        }
         assert_eq!(count("Cpus_allowed_list:\t0-7"), Some(4));
         assert_eq!(count("Cpus_allowed_list:\t0,4"), Some(1));
         assert_eq!(count("Cpus_allowed_list:\t1-2,5,7"), Some(3));

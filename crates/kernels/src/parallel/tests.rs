@@ -163,15 +163,15 @@ fn a_panic_of_a_task_reaches_the_caller_after_the_other_tasks() {
         let pool = ThreadPool::new(threads);
         for at in [0, 3, 7] {
             let ran = AtomicUsize::new(0);
-            let run = || {
+            let thrown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 pool.run(MUCH, |parallel| {
                     parallel.for_each(8, MUCH, |i| {
                         assert!(i != at, "task {i}");
                         ran.fetch_add(1, Ordering::Relaxed);
                     });
                 });
-            };
-            let thrown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_err();
+            }))
+            .unwrap_err();
             let said = thrown.downcast_ref::<String>().unwrap();
             assert!(said.contains(&format!("task {at}")), "{said}");
             assert!(threads == 1 || ran.into_inner() == 7);

@@ -40,13 +40,13 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load_bf16(self, p: *const u16, odd: bool) -> Self::V {
-        // SAFETY: the caller's promise: `LANES` pairs lie there, in any alignment.
+        // SAFETY: the caller's promise: `LANES` pairs are there, in any alignment.
         let words = unsafe { p.cast::<[[u16; 2]; LANES]>().read_unaligned() };
         words.map(|pair| f32::from_bits(u32::from(pair[usize::from(odd)]) << 16))
     }
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> Self::V {
-        // SAFETY: the caller's promise: `LANES` numbers lie there, in any alignment.
+        // SAFETY: the caller's promise: `LANES` numbers are there, in any alignment.
         unsafe { p.cast::<[u16; LANES]>().read_unaligned() }.map(widen_f16)
     }
     #[inline(always)]

@@ -47,7 +47,7 @@ fn machine_has_them() -> bool {
     __cpuid(0).eax >= 7
         && __cpuid(1).ecx & OSXSAVE != 0
         && __cpuid_count(7, 0).edx & ALL == ALL
-        // SAFETY: OSXSAVE says that the instruction is there.
+        // SAFETY: OSXSAVE means that the instruction exists.
         && unsafe { enabled_state() } >> 17 & 0b11 == 0b11
 }
 

@@ -1,4 +1,4 @@
-//! Every family against what the code it was published with reads (tests/fixtures/prm).
+//! Every family, compared with the inputs of its published code (tests/fixtures/prm).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ fn expected(name: &str) -> Expected {
     serde_json::from_str(&text).unwrap()
 }
 
-/// How the checkpoint says it is read; the log-ratio with the factor of the fixture, whose
-/// untrained models differ less than trained ones.
+/// The spec by which the checkpoint is recognised. The log-ratio gets the factor of the fixture,
+/// whose untrained models differ less than trained ones.
 fn recognised(name: &str, expected: &Expected) -> PrmSpec {
     let checkpoint = Checkpoint::from(&folder(name));
     let weights = Weights::load(checkpoint.clone()).unwrap();
@@ -78,7 +78,7 @@ fn load(name: &str, spec: PrmSpec, pages: Option<usize>) -> RewardModel {
 fn load_on(device: DeviceChoice, name: &str, spec: PrmSpec, pages: Option<usize>) -> RewardModel {
     // All fixtures have two layers of two heads of 8 values.
     let page = 4 * 2 * 2 * 2 * 8 * size_of::<f32>();
-    // In float32, as the processor computes: a device rounds inputs to what the weights are.
+    // In float32, as the CPU computes: a device rounds inputs to the type of the weights.
     let body = |name: &str| {
         let checkpoint = Checkpoint::from(&folder(name));
         let config = ModelConfig::load(checkpoint.clone()).unwrap();
@@ -119,7 +119,7 @@ fn as_generated(family: &str, index: usize, step: &str) -> String {
     }
 }
 
-/// Grows all chains together, each step on forks beside a sibling that goes nowhere.
+/// Grows all chains together. Each step is scored on a fork, next to a sibling that is dropped.
 fn grow(family: &str, prm: &mut RewardModel, chains: &[Chain]) -> Vec<Vec<f32>> {
     let mut ids: Vec<ScoreId> = chains
         .iter()
@@ -187,7 +187,7 @@ fn every_family_reads_what_its_authors_read() {
         let mut whole = Vec::new();
         for chain in &expected.chains {
             let written = prm.written(&chain.problem, &chain.steps()).unwrap();
-            // At most what closes the assistant's turn is left out.
+            // At most the text that closes the assistant's turn is left out.
             let closing = chain.tokens.len() - written.tokens.len();
             assert!(closing <= 2, "{family}: {closing}");
             assert_eq!(

@@ -1,6 +1,6 @@
-//! The scores on the model cards, where the weights are at hand: folders named like the models
-//! below the folder that `BEAMGEN_TEST_WEIGHTS` names. The texts are read from the cards too
-//! (`README.md` beside the weights), which are the only exact copy of them.
+//! The scores of the model cards, for the models whose weights are in folders of that name below
+//! `BEAMGEN_TEST_WEIGHTS`. The texts are read from the cards (`README.md` next to the weights),
+//! which have the only exact copy.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! From a checkpoint directory, and what is wrong with one.
+//! Loading a checkpoint directory, and the faults of one.
 
 use std::path::Path;
 
@@ -88,7 +88,7 @@ fn a_spec_that_cannot_be_run_is_named_with_its_field() {
         unfit(&other)
     );
 
-    // The tiny template writes the first message alone.
+    // The tiny template writes only the first message.
     other = plain();
     other.prompt.text = None;
     assert!(unfit(&other).contains("`prompt`"), "{}", unfit(&other));

@@ -1,4 +1,4 @@
-//! Shorthands.
+//! Models and chains that several tests use.
 
 use beamgen_prm::{Head, PrmSpec, RewardModel};
 use beamgen_search::*;

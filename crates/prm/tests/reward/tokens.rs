@@ -1,4 +1,4 @@
-//! How steps become the reward model's tokens.
+//! The reward model's tokens of steps.
 
 use beamgen_prm::{Head, RewardModel};
 use beamgen_search::*;
@@ -13,7 +13,7 @@ fn whole(prm: &mut RewardModel, steps: &[Step]) -> Scored {
     scored
 }
 
-/// Pitfall 8: an empty step after the last boundary, or between two, is no step.
+/// Pitfall 8: an empty text after the last boundary, or between two, does not count as a step.
 #[test]
 fn p08_empty_steps_are_not_scored() {
     let mut prm = reward_model(400);
@@ -33,7 +33,7 @@ fn p08_empty_steps_are_not_scored() {
     assert!(score(&mut prm, id, &[Step::new("\n")]).is_err());
 }
 
-/// Pitfall 9: steps are told from other positions by where they are, not by `score != 0`.
+/// Pitfall 9: steps are found by their positions, not by `score != 0`.
 #[test]
 fn p09_a_probability_of_zero_is_a_score_at_its_place() {
     let model = tiny::model(400);
@@ -50,7 +50,7 @@ fn p09_a_probability_of_zero_is_a_score_at_its_place() {
     let logits = soft.iter().map(|p| 10.0 * (p / (1.0 - p)).ln());
     let middle = logits.sum::<f32>() / soft.len() as f32;
 
-    // So far from the middle that every probability is exactly 0 or 1.
+    // The head is so extreme that every probability is exactly 0 or 1.
     let mut prm = with_head(1e6, -1e6 * middle);
     let scores = prm.whole_chain("ab?", &steps).unwrap();
     assert_eq!(scores.len(), steps.len());
@@ -89,8 +89,8 @@ fn with_another_tokenizer_the_text_is_read() {
     assert_eq!(whole(&mut prm, &[foreign]), usual);
 }
 
-/// Models of one family pad their vocabularies to different sizes: what one of them samples there
-/// is no token of the other.
+/// Models of one family pad their vocabularies to different sizes: an id that is sampled from the
+/// padding of one model does not exist in the other.
 #[test]
 fn an_id_outside_the_vocabulary_does_not_end_the_run() {
     let mut prm = reward_model(400);

@@ -207,7 +207,7 @@ impl Pairs {
         column: usize,
     ) -> usize {
         let mut sum = [[s.splat(0.0); G]; 2];
-        // SAFETY: the caller's promise: `pairs` pairs of values lie at `values`, each `4 *
+        // SAFETY: the caller's promise: `pairs` pairs of values are at `values`, each `4 *
         // head_dim` bytes.
         unsafe {
             for pair in 0..pairs {

@@ -32,6 +32,13 @@ struct Item {
     count: usize,
 }
 
+impl Item {
+    /// The first page of the item's positions, and the end of its pages.
+    fn pages(&self, page_size: usize) -> (usize, usize) {
+        (self.from / page_size, self.to.div_ceil(page_size))
+    }
+}
+
 /// The grouping of rows on a device: positions are cut into segments, and rows whose pages of a
 /// segment are the same (branches of a tree, tokens of a prompt) share an item. Each row has a
 /// partial result for each of its segments. Segments are batch-invariant: they do not depend on the
@@ -114,8 +121,8 @@ impl AttentionPlan {
         let (page_size, group) = (self.reach.page_size, self.reach.group);
         if let Some(index) = self.open[segment] {
             let item = &mut self.growing[index];
-            let pages = |item: &Item| (item.from / page_size, item.to.div_ceil(page_size));
-            let ((first, end), (row_first, row_end)) = (pages(item), pages(&row));
+            let (first, end) = item.pages(page_size);
+            let (row_first, row_end) = row.pages(page_size);
             let (first, common) = (first.min(row_first), end.min(row_end));
             let common_pages = |table: usize| &tables[table + first..table + common];
             // Without gaps: every position of an item is one that some row sees.

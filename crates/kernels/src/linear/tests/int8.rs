@@ -219,14 +219,12 @@ fn gives_its_weights_back() {
             layer.weight_row(n, &mut row);
             assert_same_bits(&row, &weight[n * inputs..][..inputs]);
         }
-        let bytes = |bias| PackedLinear::bytes_for(inputs, outputs, WeightFormat::Int8, bias);
-        assert_eq!(layer.bytes(), bytes(false));
-        assert_eq!(
-            bytes(false),
-            outputs.next_multiple_of(32) * inputs / 32 * 34
-        );
+        let [plain, biased] = [false, true]
+            .map(|bias| PackedLinear::bytes_for(inputs, outputs, WeightFormat::Int8, bias));
+        assert_eq!(layer.bytes(), plain);
+        assert_eq!(plain, outputs.next_multiple_of(32) * inputs / 32 * 34);
         assert_eq!(layer.format(), WeightFormat::Int8);
-        assert_eq!(layer.with_bias(&vec![0.0; outputs]).bytes(), bytes(true));
+        assert_eq!(layer.with_bias(&vec![0.0; outputs]).bytes(), biased);
     }
 }
 
