@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::event::Event;
-use crate::{Format, LabelledChain, LabelledStep, LabelsError, Rated};
+use crate::{Format, LabelledChain, LabelsError, Rated};
 
 /// The order in which chains are rated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The formats, on texts of our own and on data that others labelled; Monte Carlo labels, on a
-//! scripted generator.
+//! Tests of the formats, on texts written for them and on published data; and of Monte Carlo
+//! labels, on a scripted generator.
 
 #[path = "labels/annotate.rs"]
 mod annotate;

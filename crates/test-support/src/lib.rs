@@ -1,8 +1,9 @@
-//! Tools that the tests of several crates share. [`skip`] is how a test says that it cannot run on
-//! this machine: each skip is printed, counted, and a failure where it must not happen.
+//! Tools that the tests of several crates share. A test that cannot run on this machine calls
+//! [`skip`]: each skip is printed and counted, and fails the test where it must not happen.
 //!
 //! Environment variables: `BEAMGEN_TEST_STRICT=1` makes a missing tool a failure (`.ci/run` sets
-//! it); `BEAMGEN_TEST_SKIPS` names a file that gets a line `class<TAB>test<TAB>reason` for each skip.
+//! it). `BEAMGEN_TEST_SKIPS` names a file that gets a line `class<TAB>test<TAB>reason` for each
+//! skip.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +24,7 @@ pub enum Missing {
     Tool,
     /// A file of the folder `shared`; where the folder exists, the file must exist too.
     Shared,
-    /// A GPU, or a machine without one.
+    /// A GPU; or, for tests of machines without one, the lack of a GPU.
     Gpu,
     /// The weights of a model that is too large to be fetched for a test.
     Model,
@@ -32,7 +33,7 @@ pub enum Missing {
 }
 
 impl Missing {
-    /// The name of the class in the counts of `.ci/run`.
+    /// Returns the name of the class in the counts of `.ci/run`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,7 +45,7 @@ impl Missing {
         }
     }
 
-    /// Why a skip of this class is a failure here, if it is one.
+    /// Returns the reason why a skip of this class is a failure here, if it is.
     fn refusal(self, strict: bool, shared_exists: bool) -> Option<&'static str> {
         match self {
             Self::Tool if strict => Some("BEAMGEN_TEST_STRICT asks for every tool"),
@@ -54,7 +55,7 @@ impl Missing {
     }
 }
 
-/// Says that the calling test does not run, or runs in part only; the caller then returns.
+/// Records that the calling test does not run, or runs only in part. The caller returns after it.
 ///
 /// # Panics
 ///
@@ -73,14 +74,14 @@ pub fn skip(missing: Missing, reason: impl Display) {
     }
 }
 
-/// Appends one line in one write, so that the lines of tests in parallel do not mix.
+/// Appends a line in a single write, so that the lines of parallel tests do not mix.
 fn record(file: &Path, line: &str) {
     let opened = OpenOptions::new().create(true).append(true).open(file);
     let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
     written.unwrap_or_else(|error| panic!("BEAMGEN_TEST_SKIPS: {}: {error}", file.display()));
 }
 
-/// The package and the test: the name of the harness's thread, or else the place of the call.
+/// Returns the package and the name of the calling test; without a name, the place of the call.
 fn calling_test(caller: &Location<'_>) -> String {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
     match std::thread::current().name() {
@@ -90,14 +91,14 @@ fn calling_test(caller: &Location<'_>) -> String {
     }
 }
 
-/// The folder `shared` next to the repository, or one level above it (where a git worktree lies).
+/// Returns the folder `shared` next to the repository, or one level above it for a git worktree.
 fn shared_folder() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = ["../shared", "../../shared"].map(|folder| root.join(folder));
     folders.into_iter().find(|folder| folder.is_dir())
 }
 
-/// Returns a file of the folder `shared`, which is no part of the repository. `None` after a skip.
+/// Returns a file of the folder `shared`, which is not part of the repository. `None` after a skip.
 ///
 /// # Panics
 ///
@@ -128,7 +129,7 @@ pub fn named_by(variable: &str, what: &str) -> Option<PathBuf> {
     value.map(PathBuf::from)
 }
 
-/// Returns the path of a Python that can run `code`: that of `$BEAMGEN_PYTHON`, or else of
+/// Returns the path of a Python that can run `code`: the one that `$BEAMGEN_PYTHON` names, or else
 /// `python3`. `None` after a skip.
 ///
 /// # Panics
@@ -151,7 +152,7 @@ pub fn python(code: &str) -> Option<String> {
     }
 }
 
-/// Returns a file of this name below the folder that `BEAMGEN_TEST_WEIGHTS` names. `None` after a
+/// Returns the file of this name below the folder that `BEAMGEN_TEST_WEIGHTS` names. `None` after a
 /// skip.
 ///
 /// # Panics
@@ -169,7 +170,8 @@ pub fn weights(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Returns the program `beamgen-launcher`, which a test's own program is not, built as the test is.
+/// Returns the program `beamgen-launcher`, built with the profile of the calling test if it is out
+/// of date.
 ///
 /// # Panics
 ///

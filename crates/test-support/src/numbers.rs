@@ -1,6 +1,6 @@
-//! Random numbers for tests, and how their results are compared.
+//! Random numbers for tests, and comparisons of numerical results.
 
-/// Uniform in -1..1, the same for the same seed.
+/// Returns `n` numbers, uniform in -1..1, the same for the same seed.
 #[must_use]
 pub fn noise(n: usize, seed: u64) -> Vec<f32> {
     // Xorshift: the same numbers on every machine, without a dependency.
@@ -15,7 +15,7 @@ pub fn noise(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// `|a - b| <= tolerance * (1 + |b|)` for every element.
+/// Asserts that `|a - b| <= tolerance * (1 + |b|)` for every element.
 #[track_caller]
 pub fn assert_close(a: &[f32], b: &[f64], tolerance: f64) {
     assert_eq!(a.len(), b.len());
@@ -28,7 +28,7 @@ pub fn assert_close(a: &[f32], b: &[f64], tolerance: f64) {
     }
 }
 
-/// Bitwise equality, for results that may not depend on other rows.
+/// Asserts that all elements have the same bits, for results that must not depend on other rows.
 #[track_caller]
 pub fn assert_same_bits(a: &[f32], b: &[f32]) {
     assert_eq!(a.len(), b.len());

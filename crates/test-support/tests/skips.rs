@@ -1,4 +1,4 @@
-//! A skip as the harness and `.ci/run` see it: this program runs itself with another environment.
+//! Skips as the harness and `.ci/run` see them: this program runs itself with another environment.
 
 use std::path::Path;
 use std::process::{Command, Output};

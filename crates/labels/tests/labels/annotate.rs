@@ -1,4 +1,4 @@
-//! People rate steps.
+//! Annotation: people rate steps.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use beamgen_labels::annotate::{Act, Annotation, Options, Order};
 use beamgen_labels::{LabelRule, LabelledChain, LabelledStep, LabelsError, Rollouts, open};
 use tempfile::TempDir;
 
-/// A chain with this many steps.
+/// Makes a chain with this many steps.
 fn chain(problem: &str, steps: usize) -> LabelledChain {
     let step = |at| LabelledStep::unlabelled(format!("{problem}{at}"));
     LabelledChain {
@@ -35,14 +35,14 @@ fn three() -> Vec<LabelledChain> {
     vec![chain("a", 3), chain("b", 2), chain("c", 1)]
 }
 
-/// Rates the steps at hand one after the other.
+/// Rates the steps one after the other, starting with the current one.
 fn rate(annotation: &mut Annotation, ratings: &[i8]) {
     for &rating in ratings {
         annotation.act(Act::Rate { rating }).unwrap();
     }
 }
 
-/// Chain and step at hand, and how many chains are done.
+/// Returns the current chain and step, and the number of chains that are done.
 fn at(annotation: &Annotation) -> (usize, usize, usize) {
     let view = annotation.view();
     (view.chain, view.step, view.done)
@@ -50,8 +50,8 @@ fn at(annotation: &Annotation) -> (usize, usize, usize) {
 
 fn ratings(path: &Path, rater: &str) -> Vec<Vec<Option<i8>>> {
     let chains = open(path, None).unwrap().chains;
-    let of = |step: &LabelledStep| step.ratings.get(rater)?.rating;
-    let chain = |chain: &LabelledChain| chain.steps.iter().map(of).collect();
+    let rating = |step: &LabelledStep| step.ratings.get(rater)?.rating;
+    let chain = |chain: &LabelledChain| chain.steps.iter().map(rating).collect();
     chains.iter().map(chain).collect()
 }
 
@@ -71,7 +71,7 @@ fn ratings_move_on_and_stop_at_the_first_error() {
     let (yes, no) = (Some(1), Some(-1));
     let all = [vec![yes, no, None], vec![Some(0), yes], vec![yes]];
     assert_eq!(ratings(&path, "anna"), all);
-    // Going through wants the last step, too, and nothing that was said is lost.
+    // Without the stop, the last step has to be rated, too, and no rating was lost.
     let act = Act::Stop {
         at_first_error: false,
     };
@@ -79,7 +79,7 @@ fn ratings_move_on_and_stop_at_the_first_error() {
     annotation.act(Act::Go { chain: 0, step: 2 }).unwrap();
     rate(&mut annotation, &[-1]);
     assert_eq!(annotation.view().done, 3);
-    // The labels are those of the ratings.
+    // The labels are derived from the ratings.
     let read = open(&path, None).unwrap();
     let labels = LabelRule::default().labels(&read.chains[0]);
     assert_eq!(labels, [Some(1.0), Some(0.0), Some(0.0)]);
@@ -113,7 +113,7 @@ fn what_was_said_is_taken_back_and_changed() {
     rate(&mut annotation, &[0]);
     assert_eq!(at(&annotation), (0, 1, 0));
     assert_eq!(ratings(&path, "anna"), [[Some(0), None, None]]);
-    // A remark needs no rating, and an empty one goes away.
+    // A remark needs no rating, and an empty remark removes an earlier one.
     annotation.act(remark("why?")).unwrap();
     let kept = open(&path, None).unwrap().chains.remove(0);
     assert_eq!(
@@ -140,7 +140,7 @@ fn a_file_goes_on_where_it_ends_and_is_only_appended_to() {
     rate(&mut again, &[1]);
     let after = std::fs::read(&path).unwrap();
     assert!(after.starts_with(&before) && after.len() > before.len());
-    // Another person sees nothing of it, and both are in the file.
+    // Another person sees no rating of the first, but both are in the file.
     let mut other = Annotation::open(three(), &path, options("ben")).unwrap();
     assert_eq!(at(&other), (0, 0, 0));
     rate(&mut other, &[-1]);
@@ -148,7 +148,7 @@ fn a_file_goes_on_where_it_ends_and_is_only_appended_to() {
     assert_eq!(ratings(&path, "ben"), [[Some(-1), None, None]]);
     let lines = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count();
     assert_eq!(lines(&std::fs::read(&path).unwrap()), 5);
-    // A last line that was cut off in the middle is none.
+    // A last line that was cut off in the middle does not count.
     let mut torn = std::fs::read(&path).unwrap();
     let whole = torn.len();
     torn.extend(b"{\"chain\": \"sha");
@@ -166,12 +166,12 @@ fn two_people_who_begin_at_once_share_a_file() {
     rate(&mut anna, &[1]);
     rate(&mut ben, &[0]);
     rate(&mut anna, &[1]);
-    // Each has written the chain, which is one.
+    // Both wrote the same chain, which is read once.
     assert_eq!(ratings(&path, "anna"), [[Some(1), Some(1), None]]);
     assert_eq!(ratings(&path, "ben"), [[Some(0), None, None]]);
 }
 
-/// A chain of steps with scores, shares of 8 rollouts, and an outcome.
+/// Makes a chain of steps with scores, shares of 8 rollouts, and an outcome.
 fn scored(problem: &str, facts: &[(f64, u32)], outcome: bool) -> LabelledChain {
     let mut chain = chain(problem, facts.len());
     for (step, &(score, k)) in chain.steps.iter_mut().zip(facts) {
@@ -263,7 +263,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     refused(act(Act::Go { chain: 0, step: 3 }), "no step 3");
     refused(act(Act::Go { chain: 3, step: 0 }), "chain 3");
     assert_eq!(std::fs::read(&path).unwrap(), b"");
-    // Nothing is added to a file of other things.
+    // Nothing is appended to a file with other contents.
     std::fs::write(&path, "{\"id\": 1}\n").unwrap();
     let error = Annotation::open(three(), &path, options("anna"))
         .unwrap_err()
@@ -272,7 +272,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     assert_eq!(std::fs::read(&path).unwrap(), b"{\"id\": 1}\n");
     let none = Annotation::open(Vec::new(), &path, options("anna")).unwrap_err();
     assert!(none.to_string().contains("no chains"));
-    // A rating of a chain that is not there is rejected where the file is read.
+    // A rating of a missing chain is rejected when the file is read.
     let own = serde_json::to_string(&chain("a", 1)).unwrap();
     let event = r#"{"chain": "sha256:0", "step": 0, "rater": "anna", "rating": 1}"#;
     std::fs::write(&path, format!("{own}\n{event}\n")).unwrap();

@@ -1,4 +1,4 @@
-//! What is written is read again.
+//! Exported records are read back unchanged.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use beamgen_labels::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// The records of chains in a format, and why others have none.
+/// Exports chains in a format; returns the records and the reasons of those that have none.
 fn written(format: &str, chains: &[LabelledChain], rule: &LabelRule) -> (Vec<Value>, Vec<String>) {
     let format = Format::named(format).unwrap();
     let (mut records, mut refused) = (Vec::new(), Vec::new());
@@ -30,7 +30,7 @@ fn again(records: &[Value]) -> Vec<LabelledChain> {
 }
 
 fn text() -> impl Strategy<Value = String> {
-    // Tags and marks of formats among the pieces; at least one that is not blank.
+    // The pieces include tags and marks of formats; at least one piece is not blank.
     let piece = prop::sample::select(vec![
         "a",
         "+",
@@ -156,7 +156,7 @@ proptest! {
         first_error_only in any::<bool>(),
     ) {
         let rule = LabelRule { neutral: Neutral::Negative, rollouts: RolloutLabel::Hard, first_error_only, ..LabelRule::default() };
-        // Soft labels have a test of their own, and here every step has some label.
+        // Soft labels have a separate test; here every step has a hard label.
         let chains: Vec<LabelledChain> = chains.into_iter().map(|mut chain| {
             chain.rule.clear();
             for step in &mut chain.steps {
@@ -185,7 +185,7 @@ proptest! {
 }
 
 proptest! {
-    /// Awkward texts among them: blank lines, numbers of steps, tags, blanks at either end.
+    /// Texts include awkward ones: blank lines, numbers of steps, tags, spaces at either end.
     #[test]
     fn texts_come_back_from_every_format(
         problem in awkward(),
@@ -226,7 +226,7 @@ fn awkward() -> impl Strategy<Value = String> {
     pieces.prop_filter("blank", |text| !text.trim().is_empty())
 }
 
-/// A file that others wrote comes back as it was.
+/// A file that others wrote is exported unchanged.
 #[test]
 fn a_foreign_file_of_numbered_steps_comes_back() {
     let input = "Two and two? Step 1: 2 + 2 = 4. ки\nStep 2: The answer is: 5 ки";
@@ -287,7 +287,7 @@ fn the_labels_of_a_trl_file_are_all_of_one_type() {
     );
     assert_eq!(labels(alone, Neutral::Drop), [json!([1, -100, 0])]);
     assert_eq!(labels(alone, Neutral::Half), [json!([1.0, 0.5, 0.0])]);
-    // What stands behind the last label is left out.
+    // Steps after the last label are left out.
     let both = labels(&[full, gap], Neutral::Positive);
     assert_eq!(both, [json!([1, 1, 0]), json!([-100, 0])]);
 }

@@ -1,4 +1,4 @@
-//! Files that are of no use: one line each.
+//! Files that cannot be used are reported in one line each.
 
 use beamgen_labels::{Format, open, parse};
 

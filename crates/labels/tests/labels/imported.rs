@@ -1,4 +1,4 @@
-//! Formats of training sets, on texts of our own.
+//! Formats of training sets, on texts written for these tests.
 
 use beamgen_labels::{LabelRule, LabelledChain};
 use serde_json::{Value, json};
@@ -42,14 +42,17 @@ fn prm800k_follows_what_was_chosen_or_written_by_the_person() {
     assert_eq!(labels(&chain), [Some(1.0), None, Some(1.0)]);
     assert_eq!(chain.answer.as_deref(), Some("9"));
     assert_eq!(chain.source.as_deref(), Some("prm800k/phase2"));
-    // The path, then b, d and g with the steps before them; c was not rated.
+    // The path, then b, d and g after the steps before them; c was not rated.
     let all: Vec<LabelledChain> = chain.with_alternatives();
-    let of = |i: usize| (texts(&all[i]), labels(&all[i]));
+    let chain_at = |i: usize| (texts(&all[i]), labels(&all[i]));
     assert_eq!(all.len(), 4);
-    assert_eq!(of(0), (vec!["a", "e", "f"], labels(&chain)));
-    assert_eq!(of(1), (vec!["b"], vec![Some(0.0)]));
-    assert_eq!(of(2), (vec!["a", "d"], vec![None, Some(0.0)]));
-    assert_eq!(of(3), (vec!["a", "e", "g"], vec![None, None, Some(1.0)]));
+    assert_eq!(chain_at(0), (vec!["a", "e", "f"], labels(&chain)));
+    assert_eq!(chain_at(1), (vec!["b"], vec![Some(0.0)]));
+    assert_eq!(chain_at(2), (vec!["a", "d"], vec![None, Some(0.0)]));
+    assert_eq!(
+        chain_at(3),
+        (vec!["a", "e", "g"], vec![None, None, Some(1.0)])
+    );
     assert!(all.iter().all(|chain| chain.check().is_ok()));
 }
 
@@ -93,12 +96,12 @@ fn prm800k_questions_that_are_no_data_are_dropped() {
         let why = refused("prm800k", prm800k(steps.clone(), finish));
         assert_eq!(why, format!("finish_reason {finish}"));
     }
-    let of = |step: Value| refused("prm800k", prm800k(json!([step]), "solution"));
-    assert!(of(json!({"completions": null})).contains("at least one step"));
+    let refusal = |step: Value| refused("prm800k", prm800k(json!([step]), "solution"));
+    assert!(refusal(json!({"completions": null})).contains("at least one step"));
     let wild = json!({"completions": [rated("a", json!(1))], "chosen_completion": 1});
-    assert!(of(wild).contains("the index of a completion (step 1)"));
+    assert!(refusal(wild).contains("the index of a completion (step 1)"));
     let wild = json!({"completions": [rated("a", json!(2))], "chosen_completion": 0});
-    assert!(of(wild).contains("1, 0, -1 or null"));
+    assert!(refusal(wild).contains("1, 0, -1 or null"));
 }
 
 #[test]
@@ -157,13 +160,13 @@ fn rlhflow_is_a_conversation() {
     assert_eq!(chain.problem, "How many?");
     assert_eq!(texts(&chain), ["Step 1: Count.", "Step 2: Seven."]);
     assert_eq!(labels(&chain), [Some(1.0), Some(0.0)]);
-    let of = |turns: Value| refused("rlhflow", json!({"conversations": turns}));
-    assert!(of(json!([turn("user", "Q Step 1: a")])).contains("pairs"));
-    assert!(of(json!([turn("assistant", "+"), turn("user", "a")])).contains("pairs"));
+    let refusal = |turns: Value| refused("rlhflow", json!({"conversations": turns}));
+    assert!(refusal(json!([turn("user", "Q Step 1: a")])).contains("pairs"));
+    assert!(refusal(json!([turn("assistant", "+"), turn("user", "a")])).contains("pairs"));
     let vague = json!([turn("user", "Q Step 1: a"), turn("assistant", "maybe")]);
-    assert!(of(vague).contains("+ or -"));
+    assert!(refusal(vague).contains("+ or -"));
     let joined = json!([turn("user", "Q a"), turn("assistant", "+")]);
-    assert!(of(joined).contains("cannot be told"));
+    assert!(refusal(joined).contains("exactly once"));
 }
 
 #[test]
@@ -177,18 +180,18 @@ fn trl_has_hard_labels_soft_ones_and_none() {
     );
     assert_eq!(chain.steps[1].right, Some(false));
     assert_eq!(chain.steps[2].soft, Some(0.25));
-    let of = |labels: Value| {
+    let refusal = |labels: Value| {
         refused(
             "trl",
             json!({"prompt": "p", "completions": ["a"], "labels": labels}),
         )
     };
-    assert!(of(json!([2])).contains("from 0 to 1"));
-    assert!(of(json!(["+"])).contains("from 0 to 1"));
-    assert!(of(json!([true, true])).contains("2 for 1 steps"));
+    assert!(refusal(json!([2])).contains("from 0 to 1"));
+    assert!(refusal(json!(["+"])).contains("from 0 to 1"));
+    assert!(refusal(json!([true, true])).contains("2 for 1 steps"));
 }
 
-/// Both forms of MATH-APS hold the same tree: q, then a with b and c behind it, and d.
+/// Both forms of MATH-APS contain the same tree: q, then a with b and c after it, and d.
 #[test]
 fn math_aps_is_a_tree_written_in_two_ways() {
     let prefix =
@@ -209,7 +212,7 @@ fn math_aps_is_a_tree_written_in_two_ways() {
     );
     assert_eq!(flat.chains, tree.chains);
     let found: Vec<_> = tree.chains.iter().map(|c| (texts(c), labels(c))).collect();
-    // The label of a shared step is in one chain alone.
+    // The label of a shared step is in one chain only.
     assert_eq!(
         found,
         [
@@ -219,23 +222,23 @@ fn math_aps_is_a_tree_written_in_two_ways() {
         ]
     );
     assert_eq!(tree.chains[0].answer.as_deref(), Some("4"));
-    let of = |steps: Value| {
+    let refusal = |steps: Value| {
         refused(
             "math-aps",
             json!({"question": "q", "reasoning_steps": steps}),
         )
     };
     assert!(
-        of(json!([{"solution_prefix": "else", "mc_value": 1}]))
+        refusal(json!([{"solution_prefix": "else", "mc_value": 1}]))
             .contains("must begin with the question")
     );
-    assert!(of(json!([{"solution_prefix": "q a", "mc_value": 1.5}])).contains("from 0 to 1"));
-    assert!(of(json!([prefix("", 0.5)])).contains("no steps in it"));
+    assert!(refusal(json!([{"solution_prefix": "q a", "mc_value": 1.5}])).contains("from 0 to 1"));
+    assert!(refusal(json!([prefix("", 0.5)])).contains("no steps in it"));
     let root = json!({"question": "q", "reasoning_steps": node("else", 1.0, json!([]))});
     assert!(refused("math-aps-tree", root).contains("root is not the question"));
 }
 
-/// A long step above many leaves would be copied into the chain of each.
+/// A long step above many leaves would be copied into the chain of each leaf.
 #[test]
 fn a_tree_does_not_grow_without_bound() {
     let leaves = vec![json!({"text": "a", "mc_value": 1, "children": []}); 2000];

@@ -15,8 +15,8 @@ use crate::scripted::{Place, Said, ScriptedGenerator, Stated, problems};
 
 const LAST: usize = 6;
 
-/// Chains of steps that may be bad. After a bad one no answer is right, so whether a prefix has a
-/// right completion falls once. A few are cut.
+/// Writes chains of steps that may be bad. After a bad step no answer is right, so along a chain
+/// the prefixes change only once from good to bad. A few chains are cut off.
 fn breaking(place: &Place<'_>) -> Said {
     let is_bad = place.before.contains("bad");
     let mut said = match (place.depth, place.draw(1) % 40) {
@@ -43,7 +43,7 @@ fn options(mode: Mode, chains: usize, rollouts: u32) -> MonteCarlo {
     }
 }
 
-/// Each mode, and binary search with the reuse of rollouts.
+/// Returns the options of each mode, and of a binary search that reuses rollouts.
 fn every() -> Vec<MonteCarlo> {
     let mut every: Vec<MonteCarlo> = Mode::ALL.map(|mode| options(mode, 6, 8)).to_vec();
     every.push(MonteCarlo {
@@ -72,12 +72,12 @@ impl Ran {
     }
 
     fn generated(&self) -> u64 {
-        let of = |result: &ProblemResult| result.ledger.generated_tokens;
-        self.results.iter().map(of).sum()
+        let tokens = |result: &ProblemResult| result.ledger.generated_tokens;
+        self.results.iter().map(tokens).sum()
     }
 }
 
-/// Labels so many problems.
+/// Labels `count` problems.
 fn label(
     generator: &mut ScriptedGenerator<'_>,
     options: MonteCarlo,
@@ -124,11 +124,11 @@ fn label_scored<'a>(
     .unwrap();
     results.sort_by_key(|result| result.index);
     let labellings = labellings.lock().unwrap();
-    let of = |result: &ProblemResult| {
+    let labels = results.iter().map(|result| {
         labellings[&result.problem.id].labels(&result.problem, 7, &Policy::default())
-    };
+    });
     Ran {
-        labels: results.iter().map(of).collect(),
+        labels: labels.collect(),
         results,
     }
 }
@@ -153,7 +153,7 @@ fn the_labels_do_not_depend_on_what_else_is_in_flight() {
         let alone = run(1, usize::MAX);
         assert!(alone.counts().rollouts > 0);
         assert!(alone.labels == run(3, usize::MAX).labels, "{mode:?}");
-        // Some problems are set back for want of memory, and begin anew.
+        // Some problems are set back for lack of memory, and start again.
         assert!(alone.labels == run(3, 550).labels, "{mode:?}");
     }
 }
@@ -197,7 +197,7 @@ fn each_rollout_saves_reading_its_prompt_and_prefix() {
     let rollouts: Vec<_> = rollouts.map(|r| (r.n, r.k, r.seed)).collect();
     let seed = Some(7);
     assert_eq!(rollouts[..6], [(4, 4, seed); 6]);
-    // The chain itself is the one completion of all its steps.
+    // The chain itself is the only completion of all its steps.
     assert_eq!(rollouts[6], (1, 1, seed));
     assert_eq!(chain.steps[0].text, "good 0");
     assert_eq!(chain.outcome, Some(true));
@@ -226,7 +226,8 @@ fn chains_with_a_common_beginning_share_its_rollouts() {
             .collect();
         for (i, one) in texts.iter().enumerate() {
             let same = |other: &&Vec<&str>| one == *other;
-            // A chain that was cut may be the beginning of another; no two are the same.
+            // A chain that was cut off may be the beginning of another, but no two chains are
+            // equal.
             assert!(texts[..i].iter().find(same).is_none() || one.len() < LAST + 1);
         }
     }
@@ -235,7 +236,7 @@ fn chains_with_a_common_beginning_share_its_rollouts() {
 
 #[test]
 fn a_truncated_rollout_is_neither_right_nor_wrong() {
-    // Only the first chain comes to its end; whoever leaves it is cut.
+    // Only the first chain comes to its own end; all others are cut off.
     let mut generator = ScriptedGenerator::new(|place| match place.index {
         0 if place.depth == LAST => Said::answer(1),
         0 => Said::step(format!("good {}\n", place.depth)),
@@ -327,7 +328,7 @@ fn wrong_rollouts_are_searched_like_chains() {
                 .iter()
                 .position(|step| step.text.starts_with("bad"));
             let bad = bad.expect("whoever is wrong has a bad step");
-            // Behind a bad step no rollout is right; behind a good one, none of 8 may be by chance.
+            // After a bad step no rollout is right; after a good step all 8 may be wrong by chance.
             assert!(found <= bad, "{chain:?}");
             let rollouts = chain.steps[found].rollouts.as_ref().unwrap();
             assert_eq!(rollouts.k, 0);
@@ -385,7 +386,7 @@ fn a_budget_is_never_exceeded_and_what_it_cuts_is_not_counted() {
     }
 }
 
-/// A score that likes some words, whether or not they are right.
+/// Returns a score that prefers some words, whether or not they are right.
 fn taste(steps: &[&str]) -> f32 {
     let liked = steps.iter().filter(|step| step.contains('1')).count();
     (1 + liked) as f32 / (2 + steps.len()) as f32
@@ -422,7 +423,7 @@ fn the_chains_that_a_scorer_is_most_mistaken_about_are_rolled_out() {
         let (mut wrong, mut right) = (0, 0);
         for (all, mined) in all.labels.iter().zip(&mined.labels) {
             let score = |chain: &LabelledChain| taste(&steps_of(chain));
-            let of = |labels: &Labels, outcome| -> Vec<f32> {
+            let scores = |labels: &Labels, outcome| -> Vec<f32> {
                 let chains = labels.chains.iter();
                 let mut scores: Vec<f32> = chains
                     .filter(|chain| chain.outcome == Some(outcome))
@@ -431,23 +432,23 @@ fn the_chains_that_a_scorer_is_most_mistaken_about_are_rolled_out() {
                 scores.sort_by(f32::total_cmp);
                 scores
             };
-            // The highest of the wrong ones, and as many of the lowest right ones.
-            let mut expected = of(all, false);
+            // The highest-scored wrong chains, and equally many of the lowest-scored right ones.
+            let mut expected = scores(all, false);
             expected.drain(..expected.len().saturating_sub(MOST));
-            assert_eq!(of(mined, false), expected, "{mode:?}");
-            let mut expected_right = of(all, true);
+            assert_eq!(scores(mined, false), expected, "{mode:?}");
+            let mut expected_right = scores(all, true);
             expected_right.truncate(expected.len());
-            assert_eq!(of(mined, true), expected_right, "{mode:?}");
+            assert_eq!(scores(mined, true), expected_right, "{mode:?}");
             wrong += expected.len();
             right += expected_right.len();
             assert_eq!(mined.counts.chains, all.counts.chains);
             assert_eq!(mined.counts.chain_tokens, all.counts.chain_tokens);
-            // Their labels are those of a run that rolls every chain out.
+            // Their labels are those of a run that rolls out every chain.
             for chain in &mined.chains {
                 let same = |other: &&LabelledChain| steps_of(other) == steps_of(chain);
                 let other = all.chains.iter().find(same).expect("it was drawn there");
                 for (other, step) in other.steps.iter().zip(&chain.steps) {
-                    // Without mining, chains that share a prefix may need it rolled out.
+                    // Without mining, chains that share a prefix may need rollouts of it.
                     if mode != Mode::Binary || step.rollouts.is_some() {
                         assert_eq!(other, step, "{mode:?}");
                     }
@@ -457,7 +458,7 @@ fn the_chains_that_a_scorer_is_most_mistaken_about_are_rolled_out() {
         assert!(wrong > 20 && right > 10, "{wrong} wrong, {right} right");
         assert!(mined.counts().begun < all.counts().begun, "{mode:?}");
 
-        // Chains are scored, and no rollout.
+        // Chains are scored, rollouts are not.
         let drawn: Vec<String> = all
             .labels
             .iter()

@@ -1,4 +1,4 @@
-//! Counting and splitting.
+//! Statistics and splits.
 
 use std::collections::BTreeSet;
 
@@ -37,9 +37,9 @@ fn repeats_that_disagree_are_told_from_those_that_agree() {
         (5, 1, 11, 10)
     );
     assert_eq!((stat.positive, stat.between, stat.negative), (3, 2, 5));
-    // (p, a), (p, a b), and the same two of "P ", which is another text.
+    // (p, a), (p, a b), and again for "P ", which is a different text.
     assert_eq!((stat.distinct, stat.repeats), (4, 6));
-    // a: 1 1 -1 -1; b: 0 -1 -1 -1.
+    // The labels of a are 1 1 -1 -1, those of b are 0 -1 -1 -1.
     assert_eq!((stat.contradictions, stat.disputed), (2, 2));
     assert_eq!(stat.duplicate_chains, 2);
 }
@@ -60,14 +60,17 @@ fn no_problem_is_on_both_sides() {
         (180, 20, 0)
     );
     assert_eq!(parts.problems, [45, 5, 0]);
-    let of = |part: &[usize]| part.iter().map(|i| i % 50).collect::<BTreeSet<_>>();
-    assert!(of(&parts.train).is_disjoint(&of(&parts.test)));
-    // The same problems in another order, and once only.
+    let problems = |part: &[usize]| part.iter().map(|i| i % 50).collect::<BTreeSet<_>>();
+    assert!(problems(&parts.train).is_disjoint(&problems(&parts.test)));
+    // The same problems in another order, and each of them once.
     let reversed: Vec<LabelledChain> = chains[..50].iter().rev().cloned().collect();
     let again = split(&reversed, 0.1, 7, &none);
     let again: BTreeSet<usize> = again.test.iter().map(|i| 49 - i).collect();
-    assert_eq!(again, of(&parts.test));
-    assert_ne!(of(&split(&chains, 0.1, 8, &none).test), of(&parts.test));
+    assert_eq!(again, problems(&parts.test));
+    assert_ne!(
+        problems(&split(&chains, 0.1, 8, &none).test),
+        problems(&parts.test)
+    );
 }
 
 #[test]

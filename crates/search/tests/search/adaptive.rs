@@ -1,10 +1,11 @@
-//! As many samples as a problem needs.
+//! Best-of-N with as many chains as a problem needs.
 
 use beamgen_search::*;
 
 use crate::scripted::*;
 
-/// Chains of one step and an answer; every problem has its own rate of right ones.
+/// Writes chains of a single step that is an answer; every problem has its own rate of right
+/// answers.
 fn said(place: &Place<'_>) -> Said {
     match place.depth {
         0 => Said::step(format!("{}\n", place.draw(1) % 10)),
@@ -12,7 +13,7 @@ fn said(place: &Place<'_>) -> Said {
     }
 }
 
-/// A chain that begins with 9 is sure to be right, others hardly are.
+/// Scores a chain that begins with 9 as surely right, others as hardly right.
 fn score(_: &Problem, before: &str, step: &str) -> f32 {
     if format!("{before}{step}").starts_with('9') {
         0.97
@@ -45,7 +46,7 @@ fn sampling_ends_when_the_answer_is_sure_enough_and_the_chains_are_those_of_best
         assert_eq!(chains(all), 64);
         assert!(chains(some) <= 64);
         fewer += usize::from(chains(some) < 64);
-        // Chain i is chain i.
+        // Chain i of the adaptive search is chain i of best-of-N.
         for (a, b) in all.finished.iter().zip(&some.finished) {
             assert_eq!((&a.answer, a.score), (&b.answer, b.score));
         }
@@ -104,7 +105,7 @@ fn confidence_is_for_best_of_n_and_below_one() {
     };
     let error = lonely.validate().unwrap_err().to_string();
     assert!(error.contains("confidence"), "{error}");
-    // What is set is written, and read again.
+    // A setting that is set is written to the run file, and read again.
     let set = SearchConfig {
         sure_score: 0.5,
         ..adaptive(0.75)

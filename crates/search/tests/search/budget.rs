@@ -1,4 +1,4 @@
-//! A hard token budget, votes that are decided, answers that are withheld.
+//! Token budgets that are never exceeded, votes that are decided early, answers that are withheld.
 
 use beamgen_search::*;
 
@@ -25,7 +25,7 @@ fn a_budget_that_is_not_reached_changes_nothing() {
         let plain = run(&config, 10);
         let limited = run(&within(&config, 1_000_000), 10);
         for (a, b) in plain.iter().zip(&limited) {
-            // Samples under a budget are written in rounds, which the tree tells of.
+            // Samples under a budget are written in rounds, which the tree records.
             let steps = |r: &ProblemResult| -> Vec<(Vec<u32>, String, Option<f32>, State)> {
                 let nodes = r.tree.nodes();
                 nodes
@@ -64,13 +64,14 @@ fn a_beam_spends_its_last_tokens_on_the_best() {
             .0
             .remove(0)
     };
-    // Five steps of three tokens. Before the first, a chain is taken to have 140 tokens: a single
-    // one begins. Then 30, as much as ten such steps, and after the fifth step it has an answer.
+    // The chains have five steps of three tokens. Before the first step a chain is estimated at 140
+    // tokens, so a single chain begins. Then the estimate is 30, ten such steps, and after the
+    // fifth step the chain has an answer.
     let result = solve_in(15);
     assert_eq!(result.ledger.generated_tokens, 15);
     assert!(result.answer.is_some());
     assert!(solve_in(14).answer.is_none());
-    // What is more than one chain needs goes to more chains.
+    // What exceeds the need of one chain goes to more chains.
     let widest = |tokens| {
         let tree = solve_in(tokens).tree;
         let width = |depth| tree.nodes().filter(|(_, node)| node.depth == depth).count();
@@ -113,7 +114,7 @@ fn a_vote_that_is_decided_ends_with_the_same_answer() {
         for (a, b) in all.iter().zip(&stopped) {
             let class = |r: &ProblemResult| r.answer.as_deref().map(|a| Stated.class(a));
             if b.tree.nodes().all(|(_, n)| n.state != State::Pruned) {
-                // The vote that may stop works in rounds, the other does not.
+                // Only the search that may stop at a decided vote works in rounds.
                 let steps = |r: &ProblemResult| -> Vec<(Vec<u32>, State)> {
                     let nodes = r.tree.nodes();
                     nodes.map(|(_, n)| (n.tokens.clone(), n.state)).collect()
@@ -174,7 +175,7 @@ fn an_answer_below_the_threshold_is_withheld_and_still_told() {
 
 #[test]
 fn equal_beginnings_are_read_once() {
-    // Equal texts of equal tokens.
+    // All chains have the same text and the same tokens.
     let mut generator = ScriptedGenerator::new(|place| {
         let mut said = random_said(place);
         said.tokens = 1 + said.text.len() % MAX_STEP;
@@ -191,7 +192,7 @@ fn equal_beginnings_are_read_once() {
     };
     let sum: usize = results.iter().map(complete).sum();
     assert!((summary.ledger.scored_tokens as usize) < sum);
-    // And every chain has its own scores all the same.
+    // And still every chain has scores of its own.
     for result in &results {
         for chain in result.finished.iter().filter(|c| c.finish.is_complete()) {
             for id in result.tree.path(chain.node) {

@@ -1,10 +1,10 @@
-//! What a problem gets does not depend on what else is in flight.
+//! The result of a problem does not depend on the other problems in flight.
 
 use beamgen_search::*;
 
 use crate::scripted::*;
 
-/// Everything about a result but the time.
+/// Serializes a result without its times.
 fn essence(mut result: ProblemResult) -> String {
     result.ledger.seconds = Seconds::default();
     format!("{result:?}")
@@ -54,7 +54,7 @@ fn one_seven_and_sixty_four_in_flight_give_the_same() {
     }
 }
 
-/// Passes may be shared out otherwise when steps wait for memory; trees and answers may not.
+/// Steps that wait for memory may share other passes; trees and answers may not differ.
 #[test]
 fn a_beam_short_of_memory_gives_the_same_in_any_company() {
     let trees = |in_flight, capacity| {

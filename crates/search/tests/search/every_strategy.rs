@@ -1,5 +1,5 @@
-//! What holds for every strategy: never more chains or tokens than allowed, the same results
-//! whatever else is in flight, an end whatever the memory.
+//! Properties of every strategy: limits on chains and tokens are kept, results do not depend on the
+//! problems in flight, and every search ends, whatever the memory.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use beamgen_search::*;
 
 use crate::scripted::*;
 
-/// Every strategy, in its plain form and with what can be combined with it.
+/// Returns every strategy, in its plain form and with each setting that can be combined with it.
 pub(crate) fn configs() -> Vec<SearchConfig> {
     let mut configs: Vec<SearchConfig> = StrategyKind::ALL
         .iter()
@@ -45,9 +45,9 @@ fn name(config: &SearchConfig) -> String {
 
 struct Run {
     results: Vec<ProblemResult>,
-    /// Most open, paused and growing nodes of one problem at once.
+    /// The most open, paused and growing nodes of one problem at once.
     live_chains: usize,
-    /// Most rows of a pass.
+    /// The most rows of a pass.
     rows: usize,
 }
 
@@ -118,7 +118,7 @@ fn never_more_chains_than_n() {
             name(&alone),
             run.live_chains
         );
-        // What is written ahead is no chain yet, but a row.
+        // A speculative step is a row of the pass, but not a chain yet.
         let most = if alone.speculate {
             2 * alone.n
         } else {
@@ -202,12 +202,12 @@ pub(crate) fn same_whatever_is_in_flight(
     }
 }
 
-/// A result that is not the one of plenty says that memory was short, whatever its strategy made of
-/// the chains that were lost.
+/// If memory changes a result, the result reports that memory was short, whatever the strategy did
+/// with the chains that were lost.
 #[test]
 fn short_of_memory_a_result_is_the_same_or_marked() {
     for mut config in configs() {
-        // By default it follows the memory.
+        // Set explicitly, since the default follows the size of the memory.
         config.speculative_rejection.memory_tokens = 60;
         let plenty = run_in(&config, usize::MAX, 12).results;
         let (mut marked, mut same) = (0, 0);
@@ -240,7 +240,7 @@ fn whatever_the_memory_every_problem_ends() {
             let run = run_in(&config, capacity, 8);
             answered += run.results.iter().filter(|r| r.answer.is_some()).count();
         }
-        // The script cuts some chains short on its own.
+        // The script itself cuts some chains short.
         assert!(answered > 40, "{}: {answered} of 160", name(&config));
     }
 }
@@ -251,7 +251,7 @@ fn nothing_is_stored_twice_and_every_token_is_charged() {
         for result in run_in(config, usize::MAX, 10).results {
             let stored: usize = result.tree.nodes().map(|(_, node)| node.tokens.len()).sum();
             let charged = result.ledger.generated_tokens as usize;
-            // A step dropped in the middle is charged and not stored.
+            // A step dropped in the middle is charged but not stored in the tree.
             assert!(stored <= charged, "{}", name(config));
         }
     }

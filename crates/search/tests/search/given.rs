@@ -1,4 +1,4 @@
-//! Problems that give steps: chains go on from them as if they had been sampled.
+//! Problems that give steps: chains continue from them as from sampled steps.
 
 use beamgen_search::*;
 
@@ -6,7 +6,7 @@ use crate::every_strategy::{configs, same_whatever_is_in_flight};
 use crate::scripted::*;
 use crate::stating::Found;
 
-/// Problems of which every second one gives two steps.
+/// Makes problems of which every second one gives two steps.
 fn some_given(count: usize) -> Vec<Problem> {
     let mut problems = problems(count);
     for problem in problems.iter_mut().step_by(2) {
@@ -124,7 +124,7 @@ fn given_steps_that_state_the_answer_are_a_whole_chain() {
     }
 }
 
-/// A generator that knows nothing of given steps.
+/// A generator that ignores given steps.
 struct Deaf<'a>(ScriptedGenerator<'a>);
 
 impl Generator for Deaf<'_> {

@@ -1,4 +1,4 @@
-//! Several judges in a search: their scores in the tree, their costs in the ledger.
+//! Searches with several judges: their scores in the tree, their costs in the ledger.
 
 use std::ops::ControlFlow;
 
@@ -6,7 +6,7 @@ use beamgen_search::*;
 
 use crate::scripted::*;
 
-/// A judge by a function of the chain's text, which reads a token for each step.
+/// A judge that scores by a function of the chain's text and reads a token for each step.
 struct ByText(fn(&str) -> f32);
 
 impl StepScorer for ByText {
@@ -62,7 +62,7 @@ fn with_judges(rule: &str, config: &SearchConfig) -> (Vec<ProblemResult>, RunSum
     solved(&mut Judges::new(both, rule.parse().unwrap()), config)
 }
 
-/// The text of a node's chain.
+/// Returns the text of the chain that ends at a node.
 fn chain(tree: &ChainTree, id: NodeId) -> String {
     tree.steps(id).map(|node| node.text.as_str()).collect()
 }

@@ -1,4 +1,4 @@
-//! Memory runs out: steps wait, chains are given up, the run goes on.
+//! Memory runs out: steps wait, chains are given up, and the run continues.
 
 use beamgen_search::*;
 
@@ -48,7 +48,7 @@ fn without_any_memory_every_problem_says_so() {
 
 #[test]
 fn a_chain_without_memory_does_not_take_the_others_with_it() {
-    // Room for the prompt and about two of the eight chains.
+    // The cache holds the prompt and about two of the eight chains.
     let (results, _) = solve_within(&beam(8, 4), PROMPT_TOKENS + 3 * MAX_STEP);
     assert!(results.iter().any(has_no_memory_chain));
     assert!(results.iter().any(|result| result.answer.is_some()));
@@ -58,7 +58,7 @@ fn a_chain_without_memory_does_not_take_the_others_with_it() {
 fn memory_for_one_problem_is_enough_for_many() {
     let config = beam(8, 2);
     let (roomy, _) = solve_within(&config, usize::MAX);
-    // No problem alone needs more than this.
+    // By itself no problem needs more than this.
     let enough = 8 * (PROMPT_TOKENS + 40 * MAX_STEP);
     let (tight, _) = solve_within(&config, enough);
     assert!(!tight.iter().any(has_no_memory_chain));

@@ -1,5 +1,5 @@
-//! Known pitfalls of step-wise beam search, each as a regression test named after what it
-//! prevents. Those of reading a reward model are in the `prm` crate.
+//! Known pitfalls of step-wise beam search, each a regression test that is named after what it
+//! prevents. Pitfalls of reading a reward model are tested in the `prm` crate.
 
 use beamgen_search::*;
 
@@ -11,7 +11,8 @@ fn first_digit(step: &str) -> f32 {
         .map_or(0.0, |digit| digit as f32 / 10.0)
 }
 
-/// Children 0, 1, 2 ... for `depth` rounds, then an answer; the digit is the score.
+/// Writes the digits 0, 1, 2 ... to siblings for `depth` rounds, then an answer; the digit is the
+/// score.
 fn counting(depth: usize) -> impl Fn(&Place<'_>) -> Said {
     move |place| match place.depth {
         d if d == depth => Said::answer(place.before.len()),
@@ -19,7 +20,7 @@ fn counting(depth: usize) -> impl Fn(&Place<'_>) -> Said {
     }
 }
 
-/// A run whose steps are scored by their first digit.
+/// Makes a run whose steps are scored by their first digit.
 fn digits<'a>(script: impl Fn(&Place<'_>) -> Said + 'a) -> Scripted<'a> {
     Scripted::new(script, |_, _, step| first_digit(step))
 }
@@ -69,7 +70,7 @@ fn p02_survivors_are_expanded_in_score_order_and_work_shrinks_as_chains_finish()
         .collect();
     assert_eq!(widths, [0, 0, 0, 2, 3]);
 
-    // One of two slots finishes early with a high score: only the other's share is sampled again.
+    // One of two slots is complete early with a high score: only the other slot's share is sampled.
     let script = |place: &Place<'_>| match (place.depth, place.index) {
         (0, 3) => Said::answer(9),
         (3, _) => Said::answer(8),
@@ -95,7 +96,7 @@ fn p03_fewer_chains_than_the_factor_is_refused_and_no_remainder_is_lost() {
     }
 }
 
-/// 4. Cutting the finished to the first N, padding with copies that vote twice.
+/// 4. Cutting the finished chains to the first N, and padding with copies that vote twice.
 #[test]
 fn p04_the_best_finished_chains_vote_not_the_first_and_none_votes_twice() {
     // Poor chains answer 1 in the first round, good ones answer 2 in the third.
@@ -123,7 +124,7 @@ fn p04_the_best_finished_chains_vote_not_the_first_and_none_votes_twice() {
     nodes.dedup();
     assert_eq!(nodes.len(), result.finished.len());
 
-    // A single finished chain stays single.
+    // A single finished chain stays the only one.
     let lonely = |place: &Place<'_>| match place.index {
         0 => Said::answer(1),
         _ => Said::end("never", Finish::StepCap),
@@ -134,7 +135,7 @@ fn p04_the_best_finished_chains_vote_not_the_first_and_none_votes_twice() {
     assert_eq!(results[0].finished.iter().filter(complete).count(), 1);
 }
 
-/// 5. Sampling the same text twice under one parent and carrying both on.
+/// 5. Sampling the same text twice under one parent and continuing both.
 #[test]
 fn p05_siblings_with_the_same_text_are_one_candidate() {
     let script = |place: &Place<'_>| match place.depth {
@@ -150,12 +151,12 @@ fn p05_siblings_with_the_same_text_are_one_candidate() {
         .map(|(_, node)| node.state == State::Duplicate)
         .collect();
     assert_eq!(first, [false, true].repeat(4));
-    // Copies cost no scoring, and the candidates that are left share the whole budget.
+    // Copies are not scored, and the remaining candidates share the whole budget.
     assert!(scripts.scorer.reads.values().all(|&reads| reads == 1));
     assert_eq!(scripts.generator.rows[..6], [8; 6]);
 }
 
-/// Likewise where a node is given more children later.
+/// 5, continued: the same text sampled when a node is expanded again.
 #[test]
 fn p05_a_step_that_is_drawn_again_later_is_a_copy() {
     let mut scripts = digits(|place| match place.depth {
@@ -181,8 +182,8 @@ fn p05_a_step_that_is_drawn_again_later_is_a_copy() {
     assert!(scripts.scorer.reads.values().all(|&reads| reads == 1));
 }
 
-/// Siblings that go on from different texts are no copies, and a scorer is not told tokens that say
-/// more than the step's text.
+/// Siblings that continue from different texts are not copies, and a scorer gets no tokens that
+/// contain more than the step's text.
 #[test]
 fn p05_siblings_that_carry_different_text_on_are_not_one_candidate() {
     let script = |place: &Place<'_>| match place.depth {
@@ -204,8 +205,8 @@ fn p05_siblings_that_carry_different_text_on_are_not_one_candidate() {
         first,
         [(false, 2), duplicate, (false, 2), (false, 1), duplicate]
     );
-    // The step that closed first stands for the text before the scorer. It has a rest, so it is
-    // read without its tokens; the answer with its own.
+    // The step that closed first represents the text for the scorer. It has leftover bytes, so it
+    // is read without its tokens; the answer is read with its own tokens.
     assert_eq!(scripts.scorer.tokens_read, 3);
 }
 
@@ -227,7 +228,7 @@ fn p06_no_step_is_generated_in_vain_every_competing_step_is_scored() {
     );
 }
 
-/// 7. Taking a chain that ran into a length limit for a finished one.
+/// 7. Treating a chain that ran into a length limit as a finished chain.
 #[test]
 fn p07_truncated_chains_are_not_finished_and_give_no_answer() {
     for cap in [Finish::StepCap, Finish::ChainCap] {
@@ -242,7 +243,7 @@ fn p07_truncated_chains_are_not_finished_and_give_no_answer() {
             assert!(results[0].finished.iter().any(|chain| chain.finish == cap));
         }
     }
-    // Nothing but truncated chains: clearly no answer.
+    // All chains are cut off, so there is no answer.
     let endless = |_: &Place<'_>| Said::step("The answer is 1. Or\n");
     let config = SearchConfig {
         max_steps: 3,
@@ -286,7 +287,7 @@ fn p08_an_empty_trailing_step_is_never_scored() {
     }
 }
 
-/// 9. Telling steps from the rest by `score != 0`.
+/// 9. Treating a score of 0 as a missing score.
 #[test]
 fn p09_a_probability_of_zero_is_a_score() {
     let script = |place: &Place<'_>| match place.depth {
@@ -314,7 +315,7 @@ fn p10_each_prompt_is_read_once_and_each_step_is_scored_once() {
     let (results, summary) = scripts.solve(&beam(8, 2), problems(count));
     assert_eq!(scripts.generator.prompts_read, count);
     assert_eq!(summary.ledger.prompt_tokens as usize, count * PROMPT_TOKENS);
-    // Different parents may say the same, but no node is read twice.
+    // Different parents may have the same text, but no node is read twice.
     let scored = |result: &ProblemResult| -> usize {
         let nodes = result.tree.nodes().filter(|(_, node)| node.score.is_some());
         nodes.map(|(_, node)| node.tokens.len()).sum()
@@ -355,7 +356,7 @@ fn p11_every_sampled_token_is_in_the_ledger_of_its_problem() {
     }
 }
 
-/// 12. A run of its own for every N.
+/// 12. A separate run for every N.
 #[test]
 fn p12_one_best_of_n_run_serves_every_smaller_n() {
     let solved = |n: usize, choose: Choose| {
@@ -366,7 +367,7 @@ fn p12_one_best_of_n_run_serves_every_smaller_n() {
             ..best_of(n)
         };
         let mut results = scripts.solve(&config, problems(8)).0;
-        // A vote needs no scores of its own to be compared with one made among scored chains.
+        // A vote needs no scores of its own to be compared with a vote among scored chains.
         if choose == Choose::Majority {
             for chain in results.iter_mut().flat_map(|result| &mut result.finished) {
                 chain.score = None;

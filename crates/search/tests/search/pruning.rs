@@ -1,4 +1,4 @@
-//! What a tree says of the nodes that did not go on, and a result of the answers that lost.
+//! The reasons in a tree for nodes that did not continue, and the rival answers in a result.
 
 use beamgen_search::*;
 
@@ -63,7 +63,7 @@ fn a_beam_prunes_what_ranks_below_its_cutoff() {
             let score = result.tree.chain_score(id, config.aggregation).unwrap();
             assert!(score <= cutoff, "{score} is above {cutoff}");
             assert!(rank > 1 && rank <= candidates, "{rank} of {candidates}");
-            // It was asked for in the round before.
+            // The step was requested in the round before.
             assert_eq!(node.round, Some(round - 1));
             assert_eq!(node.depth + 1, round);
         }

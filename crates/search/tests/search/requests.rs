@@ -1,4 +1,4 @@
-//! Requests with settings of their own, ended early, failing alone, scored elsewhere.
+//! Requests with their own settings, requests that end early or fail, and scores that arrive later.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ fn serve_intake(
     (results, summary)
 }
 
-/// A run of a generator and a scorer that are not both scripted.
+/// Runs a generator and a scorer of which one is not scripted.
 fn models<'m>(generator: &'m mut dyn Generator, scorer: &'m mut dyn Scorer) -> Models<'m> {
     Models {
         generator,
@@ -56,7 +56,7 @@ fn settings(search: SearchConfig) -> Arc<Settings> {
     })
 }
 
-/// Three ways to search, in turn over `count` problems.
+/// Returns three kinds of searches, in turn over `count` problems.
 fn mixed(count: usize) -> Vec<Request> {
     let ways = [beam(8, 2), best_of(5), beam(4, 4)].map(settings);
     let ways = ways.iter().cycle().cloned();
@@ -65,7 +65,7 @@ fn mixed(count: usize) -> Vec<Request> {
         .collect()
 }
 
-/// A result without what depends on what else ran: its place and the shared passes.
+/// Removes from a result what depends on other problems: its place and the shared passes.
 fn essence(result: &ProblemResult) -> (ChainTree, Option<String>, Option<f32>, u64) {
     let tokens = result.ledger.generated_tokens;
     (
@@ -165,10 +165,10 @@ fn a_deadline_ends_a_search_with_what_it_has() {
     }
 }
 
-/// Fails chosen problems in the middle of a step.
+/// A generator that fails chosen problems in the middle of a step.
 struct Failing<'a> {
     inner: ScriptedGenerator<'a>,
-    /// The first two, of one problem.
+    /// The first two chains of one problem.
     first: Vec<ChainId>,
     lost: bool,
 }
@@ -286,7 +286,7 @@ fn a_scorer_call_that_fails_ends_the_problem_and_no_other() {
     }
 }
 
-/// Answers a batch only after `delay` more calls.
+/// A scorer that answers a batch only after `delay` more calls.
 struct Slow<'a> {
     inner: RefCell<ScriptedScorer<'a>>,
     delay: usize,
@@ -381,7 +381,7 @@ fn scores_that_come_late_change_no_result() {
     assert!(overlapped, "no two batches were ever pending at once");
 }
 
-/// Requests that are there from the start, and chains to be scored beside them.
+/// An intake with all requests from the start, and chains to be scored meanwhile.
 struct Beside(VecDeque<Request>, VecDeque<GivenChain>);
 
 impl Intake for Beside {

@@ -1,4 +1,4 @@
-//! A run as its caller sees it: delivery, events, errors, time.
+//! A run as its caller sees it: delivery, events, errors, times.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -7,7 +7,7 @@ use beamgen_search::*;
 
 use crate::scripted::*;
 
-/// Three rounds for `p0`, one for every other problem.
+/// Writes three rounds for `p0`, and one round for every other problem.
 fn slow_first(place: &Place<'_>) -> Said {
     let rounds = if place.problem.id == "p0" { 3 } else { 1 };
     match place.depth {
@@ -201,7 +201,7 @@ fn a_strategy_that_asks_for_the_impossible_is_found_out() {
     );
 }
 
-/// A strategy may lose interest while steps still grow; what they cost is not forgotten.
+/// A strategy may end the search while steps still grow; their cost is not forgotten.
 #[test]
 fn steps_dropped_in_the_middle_are_paid_for() {
     struct FirstOnly;
@@ -246,7 +246,7 @@ fn steps_dropped_in_the_middle_are_paid_for() {
     assert_eq!(generator.chains_held(), 0);
 }
 
-/// Steps that were asked for and never started leave nothing behind either.
+/// Steps that were requested and never started leave nothing in the models.
 #[test]
 fn a_strategy_may_end_with_steps_still_queued() {
     struct SecondThoughts;
@@ -313,7 +313,7 @@ fn best_of_n_scores_each_finished_chain_in_one_read() {
     assert!(results[0].finished.iter().all(|c| c.score.is_some()));
 }
 
-/// Rows of a problem that is done or waits go to the others: passes stay as full as problems allow.
+/// Rows of a problem that is done or waits go to other problems, so that passes stay full.
 #[test]
 fn freed_rows_go_to_other_problems() {
     let config = SearchConfig {
@@ -383,7 +383,7 @@ fn the_observer_sees_the_life_of_every_chain() {
     assert_eq!(merged, count(&|node| node.state == State::Duplicate));
     assert_eq!(scored, count(&|node| node.score.is_some()));
     assert_eq!(pruned, count(&|node| node.state == State::Pruned));
-    // A finished duplicate was finished before it was found to be one.
+    // A finished duplicate had finished before it was recognised as a duplicate.
     assert!(ended >= count(&|node| node.finish().is_some()));
     assert_eq!(passes, summary.ledger.forward_passes);
 }

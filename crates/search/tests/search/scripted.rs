@@ -1,4 +1,4 @@
-//! A generator and a scorer that follow a script, keep count, and panic on misuse.
+//! A generator and a scorer that follow a script, count their work, and panic on misuse.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -8,22 +8,22 @@ use std::time::Duration;
 
 use beamgen_search::*;
 
-/// Where a step is about to be said.
+/// The position of a step that a script is asked to write.
 pub(crate) struct Place<'a> {
     pub problem: &'a Problem,
     pub key: u64,
-    /// Text of the chain so far.
+    /// The text of the chain so far.
     pub before: &'a str,
     pub depth: usize,
     pub stream: u64,
-    /// Number among its siblings.
+    /// The number among the siblings, from 0.
     pub index: u32,
-    /// Whether the likeliest step is wanted, which does not depend on the stream.
+    /// Whether the likeliest step is wanted, which must not depend on the stream.
     pub greedy: bool,
 }
 
 impl Place<'_> {
-    /// A random number that depends on the problem and the stream alone.
+    /// Returns a random number that depends only on the problem and the stream.
     pub(crate) fn draw(&self, salt: u64) -> u64 {
         let stream = if self.greedy {
             self.before.len() as u64
@@ -39,7 +39,7 @@ pub(crate) struct Said {
     pub text: String,
     pub tokens: usize,
     pub finish: Option<Finish>,
-    /// The bytes of the last token after the end of the step.
+    /// The bytes of the last token that belong to the next step.
     pub leftover: &'static str,
 }
 
@@ -68,7 +68,7 @@ impl Said {
 pub(crate) const PROMPT_TOKENS: usize = 10;
 pub(crate) const MAX_STEP: usize = 8;
 
-/// Tokens in the cache, shared between forks.
+/// The tokens of a chain in the cache, shared between forks.
 struct Segment {
     tokens: usize,
     used: Rc<Cell<usize>>,
@@ -93,7 +93,7 @@ impl Drop for Segment {
 #[derive(Clone)]
 struct Chain {
     problem: Rc<(Problem, u64)>,
-    /// The cache of the prompt, once read; shared by all chains of the problem.
+    /// The cache of the prompt, once it was read; shared by all chains of the problem.
     prompt: Rc<Cell<Option<Rc<Segment>>>>,
     segments: Vec<Rc<Segment>>,
     text: String,
@@ -111,7 +111,7 @@ struct Growing {
 }
 
 impl Growing {
-    /// The step after so many of its tokens.
+    /// Returns the step as it is after `tokens` of its tokens.
     fn stepped(&self, id: u64, tokens: usize, finish: Option<Finish>, paused: bool) -> StepOutput {
         let chars = self.said.text.chars().count();
         let part = (chars * tokens).div_ceil(self.said.tokens);
@@ -162,13 +162,13 @@ impl<'a> ScriptedGenerator<'a> {
         }
     }
 
-    /// Cache cells for this many tokens.
+    /// Makes a generator whose cache holds this many tokens.
     pub(crate) fn with_capacity(mut self, tokens: usize) -> Self {
         self.capacity = tokens;
         self
     }
 
-    /// The models of a run without a scorer.
+    /// Returns the models of a run without a scorer.
     pub(crate) fn unscored(&mut self) -> Models<'_> {
         Models {
             generator: self,
@@ -384,14 +384,14 @@ impl Generator for ScriptedGenerator<'_> {
     }
 }
 
-/// Scores by problem, text before, text of the step.
+/// A function that scores a step by problem, text before, and text of the step.
 type Judge<'a> = Box<dyn Fn(&Problem, &str, &str) -> Result<f32, ScoreError> + 'a>;
 
 pub(crate) struct ScriptedScorer<'a> {
     judge: Judge<'a>,
     chains: HashMap<u64, (Problem, String, usize)>,
     next: u64,
-    /// How often each chain's last step was read, by problem and chain text.
+    /// The number of times that each chain's last step was read, by problem and chain text.
     pub reads: BTreeMap<(String, String), usize>,
     pub calls: usize,
     pub tokens_read: usize,
@@ -487,7 +487,7 @@ impl Scorer for ScriptedScorer<'_> {
     }
 }
 
-/// Answers in the form `The answer is X.`; `X` and `0X` are the same.
+/// Answers in the form `The answer is X.`, where `X` and `0X` are equal.
 pub(crate) struct Stated;
 
 impl Answers for Stated {
@@ -501,13 +501,13 @@ impl Answers for Stated {
         answer.trim_start_matches('0').to_owned()
     }
 
-    /// Scripts say where their chains end.
+    // Scripts decide themselves where their chains end.
     fn is_stated(&self, _: &str, _: &[String], _: Border) -> bool {
         false
     }
 }
 
-/// A clock that advances a millisecond at every look.
+/// A clock that advances by a millisecond whenever it is read.
 #[derive(Default)]
 pub(crate) struct Ticking(Cell<u64>);
 
@@ -562,7 +562,7 @@ impl<'a> Scripted<'a> {
         }
     }
 
-    /// [`random_said`] and [`random_score`].
+    /// Makes a run of [`random_said`] and [`random_score`].
     pub(crate) fn random() -> Self {
         Self::new(random_said, random_score)
     }
@@ -590,7 +590,7 @@ impl<'a> Scripted<'a> {
         )
     }
 
-    /// Neither model holds a chain any more.
+    /// Asserts that neither model holds a chain any more.
     pub(crate) fn assert_empty(&self) {
         let held = (self.generator.chains_held(), self.scorer.chains_held());
         assert_eq!(held, (0, 0));
@@ -623,7 +623,7 @@ pub(crate) fn solve(
     (results, summary)
 }
 
-/// A generator with a life of its own: varied lengths, repeated texts, every way to finish.
+/// Writes random steps: varied lengths, repeated texts, every way to finish.
 pub(crate) fn random_said(place: &Place<'_>) -> Said {
     let value = place.draw(1) % 5;
     let mut said = match place.draw(2) % 16 {
@@ -638,7 +638,7 @@ pub(crate) fn random_said(place: &Place<'_>) -> Said {
     said
 }
 
-/// Scores that depend on the chain alone.
+/// Returns a score that depends only on the chain.
 pub(crate) fn random_score(problem: &Problem, before: &str, step: &str) -> f32 {
     let text = Problem {
         id: problem.id.clone(),

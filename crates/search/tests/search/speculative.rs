@@ -1,4 +1,4 @@
-//! Steps written ahead of the strategy: the results are those without, bit for bit.
+//! Speculative extension: results are the same bit for bit as without it.
 
 use beamgen_search::*;
 
@@ -82,7 +82,7 @@ fn what_is_written_ahead_never_takes_memory_from_what_is_asked_for() {
             let (early, _) = run(&ahead(&config), capacity, 6);
             let lacks = |c: &FinishedChain| c.finish == Finish::NoMemory;
             for (a, b) in plain.iter().zip(&early) {
-                // A problem that does not fit even alone loses chains, and not always the same.
+                // A problem that does not fit into memory by itself loses chains, which may differ.
                 if !a.finished.iter().any(lacks) {
                     assert!(a.tree == b.tree, "capacity {capacity}");
                     compared += 1;

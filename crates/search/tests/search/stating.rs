@@ -1,4 +1,4 @@
-//! A chain ends where it states its answer, whoever finds that out.
+//! A chain ends where it states its answer, whether the generator or the search notices.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +7,7 @@ use beamgen_search::*;
 use crate::every_strategy::configs;
 use crate::scripted::*;
 
-/// A [`Stated`] whose chains end at any marker in the text.
+/// [`Stated`] answers, with chains that end at any marker in the text.
 pub(crate) struct Found;
 
 impl Answers for Found {
