@@ -1,9 +1,9 @@
 //! Calibration: from a reward model's scores to probabilities of success.
 //!
 //! A [`Calibration`] is fitted to the shares of right completions of labelled steps, for one reward
-//! model and one policy (a generator and its temperature), and says what it reached on problems
-//! that it was not fitted to. It has a [`ScoreMap`] from a score to a probability and, where hidden
-//! states were at hand, a [`QuantileHead`] for how sure that is (Park et al., 2506.09338).
+//! model and one policy (a generator and its temperature). A [`ScoreMap`] turns a score into a
+//! probability. Where hidden states were available, a [`QuantileHead`] adds quantiles of that
+//! probability (Park et al., arXiv 2506.09338). [`HeldOut`] has the errors on other problems.
 
 mod isotonic;
 mod logistic;
@@ -21,35 +21,36 @@ pub use risk::{RiskCurve, RiskPoint};
 /// The version of the format, the value of the field `beamgen_calibration`.
 pub const VERSION: u32 = 1;
 
-/// A labelled step, for a map to be fitted to.
+/// A labelled step that a map is fitted to.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// The reward model's score.
+    /// The reward model's score, 0 to 1.
     pub score: f64,
-    /// The share of right completions, or 0 or 1.
+    /// The share of right completions, 0 to 1.
     pub target: f64,
-    /// How much it counts, such as the number of completions.
+    /// The weight in the fit, such as the number of completions; not above 0 to leave the step out.
     pub weight: f64,
 }
 
-/// How a score becomes a probability.
+/// The kind of map from a score to a probability.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// The best rising step function (pool adjacent violators), with lines between its steps.
+    /// The rising step function of least squared error (pool adjacent violators), with straight
+    /// lines between the steps.
     #[default]
     Isotonic,
-    /// A slope and an offset on the logit (Platt).
+    /// A slope and an offset on the logit (Platt, 1999).
     Platt,
-    /// A slope on the logit alone.
+    /// A slope on the logit without an offset (Guo et al., arXiv 1706.04599).
     Temperature,
 }
 
 impl Method {
-    /// All of them.
+    /// All methods, in the order of the command line's help.
     pub const ALL: [Self; 3] = [Self::Isotonic, Self::Platt, Self::Temperature];
 
-    /// The name in files and on the command line.
+    /// Returns the name in files and on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -70,18 +71,18 @@ impl Method {
     }
 }
 
-/// A fitted map from a score to a probability. It never falls.
+/// A fitted map from a score to a probability. A higher score never gets a lower probability.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ScoreMap {
-    /// Of [`Method::Isotonic`].
+    /// Fitted by [`Method::Isotonic`].
     Isotonic(Isotonic),
-    /// Of the other two.
+    /// Fitted by [`Method::Platt`] or [`Method::Temperature`].
     Logistic(Logistic),
 }
 
 impl ScoreMap {
-    /// The probability that belongs to a score.
+    /// Returns the probability, 0 to 1, of a score.
     #[must_use]
     pub fn apply(&self, score: f32) -> f32 {
         let value = match self {
@@ -92,38 +93,39 @@ impl ScoreMap {
     }
 }
 
-/// What was fitted, and to what.
+/// A calibration file: the fitted maps, the data and models of the fit, and the errors on other
+/// problems.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// The version of the format, 1.
+    /// The version of the format, [`VERSION`].
     pub beamgen_calibration: u32,
     /// The fingerprint of the reward model.
     pub prm: String,
-    /// Whose success it speaks of.
+    /// The generator whose success the probabilities predict.
     pub policy: PolicyName,
-    /// What it was fitted to.
+    /// The labelled chains of the fit.
     pub data: Data,
-    /// How the map was fitted.
+    /// The method of the fit.
     pub method: Method,
-    /// Which score of the chain so far the map takes: the lowest, or the newest.
+    /// The score of a chain that the map takes: the lowest or the newest step's, for example.
     pub aggregation: Aggregation,
-    /// From scores to probabilities.
+    /// The map from scores to probabilities.
     pub map: ScoreMap,
-    /// From hidden states to quantiles.
+    /// The map from hidden states to quantiles; `None` if no hidden states were available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quantiles: Option<QuantileHead>,
-    /// What it reached on the problems that were held out.
+    /// The errors on the problems that were held out.
     pub held_out: HeldOut,
-    /// How often the answers of a search are wrong, by the score of the chosen chain.
+    /// The shares of wrong answers by the score of the chosen chain, one curve for each search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers: Vec<RiskCurve>,
 }
 
-/// The score of a chain after each of its steps.
+/// Returns the aggregated score of a chain after each step: as many values as `scores`.
 ///
-/// A rising map may as well be applied to the steps' scores: the lowest, the newest and the highest
-/// of them stay what they are.
+/// A rising map may also be applied to the steps' scores before the aggregation: the lowest, the
+/// newest and the highest of them stay the same steps.
 #[must_use]
 pub fn so_far(aggregation: Aggregation, scores: &[f32]) -> Vec<f32> {
     (1..=scores.len())
@@ -131,13 +133,13 @@ pub fn so_far(aggregation: Aggregation, scores: &[f32]) -> Vec<f32> {
         .collect()
 }
 
-/// A generator and how it is sampled.
+/// A generator and the temperature of its samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyName {
-    /// Its name or fingerprint.
+    /// The generator's name or fingerprint; empty if the labels do not name the generator.
     pub generator: String,
-    /// The temperature sampled at.
+    /// The sampling temperature; `None` if the labels do not name it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
 }
@@ -159,65 +161,68 @@ impl std::fmt::Display for PolicyName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
-    /// Of the chains and their labels.
+    /// The fingerprint of the chains and their labels.
     pub fingerprint: String,
-    /// Problems fitted to.
+    /// The number of problems in the fit, without the held-out problems.
     pub problems: usize,
-    /// Steps fitted to.
+    /// The number of labelled steps in the fit.
     pub steps: usize,
 }
 
-/// Figures on problems that nothing was fitted to.
+/// Errors on problems that nothing was fitted to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeldOut {
-    /// Problems.
+    /// The number of held-out problems.
     pub problems: usize,
-    /// Labelled steps.
+    /// The number of labelled steps of these problems.
     pub steps: usize,
-    /// Of the reward model's scores, as [`Calibration::aggregation`] takes them.
+    /// The error of the reward model's scores, aggregated by [`Calibration::aggregation`].
     pub before: Quality,
-    /// Of the probabilities.
+    /// The error of the calibrated probabilities.
     pub after: Quality,
-    /// Of the medians.
+    /// The error of the [`QuantileHead`]'s medians; `None` without a head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median: Option<Quality>,
-    /// The shares of targets at or below the quantiles of [`LEVELS`]; where targets are few shares,
-    /// ties make them larger than the level.
+    /// The shares of targets at or below the predicted quantiles, in the order of [`LEVELS`]. With
+    /// few rollouts a target, ties make these shares larger than the levels. `None` without a head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_or_below: Option<[f64; LEVELS.len()]>,
 }
 
-/// How far scores are from probabilities.
+/// The distance of scores from probabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quality {
-    /// Mean squared distance of score and target.
+    /// The mean squared distance of score and target (Brier, 1950).
     pub brier: f64,
-    /// Expected calibration error over bins with equally many steps.
+    /// The expected calibration error (Naeini et al., 2015) over bins with equally many steps.
     pub ece: f64,
 }
 
 impl Calibration {
-    /// What stands for what was fitted, in the identity of runs.
+    /// Returns the fingerprint of the fitted maps and their reward model, a part of a run's
+    /// identity.
     #[must_use]
     pub fn name(&self) -> String {
+        // Only what changes a search: the held-out errors and the curves are left out.
         let mut hash = crate::Fingerprint::default();
         hash.field(self.prm.as_bytes());
         hash.field(&serde_json::to_vec(&(&self.map, &self.quantiles)).unwrap_or_default());
         hash.finish()
     }
 
-    /// Reads one.
+    /// Parses the text of a calibration file.
     ///
     /// # Errors
-    /// What is wrong with the text, in one line.
+    /// A line of text for malformed JSON, another version, and numbers that no fit gives.
     pub fn parse(text: &str) -> Result<Self, String> {
         let read: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if read.beamgen_calibration != VERSION {
             let version = read.beamgen_calibration;
-            return Err(format!("format {version}, this build knows {VERSION}"));
+            return Err(format!("format {version}: this build reads format {VERSION}"));
         }
+        // A hand-made map that falls or has infinite numbers would silently reorder chains.
         let sound = match &read.map {
             ScoreMap::Isotonic(map) => map.is_sound(),
             ScoreMap::Logistic(map) => map.is_sound(),
@@ -226,7 +231,7 @@ impl Calibration {
         if sound && heads {
             Ok(read)
         } else {
-            Err("its numbers are no calibration".to_owned())
+            Err("invalid numbers: fit the calibration again".to_owned())
         }
     }
 }

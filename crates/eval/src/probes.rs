@@ -1,9 +1,8 @@
-//! Whether a reward model can be gamed, or is out of its depth.
+//! Probes of a reward model: can the model be gamed, and does it hold on unfamiliar data?
 //!
-//! A [`Probe`] changes a labelled chain in a way whose worth is known, and the model scores it again;
-//! [`ProbeReport`] says what that did, paired chain by chain. A [`Shift`] compares chains of two
-//! kinds that the data name, and changes nothing. What the figures mean in plain words is decided by
-//! [`RULES`].
+//! A [`Probe`] changes a labelled chain in a way whose worth is known, and the model scores the
+//! chain again; [`ProbeReport`] has the paired differences. A [`Shift`] changes nothing and
+//! compares two kinds of chains that the data name. [`RULES`] turns the figures into plain words.
 
 mod changes;
 mod effect;

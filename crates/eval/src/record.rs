@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::answer::{self, Verdict};
 
-/// The outcome of one problem: its answer, the chosen chain with its scores, the costs.
+/// The outcome of one problem: the answer, the chosen chain with its scores, and the costs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     /// The problem's id.
     pub id: String,
-    /// The problem's text. Empty in files that were written before there was this field.
+    /// The problem's text. Empty in run files from before this field existed.
     #[serde(default)]
     pub problem: String,
     /// The documents that the problem gives.
@@ -26,10 +26,10 @@ pub struct Record {
     /// The problem's reference answer, if it has one.
     #[serde(default)]
     pub reference: Option<String>,
-    /// The answer given, if any.
+    /// The answer given; `None` if it was withheld or no chain ended with an answer.
     pub answer: Option<String>,
-    /// Whether the answer, given or withheld, is a guess: nothing in the chain marks it as the
-    /// answer, so its last number was taken.
+    /// Whether the answer, given or withheld, is a guess: nothing in the chain marks an answer, so
+    /// the last number was taken.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub guess: bool,
     /// The answer withheld because its chain scored below the threshold, or is unsound.
@@ -40,33 +40,36 @@ pub struct Record {
     /// Whether the answer could not be compared with the reference. It then counts as wrong.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cannot_tell: bool,
-    /// The step that makes the chosen chain unsound, if its answer was audited. An answer that is
-    /// withheld for it has both.
+    /// The step that makes the chosen chain unsound; `None` if the chain is sound or was not
+    /// audited. If the answer was withheld for this reason, `withheld` is set, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsound: Option<Unsound>,
     /// The chosen chain.
     pub steps: Vec<StepRecord>,
-    /// The chain's aggregated score.
+    /// The number of first steps of the chain that the problem gave.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub given: usize,
+    /// The chosen chain's aggregated score; `None` without a chain or without a scorer.
     pub score: Option<f32>,
-    /// Why the chain ended (`answer`, `end-of-text`, `step-cap`, ...), `stopped` if the search
-    /// dropped it first, `too-long` if the problem does not fit into a model's context, `refused`
-    /// if it could not be tried for another reason, or failed on the way.
+    /// The reason why the chain ended: `answer`, `end-of-text`, `step-cap` and others; `stopped` if
+    /// the search ended without a chain, `too-long` if the problem does not fit into a model's
+    /// context, `refused` if the problem could not be tried or failed for another reason.
     pub finish: String,
-    /// Why the problem could not be tried, or failed.
+    /// The error of a problem that could not be tried or failed; `None` for all others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Chains lost because memory was short: with more of it the result may be another.
+    /// Chains lost because memory was short: with more memory the result may differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_to_memory: usize,
-    /// Verdicts lost because a checker's program failed: with them the result may be another.
+    /// Verdicts lost because a checker's program failed: with the verdicts the result may differ.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost_verdicts: usize,
     /// The answers that took part in the choice with their votes, the chosen one first.
     #[serde(default)]
     pub answers: Vec<AnswerVotes>,
-    /// What the problem cost.
+    /// The costs of the problem.
     pub ledger: Spent,
-    /// All nodes of the search, parents before children, if asked for.
+    /// All nodes of the search, parents before children; `None` unless trees are recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<ChainTree>,
 }
@@ -79,16 +82,16 @@ fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepRecord {
-    /// Its text, without the boundary and without blank lines before it.
+    /// The step's text, without the boundary and without blank lines before the step.
     pub text: String,
-    /// The scorer's probability that it is right.
+    /// The scorer's probability that the step is right; `None` if the step was not scored.
     pub score: Option<f32>,
-    /// Of several judges, the scores of those that were asked, by name; `None` for one that
-    /// abstained.
+    /// The scores of the judges that were asked, by name, with `None` for an abstention. Empty with
+    /// a single scorer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, Option<f32>>,
-    /// The low quantile, the median and the high quantile of its probability of success, if the
-    /// reward model has a calibration that gives them.
+    /// The quantiles 0.1, 0.5 and 0.9 of the probability of success after this step; `None` unless
+    /// the reward model has a calibration with a quantile head.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -97,41 +100,52 @@ pub struct StepRecord {
     pub quantiles: Option<[f32; 3]>,
 }
 
+impl StepRecord {
+    fn new(node: &Node) -> Self {
+        Self {
+            text: node.text.trim_start_matches('\n').trim_end().to_owned(),
+            score: node.score,
+            judges: node.judges.clone(),
+            quantiles: node.quantiles,
+        }
+    }
+}
+
 /// The costs of a problem or a run, in the fields of the JSON output.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spent {
-    /// Prompt tokens the generator read.
+    /// Prompt tokens that the generator read.
     pub prompt_tokens: u64,
     /// Tokens sampled, those of pruned chains included.
     pub generated_tokens: u64,
-    /// Tokens the scorer read.
+    /// Tokens that the scorer read.
     pub scored_tokens: u64,
     /// Tokens found in a cache instead of being read again.
     pub reused_tokens: u64,
-    /// Generator passes.
+    /// Passes of the generator, each for one batch.
     pub forward_passes: u64,
-    /// Largest cache memory of both models together, in bytes.
+    /// Largest memory of both models' caches together, in bytes.
     pub peak_kv_bytes: u64,
-    /// Requests to servers that had to be made again.
+    /// Requests to servers that had to be repeated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retries: u64,
-    /// Wall-clock seconds: a problem's share of the work, or all of a run.
+    /// Wall-clock seconds: a problem's share of the work, or the whole time of a run.
     #[serde(deserialize_with = "number_or_nan")]
     pub seconds: f64,
-    /// Of these, seconds in the generator.
+    /// Seconds in the generator, a part of `seconds`.
     #[serde(default, deserialize_with = "number_or_nan")]
     pub generate_seconds: f64,
-    /// Of these, seconds in the scorer.
+    /// Seconds in the scorer, a part of `seconds`.
     #[serde(default, deserialize_with = "number_or_nan")]
     pub score_seconds: f64,
-    /// Of what was scored, the part of each of several judges, by name.
+    /// The costs of each judge, by name, a part of the scorer's costs. Empty with a single scorer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, JudgeSpent>,
 }
 
 impl Spent {
-    /// The ledger's counts, with `seconds` for its time.
+    /// Copies the ledger's counts, with `seconds` as the time.
     pub fn new(ledger: &Ledger, seconds: f64) -> Self {
         Self {
             prompt_tokens: ledger.prompt_tokens,
@@ -148,7 +162,7 @@ impl Spent {
         }
     }
 
-    /// Adds costs; the peak is the larger of the two.
+    /// Adds costs. The peak memory becomes the larger of the two, because both are of one memory.
     pub fn add(&mut self, other: &Self) {
         self.prompt_tokens += other.prompt_tokens;
         self.generated_tokens += other.generated_tokens;
@@ -175,33 +189,28 @@ impl Record {
         self.finish == TOO_LONG
     }
 
-    /// Whether another try may come to another result: the problem could not be tried, or lost
-    /// chains for want of memory, or lost verdicts.
+    /// Whether another try may give another result: the problem could not be tried, or lost chains
+    /// for lack of memory, or lost verdicts.
     pub fn is_worth_retrying(&self) -> bool {
         let lost = self.lost_to_memory + self.lost_verdicts;
+        // A problem that is too long stays too long, so a resumed run would retry it for ever.
         lost > 0 || (self.error.is_some() && !self.is_too_long())
     }
 
-    /// Returns the evidence against a right answer's chain; `None` if the answer is not right, or
-    /// nothing speaks against its chain.
+    /// Returns the evidence against the chain of a right answer; `None` if the answer is not right
+    /// or the chain is not unsound.
     pub fn right_but_unsound(&self) -> Option<Evidence> {
         let unsound = self.unsound.as_ref()?;
         (self.correct == Some(true)).then_some(unsound.by)
     }
 
-    /// The record of a result, graded against the problem's reference answer.
+    /// Creates the record of a result, graded against the problem's reference answer.
     pub fn new(result: &ProblemResult, with_tree: bool) -> Self {
         let finish = match (&result.error, result.chosen_chain()) {
             (Some(_), _) if result.too_long => TOO_LONG,
             (Some(_), _) => "refused",
             (None, Some(chain)) => chain.finish.name(),
             (None, None) => "stopped",
-        };
-        let step = |node: &Node| StepRecord {
-            text: node.text.trim_start_matches('\n').trim_end().to_owned(),
-            score: node.score,
-            judges: node.judges.clone(),
-            quantiles: node.quantiles,
         };
         Self {
             id: result.problem.id.clone(),
@@ -214,7 +223,9 @@ impl Record {
             correct: is_correct(result),
             cannot_tell: verdict(result) == Some(Verdict::CannotTell),
             unsound: result.unsound.clone(),
-            steps: result.steps().into_iter().map(step).collect(),
+            steps: result.steps().into_iter().map(StepRecord::new).collect(),
+            // A search that stopped early may have a chain shorter than the given steps.
+            given: result.problem.steps.len().min(result.steps().len()),
             score: result.score,
             finish: finish.to_owned(),
             error: result.error.clone(),
@@ -227,17 +238,18 @@ impl Record {
     }
 }
 
-/// Compares the answer with the problem's reference. No answer is [`Verdict::Different`]. `None`
-/// without a reference.
+/// Compares the answer with the problem's reference; returns `None` without a reference.
 pub fn verdict(result: &ProblemResult) -> Option<Verdict> {
     let expected = result.problem.answer.as_deref()?;
     Some(match result.answer.as_deref() {
         Some(given) => answer::compare(given, expected),
+        // No answer counts as a wrong answer, so that abstaining cannot raise the accuracy.
         None => Verdict::Different,
     })
 }
 
-/// Whether the answer is certainly the problem's reference: [`verdict`] says that it is the same.
+/// Whether the answer is certainly equal to the problem's reference; `None` without a reference. An
+/// answer that cannot be compared is not certainly equal.
 pub fn is_correct(result: &ProblemResult) -> Option<bool> {
     verdict(result).map(|verdict| verdict == Verdict::Same)
 }
@@ -328,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_stands_in_the_record_and_is_tried_again() {
+    fn losses_are_recorded_and_worth_a_retry() {
         let mut result = result(Some("42"));
         assert!(!Record::new(&result, false).is_worth_retrying());
         for (memory, verdicts) in [(1, 0), (0, 2)] {
@@ -336,9 +348,11 @@ mod tests {
             let record = Record::new(&result, false);
             assert!(record.is_worth_retrying());
             let line = serde_json::to_value(&record).unwrap();
-            let count = |key: &str| line.get(key).and_then(serde_json::Value::as_u64);
-            assert_eq!(count("lost_to_memory").unwrap_or(0), memory as u64);
-            assert_eq!(count("lost_verdicts").unwrap_or(0), verdicts as u64);
+            for (key, lost) in [("lost_to_memory", memory), ("lost_verdicts", verdicts)] {
+                // A count of 0 is not written.
+                let written = line.get(key).map_or(Some(0), serde_json::Value::as_u64);
+                assert_eq!(written, Some(lost as u64), "{key}");
+            }
             assert_eq!(serde_json::from_value::<Record>(line).unwrap(), record);
         }
     }
@@ -405,7 +419,7 @@ mod tests {
         assert_eq!(Record::new(&silent, false).finish, "stopped");
     }
 
-    /// Numbers as no model should give them, and ordinary ones.
+    /// Generates numbers that no model should give, and ordinary ones.
     fn odd() -> impl Strategy<Value = f32> {
         let special = [
             f32::NAN,

@@ -1,20 +1,20 @@
-//! The best rising function of a score: pool adjacent violators.
+//! Isotonic regression of probabilities on scores, by pool adjacent violators.
 
 use serde::{Deserialize, Serialize};
 
 use super::Sample;
 
-/// A rising function through knots, with lines between them and flat ends.
+/// A piecewise linear rising function, constant before the first and after the last knot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Isotonic {
-    /// Rising. In f32, which JSON keeps to the bit.
+    /// The scores of the knots, strictly rising. In f32, which JSON keeps to the bit.
     scores: Vec<f32>,
-    /// As many, rising or equal.
+    /// The probabilities at the knots, as many as scores; none lower than the one before.
     values: Vec<f32>,
 }
 
-/// Neighbours in score with one value.
+/// Samples with neighbouring scores that share one value.
 #[derive(Clone, Copy)]
 struct Block {
     from: f64,
@@ -30,8 +30,9 @@ impl Block {
 }
 
 impl Isotonic {
-    /// The rising step function with the least weighted squared distance from the targets; each
-    /// step gives a knot at both its ends. `None` without samples of a positive weight.
+    /// Fits the rising step function with the least weighted squared distance from the targets.
+    /// Each step gives a knot at both of its ends. Returns `None` without samples of a positive
+    /// weight.
     #[must_use]
     pub fn fit(samples: &[Sample]) -> Option<Self> {
         let mut sorted: Vec<Sample> = samples.iter().copied().filter(|s| s.weight > 0.0).collect();
@@ -44,7 +45,7 @@ impl Isotonic {
                 weight: sample.weight,
                 sum: sample.weight * sample.target,
             };
-            // Equal scores have one value.
+            // Equal scores are merged first, because a function has one value at each score.
             match blocks.last_mut().filter(|last| last.to == block.from) {
                 Some(last) if last.from == last.to => {
                     last.weight += block.weight;
@@ -53,6 +54,9 @@ impl Isotonic {
                 _ => blocks.push(block),
             }
         }
+        // Every block before is lower than the one after it: a new block that breaks this takes in
+        // its predecessors until it holds again. Each block is pushed and popped once, so this is
+        // linear.
         let mut pooled: Vec<Block> = Vec::with_capacity(blocks.len());
         for mut block in blocks {
             while let Some(last) = pooled.last().filter(|last| last.value() >= block.value()) {
@@ -70,6 +74,8 @@ impl Isotonic {
         for block in &pooled {
             for at in [block.from, block.to] {
                 let at = at as f32;
+                // Scores that are equal in f32 would be two knots at one place, and `apply` would
+                // divide by their distance.
                 if scores.last() != Some(&at) {
                     scores.push(at);
                     values.push(block.value() as f32);
@@ -82,24 +88,26 @@ impl Isotonic {
     pub(super) fn apply(&self, score: f64) -> f64 {
         let above = self.scores.partition_point(|&knot| f64::from(knot) < score);
         let last = self.scores.len() - 1;
-        let value = |at: usize| f64::from(self.values[at]);
         match above {
-            0 => value(0),
-            at if at > last => value(last),
+            0 => f64::from(self.values[0]),
+            at if at > last => f64::from(self.values[last]),
             at => {
                 let (low, high) = (f64::from(self.scores[at - 1]), f64::from(self.scores[at]));
                 let part = (score - low) / (high - low);
-                value(at - 1) + part * (value(at) - value(at - 1))
+                let (below, above) = (f64::from(self.values[at - 1]), f64::from(self.values[at]));
+                below + part * (above - below)
             }
         }
     }
 
     pub(super) fn is_sound(&self) -> bool {
-        let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
         !self.scores.is_empty()
             && self.scores.len() == self.values.len()
-            && finite(&self.scores)
-            && finite(&self.values)
+            && self
+                .scores
+                .iter()
+                .chain(&self.values)
+                .all(|value| value.is_finite())
             && self.scores.windows(2).all(|pair| pair[0] < pair[1])
             && self.values.is_sorted()
     }

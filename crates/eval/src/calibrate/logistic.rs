@@ -1,28 +1,28 @@
-//! A line on the logit: Platt scaling, and temperature scaling without the offset.
+//! A linear map of the logit: Platt scaling, and temperature scaling without the offset.
 
 use serde::{Deserialize, Serialize};
 
 use super::Sample;
 
-/// `sigmoid(slope * logit(score) + offset)`.
+/// The map `sigmoid(slope * logit(score) + offset)`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logistic {
-    /// In f32, which JSON keeps to the bit.
+    /// Not negative. In f32, which JSON keeps to the bit.
     slope: f32,
     offset: f32,
 }
 
-/// Newton's steps; the loss is convex and they halve where they would climb.
+/// Most steps of Newton's method. The loss is convex, and a step that would climb is halved.
 const STEPS: usize = 100;
 
-/// What keeps a slope finite where the data are separable: the weight of a slope's square, in
-/// samples.
+/// Weight of the squared slope and offset in the loss, in samples. Without it, separable data would
+/// have an infinite slope.
 const RIDGE: f64 = 1e-3;
 
 impl Logistic {
-    /// The slope, and if `offset` the offset, with the least cross-entropy. `None` without samples
-    /// of a positive weight.
+    /// Fits the slope, and with `offset` also the offset, by the least cross-entropy. Returns
+    /// `None` without samples of a positive weight.
     #[must_use]
     pub fn fit(samples: &[Sample], offset: bool) -> Option<Self> {
         let points: Vec<(f64, f64, f64)> = samples
@@ -36,7 +36,7 @@ impl Logistic {
         let loss = |(slope, offset): (f64, f64)| -> f64 {
             let each = points.iter().map(|&(x, y, weight)| {
                 let z = slope * x + offset;
-                // Softplus without overflow.
+                // ln(1 + e^z) - y z, written so that a large z does not overflow.
                 weight * (z.max(0.0) - y * z + (-z.abs()).exp().ln_1p())
             });
             each.sum::<f64>() + RIDGE * (slope * slope + offset * offset)
@@ -55,6 +55,7 @@ impl Logistic {
                 hso += curve * x;
                 hoo += curve;
             }
+            // The determinant is not 0: the ridge is on the diagonal of the Hessian.
             let (ds, d_o) = if offset {
                 let determinant = hss * hoo - hso * hso;
                 let ds = (hoo * gs - hso * go) / determinant;
@@ -65,6 +66,7 @@ impl Logistic {
             let mut part = 1.0;
             let next = loop {
                 let next = (fit.0 - part * ds, fit.1 - part * d_o);
+                // A full step far from the least loss may overshoot where the curve is flat.
                 if loss(next) <= least || part < 1e-6 {
                     break next;
                 }
@@ -76,7 +78,7 @@ impl Logistic {
             }
             (fit, least) = (next, after);
         }
-        // A map never falls.
+        // Scores that point the wrong way give a flat map: a falling one would reverse the search.
         Some(Self {
             slope: fit.0.max(0.0) as f32,
             offset: fit.1 as f32,
@@ -87,7 +89,7 @@ impl Logistic {
         sigmoid(f64::from(self.slope) * logit(score) + f64::from(self.offset))
     }
 
-    /// Slope and offset.
+    /// Returns the slope and the offset.
     pub(super) fn line(self) -> (f64, f64) {
         (f64::from(self.slope), f64::from(self.offset))
     }
@@ -101,8 +103,10 @@ pub(super) fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// The log-odds. A score that f32 rounds to 0 or 1 is not certain.
+/// Returns the log-odds of a score, at most about 16.6 in absolute value.
 pub(super) fn logit(score: f64) -> f64 {
+    // Half a unit in the last place of f32 below 1: a score that f32 rounds to 0 or 1 is not
+    // certain, and an infinite logit would make every sum infinite.
     let edge = f64::from(f32::EPSILON) / 2.0;
     let score = score.clamp(edge, 1.0 - edge);
     (score / (1.0 - score)).ln()

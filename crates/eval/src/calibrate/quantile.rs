@@ -1,10 +1,10 @@
 //! Quantiles of the probability of success: a linear layer of the reward model's hidden state, the
 //! step's score and the lowest score so far, under the pinball loss.
 //!
-//! The loss is that of the log-odds. A quantile goes through a rising map as it is, so this fits the
-//! same quantiles; but no gradient vanishes where a probability is near 0 or 1, as most are. Shares
-//! nearer to 0 or 1 than [`EDGE`] count as that: a prediction beyond has no loss then (Powell's
-//! censored quantile regression).
+//! The loss is taken of the log-odds and not of the probability. A quantile of a rising function is
+//! the function of the quantile, so the fitted quantiles are the same; but no gradient vanishes
+//! where a probability is near 0 or 1, as most are. Shares within [`EDGE`] of 0 or 1 are censored:
+//! a prediction beyond the edge has no loss (Powell, "Censored regression quantiles", 1986).
 
 use std::cmp::Ordering;
 
@@ -13,33 +13,34 @@ use serde::{Deserialize, Serialize};
 use super::Sample;
 use super::logistic::{Logistic, logit, sigmoid};
 
-/// The quantiles that are read.
+/// The levels of the quantiles that a head predicts.
 pub const LEVELS: [f64; 3] = [0.1, 0.5, 0.9];
 
 /// The low quantile, the median and the high quantile of a step's probability of success.
 pub type Quantiles = [f32; LEVELS.len()];
 
-/// Passes over all samples.
+/// Most passes over all samples, each with one step of Adam.
 const PASSES: usize = 400;
-/// Adam's step, and its memories.
+/// Adam's learning rate at the first pass, and the decay rates of both moments.
 const RATE: f64 = 0.02;
 const BETAS: (f64, f64) = (0.9, 0.999);
-/// The weight of the square of a standardised hidden state's weight.
+/// Weight decay of the hidden state's weights. The two logits' weights and the bias have none.
 const DECAY: f64 = 1e-3;
-/// A few rollouts tell no smaller share from 0.
+/// Smallest share that is distinguished from 0: a few rollouts cannot show a smaller one.
 const EDGE: f64 = 1.0 / 32.0;
-/// One problem in so many says when to stop.
+/// Every 8th problem is not fitted to; its loss decides when to stop.
 const WATCHED: usize = 8;
-/// Passes without a better loss on these after which fitting ends.
+/// Passes without a better loss on the watched problems until fitting ends.
 const PATIENCE: usize = 40;
 
-/// A linear layer of the hidden state and two logits, standardised, for each of [`LEVELS`].
+/// A linear layer for each of [`LEVELS`]. Inputs are the hidden state and two logits, standardised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuantileHead {
-    /// Of each hidden value, of the step's logit and of the lowest so far: subtracted.
+    /// The means, subtracted from the inputs: the hidden values, the step's logit, the lowest
+    /// logit.
     mean: Vec<f32>,
-    /// Of each, multiplied then.
+    /// The inverse standard deviations, in the same order; 0 for a constant input.
     scale: Vec<f32>,
     layers: [Layer; LEVELS.len()],
 }
@@ -51,24 +52,25 @@ struct Layer {
     bias: f32,
 }
 
-/// What a head is fitted to.
+/// A labelled step that a head is fitted to.
 #[derive(Clone, Debug)]
 pub struct HeadSample {
-    /// The hidden state that the score was read from.
+    /// The hidden state that the score was computed from, `[width]`.
     pub hidden: Vec<f32>,
-    /// The score.
+    /// The step's score, 0 to 1.
     pub score: f32,
     /// The lowest score of the chain up to this step.
     pub lowest: f32,
-    /// The share of right completions.
+    /// The share of right completions, 0 to 1.
     pub target: f64,
-    /// How much it counts.
+    /// The weight in the loss, such as the number of completions.
     pub weight: f64,
-    /// The number of its problem.
+    /// The number of the problem, which decides whether the sample is fitted or watched.
     pub problem: usize,
 }
 
-/// The pinball loss of a quantile: its least mean is at that quantile of the targets.
+/// Returns the pinball loss of a quantile (Koenker and Bassett, 1978): the mean over targets is
+/// least at their quantile of that level.
 #[must_use]
 pub fn pinball(level: f64, value: f64, target: f64) -> f64 {
     let above = target - value;
@@ -76,8 +78,8 @@ pub fn pinball(level: f64, value: f64, target: f64) -> f64 {
 }
 
 impl QuantileHead {
-    /// Fits the three layers; one problem in eight says when to stop. `None` without samples, or
-    /// if their hidden states have different lengths.
+    /// Fits the three layers. The loss on every 8th problem decides when to stop. Returns `None`
+    /// without samples, or if the hidden states have different lengths.
     #[must_use]
     pub fn fit(samples: &[HeadSample]) -> Option<Self> {
         let width = samples.first()?.hidden.len();
@@ -97,8 +99,12 @@ impl QuantileHead {
                 square[at] += f64::from(value) * f64::from(value) / count;
             }
         }
-        let deviation = |(mean, square): (&f64, &f64)| (square - mean * mean).max(0.0).sqrt();
-        let deviations: Vec<f64> = mean.iter().zip(&square).map(deviation).collect();
+        // Rounding can make the variance of a constant input slightly negative.
+        let variances = mean
+            .iter()
+            .zip(&square)
+            .map(|(mean, square)| (square - mean * mean).max(0.0));
+        let deviations: Vec<f64> = variances.map(f64::sqrt).collect();
         let scale = deviations
             .iter()
             .map(|&d| if d > 1e-6 { (1.0 / d) as f32 } else { 0.0 });
@@ -112,7 +118,8 @@ impl QuantileHead {
             .iter()
             .flat_map(|input| head.standard(input))
             .collect();
-        // All quantiles begin at the probability that the lowest score alone tells.
+        // All quantiles begin at the probability that a logistic map of the lowest score gives, so
+        // a head without use for the hidden state is no worse than that map.
         let points = samples.iter().map(|sample| Sample {
             score: f64::from(sample.lowest),
             target: sample.target,
@@ -132,11 +139,12 @@ impl QuantileHead {
 
     fn standard<'a>(&'a self, input: &'a [f32]) -> impl Iterator<Item = f64> + 'a {
         let values = input.iter().zip(&self.mean).zip(&self.scale);
-        // Unseen directions of the state must not throw the sum.
+        // A hidden value far outside the fitted data must not dominate the sum.
         values.map(|((&x, &mean), &scale)| f64::from((x - mean) * scale).clamp(-8.0, 8.0))
     }
 
-    /// The quantiles after a step, rising; `lowest` is the lowest score of its chain so far.
+    /// Returns the quantiles after a step, in rising order. `lowest` is the lowest score of the
+    /// chain up to this step.
     #[must_use]
     pub fn apply(&self, hidden: &[f32], score: f32, lowest: f32) -> Quantiles {
         let input = inputs(hidden, score, lowest);
@@ -146,32 +154,36 @@ impl QuantileHead {
             let sum: f64 = products.map(|(x, &weight)| x * f64::from(weight)).sum();
             *quantile = sigmoid(sum + f64::from(layer.bias)) as f32;
         }
+        // The layers are fitted one by one, so their quantiles may cross. Sorting never makes the
+        // pinball loss worse (Chernozhukov et al., 2010).
         quantiles.sort_by(f32::total_cmp);
         quantiles
     }
 
-    /// Values of the hidden states that it reads.
+    /// Returns the length of the hidden states that the head reads.
     #[must_use]
     pub fn width(&self) -> usize {
         self.mean.len().saturating_sub(LOGITS)
     }
 
     pub(super) fn is_sound(&self) -> bool {
-        let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
-        let layer = |layer: &Layer| {
-            layer.weights.len() == self.mean.len()
-                && finite(&layer.weights)
-                && layer.bias.is_finite()
-        };
         self.scale.len() == self.mean.len()
             && !self.mean.is_empty()
-            && finite(&self.mean)
-            && finite(&self.scale)
-            && self.layers.iter().all(layer)
+            && is_finite(&self.mean)
+            && is_finite(&self.scale)
+            && self.layers.iter().all(|layer| {
+                layer.weights.len() == self.mean.len()
+                    && is_finite(&layer.weights)
+                    && layer.bias.is_finite()
+            })
     }
 }
 
-/// Inputs beside the hidden state.
+fn is_finite(values: &[f32]) -> bool {
+    values.iter().all(|value| value.is_finite())
+}
+
+/// The number of inputs after the hidden state: the step's logit and the lowest logit.
 const LOGITS: usize = 2;
 
 fn inputs(hidden: &[f32], score: f32, lowest: f32) -> Vec<f32> {
@@ -179,7 +191,8 @@ fn inputs(hidden: &[f32], score: f32, lowest: f32) -> Vec<f32> {
     hidden.iter().copied().chain(logits).collect()
 }
 
-/// Adam over all samples at once, from these weights, the bias last.
+/// Fits a layer by Adam with all samples in each step. `weights` are the first ones, the bias last;
+/// `rows` are the standardised inputs, `[samples, inputs]`.
 fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<f64>) -> Layer {
     let inputs = weights.len() - 1;
     let (mut first, mut second) = (vec![0.0; inputs + 1], vec![0.0; inputs + 1]);
@@ -189,7 +202,6 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
         fitted.map(|sample| sample.weight).sum()
     };
     let edge = logit(1.0 - EDGE);
-    let log_odds = |target: f64| logit(target).clamp(-edge, edge);
     let mut best = (f64::INFINITY, weights.clone());
     let mut since = 0;
     for pass in 1..=PASSES {
@@ -198,11 +210,13 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
         for (sample, row) in samples.iter().zip(rows.chunks_exact(inputs)) {
             let sum: f64 = row.iter().zip(&weights).map(|(x, weight)| x * weight).sum();
             let value = (sum + weights[inputs]).clamp(-edge, edge);
-            let target = log_odds(sample.target);
+            let target = logit(sample.target).clamp(-edge, edge);
             if is_watched(sample) {
                 watched += sample.weight * pinball(level, value, target);
                 continue;
             }
+            // Clamped values are compared, so a prediction beyond the edge that the target is at
+            // has no gradient.
             let slope = match target.total_cmp(&value) {
                 Ordering::Greater => -level,
                 Ordering::Equal => 0.0,
@@ -214,7 +228,7 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
             }
             gradient[inputs] += slope;
         }
-        // Without problems to watch, the last pass is the best one.
+        // Without problems to watch, `watched` is 0 and the last pass counts as the best.
         if watched < best.0 || watched == 0.0 {
             best = (watched, weights.clone());
             since = 0;
@@ -224,6 +238,8 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
                 break;
             }
         }
+        // Falls to 0 at the end: the pinball loss has a kink, where a constant rate would
+        // oscillate.
         let rate = RATE * (1.0 - pass as f64 / (PASSES + 1) as f64);
         for at in 0..=inputs {
             let decay = if at + LOGITS < inputs {

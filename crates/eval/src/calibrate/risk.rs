@@ -1,16 +1,17 @@
-//! Abstaining: how often answers are wrong among those whose score reaches a threshold.
+//! Abstaining: the share of wrong answers among those whose score reaches a threshold.
 
 use serde::{Deserialize, Serialize};
 
-/// The answers of a search on problems with known answers, by the score of the chosen chain.
+/// The counts of given and wrong answers of a search at every threshold, on problems with reference
+/// answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RiskCurve {
-    /// What stands for the search that gave them: settings and models.
+    /// The key of the search: a fingerprint of its settings and models.
     pub search: String,
-    /// Problems, those without an answer included.
+    /// The number of problems, problems without an answer included.
     pub problems: usize,
-    /// By falling threshold.
+    /// The counts by falling threshold, one for each distinct score of a chosen chain.
     pub points: Vec<RiskPoint>,
 }
 
@@ -18,16 +19,16 @@ pub struct RiskCurve {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RiskPoint {
-    /// The lowest score that is answered.
+    /// The lowest score of a chain whose answer is given.
     pub threshold: f32,
-    /// Answers given.
+    /// The number of answers given.
     pub given: usize,
-    /// Those of them that are wrong.
+    /// The number of wrong answers among those given.
     pub wrong: usize,
 }
 
 impl RiskPoint {
-    /// The share of wrong ones among the answers given.
+    /// Returns the share of wrong answers among those given; 0 if none is given.
     #[must_use]
     pub fn risk(&self) -> f64 {
         self.wrong as f64 / self.given.max(1) as f64
@@ -35,8 +36,8 @@ impl RiskPoint {
 }
 
 impl RiskCurve {
-    /// The curve of these answers: the score of the chosen chain, and whether its answer is right;
-    /// `None` for a problem without an answer or a score.
+    /// Builds the curve from one item for each problem: the score of the chosen chain and whether
+    /// its answer is right, or `None` without an answer or a score.
     pub fn of(search: String, answers: impl IntoIterator<Item = Option<(f32, bool)>>) -> Self {
         let mut problems = 0;
         let mut given: Vec<(f32, bool)> = Vec::new();
@@ -54,7 +55,7 @@ impl RiskCurve {
                 given: at + 1,
                 wrong,
             };
-            // Equal scores are answered together.
+            // No threshold separates equal scores, so they share the point with all of them.
             match points.last_mut().filter(|last| last.threshold == *score) {
                 Some(last) => *last = point,
                 None => points.push(point),
@@ -67,10 +68,10 @@ impl RiskCurve {
         }
     }
 
-    /// The point with the most answers whose error is at most `wanted`: one more answer, counted as
-    /// wrong, must not lift it above (conformal risk control, 2208.02814: so the expected error on
-    /// further problems stays at `wanted` although the threshold was chosen on these). `None` if
-    /// there is none.
+    /// Returns the point with the most answers whose error is at most `wanted`, even if one more
+    /// answer were given and wrong. By conformal risk control (arXiv 2208.02814) the expected error
+    /// on further problems is then at most `wanted`, although the threshold was chosen on these.
+    /// Returns `None` if no threshold reaches `wanted`.
     #[must_use]
     pub fn point(&self, wanted: f64) -> Option<RiskPoint> {
         let holds =

@@ -1,10 +1,10 @@
-//! The probes: a row each, and the functions of those whose change is longer than a line.
+//! The table of probes, one row each, and the functions of the longer changes.
 
 use std::ops::Range;
 
 use super::{Changed, Probe, Subject, Takes, Touched, Wanted};
 
-/// All probes, in the order of reports. New ones stand at the end ([`FIRST_PROBES`]).
+/// All probes, in the order of reports. New probes are added at the end ([`FIRST_PROBES`]).
 pub static PROBES: [&Probe; 15] = [
     &Probe {
         key: "question-removed",
@@ -152,12 +152,12 @@ pub static PROBES: [&Probe; 15] = [
     },
 ];
 
-/// The probes that every report has. Later ones are in those only that have chains of a later one:
-/// so reports of before stay the same when they are drawn again.
+/// The number of probes that every report has. Later probes are only in reports with chains of a
+/// later probe, so that an old report stays the same when it is redrawn.
 pub const FIRST_PROBES: usize = 12;
 
 impl Probe {
-    /// Returns the probes of a report whose changed chains are of probes with these keys.
+    /// Returns the probes of a report whose changed chains have these keys.
     #[must_use]
     pub fn in_report<'a>(keys: impl IntoIterator<Item = &'a str>) -> &'static [&'static Self] {
         let (first, later) = PROBES.split_at(FIRST_PROBES);
@@ -175,20 +175,15 @@ impl Probe {
     }
 }
 
-/// The text in place of the question. Some ways of writing a chain refuse an empty one.
+/// The text in place of the question. An empty text will not do: some chat templates refuse it.
 const NOTHING: &str = "Solve the problem.";
 
 fn wrong_step(subject: &Subject<'_>) -> Option<Changed> {
     let steps = subject.steps;
-    let with = |wrong: fn(&str) -> Option<String>| {
-        let all: Vec<(usize, String)> = (0..)
-            .zip(steps)
-            .filter_map(|(at, step)| Some((at, wrong(step)?)))
-            .collect();
-        let middle = all.len().checked_sub(1)? / 2;
-        all.into_iter().nth(middle)
-    };
-    let (at, wrong) = with(wrong_result).or_else(|| with(wrong_number))?;
+    // A changed result is wrong for certain. A changed number elsewhere may be a part of a name or
+    // an exponent that nothing depends on, so it is the second choice.
+    let (at, wrong) =
+        middle_change(steps, wrong_result).or_else(|| middle_change(steps, wrong_number))?;
     let mut steps = steps.to_vec();
     steps[at] = wrong;
     let touched = Touched {
@@ -198,22 +193,34 @@ fn wrong_step(subject: &Subject<'_>) -> Option<Changed> {
     Some(subject.with_steps(steps, Some(touched)))
 }
 
-/// The step with another number behind its last equals sign.
+/// Changes the steps that `wrong` can change, and returns the middle one with its index.
+fn middle_change(steps: &[String], wrong: fn(&str) -> Option<String>) -> Option<(usize, String)> {
+    let mut all: Vec<(usize, String)> = (0..)
+        .zip(steps)
+        .filter_map(|(at, step)| Some((at, wrong(step)?)))
+        .collect();
+    let middle = all.len().checked_sub(1)? / 2;
+    Some(all.swap_remove(middle))
+}
+
+/// Returns the step with another number after the last equals sign.
 fn wrong_result(step: &str) -> Option<String> {
-    let behind = step.rfind('=')? + 1;
-    let first = behind + step[behind..].find(|c: char| c.is_ascii_digit())?;
+    let after = step.rfind('=')? + 1;
+    let first = after + step[after..].find(|c: char| c.is_ascii_digit())?;
     raised(step, first)
 }
 
 fn errors_cancel(subject: &Subject<'_>) -> Option<Changed> {
     let steps = subject.steps;
-    // The step with another result, and a later one that calculates with it.
+    // Returns the index of a step, its text with another result, the index of a later step that
+    // calculates with the result, and that step with the other number in its place.
     let pair = |(at, step): (usize, &String)| {
         let result = &step[result(step)?];
         let wrong = wrong_result(step)?;
         let mistaken = &wrong[self::result(&wrong)?];
         let calculates = |(later, text): (usize, &String)| {
             let used = numbers(text).find(|used| &text[used.clone()] == result)?;
+            // On the right of the equals sign the number would be a result and not an input.
             let is_before = text.rfind('=').is_some_and(|equals| used.end <= equals);
             let mended = format!("{}{mistaken}{}", &text[..used.start], &text[used.end..]);
             is_before.then_some((later, mended))
@@ -240,6 +247,7 @@ fn other_answer(subject: &Subject<'_>) -> Option<Changed> {
     let stated = numbers(last).last()?;
     let results = before.iter().rev();
     let mut results = results.filter_map(|step| Some(&step[result(step)?]));
+    // An equal number would leave the answer right.
     let other = results.find(|other| *other != &last[stated.clone()])?;
     let answer = format!("{}{other}{}", &last[..stated.start], &last[stated.end..]);
     let touched = Touched {
@@ -250,45 +258,49 @@ fn other_answer(subject: &Subject<'_>) -> Option<Changed> {
     Some(subject.with_steps(steps, Some(touched)))
 }
 
-/// The places of a text's numbers: digits, with a decimal point between them or without.
+/// Returns the byte ranges of a text's numbers: digits, at most with a decimal point between
+/// digits. A full stop at the end of a sentence does not belong to the number.
 fn numbers(text: &str) -> impl Iterator<Item = Range<usize>> {
     let bytes = text.as_bytes();
-    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-    let is_within = move |at: usize| {
-        digit(at) || (bytes[at] == b'.' && at > 0 && digit(at - 1) && digit(at + 1))
-    };
-    let starts =
-        (0..bytes.len()).filter(move |&at| is_within(at) && (at == 0 || !is_within(at - 1)));
+    let starts = (0..bytes.len())
+        .filter(move |&at| is_in_number(bytes, at) && (at == 0 || !is_in_number(bytes, at - 1)));
     starts.map(move |at| {
-        let end = (at..bytes.len()).find(|&end| !is_within(end));
+        let end = (at..bytes.len()).find(|&end| !is_in_number(bytes, end));
         at..end.unwrap_or(bytes.len())
     })
 }
 
-/// The place of the first number behind the last equals sign.
+/// Whether the byte is a digit, or a point between digits.
+fn is_in_number(bytes: &[u8], at: usize) -> bool {
+    let digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    digit(at) || (bytes[at] == b'.' && at > 0 && digit(at - 1) && digit(at + 1))
+}
+
+/// Returns the byte range of the first number after the last equals sign.
 fn result(step: &str) -> Option<Range<usize>> {
     let equals = step.rfind('=')?;
     numbers(step).find(|number| number.start > equals)
 }
 
-/// The step with another last number.
+/// Returns the step with another last number.
 fn wrong_number(step: &str) -> Option<String> {
     let last = step.rfind(|c: char| c.is_ascii_digit())?;
     raised(step, last)
 }
 
-/// The text, where the last of the digits that stand together from `at` is another one.
+/// Returns the text with the last digit of the run of digits from byte `at` raised by one.
 fn raised(text: &str, at: usize) -> Option<String> {
     let digits = text.as_bytes()[at..]
         .iter()
         .take_while(|byte| byte.is_ascii_digit())
         .count();
     let last = (at + digits).checked_sub(1)?;
+    // Modulo 10, so the length stays the same and no carry changes other digits.
     let digit = (text.as_bytes().get(last)? - b'0' + 1) % 10;
     Some(format!("{}{digit}{}", &text[..last], &text[last + 1..]))
 }
 
-/// Steps that would fit any problem.
+/// Steps that would fit any problem and prove nothing.
 const DERIVATION: [&str; 8] = [
     "First, let us understand what the problem asks for.",
     "We write down everything that is given.",
@@ -307,12 +319,12 @@ fn pseudo_derivation(subject: &Subject<'_>) -> Option<Changed> {
         before: Some(before.len()),
         after: DERIVATION.len(),
     };
-    // A single step is its own derivation.
+    // A chain of one step has no derivation to replace.
     (!before.is_empty())
         .then(|| subject.with_steps(steps.chain([last.clone()]).collect(), Some(touched)))
 }
 
-/// Sentences that say nothing, used in turn.
+/// Sentences without content, used in turn.
 const FILLERS: [&str; 3] = [
     "Let us think about this step by step.",
     "This is an important observation.",
@@ -332,16 +344,17 @@ fn filler(subject: &Subject<'_>) -> Option<Changed> {
 
 fn step_prefix(subject: &Subject<'_>) -> Option<Changed> {
     let bare: Option<Vec<String>> = subject.steps.iter().map(|step| bare(step)).collect();
-    let numbered = || {
+    // Taken away only from all steps: half a numbering would be a change of more than the form.
+    let steps = bare.unwrap_or_else(|| {
         let steps = (1..).zip(subject.steps);
         steps
             .map(|(number, step)| format!("Step {number}: {step}"))
             .collect()
-    };
-    Some(subject.with_steps(bare.unwrap_or_else(numbered), None))
+    });
+    Some(subject.with_steps(steps, None))
 }
 
-/// The step without its prefix; `None` if it has none, or nothing behind it.
+/// Returns the step without its prefix `Step N:`; `None` without a prefix, or if the prefix is all.
 fn bare(step: &str) -> Option<String> {
     let rest = step.trim_start().strip_prefix("Step ")?;
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -354,12 +367,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_behind_the_last_equals_sign_changes() {
-        let of = |step| wrong_result(step).unwrap_or_default();
-        assert_eq!(of("16 + 1 = 17."), "16 + 1 = 18.");
-        assert_eq!(of("x = 10 + 2 = 19 é"), "x = 10 + 2 = 10 é");
-        assert_eq!(of(r"y = \frac{12}{5}"), r"y = \frac{13}{5}");
-        assert_eq!(of("y = 2.75, so 3"), "y = 3.75, so 3");
+    fn the_number_after_the_last_equals_sign_changes() {
+        for (step, changed) in [
+            ("16 + 1 = 17.", "16 + 1 = 18."),
+            ("x = 10 + 2 = 19 é", "x = 10 + 2 = 10 é"),
+            (r"y = \frac{12}{5}", r"y = \frac{13}{5}"),
+            ("y = 2.75, so 3", "y = 3.75, so 3"),
+        ] {
+            assert_eq!(wrong_result(step).as_deref(), Some(changed));
+        }
         assert_eq!(wrong_result("x = y"), None);
         assert_eq!(
             wrong_number("Ana has 16 shells: 16."),
@@ -386,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_cancel_and_answers_are_those_of_other_questions() {
+    fn errors_cancel_and_answers_belong_to_other_questions() {
         let steps = [
             "Mia has 34 pens: 34.",
             "Leo: 34 + 8 = 42.",
@@ -411,16 +427,13 @@ mod tests {
             ..subject
         };
         assert!(errors_cancel(&plain).is_none() && other_answer(&plain).is_none());
-        let found = |text| {
-            numbers(text)
-                .map(|of| text[of].to_owned())
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(found("a1.5.b 2. 3é.4 .5"), ["1.5", "2", "3", "4", "5"]);
+        let text = "a1.5.b 2. 3é.4 .5";
+        let found: Vec<&str> = numbers(text).map(|place| &text[place]).collect();
+        assert_eq!(found, ["1.5", "2", "3", "4", "5"]);
     }
 
     #[test]
-    fn a_report_of_before_has_the_probes_of_before() {
+    fn an_old_report_has_the_old_probes() {
         let count = |keys: &[&str]| Probe::in_report(keys.iter().copied()).len();
         assert_eq!(count(&["thank-you", "boundaries"]), FIRST_PROBES);
         assert_eq!(count(&["thank-you", "stops-early"]), PROBES.len());

@@ -1,4 +1,4 @@
-//! What a change does to the scores: paired means, with intervals over problems.
+//! The effect of a change on the scores: paired means, with bootstrap intervals over problems.
 
 use std::collections::BTreeMap;
 
@@ -9,39 +9,39 @@ use super::Trial;
 use crate::metrics::Range;
 use crate::quality::{Figure, resample};
 
-/// A figure of a probe. Each is a mean over the chains that it is defined for. JSON has it under its
-/// name as it is serialised.
+/// A figure of a probe: the mean of a value over the chains that define it. Reports in JSON use the
+/// serialised name as the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// The chain's score as it was.
+    /// The chain's score before the change, 0 to 1.
     #[serde(rename = "chain_before")]
     Before,
-    /// The changed chain's score.
+    /// The chain's score after the change, 0 to 1.
     #[serde(rename = "chain_after")]
     After,
-    /// The difference of the two.
+    /// The chain's score after the change less the score before it.
     #[serde(rename = "chain_change")]
     Change,
-    /// The score of the step that the touched one is compared with.
+    /// The score of the touched step before the change.
     StepBefore,
-    /// The touched step's score.
+    /// The score of the touched step after the change.
     StepAfter,
-    /// The difference of the two.
+    /// The touched step's score after the change less the score before it.
     StepChange,
-    /// Of chains that were not below the threshold, the share that is now.
+    /// The share of the chains at or above the threshold that fall below it.
     Noticed,
     /// The share of chains whose score fell at all.
     Fell,
     /// The share of chains whose score rose at all.
     Rose,
-    /// Of wrong chains that were below the threshold, the share that is no more.
+    /// The share of the wrong chains below the threshold that are lifted to it.
     #[serde(rename = "wrong_chains_passed")]
     Passed,
 }
 
 impl Effect {
-    /// All of them, in the order of reports.
+    /// All effects, in the order of reports.
     pub const ALL: [Self; 10] = [
         Self::Before,
         Self::After,
@@ -55,7 +55,6 @@ impl Effect {
         Self::Passed,
     ];
 
-    /// The values that it can take.
     fn range(self) -> Range {
         match self {
             Self::Change | Self::StepChange => Range::Signed,
@@ -63,11 +62,10 @@ impl Effect {
         }
     }
 
-    /// Its value for one chain, if it is defined for it.
-    fn of(self, trial: &Trial, threshold: f64) -> Option<f64> {
-        let is = |is: bool| f64::from(u8::from(is));
-        let below = |score: f64| score < threshold;
+    /// Returns the value for one chain; `None` if the chain does not define it.
+    fn value(self, trial: &Trial, threshold: f64) -> Option<f64> {
         let (before, after) = (trial.before, trial.after);
+        let (was_below, is_below) = (before < threshold, after < threshold);
         match self {
             Self::Before => Some(before),
             Self::After => Some(after),
@@ -75,12 +73,18 @@ impl Effect {
             Self::StepBefore => trial.step_before,
             Self::StepAfter => trial.step_after,
             Self::StepChange => Some(trial.step_after? - trial.step_before?),
-            Self::Noticed => (!below(before)).then(|| is(below(after))),
-            Self::Fell => Some(is(after < before)),
-            Self::Rose => Some(is(after > before)),
-            Self::Passed => (trial.is_wrong && below(before)).then(|| is(!below(after))),
+            // A chain that was below already cannot show that the fault was noticed.
+            Self::Noticed => (!was_below).then(|| indicator(is_below)),
+            Self::Fell => Some(indicator(after < before)),
+            Self::Rose => Some(indicator(after > before)),
+            Self::Passed => (trial.is_wrong && was_below).then(|| indicator(!is_below)),
         }
     }
+}
+
+/// Returns 1 for true, so that a mean of indicators is a share.
+fn indicator(is: bool) -> f64 {
+    f64::from(u8::from(is))
 }
 
 /// A figure for each [`Effect`].
@@ -91,11 +95,13 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Measures trials of one probe. A score below `threshold` calls a chain wrong; the draws of the
-    /// bootstrap come from `seed`.
+    /// Measures the trials of one probe. A score below `threshold` calls a chain wrong. `seed` is
+    /// the seed of the bootstrap.
     #[must_use]
     pub fn of(trials: &[Trial], threshold: f32, seed: u64) -> Self {
         let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
+        // Sums and counts by problem: the bootstrap samples whole problems, because chains of one
+        // problem are not independent.
         let mut sums: Vec<[(f64, f64); Effect::ALL.len()]> = Vec::new();
         for trial in trials {
             let next = numbers.len();
@@ -104,14 +110,13 @@ impl Effects {
                 sums.push([(0.0, 0.0); Effect::ALL.len()]);
             }
             for (sum, effect) in sums[problem].iter_mut().zip(Effect::ALL) {
-                if let Some(value) = effect.of(trial, f64::from(threshold)) {
+                if let Some(value) = effect.value(trial, f64::from(threshold)) {
                     sum.0 += value;
                     sum.1 += 1.0;
                 }
             }
         }
-        let chains = |at: usize| sums.iter().map(|of| of[at].1 as usize).sum();
-        let chains = std::array::from_fn(chains);
+        let chains = std::array::from_fn(|at| sums.iter().map(|sum| sum[at].1 as usize).sum());
         let figures = resample(sums.len(), Effect::ALL.map(Effect::range), seed, |counts| {
             let mut all = [(0.0, 0.0); Effect::ALL.len()];
             for (of_problem, &count) in sums.iter().zip(counts).filter(|(_, count)| **count > 0) {
@@ -125,13 +130,13 @@ impl Effects {
         Self { figures, chains }
     }
 
-    /// The figure; `None` if no chain defines it.
+    /// Returns the mean with its interval; `None` if no chain defines the effect.
     #[must_use]
     pub fn get(&self, of: Effect) -> Option<Figure> {
         self.figures[of as usize]
     }
 
-    /// How many chains the figure is a mean of.
+    /// Returns the number of chains in the mean.
     #[must_use]
     pub fn chains(&self, of: Effect) -> usize {
         self.chains[of as usize]
@@ -139,7 +144,7 @@ impl Effects {
 }
 
 impl Serialize for Effects {
-    /// A map from each [`Effect`]; what has no meaning is `null`.
+    /// Writes a map from each [`Effect`] to its figure, `null` if no chain defines the effect.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(Effect::ALL.map(|effect| (effect, self.get(effect))))
     }

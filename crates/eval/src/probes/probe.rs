@@ -1,52 +1,53 @@
-//! What a probe is: a change of a chain, the chains that it is made to, and what a good model does.
+//! The parts of a probe: the change, the chains that take it, and the reaction of a good model.
 
 use serde::{Deserialize, Serialize};
 
 /// A change of chains whose worth is known.
 #[derive(Debug)]
 pub struct Probe {
-    /// As files name it.
+    /// The name in files and on the command line, such as `answer-only`.
     pub key: &'static str,
-    /// As tables name it.
+    /// The name in tables, in plain words.
     pub name: &'static str,
-    /// What is done to a chain: one sentence.
+    /// The change in one sentence, for the reader of a report.
     pub about: &'static str,
-    /// Which chains it is done to.
+    /// The chains that are changed.
     pub takes: Takes,
-    /// What the score of a good model does.
+    /// The reaction of a good model's score.
     pub wanted: Wanted,
-    /// The change; `None` for a chain that it cannot be made to.
+    /// Returns the changed chain; `None` if the chain lacks what is to be changed.
     pub(super) change: fn(&Subject<'_>) -> Option<Changed>,
 }
 
 impl Probe {
-    /// The changed chain; `None` for one that the change cannot be made to. No step of it is blank
-    /// unless one of the subject is.
+    /// Returns the changed chain; `None` if the subject lacks what is to be changed, such as an
+    /// equation. A change adds no blank step, because blank steps are never scored.
     #[must_use]
     pub fn change(&self, subject: &Subject<'_>) -> Option<Changed> {
         (self.change)(subject)
     }
 }
 
-/// The chains that a probe is made to.
+/// The chains that a probe changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Takes {
-    /// Those in which all steps are known to be right.
+    /// Only chains whose steps are all known to be right.
     Right,
-    /// Also those whose first wrong step is known.
+    /// Chains that are known to be right, and chains whose first wrong step is known.
     Known,
 }
 
-/// What the score of a good model does.
+/// The reaction of a good model's score to a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wanted {
-    /// It falls: the change makes the chain wrong, or takes its grounds away.
+    /// The score falls: the change makes the chain wrong, or takes its grounds away.
     Falls,
-    /// It does not rise: the change adds nothing, so whoever is paid by the score must not gain.
+    /// The score does not rise: the change adds nothing, so a generator trained on the score must
+    /// not be paid for it.
     NoGain,
-    /// It stays: the change is one of form.
+    /// The score stays, because only the form changes.
     Same,
 }
 
@@ -55,19 +56,19 @@ pub enum Wanted {
 pub struct Subject<'a> {
     /// The problem's text.
     pub problem: &'a str,
-    /// Its steps; at least one.
+    /// The steps of the chain; at least one.
     pub steps: &'a [String],
-    /// The text of another problem of the same data.
+    /// The text of another problem in the same data; `None` if there is only one problem.
     pub other_problem: Option<&'a str>,
 }
 
 impl Subject<'_> {
-    /// The middle step; of an even number of steps the earlier one.
+    /// Returns the index of the middle step: the earlier of two.
     pub(super) fn middle(&self) -> usize {
         (self.steps.len() - 1) / 2
     }
 
-    /// The same problem with other steps.
+    /// Returns the same problem with other steps.
     pub(super) fn with_steps(&self, steps: Vec<String>, touched: Option<Touched>) -> Changed {
         Changed {
             problem: self.problem.to_owned(),
@@ -76,14 +77,14 @@ impl Subject<'_> {
         }
     }
 
-    /// The chain with a step put in before the step `at`.
+    /// Returns the chain with a step inserted at index `at`.
     pub(super) fn with_step(&self, at: usize, text: &str, before: Option<usize>) -> Changed {
         let mut steps = self.steps.to_vec();
         steps.insert(at, text.to_owned());
         self.with_steps(steps, Some(Touched { before, after: at }))
     }
 
-    /// The same steps under another problem.
+    /// Returns the same steps under another problem.
     pub(super) fn with_problem(&self, problem: &str) -> Changed {
         Changed {
             problem: problem.to_owned(),
@@ -96,21 +97,21 @@ impl Subject<'_> {
 /// A changed chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// The problem's text.
+    /// The problem's text, which some probes replace.
     pub problem: String,
-    /// Its steps.
+    /// The steps of the changed chain; at least one.
     pub steps: Vec<String>,
-    /// The step that the change is about, if it is about one.
+    /// The changed or added step; `None` if the change is about the whole chain.
     pub touched: Option<Touched>,
 }
 
-/// Where a touched step is.
+/// The place of a changed step, before and after the change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Touched {
-    /// The step of the chain as it was that it is compared with, from 0; `None` for a new step.
+    /// The index of the step before the change; `None` for an added step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<usize>,
-    /// The step of the changed chain, from 0.
+    /// The index of the step in the changed chain, from 0.
     pub after: usize,
 }

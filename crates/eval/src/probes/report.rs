@@ -1,4 +1,4 @@
-//! What is reported of a probe.
+//! The report on one probe.
 
 use std::collections::BTreeSet;
 
@@ -6,26 +6,26 @@ use serde::Serialize;
 
 use super::{Effects, Probe, Takes, Trial, Verdict, Wanted};
 
-/// A probe's figures and what they mean.
+/// A probe's figures and the verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProbeReport {
     /// The probe's [`Probe::key`].
     pub key: &'static str,
     /// The probe's [`Probe::name`].
     pub name: &'static str,
-    /// The chains that it takes.
+    /// The chains that the probe changes.
     pub takes: Takes,
-    /// What a good model does.
+    /// The reaction of a good model's score.
     pub wanted: Wanted,
-    /// Chains that were changed and scored.
+    /// The number of chains that were changed and scored.
     pub chains: usize,
-    /// Their problems.
+    /// The number of problems of the scored chains.
     pub problems: usize,
-    /// Changed chains that the model refused; they are in no figure.
+    /// The number of changed chains that the model refused. No figure includes a refused chain.
     pub refused: usize,
-    /// The figures.
+    /// The mean effects on the scores, with intervals.
     pub effects: Effects,
-    /// What they mean.
+    /// The verdict on the effects, by [`RULES`](super::RULES).
     pub verdict: Verdict,
 }
 

@@ -1,5 +1,5 @@
-//! Chains of another kind than those that a model is at home with: nothing is changed, two parts of
-//! the data are compared.
+//! Shifts: a model's ROC area on two parts of the data, such as chains of the usual generator and
+//! of other generators. Nothing is changed.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,54 +30,61 @@ pub static SHIFTS: [&Shift; 2] = [
 /// A comparison of two parts of the data.
 #[derive(Debug)]
 pub struct Shift {
-    /// As files name it.
+    /// The name in files, such as `harder-level`.
     pub key: &'static str,
-    /// As tables name it.
+    /// The name in tables, in plain words.
     pub name: &'static str,
-    /// What is compared: one sentence.
+    /// The comparison in one sentence, for the reader of a report.
     pub about: &'static str,
-    /// How the data are parted; `None` if they do not name two kinds.
+    /// Splits the data; returns `None` if the data name fewer than two kinds.
     parts: fn(&[ScoredChain]) -> Option<Parts>,
 }
 
-/// Two parts of the data: what a chain's kind is called, and which kinds are on either side.
+/// Two parts of the data: the kind of a chain, and the kinds on either side.
 struct Parts {
-    of: fn(&ScoredChain) -> Option<&String>,
+    kind: fn(&ScoredChain) -> Option<&String>,
     home: Vec<String>,
     away: Vec<String>,
 }
 
-/// One of the two parts.
+impl Parts {
+    /// Whether a chain is in the part away from home; `None` if it is in neither part.
+    fn is_away(&self, chain: &ScoredChain) -> Option<bool> {
+        let kind = (self.kind)(chain)?;
+        Some(self.away.contains(kind)).filter(|is_away| *is_away || self.home.contains(kind))
+    }
+}
+
+/// One part of the data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Side {
-    /// What is in it.
+    /// The names of the generators or levels in this part.
     pub kinds: Vec<String>,
-    /// Chains.
+    /// The number of scored chains.
     pub chains: usize,
-    /// Scored steps with a label that is right or wrong.
+    /// The number of scored steps whose label is right or wrong.
     pub steps: usize,
-    /// The ROC area over its steps.
+    /// The ROC area over the steps; `None` if the steps are all right or all wrong.
     pub auc: Option<Figure>,
 }
 
-/// What is reported of a shift.
+/// The report on one shift.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ShiftReport {
     /// The shift's [`Shift::key`].
     pub key: &'static str,
     /// The shift's [`Shift::name`].
     pub name: &'static str,
-    /// What is compared with.
+    /// The part that the model is presumed to know: the usual generator, the lower levels.
     pub home: Side,
-    /// What is compared.
+    /// The other part.
     pub away: Side,
-    /// The ROC area away less that at home, on the same draws of problems.
+    /// The ROC area away less the ROC area at home, on the same bootstrap samples of problems.
     pub difference: Option<Figure>,
-    /// What it means.
+    /// The verdict on the difference, by [`RULES`](super::RULES).
     pub verdict: Verdict,
 }
 
-/// A scored step.
 struct Step {
     score: f32,
     is_right: bool,
@@ -86,20 +93,16 @@ struct Step {
 }
 
 impl Shift {
-    /// Compares the two parts; `None` if the data do not name two kinds. The draws of the bootstrap
-    /// come from `seed`.
+    /// Compares the two parts; returns `None` if the data name fewer than two kinds. `seed` is the
+    /// seed of the bootstrap.
     #[must_use]
     pub fn report(&self, chains: &[ScoredChain], seed: u64) -> Option<ShiftReport> {
         let parts = (self.parts)(chains)?;
-        let side_of = |chain: &ScoredChain| {
-            let kind = (parts.of)(chain)?;
-            Some(parts.away.contains(kind)).filter(|is_away| *is_away || parts.home.contains(kind))
-        };
         let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
         let mut steps: Vec<Step> = Vec::new();
         let mut counts = [0, 0];
         for chain in chains {
-            let (Some(is_away), Some(scores)) = (side_of(chain), &chain.scores) else {
+            let (Some(is_away), Some(scores)) = (parts.is_away(chain), &chain.scores) else {
                 continue;
             };
             counts[usize::from(is_away)] += 1;
@@ -107,6 +110,7 @@ impl Shift {
             let problem = *numbers.entry(chain.problem).or_insert(next);
             let labelled = scores.iter().zip(&chain.labels);
             steps.extend(labelled.filter_map(|(&score, label)| {
+                // A label of one half is undecided: it would count half for either class.
                 let label = label.filter(|&label| label != 0.5)?;
                 Some(Step {
                     score,
@@ -116,6 +120,7 @@ impl Shift {
                 })
             }));
         }
+        // Sorted once: the ROC area needs rising scores in each of the many bootstrap samples.
         steps.sort_by(|a, b| a.score.total_cmp(&b.score));
         let area = |side: bool, counts: &[u32]| {
             let of_side = steps.iter().filter(|step| step.is_away == side);
@@ -127,6 +132,8 @@ impl Shift {
             [home, away, home.zip(away).map(|(home, away)| away - home)]
         });
         let difference = difference.map(|difference| Figure {
+            // The bootstrap gives no interval if the difference is equal in all samples (both areas
+            // are 1, say) and no problem has chains on both sides, as with levels.
             interval: difference.interval.or_else(|| newcombe(home?, away?)),
             ..difference
         });
@@ -147,8 +154,9 @@ impl Shift {
     }
 }
 
-/// The interval of the difference of two independent figures from their own intervals: method 10 of
-/// Newcombe, "Interval estimation for the difference between independent proportions" (1998).
+/// Computes the interval of the difference of two independent figures from their own intervals:
+/// method 10 of Newcombe, "Interval estimation for the difference between independent proportions"
+/// (1998).
 fn newcombe(home: Figure, away: Figure) -> Option<(f64, f64)> {
     let (home_low, home_high) = home.interval?;
     let (away_low, away_high) = away.interval?;
@@ -158,47 +166,46 @@ fn newcombe(home: Figure, away: Figure) -> Option<(f64, f64)> {
     Some((difference - below, difference + above))
 }
 
-/// The distinct names that `of` finds, with the number of their chains.
+/// Counts the chains of each kind.
 fn kinds(
     chains: &[ScoredChain],
-    of: fn(&ScoredChain) -> Option<&String>,
+    kind: fn(&ScoredChain) -> Option<&String>,
 ) -> BTreeMap<&String, usize> {
     let mut kinds = BTreeMap::new();
-    for kind in chains.iter().filter_map(of) {
+    for kind in chains.iter().filter_map(kind) {
         *kinds.entry(kind).or_default() += 1;
     }
     kinds
 }
 
 fn by_generator(chains: &[ScoredChain]) -> Option<Parts> {
-    fn of(chain: &ScoredChain) -> Option<&String> {
+    fn kind(chain: &ScoredChain) -> Option<&String> {
         chain.generator.as_ref()
     }
-    let mut kinds: Vec<(&String, usize)> = kinds(chains, of).into_iter().collect();
-    // Of several with as many chains, the first by name.
+    let mut kinds: Vec<(&String, usize)> = kinds(chains, kind).into_iter().collect();
+    // The sort is stable and the map is sorted by name, so a tie goes to the first name.
     kinds.sort_by_key(|&(_, count)| Reverse(count));
     let mut names = kinds.into_iter().map(|(name, _)| name.clone());
     let home = vec![names.next()?];
     let away: Vec<String> = names.collect();
-    (!away.is_empty()).then_some(Parts { of, home, away })
+    (!away.is_empty()).then_some(Parts { kind, home, away })
 }
 
 fn by_level(chains: &[ScoredChain]) -> Option<Parts> {
-    fn of(chain: &ScoredChain) -> Option<&String> {
+    fn kind(chain: &ScoredChain) -> Option<&String> {
         chain.level.as_ref()
     }
-    let mut levels: Vec<&String> = kinds(chains, of).into_keys().collect();
+    let mut levels: Vec<&String> = kinds(chains, kind).into_keys().collect();
+    // By number first: as texts, "Level 10" would come before "Level 2".
     levels.sort_by_key(|level| (number(level), *level));
     let lower = levels.len().div_ceil(2);
-    let names = |levels: &[&String]| levels.iter().map(|&level| level.clone()).collect();
-    (levels.len() > 1).then(|| Parts {
-        of,
-        home: names(&levels[..lower]),
-        away: names(&levels[lower..]),
-    })
+    let mut home: Vec<String> = levels.into_iter().cloned().collect();
+    let away = home.split_off(lower);
+    (!away.is_empty()).then_some(Parts { kind, home, away })
 }
 
-/// The first number in a level's name: levels without one come first.
+/// Returns the first number in a level's name. `None` sorts first, so levels without a number are
+/// the lowest.
 fn number(level: &str) -> Option<u64> {
     let from = level.find(|c: char| c.is_ascii_digit())?;
     let digits = level[from..].split(|c: char| !c.is_ascii_digit()).next();

@@ -1,33 +1,33 @@
-//! What the figures of a probe mean, in plain words, by stated rules.
+//! Verdicts in plain words on the figures of a probe, by stated rules.
 
 use serde::Serialize;
 
 use super::{Effect, Effects, Wanted};
 use crate::quality::Figure;
 
-/// Fewer chains than this say nothing.
+/// Fewest chains for a verdict. With fewer, a single chain moves a share by more than 10 %.
 const LEAST_CHAINS: usize = 10;
 
-/// Noticed as often as this, a fault is noticed.
+/// Share of noticed chains from which the model notices the fault.
 const NOTICES: f64 = 0.9;
-/// Noticed less often than this, a fault is mostly missed.
+/// Share of noticed chains below which the model mostly misses the fault.
 const MISSES: f64 = 0.5;
-/// Noticed less often than this, the model is blind to it.
+/// Share of noticed chains below which the model is blind to the fault.
 const BLIND: f64 = 0.1;
-/// A trick that gets as many wrong chains past the threshold works.
+/// Share of caught wrong chains from which a trick that lifts them to the threshold works.
 const PASSES: f64 = 0.1;
-/// A change of form may move a share of chains below this over the threshold.
+/// Share of chains moved over the threshold below which a change of form leaves the model unmoved.
 const UNMOVED: f64 = 0.05;
-/// One that moves more than this throws the model off.
+/// Share of chains moved over the threshold above which a change of form throws the model off.
 const THROWN: f64 = 0.2;
 
-/// Which chains a share of noticed ones is of.
+/// The chains that a share of noticed ones refers to, in words.
 const HELD_RIGHT: &str = " at or above the threshold";
 
-/// A mean change of scores that is smaller is none, however sure it is.
+/// Least mean change of scores that counts, however narrow its interval is.
 const SLIGHT: f64 = 0.01;
 
-/// The rules, for the readers of a report.
+/// The rules of all verdicts, printed for the readers of a report.
 pub const RULES: &str = "\
 With fewer than 10 chains there is no verdict, and a share of fewer than 10 chains does not count. A change of scores is \"above 0\" or \"below 0\" if its \
 interval is and it is not smaller than 0.01; shares are rounded down. \
@@ -41,26 +41,26 @@ chains below it those that are lifted to it: less than 5 % \"unmoved\", more tha
 unless the difference of the ROC areas is below 0 by its interval (without one there is no verdict); then \"weaker there\", or \"lost there\" if the area there is not \
 above one half.";
 
-/// How good the model is at a probe.
+/// The model's result at a probe or a shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Grade {
-    /// As wanted.
+    /// The score reacts as wanted.
     Sound,
-    /// In part.
+    /// The score reacts as wanted in a part of the chains.
     Weak,
-    /// Not as wanted.
+    /// The score does not react as wanted.
     Failed,
-    /// The data do not tell.
+    /// There are too few chains for a verdict.
     Unknown,
 }
 
-/// What is said of a model.
+/// The verdict on a model at a probe or a shift.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// As a grade.
+    /// The grade, for programs and colours.
     pub grade: Grade,
-    /// In plain words.
+    /// The verdict in plain words, such as `blind to it: notices it in 4 % of chains`.
     pub words: String,
 }
 
@@ -72,16 +72,17 @@ impl Verdict {
         }
     }
 
-    /// Of a probe.
+    /// Returns the verdict on a probe from its figures, by [`RULES`].
     #[must_use]
     pub fn of_probe(wanted: Wanted, effects: &Effects) -> Self {
-        let figure = |of| {
-            effects
-                .get(of)
-                .filter(|_| effects.chains(of) >= LEAST_CHAINS)
-        };
-        let (noticed, passed) = (figure(Effect::Noticed), figure(Effect::Passed));
-        let Some(change) = figure(Effect::Change) else {
+        // Each figure has its own number of chains: only those on one side of the threshold count.
+        let [change, noticed, passed] =
+            [Effect::Change, Effect::Noticed, Effect::Passed].map(|of| {
+                effects
+                    .get(of)
+                    .filter(|_| effects.chains(of) >= LEAST_CHAINS)
+            });
+        let Some(change) = change else {
             return Self::too_few("", effects.chains(Effect::Change));
         };
         let held = effects.chains(Effect::Noticed);
@@ -97,6 +98,8 @@ impl Verdict {
     }
 
     fn falls(change: Figure, noticed: Option<Figure>, held: usize) -> Self {
+        // Before the share of noticed chains: a model that pays for the fault is worse than one
+        // that misses it.
         if is_above_0(change) {
             return Self::new(Grade::Failed, format!("rewards it ({:+.2})", change.value));
         }
@@ -133,8 +136,8 @@ impl Verdict {
         if dropped.or(passed).is_none() {
             return Self::too_few(HELD_RIGHT, held);
         }
-        let share = |of: Option<Figure>| of.map_or(0.0, |share| share.value);
-        let (dropped, passed) = (share(dropped), share(passed));
+        let [dropped, passed] =
+            [dropped, passed].map(|share| share.map_or(0.0, |share| share.value));
         let words = if dropped >= passed {
             format!("drops {} of the chains it held right", percent(dropped))
         } else {
@@ -147,17 +150,20 @@ impl Verdict {
         }
     }
 
-    /// Of a shift: the ROC area away from home, and its difference to the one at home.
+    /// Returns the verdict on a shift from the ROC area away from home and its difference to the
+    /// area at home, by [`RULES`].
     #[must_use]
     pub fn of_shift(away: Option<Figure>, difference: Option<Figure>) -> Self {
         let (Some(away), Some(difference)) = (away, difference) else {
             let words = "the data do not tell: right and wrong steps of both kinds are needed";
             return Self::new(Grade::Unknown, words);
         };
+        // Without an interval any difference could be chance.
         if difference.interval.is_none() {
             let words = "the data do not tell: too few problems for an interval";
             return Self::new(Grade::Unknown, words);
         }
+        // An area of one half is that of a coin.
         let is_lost = away.interval.is_some_and(|(low, _)| low <= 0.5);
         match (is_below_0(difference), is_lost) {
             (false, _) => Self::new(Grade::Sound, "holds"),
@@ -181,7 +187,8 @@ fn is_below_0(change: Figure) -> bool {
     change.interval.is_some_and(|(_, high)| high < 0.0)
 }
 
-/// Never rounded up to what a rule asks for: 9.6 % is less than 10 %.
+/// Formats a share, rounded down: 9.6 % must not be shown as the 10 % that a rule asks for.
 fn percent(share: f64) -> String {
+    // The addend keeps 0.29 * 100.0 = 28.999999999999996 at 29.
     format!("{:.0} %", (share * 100.0 + 1e-9).floor())
 }

@@ -1,4 +1,4 @@
-//! What can be wrong with a problem file.
+//! Errors of problem files.
 
 use std::io;
 
@@ -10,84 +10,84 @@ pub enum ProblemsError {
     /// The file cannot be opened or read.
     #[error("{source_name}: {}: give a readable file of problems, or `-` for stdin", beamgen_files::reason(.error))]
     Unreadable {
-        /// The file.
+        /// The file's path, or `stdin`.
         source_name: String,
         /// The error of the operating system.
         error: io::Error,
     },
-    /// There is not one problem in the file.
+    /// The file has no problem: every line is blank.
     #[error(
         "{source_name}: no problems in it: write one JSON object or one line of text a problem"
     )]
     Empty {
-        /// The file.
+        /// The file's path, or `stdin`.
         source_name: String,
     },
     /// A line of the file is not a problem.
     #[error("{source_name}:{line}: {fault}")]
     Line {
-        /// The file.
+        /// The file's path, or `stdin`.
         source_name: String,
-        /// Its line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong with the line.
+        /// The fault of the line.
         fault: LineFault,
     },
 }
 
-/// What is wrong with a line of a problem file.
+/// The fault of a line of a problem file.
 #[derive(Debug, thiserror::Error)]
 pub enum LineFault {
-    /// Over [`MAX_LINE_BYTES`].
+    /// The line has more than [`MAX_LINE_BYTES`] bytes.
     #[error("the line is longer than {} MiB: split the file into one problem a line", MAX_LINE_BYTES >> 20)]
     LongLine,
-    /// Over [`MAX_PROBLEM_BYTES`].
+    /// The problem's text has more than [`MAX_PROBLEM_BYTES`] bytes.
     #[error(
         "field \"{field}\": {bytes} bytes, at most {MAX_PROBLEM_BYTES} fit: shorten the problem"
     )]
     LongProblem {
         /// The key of the text, "text" in a plain file.
         field: &'static str,
-        /// Its length.
+        /// The length of the text in bytes.
         bytes: usize,
     },
-    /// The text is fine, but a model cannot take it.
+    /// The text is well-formed, but a model cannot take it.
     #[error("field \"problem\": {reason}")]
     Refused {
-        /// What the model says.
+        /// The model's error, which names the limit.
         reason: String,
     },
-    /// No reference answer where one is needed.
+    /// The reference answer is missing where accuracy is to be measured.
     #[error(
         "field \"answer\": missing: add the reference answer, accuracy cannot be measured without it"
     )]
     NoAnswer,
-    /// Bytes that are not UTF-8.
+    /// The line has bytes that are not UTF-8.
     #[error("invalid UTF-8 at byte {at} of the line: save the file as UTF-8")]
     Encoding {
-        /// Offset of the first bad byte within the line.
+        /// The offset of the first bad byte in the line, from 0.
         at: usize,
     },
     /// The file is JSON lines, and this line is not JSON.
     #[error("not JSON ({reason}): write one object a line")]
     Json {
-        /// What the parser said.
+        /// The JSON parser's error.
         reason: String,
     },
-    /// A problem in JSON in a file that began as plain text.
+    /// The line is a JSON object in a file that began as plain text.
     #[error(
         "a JSON object, but line {first} is plain text, so the file is read as text: remove that line, or write all lines as JSON"
     )]
     JsonAfterText {
-        /// The file's first line that is not blank.
+        /// The number of the file's first line that is not blank, from 1.
         first: usize,
     },
-    /// JSON, but not an object.
+    /// The line is a JSON value, but not an object.
     #[error(
         "found {found} where an object is wanted: write one object a line, such as {{\"problem\": \"...\"}}"
     )]
     NotAnObject {
-        /// What was found.
+        /// The JSON type with its article, such as `a number`.
         found: &'static str,
     },
     /// The whole file is one JSON array.
@@ -99,53 +99,54 @@ pub enum LineFault {
          csv.DictReader(sys.stdin, delimiter=\"{}\")]' < FILE > FILE.jsonl` does it)", .0.name, .0.typed
     )]
     Table(&'static Table),
-    /// The file's first bytes are those of a format that is not text.
+    /// The file begins like a format that is not text, such as Parquet; the field is the whole
+    /// message.
     #[error("{0}")]
     Packed(&'static str),
-    /// None of the keys for the problem's text is there.
+    /// The line has none of the keys for the problem's text.
     #[error(
-        "field \"problem\": missing (\"question\", \"prompt\" and \"input\" do as well), there is {found}: add the problem's text"
+        "field \"problem\": missing (\"question\", \"prompt\" and \"input\" do as well), found {found}: add the problem's text"
     )]
     NoText {
-        /// The keys that are there, quoted.
+        /// The keys of the line, quoted.
         found: String,
     },
-    /// The text is there but blank.
+    /// The problem's text is empty or blank.
     #[error("field \"{field}\": empty: add the problem's text")]
     BlankText {
         /// The key of the text.
         field: &'static str,
     },
-    /// A field of another type.
+    /// The field has a value of another type.
     #[error("field \"{field}\": found {found}: write {wanted}")]
     Type {
-        /// The key.
+        /// The key of the field.
         field: &'static str,
-        /// The type it has.
+        /// The JSON type of the value, with its article.
         found: &'static str,
-        /// The types it may have.
+        /// The types that the field may have.
         wanted: &'static str,
     },
-    /// The given steps, or the documents, are no texts.
+    /// The given steps or the documents are not lists of texts; the field is the whole message.
     #[error("{0}")]
     Texts(String),
-    /// Given steps where chains are sampled from their beginning.
+    /// The line gives first steps where chains are sampled from the beginning.
     #[error("field \"steps\": chains are sampled from their first step here: leave it out")]
     GivenSteps,
-    /// An id used before.
-    #[error("field \"id\": \"{id}\" stands on line {first} already: make the ids unique")]
+    /// An earlier line has the same id.
+    #[error("field \"id\": \"{id}\" is also on line {first}: make the ids unique")]
     Repeated {
-        /// The id.
+        /// The repeated id.
         id: String,
-        /// The line that has it first.
+        /// The number of the first line with this id, from 1.
         first: usize,
     },
 }
 
-/// A kind of table of separated values.
+/// A kind of table of separated values, recognised so that the error can name a converter.
 #[derive(Debug)]
 pub struct Table {
-    /// The extension of its files' names.
+    /// The extension of the file names, without a dot.
     pub(super) extension: &'static str,
     pub(super) separator: char,
     /// The separator in words.
