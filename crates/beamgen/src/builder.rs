@@ -1,4 +1,4 @@
-//! From settings to a solver.
+//! The builder of a [`Solver`].
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::source::{Downloads, Finder};
 use crate::{Config, Error, Pair, Solver};
 
 impl Solver {
-    /// A solver with the bundled models and the default settings, until told otherwise.
+    /// Returns a builder with the bundled models and the default settings.
     pub fn builder() -> SolverBuilder {
         SolverBuilder::default()
     }
@@ -29,7 +29,7 @@ pub struct SolverBuilder {
 }
 
 impl SolverBuilder {
-    /// All settings at once; what was set before is dropped.
+    /// Sets all settings at once. Earlier settings of this builder are dropped.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
@@ -42,7 +42,8 @@ impl SolverBuilder {
     /// `lookup` is `|name| std::env::var(name).ok()` in a program.
     ///
     /// # Errors
-    /// [`Error::Key`] if the switch is anything else, [`Error::Refused`] if a key cannot be one.
+    /// Returns [`Error::Key`] if the switch has another value, and [`Error::Refused`] for an invalid
+    /// key.
     pub fn settings_from(mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         const GRAPHS: &str = "BEAMGEN_CUDA_GRAPHS";
         match lookup(GRAPHS).as_deref() {
@@ -61,7 +62,7 @@ impl SolverBuilder {
         Ok(self)
     }
 
-    /// Takes keys and certificates of servers from the environment.
+    /// Reads the servers' keys and certificates from the environment.
     #[cfg(feature = "remote")]
     fn servers_from(&mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
         let (models, own) = (&self.config.models, &mut self.own);
@@ -83,18 +84,18 @@ impl SolverBuilder {
         Ok(())
     }
 
-    /// The models and settings of a pair, by its name or the path of its TOML file (see
-    /// [`Pair::find`]); what was set before is dropped, what is set after this takes its place. The
-    /// models of the pairs that every build knows come from a [hub](Self::hub).
+    /// Sets the models and settings of a pair, by its name or the path of its TOML file (see
+    /// [`Pair::find`]). Earlier settings of this builder are dropped; later calls win over the pair.
+    /// The models of bundled pairs come from a [hub](Self::hub).
     ///
     /// # Errors
-    /// As [`Pair::find`].
+    /// Returns the errors of [`Pair::find`].
     pub fn pair(mut self, name_or_path: &str) -> Result<Self, Error> {
         self.config = Pair::find(name_or_path)?.config()?;
         Ok(self)
     }
 
-    /// The generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME` of a
+    /// Sets the generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME` of a
     /// [hub](Self::hub).
     #[must_use]
     pub fn generator(mut self, model: impl AsRef<Path>) -> Self {
@@ -102,8 +103,8 @@ impl SolverBuilder {
         self
     }
 
-    /// The reward model, likewise. How it is read is recognised, or [`ModelsConfig::prm_format`]
-    /// says it.
+    /// Sets the reward model: a folder, a GGUF file, or `ORG/NAME` of a [hub](Self::hub). Its format
+    /// is recognised, unless [`ModelsConfig::prm_format`] names a format.
     ///
     /// [`ModelsConfig::prm_format`]: crate::models::ModelsConfig::prm_format
     #[must_use]
@@ -112,15 +113,16 @@ impl SolverBuilder {
         self
     }
 
-    /// The seed of all random draws.
+    /// Sets the seed of all random numbers.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.generator.seed = seed;
         self
     }
 
-    /// A generator of one's own, in place of a language model in our engine: a remote server, say.
-    /// `name` stands for it in run files, so it should change when what it writes does.
+    /// Sets a generator of your own in place of a language model of this engine, such as a remote
+    /// server. `name` identifies the generator in run files, so it should change when the generator's
+    /// output changes.
     #[must_use]
     pub fn custom_generator(
         mut self,
@@ -131,8 +133,8 @@ impl SolverBuilder {
         self
     }
 
-    /// A [`custom_generator`](Self::custom_generator) of a function that looks at a chain and writes
-    /// its next step.
+    /// Sets a [`custom_generator`](Self::custom_generator) made of a function that reads a chain and
+    /// returns its next step.
     ///
     /// ```
     /// let mut solver = beamgen::Solver::builder()
@@ -153,9 +155,8 @@ impl SolverBuilder {
         self.custom_generator(name, StepByStep::new(generator))
     }
 
-    /// A scorer of one's own, in place of a reward model. With settings under which nothing is
-    /// scored it is dropped. `name` stands for it in run files, so it should change when its scores
-    /// do.
+    /// Sets a scorer of your own in place of a reward model. It is not used with settings that need no
+    /// scores. `name` identifies the scorer in run files, so it should change when its scores change.
     #[must_use]
     pub fn custom_scorer(
         mut self,
@@ -166,8 +167,8 @@ impl SolverBuilder {
         self
     }
 
-    /// [`custom_scorer`](Self::custom_scorer) of a function that looks at a chain and says how likely its last
-    /// step is right.
+    /// Sets a [`custom_scorer`](Self::custom_scorer) made of a function that reads a chain and returns
+    /// the probability that its last step is right.
     ///
     /// ```
     /// let mut solver = beamgen::Solver::builder()
@@ -184,16 +185,16 @@ impl SolverBuilder {
         self.custom_scorer(name, PerStep::new(scorer))
     }
 
-    /// A judge beside the scorer, after those of the settings. What they say of a step is combined
-    /// as [`combine`](Self::combine) says; what each said is in the tree
-    /// ([`Node::judges`](crate::strategy::Node::judges)), and what it read in the ledger, under `name`.
+    /// Adds a judge to the scorer, after the judges of the settings. The rule of
+    /// [`combine`](Self::combine) combines their scores. The tree has each judge's scores
+    /// ([`Node::judges`](crate::strategy::Node::judges)), and the ledger its costs, under `name`.
     #[must_use]
     pub fn judge(self, name: impl Into<String>, scorer: impl Scorer + Send + 'static) -> Self {
         self.own_judge(name.into(), Box::new(scorer), false)
     }
 
-    /// A [`judge`](Self::judge) that can only fail steps, whatever the rule: one that it scores
-    /// below 0.5 has the score 0, and what it passes or abstains on is left to the others.
+    /// Adds a [`judge`](Self::judge) that can only fail steps, whatever the rule. A step that it scores
+    /// below 0.5 has the score 0; the scores of other steps come from the other judges.
     #[must_use]
     pub fn vetoing_judge(
         self,
@@ -208,17 +209,18 @@ impl SolverBuilder {
         self
     }
 
-    /// A built-in checker, by its name in [`CHECKERS`](crate::checkers::CHECKERS), as a judge that
-    /// vetoes: a step that it proves wrong, and all after it, have the score 0. An own one is a
-    /// [`vetoing_judge`](Self::vetoing_judge) of a [`CheckerScorer`](crate::checkers::CheckerScorer).
+    /// Adds a built-in checker, by its name in [`CHECKERS`](crate::checkers::CHECKERS), as a judge with
+    /// a veto: a step that it proves wrong, and all steps after it, have the score 0. For a checker of
+    /// your own, use [`vetoing_judge`](Self::vetoing_judge) with a
+    /// [`CheckerScorer`](crate::checkers::CheckerScorer).
     #[must_use]
     pub fn checker(mut self, name: impl Into<String>) -> Self {
         self.config.checkers.builtin.push(name.into());
         self
     }
 
-    /// A checker that is a program: a shell command that speaks JSON lines. A [launcher](Self::launcher)
-    /// starts it.
+    /// Adds a checker that is a program: a shell command that speaks JSON lines. The
+    /// [launcher](Self::launcher) starts it.
     #[must_use]
     pub fn checker_command(mut self, command: impl Into<String>) -> Self {
         self.config.checkers.commands.push(command.into());
@@ -233,15 +235,15 @@ impl SolverBuilder {
         self
     }
 
-    /// How the scores of several judges become one; the minimum, unless it is said.
+    /// Sets the rule that combines the scores of several judges; the default is the minimum.
     #[must_use]
     pub fn combine(mut self, rule: Combine) -> Self {
         self.config.models.combine = rule;
         self
     }
 
-    /// The key of the servers that run the generator ([`ModelsConfig::generator_server`]); it wins
-    /// over the settings' key file.
+    /// Sets the API key of the servers that run the generator ([`ModelsConfig::generator_server`]). It
+    /// wins over the key file of the settings.
     ///
     /// [`ModelsConfig::generator_server`]: crate::models::ModelsConfig::generator_server
     #[cfg(feature = "remote")]
@@ -251,7 +253,8 @@ impl SolverBuilder {
         self
     }
 
-    /// The key of the servers that run the reward model, likewise.
+    /// Sets the API key of the servers that run the reward model. It wins over the key file of the
+    /// settings.
     #[cfg(feature = "remote")]
     #[must_use]
     pub fn prm_key(mut self, key: beamgen_remote::ApiKey) -> Self {
@@ -259,8 +262,8 @@ impl SolverBuilder {
         self
     }
 
-    /// The certificates by which servers are trusted, besides Mozilla's and the system's. Those of a
-    /// [hub](Self::hub) are its own setting.
+    /// Sets certificates that are trusted for servers, in addition to Mozilla's and the system's. A
+    /// [hub](Self::hub) has its own setting for certificates.
     #[cfg(feature = "remote")]
     #[must_use]
     pub fn certificates(mut self, certificates: beamgen_hub::Certificates) -> Self {
@@ -268,27 +271,27 @@ impl SolverBuilder {
         self
     }
 
-    /// Loads the scorer even if the settings never ask it: requests with other settings may.
+    /// Loads the scorer even if the settings need none: requests with other settings may use it.
     #[must_use]
     pub fn load_scorer(mut self) -> Self {
         self.own.load_scorer = true;
         self
     }
 
-    /// Where answers are and when two are the same, for problems other than mathematics.
+    /// Sets how answers are found in texts and compared, for problems other than mathematics.
     #[must_use]
     pub fn answers(mut self, answers: impl Answers + Send + 'static) -> Self {
         self.own.answers = Some(Box::new(answers));
         self
     }
 
-    /// The settings so far.
+    /// Returns the settings so far.
     pub fn current_config(&self) -> &Config {
         &self.config
     }
 
-    /// Where models come from whose names are not found on this machine: `ORG/NAME` of a hub.
-    /// `observe` sees each download's model and progress. Without a hub such names are refused.
+    /// Sets the hub for models that are not on this machine, named `ORG/NAME`. `observe` is called
+    /// with the model and the progress of each download. Without a hub such names are an error.
     #[must_use]
     pub fn hub(
         mut self,
@@ -304,16 +307,16 @@ impl SolverBuilder {
     /// before a weight is read, the machine's memory included.
     ///
     /// # Errors
-    /// A setting cannot be run, a model cannot be found, its files do not fit, or it does not fit
-    /// into memory; with the file, field or tensor that is at fault.
+    /// Returns an error if a setting is invalid, if a model is not found, if its files do not agree,
+    /// or if it does not fit into memory. The error names the file, field or tensor at fault.
     pub fn prepare(self) -> Result<Prepared, Error> {
         self.wanting(Wanted::Pair)
     }
 
-    /// [`prepare`](Self::prepare) for the reward model alone, to score given chains.
+    /// Prepares only the reward model, as [`prepare`](Self::prepare) does, to score given chains.
     ///
     /// # Errors
-    /// As [`prepare`](Self::prepare).
+    /// Returns the errors of [`prepare`](Self::prepare).
     pub fn prepare_reward_model(self) -> Result<Prepared, Error> {
         self.wanting(Wanted::RewardModel)
     }
@@ -325,7 +328,7 @@ impl SolverBuilder {
     /// Loads the models.
     ///
     /// # Errors
-    /// As [`prepare`](Self::prepare), and [`Prepared::solver`].
+    /// Returns the errors of [`prepare`](Self::prepare) and [`Prepared::solver`].
     pub fn build(self) -> Result<Solver, Error> {
         self.prepare()?.solver()
     }

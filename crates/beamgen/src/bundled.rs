@@ -19,7 +19,7 @@ macro_rules! files {
     };
 }
 
-/// A checkpoint inside the program. A `static`, so that its bytes are there once.
+/// A checkpoint inside the program. Used as a `static`, so that the program has its bytes only once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bundled {
     name: &'static str,
@@ -54,12 +54,12 @@ pub(crate) static ORM: Bundled = Bundled {
                   "tokenizer_config.json"),
 };
 
-/// The checkpoint of the bundled generator, for training.
+/// Returns the checkpoint of the bundled generator, for training.
 pub fn generator() -> Checkpoint {
     GENERATOR.checkpoint()
 }
 
-/// The files of all bundled models: the folder of a model, the name of a file in it, its bytes.
+/// Returns the files of all bundled models: the model's folder, the file's name, the bytes.
 pub fn files() -> impl Iterator<Item = (&'static str, &'static str, &'static [u8])> {
     let models = [GENERATOR, PRM, ORM].into_iter();
     models.flat_map(|model| {
@@ -70,23 +70,23 @@ pub fn files() -> impl Iterator<Item = (&'static str, &'static str, &'static [u8
 
 static SAMPLE: &[u8] = include_bytes!("../abacus/sample.jsonl");
 
-/// The sample problems, with their answers. None of them was trained on.
+/// Returns the sample problems with their answers. None of the models was trained on them.
 ///
 /// # Errors
-/// None with the file that is shipped; a test reads it.
+/// Never fails with the bundled file, which a test reads.
 pub fn sample() -> Result<Problems, ProblemsError> {
     Problems::read(SAMPLE, "the bundled sample")
 }
 
-/// Whether a model on this machine has the tokenizer of the bundled ones, as one that was trained
+/// Whether a local model has the same tokenizer as the bundled models, as a model that was trained
 /// from them has.
 pub(crate) fn shares_tokenizer(model: &Path) -> bool {
     model.exists() && same_tokenizer(model, generator()).unwrap_or(false)
 }
 
-/// Whether a problem is of the kind that the bundled models are trained on: who has how many of
-/// something, 3 to 7 people, each with a number that follows from the person's before. What they
-/// write about any other problem means nothing, and neither do their scores.
+/// Whether a problem is of the kind that the bundled models are trained on: 3 to 7 people have
+/// something, and each number follows from the person's before. The models' answers and scores mean
+/// nothing for other problems.
 pub fn knows(problem: &str) -> bool {
     beamgen_world::parse(problem).is_some_and(|problem| Difficulty::BUNDLED.covers(&problem))
 }

@@ -13,7 +13,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 use crate::Error;
 use crate::fingerprint::CALIBRATION;
 
-/// What of a calibrated reward model is the score of a step.
+/// The score of a step by a reward model with a calibration.
 #[derive(
     Clone,
     Copy,
@@ -35,14 +35,14 @@ use crate::fingerprint::CALIBRATION;
     parse_err_fn = ScoreAs::unknown
 )]
 pub enum ScoreAs {
-    /// What the reward model says.
+    /// The reward model's score, without the calibration.
     #[default]
     Raw,
-    /// The probability of success that belongs to it.
+    /// The probability of success that the calibration gives for the reward model's score.
     Calibrated,
     /// The median of the probability of success, from the hidden state.
     Median,
-    /// The low quantile (10 %) of that probability.
+    /// The low quantile (10 %) of the probability of success, from the hidden state.
     Lower,
 }
 
@@ -56,10 +56,9 @@ impl ScoreAs {
     }
 }
 
-/// The largest file of a calibration that is read.
+/// The size limit of a calibration file, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Reads a calibration.
 pub(crate) fn open(path: &Path) -> Result<Calibration, Error> {
     let text = beamgen_files::read_text_file(path, MAX_BYTES).map_err(Error::unreadable(path))?;
     Calibration::parse(&text).map_err(|reason| Error::Calibration {
@@ -68,7 +67,7 @@ pub(crate) fn open(path: &Path) -> Result<Calibration, Error> {
     })
 }
 
-/// Where the calibration of a reward model is: in its folder, or beside its file.
+/// Returns the path of a reward model's calibration: in the model's folder, or next to its file.
 pub(crate) fn beside(model: &Path) -> PathBuf {
     if model.is_dir() {
         return model.join(CALIBRATION);
@@ -79,8 +78,8 @@ pub(crate) fn beside(model: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// What the user should know if a calibration is of another reward model, policy or aggregation
-/// (`None`: the search does not go by its map) than these.
+/// Returns warnings if the calibration was fitted to another reward model, policy or aggregation.
+/// An `aggregation` of `None` is not compared: that search does not use the calibration's map.
 pub(crate) fn mismatches(
     calibration: &Calibration,
     path: &Path,
@@ -92,26 +91,26 @@ pub(crate) fn mismatches(
     let mut notes = Vec::new();
     if calibration.prm != prm {
         notes.push(format!(
-            "warning: {path} was fitted to another reward model ({}, not {prm}): its probabilities mean little here",
+            "warning: {path} was fitted to another reward model ({}, not {prm}): fit it again, or its probabilities are wrong",
             calibration.prm
         ));
     }
     if calibration.policy != *policy {
         notes.push(format!(
-            "warning: {path} was fitted to the policy {}, and this one is {policy}: its probabilities may be off",
+            "warning: {path} was fitted to the policy {}, but this is {policy}: its probabilities may be off",
             calibration.policy
         ));
     }
     if let Some(aggregation) = aggregation.filter(|own| *own != calibration.aggregation) {
         notes.push(format!(
-            "warning: {path} was fitted for aggregation {}, and this search has {aggregation}: its probabilities may be off",
+            "warning: {path} was fitted for aggregation {}, but this search has {aggregation}: its probabilities may be off",
             calibration.aggregation
         ));
     }
     notes
 }
 
-/// A scorer with its scores put through a calibration.
+/// A scorer whose scores are mapped by a calibration.
 pub(crate) struct Calibrated {
     pub(crate) scorer: Box<dyn Scorer + Send>,
     pub(crate) map: ScoreMap,

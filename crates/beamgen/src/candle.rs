@@ -1,5 +1,4 @@
-//! Generators and classifiers of families that only `candle-transformers` knows, with the feature
-//! `candle`.
+//! Model families that only `candle-transformers` supports, with the feature `candle`.
 
 #[cfg(feature = "candle")]
 mod backend;
@@ -11,7 +10,7 @@ use beamgen_engine::Checkpoint;
 
 pub(crate) use backend::{CandleClassifier, CandleGenerator};
 
-/// Generators' `model_type`s.
+/// The `model_type`s of generators.
 pub(crate) const GENERATORS: [&str; 15] = [
     "deepseek_v2",
     "gemma",
@@ -30,12 +29,12 @@ pub(crate) const GENERATORS: [&str; 15] = [
     "starcoder2",
 ];
 
-/// Sequence classifiers' `model_type`s.
+/// The `model_type`s of sequence classifiers.
 pub(crate) const CLASSIFIERS: [&str; 3] = ["deberta-v2", "modernbert", "xlm-roberta"];
 
-/// The one of `families` that a checkpoint is of, if it is of any.
+/// Returns the family of a checkpoint, if it is among `families`.
 pub(crate) fn family(checkpoint: &Checkpoint, families: &[&'static str]) -> Option<&'static str> {
-    // What is wrong with the file is said by whoever reads it whole.
+    // An unreadable file is no error here: the loader reads it again, and reports what is wrong.
     let text = checkpoint.text("config.json").ok()??;
     let json: serde_json::Value = serde_json::from_str(&text).ok()?;
     let model_type = json["model_type"].as_str()?;

@@ -1,4 +1,4 @@
-//! Which checkers look at steps, as settings.
+//! Settings of checkers.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -12,35 +12,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// A checker and the name of its verdicts.
+/// A checker with its name in results.
 type NamedChecker = (String, Box<dyn Checker>);
 
-/// A checker for a search.
+/// A started checker, as a judge of a search.
 pub(crate) struct OpenedChecker {
     pub(crate) scorer: Box<dyn Scorer + Send>,
-    /// What it loses, of one that is a command.
+    /// The verdicts lost so far, if the checker is a command.
     pub(crate) lost: Option<LostSoFar>,
 }
 
-/// Checkers that veto steps that they can prove wrong. None by default.
+/// Checkers that veto steps which they can prove wrong, and checkers that audit answers. By default
+/// no checker vetoes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckersConfig {
-    /// Built-in ones: rows of [`CHECKERS`](beamgen_checkers::CHECKERS).
+    /// Names of built-in checkers: rows of [`CHECKERS`](beamgen_checkers::CHECKERS).
     pub builtin: Vec<String>,
     /// Shell commands that speak JSON lines.
     pub commands: Vec<String>,
-    /// The longest time in which a command with steps to answer may answer none, in seconds.
+    /// Seconds in which a command with open steps must answer a step, or be killed.
     pub timeout: f64,
-    /// Processes of each command.
+    /// The number of processes of each command.
     pub workers: usize,
-    /// Steps that a process is given before it has answered.
+    /// The number of steps that a process may have open at a time.
     pub in_flight: usize,
-    /// Built-in ones that look at the chain of each answer afterwards and change no score; `none`
-    /// alone turns that off.
+    /// Names of built-in checkers that audit the chain of each answer and change no score. The only
+    /// name `none` turns the audit off.
     #[serde(skip_serializing_if = "is_usual_audit")]
     pub audit: Vec<String>,
-    /// A chain with a step that the scorer puts below this is unsound, too; 0: never.
+    /// A chain with a step that scores less than this is unsound, too; 0 turns this off.
     #[serde(skip_serializing_if = "is_zero")]
     pub sound_above: f32,
     /// Whether unsound answers are withheld.
@@ -84,16 +85,16 @@ impl CheckersConfig {
         &self.audit
     }
 
-    /// Whether none vetoes steps.
+    /// Whether no checker vetoes steps.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.builtin.is_empty() && self.commands.is_empty()
     }
 
-    /// Refuses names, times and numbers that cannot be.
+    /// Checks names, times and numbers.
     ///
     /// # Errors
-    /// The setting, and what it has to be.
+    /// Returns the invalid setting and its allowed values.
     pub fn check(&self) -> Result<(), Error> {
         for name in &self.builtin {
             named(name).map_err(|error| refused("builtin", error))?;
@@ -104,17 +105,18 @@ impl CheckersConfig {
         let words = "a score from 0 to 1";
         ConfigError::check_range("sound_above", self.sound_above, 0.0..=1.0, words)?;
         if self.require_sound && self.auditors().is_empty() && self.sound_above == 0.0 {
-            let reason = "nothing tells what is sound: name checkers in audit, or set sound_above";
+            let reason =
+                "no audit finds unsound answers: name checkers in audit, or set sound_above";
             return Err(refused("require_sound", reason));
         }
         if !(0.001..=86_400.0).contains(&self.timeout) {
-            return Err(refused("timeout", "write seconds between 0.001 and 86400"));
+            return Err(refused("timeout", "use seconds between 0.001 and 86400"));
         }
         if !(1..=256).contains(&self.workers) {
-            return Err(refused("workers", "write a number from 1 to 256"));
+            return Err(refused("workers", "use a number from 1 to 256"));
         }
         if !(1..=4096).contains(&self.in_flight) {
-            return Err(refused("in_flight", "write a number from 1 to 4096"));
+            return Err(refused("in_flight", "use a number from 1 to 4096"));
         }
         if self
             .commands
@@ -131,15 +133,15 @@ impl CheckersConfig {
         }
     }
 
-    /// Starts them all; each with its name. `launcher` starts the commands.
+    /// Starts all vetoing checkers, and returns each with its name. `launcher` starts the commands.
     ///
     /// # Errors
-    /// As [`check`](Self::check), or a command cannot be started.
+    /// Returns the errors of [`check`](Self::check), or an error if a command cannot be started.
     pub fn open(&self, launcher: &Launcher) -> Result<Vec<NamedChecker>, Error> {
         self.start(launcher, |checker| checker, |command| Box::new(command))
     }
 
-    /// Starts them all for a search. Commands answer while it goes on.
+    /// Starts all vetoing checkers for a search. Commands answer while the search continues.
     pub(crate) fn scorers(
         &self,
         launcher: &Launcher,
@@ -158,7 +160,7 @@ impl CheckersConfig {
         self.start(launcher, builtin, command)
     }
 
-    /// Starts them all; each is what `builtin` or `command` makes of it, with its name.
+    /// Starts all vetoing checkers, each by `builtin` or by `command`, and returns them with their names.
     fn start<T>(
         &self,
         launcher: &Launcher,

@@ -1,4 +1,4 @@
-//! All settings of a run, in one struct that is also a TOML file.
+//! All settings of a run: a struct with the layout of a TOML file.
 
 use std::path::{Path, PathBuf};
 
@@ -22,19 +22,19 @@ use crate::{Error, bundled};
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// Which models.
+    /// The generator, the scorer, and how their scores are used.
     pub models: ModelsConfig,
-    /// Which search.
+    /// The strategy, its width and its limits.
     pub search: SearchConfig,
-    /// Steps, limits, sampling and its seed.
+    /// How steps and answers are recognised, their limits, sampling, and the seed.
     pub generator: GeneratorConfig,
-    /// Memory and threads. `kv_bytes` is one budget for the caches of both models.
+    /// Device, memory and threads. `kv_bytes` is the budget of the KV caches of both models together.
     pub engine: EngineConfig,
     /// Checkers that veto steps.
     pub checkers: CheckersConfig,
 }
 
-/// [`Config`] as a file has it, with the table that makes it a pair's.
+/// The content of a settings file: [`Config`], and the table `[pair]` of a pair's file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingsFile {
@@ -51,19 +51,18 @@ pub(crate) struct SettingsFile {
     checkers: CheckersConfig,
 }
 
-/// The text of a settings file.
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
     if path.extension().is_some_and(|end| end == "json") {
         return Err(Error::ConfigFile {
             path: path.to_owned(),
             line: 1,
-            reason: "JSON by its name: settings are a TOML file".to_owned(),
+            reason: "is a JSON file by its name: give a TOML file".to_owned(),
         });
     }
     beamgen_files::read_text_file(path, MAX_BYTES).map_err(Error::unreadable(path))
 }
 
-/// What the text of a settings file says; a fault is told with its line.
+/// Parses the text of a settings file; an error has its line.
 pub(crate) fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Error> {
     toml::from_str(text).map_err(|error| {
         let before = error
@@ -77,57 +76,58 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, E
     })
 }
 
-/// Where the models come from.
+/// The models, the judges, and how their scores are combined and calibrated.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelsConfig {
     /// The generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME[@REVISION]` of a
-    /// hub; absent means the bundled one.
+    /// hub; absent means the bundled generator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator: Option<PathBuf>,
-    /// The reward model, likewise; absent means the bundled one of the kind that `scorer` names.
+    /// The reward model: a folder, a GGUF file, or a name on a hub; absent means the bundled model of
+    /// the kind that `scorer` names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm: Option<PathBuf>,
-    /// How the reward model is read: a family of `configs/prm/`, or a TOML file like those. Absent
-    /// or `auto`: as its own `prm.toml` says, or recognised.
+    /// The format of the reward model: a family of `configs/prm/`, or a TOML file like those. Absent or
+    /// `auto`: the format of the model's own `prm.toml`, or recognised from the checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_format: Option<String>,
-    /// The model that an implicit reward model is compared with.
+    /// The reference model of an implicit reward model, whose score is a log-ratio of the two.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_reference: Option<PathBuf>,
-    /// Servers that run the generator, in place of this process.
+    /// Servers that run the generator in place of this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator_server: Option<ServerConfig>,
-    /// Servers that run the reward model.
+    /// Servers that run the reward model in place of this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_server: Option<ServerConfig>,
-    /// Numbers that weights are kept in. They are computed with in float32 all the same, but for
-    /// int8, which quantises activations, too.
+    /// The number type of weights in memory. Arithmetic is float32 in any case, except for int8, which
+    /// quantises activations, too.
     pub dtype: WeightType,
-    /// Models of a hub come from its cache only.
+    /// Whether models of a hub come from its local cache only.
     pub offline: bool,
-    /// What judges the steps.
+    /// The scorer that the search ranks by.
     pub scorer: ScorerKind,
-    /// The calibration of the reward model; absent: the one in its folder, beside its file or, for
-    /// the bundled one, bundled.
+    /// The calibration file of the reward model. Absent: `calibration.json` in the model's folder or
+    /// next to its file; for the bundled model, the bundled calibration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<PathBuf>,
-    /// What of a calibrated reward model is the score of a step.
+    /// The score of a step by a reward model with a calibration.
     pub score_as: ScoreAs,
-    /// The share of wrong answers that is wanted at most: answers below the threshold that the
-    /// calibration has for it are withheld. 0: none are.
+    /// The largest accepted share of wrong answers among the returned ones, from 0 to 1. Answers below
+    /// the calibration's threshold for that share are withheld; 0 withholds none.
     pub max_error: f32,
-    /// How the scores of the scorer and of the judges beside it become one.
+    /// The rule that combines the scores of the scorer and the judges.
     #[serde(skip_serializing_if = "is_default")]
     pub combine: Combine,
-    /// Judges beside the scorer.
+    /// The judges that are asked in addition to the scorer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub judges: Vec<JudgeConfig>,
 }
 
 impl ModelsConfig {
-    /// Whether a model may have to come from a hub: its name is not found on this machine, or a
-    /// server runs it, which may say that it has it from a hub.
+    /// Whether a model may have to come from a hub: because its name is not found on this machine, or
+    /// because a server runs it and may name a hub's model, whose tokenizer is needed.
     pub fn may_need_hub(&self) -> bool {
         let judges = self.judges.iter();
         let judges = judges.flat_map(|judge| judge.model().into_iter().chain(&judge.reference));
@@ -149,7 +149,7 @@ fn is_default(rule: &Combine) -> bool {
     *rule == Combine::default()
 }
 
-/// What judges the steps.
+/// The kind of scorer that the search ranks by.
 #[derive(
     Clone,
     Copy,
@@ -179,12 +179,12 @@ pub enum ScorerKind {
     /// The exact checker of the bundled world ([`ExactScorer`](crate::scorer::ExactScorer)): the
     /// ceiling for any model.
     Exact,
-    /// Nothing; for strategies that need no scores.
+    /// No scorer, for strategies that need no scores.
     None,
 }
 
 impl ScorerKind {
-    /// The name in settings and output.
+    /// Returns the name in settings and output.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -198,16 +198,16 @@ impl ScorerKind {
     }
 }
 
-/// The largest settings file read.
+/// The size limit of a settings file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 impl Config {
-    /// Reads a TOML file, a regular one of at most 1 MiB. A [`Pair`](crate::Pair)'s file is one,
-    /// too; its table `[pair]` says nothing here.
+    /// Reads a TOML file, which must be a regular file of at most 1 MiB. The file of a
+    /// [`Pair`](crate::Pair) can be read, too; its table `[pair]` is ignored.
     ///
     /// # Errors
-    /// The file cannot be read, is not TOML, or has an unknown key or a value of another type: with
-    /// file and line.
+    /// Returns an error with file and line if the file cannot be read, is not TOML, or has an unknown
+    /// key or a value of another type.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let file: SettingsFile = parse(&read(path)?, path)?;
         Ok(Self {
@@ -219,11 +219,11 @@ impl Config {
         })
     }
 
-    /// Reads a TOML file as [`load`](Self::load) does, and gives the keys that are written there
-    /// and no others: to be laid over the settings of a [`Pair`](crate::Pair).
+    /// Reads a TOML file as [`load`](Self::load) does, but returns only the keys that are written in
+    /// it, to lay them over the settings of a [`Pair`](crate::Pair).
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// Returns the errors of [`load`](Self::load).
     pub fn load_table(path: &Path) -> Result<Table, Error> {
         let text = read(path)?;
         let _: SettingsFile = parse(&text, path)?;
@@ -232,15 +232,15 @@ impl Config {
         Ok(table)
     }
 
-    /// Refuses settings that cannot be run, before any model is loaded.
+    /// Checks the settings, before any model is loaded.
     ///
     /// # Errors
-    /// The setting, and what it has to be.
+    /// Returns the invalid setting and its allowed values.
     pub fn check(&self) -> Result<(), Error> {
         self.check_beside(false)
     }
 
-    /// [`check`](Self::check) where there may be judges that the settings do not name.
+    /// Checks the settings of a solver that may have judges of its own, which the settings do not name.
     pub(crate) fn check_beside(&self, own_judges: bool) -> Result<(), Error> {
         self.search.validate()?;
         let words = "a share from 0 to 1";
@@ -256,19 +256,19 @@ impl Config {
         Ok(())
     }
 
-    /// Whether there is a scorer, or a judge beside it.
+    /// Whether the settings name a scorer or a judge.
     fn has_scorer(&self) -> bool {
         let has_judges = !self.models.judges.is_empty() || !self.checkers.is_empty();
         self.models.scorer != ScorerKind::None || has_judges
     }
 
-    /// Whether a scorer is ever asked under these settings. A majority vote over samples asks none.
+    /// Whether a search with these settings uses scores. A majority vote over samples uses none.
     pub fn uses_scorer(&self) -> bool {
         self.has_scorer() && self.search.uses_scores()
     }
 
-    /// The settings of the scorer and of each judge next to it, each as the only scorer, with their
-    /// names in results; the last part says whether it judges whole chains by their ends.
+    /// Returns the scorer and each judge: its name in results, the settings with it as the only scorer,
+    /// and whether it judges whole chains at their ends.
     pub fn each_scorer(&self) -> Vec<(String, Self, bool)> {
         let mut alone = self.clone();
         alone.models.judges.clear();
@@ -289,7 +289,7 @@ impl Config {
         all
     }
 
-    /// The settings as if a judge were the only scorer.
+    /// Returns the settings with a judge as the only scorer.
     pub(crate) fn judged_by(&self, judge: &JudgeConfig) -> Self {
         let mut config = self.clone();
         let models = &mut config.models;
@@ -304,9 +304,9 @@ impl Config {
         config
     }
 
-    /// Whether the bundled reward model would score what a generator of another kind writes. It
-    /// knows the bundled problems only, so its scores would mean nothing. One that was trained from
-    /// the bundled generator has its tokenizer.
+    /// Whether the bundled reward model would score steps of a generator with another tokenizer. It
+    /// knows the bundled problems only, so its scores would mean nothing. A generator that was trained
+    /// from the bundled one has the same tokenizer, and is accepted.
     pub fn is_bundled_scorer_foreign(&self) -> bool {
         let models = &self.models;
         let other_model = models.generator.as_deref();
@@ -318,7 +318,7 @@ impl Config {
         other_generator && ((bundled_scorer && is_model) || bundled_judge)
     }
 
-    /// Takes the words `bundled` and `none` for what they mean where a model is named.
+    /// Resolves the reserved model names `bundled` and `none`.
     pub fn resolve_words(&mut self) {
         let models = &mut self.models;
         if is_word(models.prm.as_deref(), "none") {
@@ -332,7 +332,7 @@ impl Config {
         }
     }
 
-    /// The settings of a search.
+    /// Returns the settings that each request may change.
     pub fn settings(&self) -> Settings {
         Settings {
             search: self.search.clone(),
@@ -340,7 +340,7 @@ impl Config {
         }
     }
 
-    /// The settings as they act on the models that they name.
+    /// Returns the effective settings for the models that they name.
     pub(crate) fn resolved(mut self) -> Self {
         let defaults = Defaults::of(&self);
         let settings = defaults.resolve(self.settings());
@@ -350,8 +350,7 @@ impl Config {
     }
 }
 
-/// Lays settings over others: a value of `over` takes the place of that of `under`, key by key
-/// within tables.
+/// Merges settings: values in `over` replace those in `under`, key by key within tables.
 pub fn lay_over(under: &mut Table, over: &Table) {
     for (key, value) in over {
         match (under.get_mut(key), value) {
@@ -363,10 +362,11 @@ pub fn lay_over(under: &mut Table, over: &Table) {
     }
 }
 
-/// How a request's settings act on a solver with these settings.
+/// The parts of a solver's settings that change the effective settings of its requests.
 #[derive(Clone, Copy)]
 pub(crate) struct Defaults {
-    /// Each score speaks of the chain so far: an outcome model's, or a quantile of its success.
+    /// Whether each score judges the whole chain so far, as an outcome model's score or a quantile of
+    /// the probability of success does.
     scores_chains: bool,
 }
 
@@ -378,8 +378,8 @@ impl Defaults {
         }
     }
 
-    /// Greedy decoding is temperature 0 whatever is written, and of scores that speak of the chain
-    /// so far the newest counts.
+    /// Returns the effective settings of a request. Greedy decoding has temperature 0, whatever the
+    /// settings say; if scores judge the whole chain so far, the last score counts.
     pub(crate) fn resolve(self, mut settings: Settings) -> Settings {
         if settings.search.strategy.spec().is_greedy {
             settings.generator.sampling.temperature = Some(0.0);

@@ -1,4 +1,4 @@
-//! Decoding and prefill of one engine, without a search: what its passes cost.
+//! A benchmark of an engine's decoding and prefill, without a search.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,56 +14,56 @@ use crate::memory::MemoryPlan;
 use crate::prepare::plan::{Returned, device_choice, memory, on_device};
 use crate::{Error, SolverBuilder, bundled};
 
-/// Temperature of the draws.
+/// The sampling temperature.
 const TEMPERATURE: f32 = 0.8;
-/// Passes of the run that warms up and is not counted.
+/// The number of passes of the warm-up run, which is not counted.
 const WARM_UP: usize = 2;
 
 /// A generator's engine, to be timed.
 #[derive(Debug)]
 pub struct EngineBench {
     engine: Engine,
-    /// Where the model comes from.
+    /// The model's folder, file or name.
     pub name: String,
     notes: Vec<String>,
     /// The type of number in which keys and values are kept.
     pub kv_dtype: KvType,
 }
 
-/// What is to be timed: `batch` sequences that go on from one prompt, a token each in every pass.
+/// The work to time: `batch` sequences continue the same prompt, by a token each in every pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeBench {
-    /// Tokens of the prompt, read once and shared.
+    /// The number of tokens of the prompt, which is computed once and shared.
     pub prefix: usize,
-    /// Sequences.
+    /// The number of sequences.
     pub batch: usize,
-    /// Tokens of each sequence after the prompt.
+    /// The number of tokens of each sequence after the prompt.
     pub new: usize,
-    /// Runs that are counted.
+    /// The number of counted runs.
     pub repeat: usize,
-    /// Whether each row's next token is drawn from its logits, at temperature 0.8, as a search
-    /// does; otherwise the tokens are given and nobody looks at the logits.
+    /// Whether each row's next token is sampled from its logits, at temperature 0.8, as a search
+    /// does. Otherwise the tokens are fixed and the logits are not used.
     pub sample: bool,
 }
 
-/// What it took. Each list has a value a run, ascending.
+/// The result of a [`DecodeBench`]. Each list has a value per run, in ascending order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// Seconds to read the prompt.
+    /// Seconds to compute the prompt.
     pub prefill: Vec<f64>,
-    /// Seconds of all passes after it.
+    /// Seconds of all passes after the prompt.
     pub decode: Vec<f64>,
-    /// Bytes of weights that a pass streams through.
+    /// Bytes of weights that a pass reads.
     pub streamed_bytes: usize,
     /// Floating-point operations of all passes after the prompt.
     pub decode_flops: f64,
-    /// Floating-point operations of reading the prompt.
+    /// Floating-point operations of the prompt.
     pub prefill_flops: f64,
     /// Bytes of the cache pages in use at the end.
     pub kv_bytes: usize,
 }
 
-/// Positions that are timed at most: the engine has tables for all of them.
+/// The most positions that can be timed: the engine allocates tables for all of them.
 const MOST_POSITIONS: usize = 1 << 22;
 
 impl EngineBench {
@@ -71,7 +71,7 @@ impl EngineBench {
     /// most `positions` tokens. With `random` weights, only its `config.json` is read.
     ///
     /// # Errors
-    /// The errors of [`SolverBuilder::build`].
+    /// Returns the errors of [`SolverBuilder::build`].
     pub fn open(builder: SolverBuilder, positions: usize, random: bool) -> Result<Self, Error> {
         let (config, mut finder) = (&builder.config, builder.finder);
         let (field, value, most) = ("positions", positions, MOST_POSITIONS);
@@ -95,7 +95,8 @@ impl EngineBench {
             if !shape.gives_logits(&weights) {
                 return Err(beamgen_engine::Error::NoHead.into());
             }
-            // Only the time counts, and that does not depend on what the positions mean.
+            // Beyond the model's context the values are meaningless, but the time of a pass does not
+            // depend on the values.
             let context = shape.max_position_embeddings;
             let beyond = (positions > context).then_some(context);
             shape.max_position_embeddings = context.max(positions);
@@ -138,22 +139,22 @@ impl EngineBench {
         })
     }
 
-    /// Notes for the user so far, a line each.
+    /// Returns the notes for the user so far, a line each.
     pub fn notes(&self) -> Vec<String> {
         let noted = self.notes.iter().cloned();
         noted.chain(self.engine.model().compute().note()).collect()
     }
 
-    /// What computes.
+    /// Returns the name of the device that computes.
     pub fn device(&self) -> String {
         self.engine.model().compute().to_string()
     }
 
-    /// Bytes that a copy within the memory of a CUDA device moves in a second; `None` on the
-    /// processor.
+    /// Measures the bytes per second that a copy within a CUDA device's memory moves; `None` on the
+    /// CPU.
     ///
     /// # Errors
-    /// The device fails, or has too little memory left.
+    /// Returns an error if the device fails or has too little free memory.
     pub fn copy_rate(&self) -> Result<Option<f64>, Error> {
         const BYTES: usize = 256 << 20;
         let compute = self.engine.model().compute();
@@ -161,32 +162,33 @@ impl EngineBench {
         Ok(compute.copy_rate(BYTES.min(most))?)
     }
 
-    /// Bytes of the packed weights.
+    /// Returns the bytes of the packed weights.
     pub fn weight_bytes(&self) -> usize {
         self.engine.model().bytes()
     }
 
-    /// Threads that compute.
+    /// Returns the number of threads that compute.
     pub fn threads(&self) -> usize {
         self.engine.pool().threads()
     }
 
-    /// Bytes of cache that a measurement takes, if that is more than there may be.
+    /// Returns the bytes of KV cache that a measurement needs, if they exceed the cache's limit.
     pub fn too_much(&self, bench: &DecodeBench) -> Option<usize> {
         let kv = self.engine.kv();
         let page = self.engine.page_size();
         let shared = bench.prefix / page;
         let own = bench.prefix.saturating_add(bench.new).div_ceil(page) - shared;
-        // The prompt keeps its own last page if that is not full.
+        // A last page of the prompt that is not full is copied by each sequence, and stays allocated
+        // for the prompt: one page more.
         let pages = own.saturating_mul(bench.batch).saturating_add(shared + 1);
         (pages > kv.pages_total).then_some(pages.saturating_mul(kv.page_bytes))
     }
 
-    /// Times it.
+    /// Times a bench.
     ///
     /// # Errors
-    /// The engine refuses: too little cache, or a length beyond the positions that it was opened
-    /// with.
+    /// Returns an error if the KV cache is too small, or if the sequences are longer than the
+    /// positions that the engine was opened with.
     pub fn measure(&mut self, bench: &DecodeBench) -> Result<Measured, Error> {
         let warm_up = DecodeBench {
             new: bench.new.min(WARM_UP),
@@ -205,7 +207,7 @@ impl EngineBench {
         let model = self.engine.model();
         let tokens = (bench.batch * bench.new) as f64;
         let context = bench.prefix + bench.new.div_ceil(2);
-        // Of a prompt only the last row goes through the head.
+        // Only the last row of a prompt goes through the head, so its operations count once.
         let head = (2 * model.config().hidden_size * model.config().vocab_size) as f64;
         let row = model.row_flops(bench.prefix.div_ceil(2)) as f64 - head;
         Ok(Measured {
@@ -218,7 +220,8 @@ impl EngineBench {
         })
     }
 
-    /// One run: seconds of the prompt, seconds of all passes after it, bytes of cache at the end.
+    /// Runs the bench once. Returns the seconds of the prompt, the seconds of all passes after it, and
+    /// the bytes of KV cache at the end.
     fn once(&mut self, bench: &DecodeBench) -> Result<(f64, f64, usize), Error> {
         let engine = &mut self.engine;
         let vocab = engine.model().config().vocab_size as u32;
@@ -240,7 +243,7 @@ impl EngineBench {
             ..SamplingParams::default()
         };
         let (mut sampler, mut drawn) = (Sampler::new(), Vec::new());
-        // As a search draws: all rows of a pass at once.
+        // All rows of a pass are sampled in a call, as in a search.
         let mut choose = |engine: &mut Engine, step: usize, logits: &Logits, next: &mut [u32]| {
             if !bench.sample {
                 let tokens = next.iter_mut().enumerate();
