@@ -20,7 +20,7 @@ use crate::{Format, LabelledChain, LabelsError, Rated};
 /// The order in which chains are rated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The order of the file.
+    /// The order in which the file has the chains.
     #[default]
     Given,
     /// A random order, which follows from the seed and the chains.
@@ -129,7 +129,7 @@ pub struct Options {
     pub rater: String,
     /// The order in which chains are rated.
     pub order: Order,
-    /// The seed of [`Order::Random`].
+    /// The seed of [`Order::Random`], which the other orders ignore.
     pub seed: u64,
     /// Whether a chain is done at its first wrong step, so that later steps need no rating.
     pub stops: bool,
@@ -189,9 +189,9 @@ pub struct View<'a> {
     pub stops: bool,
     /// Whether a change of this session can be taken back.
     pub can_undo: bool,
-    /// The problem's text.
+    /// The text of the problem.
     pub problem: &'a str,
-    /// The reference answer.
+    /// The reference answer, if the chain has it.
     pub answer: Option<&'a str>,
     /// The steps of the current chain.
     pub steps: Vec<StepView<'a>>,
@@ -328,7 +328,7 @@ impl Annotation {
         Ok(self.view())
     }
 
-    /// Returns the view of the person.
+    /// Returns what the person sees, after all actions so far.
     #[must_use]
     pub fn view(&self) -> View<'_> {
         let chain = &self.chains[self.chain];
@@ -344,6 +344,7 @@ impl Annotation {
             rater: &self.options.rater,
             chain: self.chain,
             chains: self.chains.len(),
+            // Counted again for each view: other settings of `stops` change which chains are done.
             done: (0..self.chains.len())
                 .filter(|&at| self.is_done(at))
                 .count(),

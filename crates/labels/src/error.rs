@@ -12,7 +12,7 @@ pub enum LabelsError {
     Unreadable {
         /// The name of the file, or `<stdin>`.
         source_name: String,
-        /// The error of the operating system.
+        /// The error that the operating system reported.
         error: io::Error,
     },
     /// The file has no record.
@@ -71,12 +71,12 @@ pub enum LabelsError {
         /// The name of the file, or `<stdin>`.
         source_name: String,
     },
-    /// A file cannot be appended to.
+    /// The file cannot be appended to.
     #[error("{source_name}: {}: name a file that can be written", beamgen_files::reason(.error))]
     Unwritable {
         /// The name of the file.
         source_name: String,
-        /// The error of the operating system.
+        /// The error that the operating system reported.
         error: io::Error,
     },
     /// The chains lack the facts that an order needs.

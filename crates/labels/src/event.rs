@@ -55,6 +55,7 @@ impl Event {
             rating: self.rating,
             comment: self.comment,
         };
+        // Replaced as a whole: an event has the complete opinion, so a missing part was taken back.
         step.set_rated(&self.rater, rated);
         Ok(())
     }

@@ -208,7 +208,7 @@ pub struct Counts {
     pub mixed: u64,
     /// Distinct prefixes with at least one complete rollout.
     pub labels: u64,
-    /// Rollouts that came to their own end.
+    /// Rollouts that came to their own end, whether right or wrong.
     pub rollouts: u64,
     /// Further rollouts that a length limit cut off, which are neither right nor wrong.
     pub truncated: u64,

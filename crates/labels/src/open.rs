@@ -26,7 +26,7 @@ pub struct Labelled {
     pub places: Vec<Place>,
     /// The number of records in the file, rejected ones included.
     pub records: usize,
-    /// The records that could not be used.
+    /// The records that were left out, each with the reason.
     pub rejected: Vec<Rejected>,
 }
 
@@ -47,7 +47,7 @@ impl Labelled {
     }
 }
 
-/// A record that could not be used.
+/// A record that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// The record's place in the file.

@@ -5,9 +5,9 @@ use std::fmt;
 /// The place of a record in a file, counted from 1. In messages `line 3` or `item 3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A line of JSON lines.
+    /// The number of a line in a file of JSON lines.
     Line(usize),
-    /// An item of a JSON array.
+    /// The number of an item in a JSON array.
     Item(usize),
 }
 

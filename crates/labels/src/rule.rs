@@ -432,12 +432,10 @@ mod tests {
             step.opinions.insert("a".to_owned(), score);
         }
         chain.steps[0].opinions.insert("b".to_owned(), 0.85);
-        let mut verdict = |at: usize, verdict| {
-            let verdicts = &mut chain.steps[at].verdicts;
-            verdicts.insert("arithmetic".to_owned(), verdict);
-        };
-        verdict(0, Checked::Pass);
-        verdict(1, Checked::Fail("2 + 2 is 4".to_owned()));
+        let verdicts = [Checked::Pass, Checked::Fail("2 + 2 is 4".to_owned())];
+        for (step, verdict) in chain.steps.iter_mut().zip(verdicts) {
+            step.verdicts.insert("arithmetic".to_owned(), verdict);
+        }
         chain
     }
 

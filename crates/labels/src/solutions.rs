@@ -277,6 +277,7 @@ impl Columns {
             let Some((_, Value::Array(items))) = field::any(record, &[name]) else {
                 return Ok(None);
             };
+            // A shorter list would assign answers to the wrong solutions.
             if items.len() != texts.len() {
                 let what = format!("field \"{name}\": write one item for each solution");
                 let detail = format!("{} for {} solutions", items.len(), texts.len());

@@ -108,6 +108,8 @@ impl Aggregation {
         self.into()
     }
 
+    /// Checks the number that the rule was written with.
+    ///
     /// # Errors
     /// The temperature or the weight is not a positive number.
     pub(crate) fn validate(self) -> Result<(), ConfigError> {

@@ -132,6 +132,7 @@ impl SearchConfig {
         ConfigError::check_count("in_flight", self.in_flight)?;
         ConfigError::check_most("n", self.n, Self::MAX_CHAINS)?;
         let (n, m) = (self.n, self.m);
+        // Other strategies ignore M, whose default must not refuse a small N.
         if self.strategy.spec().uses_m && n < m {
             return Err(ConfigError::FewerChainsThanFactor { n, m });
         }

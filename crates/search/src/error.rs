@@ -54,7 +54,7 @@ pub enum GenError {
     PromptTooLong {
         /// Tokens of the rendered prompt.
         tokens: usize,
-        /// Tokens that the model's context holds.
+        /// The number of tokens that the model's context holds.
         context: usize,
     },
     /// The text cannot fit into the model's context. It was rejected by its length in bytes,
@@ -63,10 +63,10 @@ pub enum GenError {
     TextTooLong {
         /// Bytes of the problem and the system prompt.
         bytes: usize,
-        /// Tokens that the model's context holds.
+        /// The number of tokens that the model's context holds.
         context: usize,
     },
-    /// The template or the tokenizer refused the problem.
+    /// The chat template or the tokenizer refused the problem.
     #[error("the prompt cannot be rendered: {0}")]
     Prompt(String),
     /// The given steps of the problem leave no room for another step.
@@ -78,12 +78,12 @@ pub enum GenError {
         given: usize,
         /// The unit that is counted: steps or tokens.
         what: &'static str,
-        /// The most that a chain may have.
+        /// The largest number that a chain may have.
         most: usize,
         /// The setting that limits a chain.
         setting: &'static str,
     },
-    /// Settings that this generator cannot follow.
+    /// The settings cannot be followed by this generator.
     #[error("{0}")]
     Settings(String),
     /// The generator failed a chain or a call. The problem ends, other problems continue.
@@ -110,7 +110,7 @@ pub enum ScoreError {
     TooLong {
         /// Tokens of the problem and all steps, as the scorer reads them.
         tokens: usize,
-        /// Tokens that the model's context holds.
+        /// The number of tokens that the scorer's context holds.
         context: usize,
     },
     /// The text cannot fit into the model's context. It was rejected by its length in bytes,
@@ -121,12 +121,12 @@ pub enum ScoreError {
     TextTooLong {
         /// The number of steps that were to be read.
         steps: usize,
-        /// Bytes of the problem or the steps.
+        /// The number of bytes of the problem or the steps.
         bytes: usize,
-        /// Tokens that the model's context holds.
+        /// The number of tokens that the scorer's context holds.
         context: usize,
     },
-    /// The template or the tokenizer refused the problem.
+    /// The template or the tokenizer of the scorer refused the problem.
     #[error("the prompt cannot be rendered: {0}")]
     Prompt(String),
     /// The scorer's cache is too small for a single chain.
@@ -192,7 +192,7 @@ pub enum ConfigError {
         field: &'static str,
         /// The value that was set.
         value: usize,
-        /// The largest value taken.
+        /// The largest allowed value.
         most: usize,
     },
     /// `n` is smaller than `m` in a strategy that keeps n/m chains.
@@ -202,10 +202,10 @@ pub enum ConfigError {
     FewerChainsThanFactor {
         /// Chains of a beam.
         n: usize,
-        /// Children of each kept chain.
+        /// The number of children of each kept chain.
         m: usize,
     },
-    /// A number outside of its range.
+    /// A number is outside of its range.
     #[error("{field} = {value} is out of range: it must be {range}")]
     OutOfRange {
         /// The name of the setting.
@@ -353,7 +353,7 @@ impl ConfigError {
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// The settings cannot be run.
+    /// The settings are invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The generator is lost.

@@ -16,7 +16,7 @@ pub enum Finish {
     StepCap,
     /// The chain reached the limit of tokens per chain, or the context of a model.
     ChainCap,
-    /// The chain reached the limit of steps without an answer.
+    /// The chain reached the limit of steps without stating an answer.
     MaxSteps,
     /// The token budget of the problem was spent.
     Budget,
@@ -40,7 +40,7 @@ impl Finish {
 /// The reason why a step ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Border {
-    /// A boundary, the beginning of the next step, or the end of the text.
+    /// The step is complete: a boundary, the beginning of the next step, or the end of the text.
     Boundary,
     /// The fixed length of steps, which may end inside a sentence, a word or a number.
     Length,

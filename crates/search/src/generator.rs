@@ -83,7 +83,7 @@ impl From<Vec<StepOutput>> for PassOutput {
 /// A step that closed or paused.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepOutput {
-    /// The chain it belongs to.
+    /// The chain in which the step was written.
     pub chain: ChainId,
     /// All tokens sampled for the step, boundary or end-of-text token included. Empty if the last
     /// token of the step before already held this step.

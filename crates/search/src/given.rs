@@ -8,7 +8,7 @@ use crate::scorer::{ScoreItem, ScoreResult, Scored, Scorer, StepRef, is_probabil
 
 /// A chain to be scored while searches are running, and the callback for its scores.
 pub struct GivenChain {
-    /// The problem's text.
+    /// The text of the problem that the steps answer.
     pub problem: String,
     /// The steps, with or without their boundaries. Blank steps get no score.
     pub steps: Vec<String>,

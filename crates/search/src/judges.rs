@@ -284,6 +284,7 @@ impl Judges {
                 });
             }
             if let Some(chain) = self.chains.get_mut(&item.chain) {
+                // Later calls need not look at the judges' opinions on these steps again.
                 chain.vetoed = vetoed;
             }
             item.scored(probabilities, &names)

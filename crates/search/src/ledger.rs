@@ -13,7 +13,7 @@ pub struct Ledger {
     pub prompt_tokens: u64,
     /// Tokens sampled by the generator, including those of steps that were pruned later.
     pub generated_tokens: u64,
-    /// Tokens read by the scorer, its own copy of the prompt included.
+    /// Tokens read by the scorer, including its own copy of the prompt.
     pub scored_tokens: u64,
     /// Tokens found in a cache: the prefix of a chain whenever the generator forks it, and whenever
     /// the scorer reads new steps of it.

@@ -50,10 +50,10 @@ impl From<&SearchConfig> for Settings {
 pub type StrategyFactory =
     Arc<dyn Fn(&Problem) -> Result<Box<dyn Strategy>, ConfigError> + Send + Sync>;
 
-/// A problem to be solved.
+/// A problem together with everything that its search needs to know.
 #[derive(Clone)]
 pub struct Request {
-    /// The problem.
+    /// The problem to solve.
     pub problem: Problem,
     /// The settings of the search. Many requests may share the same settings.
     pub settings: Arc<Settings>,
@@ -160,6 +160,7 @@ impl<I: Iterator<Item = Request>> Intake for RequestList<I> {
     fn next(&mut self, _idle: bool) -> Next {
         self.0
             .next()
+            // An iterator never has to wait for its next item, so `Waiting` does not occur.
             .map_or(Next::Closed, |request| Next::Request(Box::new(request)))
     }
 }

@@ -58,21 +58,21 @@ pub struct ProblemResult {
     pub lost_verdicts: usize,
     /// The cost of the search.
     pub ledger: Ledger,
-    /// Seconds from admission to the result.
+    /// Wall-clock seconds from admission to the result.
     pub elapsed: f64,
 }
 
-/// A step that makes a chain unsound, whatever its answer.
+/// A fault that makes a chain unsound: a step that is known to be wrong, whatever the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Unsound {
     /// The step's number in its chain, from 0; steps without text do not count.
     pub step: usize,
-    /// The kind of evidence.
+    /// The kind of evidence against the step.
     pub by: Evidence,
-    /// The name of the checker, the labels or the scorer.
+    /// The name of the checker, the set of labels or the scorer.
     pub source: String,
-    /// The reason, in one line.
+    /// The reason why the step is wrong, in one line.
     pub reason: String,
 }
 
@@ -89,9 +89,9 @@ impl fmt::Display for Unsound {
 pub enum Evidence {
     /// A checker proves the step wrong.
     Checker,
-    /// A label calls it wrong.
+    /// A label calls the step wrong.
     Label,
-    /// The scorer puts it below a stated bound.
+    /// The scorer puts the step below a stated bound.
     Scorer,
 }
 
@@ -99,7 +99,7 @@ impl Evidence {
     /// All kinds, the most trusted first.
     pub const ALL: [Self; 3] = [Self::Checker, Self::Label, Self::Scorer];
 
-    /// Returns the name in files.
+    /// Returns the name used in files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Checker => "checker",
@@ -118,24 +118,24 @@ impl Evidence {
     }
 }
 
-/// An answer and the chains that give it.
+/// An answer with its votes: the chains that give it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerVotes {
-    /// The answer, as the best of its chains has it.
+    /// The text of the answer, as in the best of its chains.
     pub answer: String,
-    /// How many chains give it, copies of a text counted.
+    /// The number of chains that give the answer, with all copies of a text.
     pub votes: usize,
-    /// The sum of the chains' scores, copies counted: what a weighted vote goes by.
+    /// The sum of the scores of these chains, with all copies: the weight in a weighted vote.
     #[serde(deserialize_with = "number_or_nan")]
     pub weight: f64,
-    /// The score of the best of its chains; `None` if nothing was scored.
+    /// The score of the best of these chains; `None` if nothing was scored.
     pub score: Option<f32>,
-    /// The last node of that chain.
+    /// The last node of the best of these chains.
     pub node: NodeId,
 }
 
-/// Why a search was ended before its strategy was done.
+/// The reason why a search ended before its strategy was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -147,7 +147,7 @@ pub enum Stopped {
 }
 
 impl ProblemResult {
-    /// The result of a problem that was not searched: it has no chain.
+    /// Makes the result of a problem that was not searched, without chains.
     pub fn unsearched(index: usize, problem: Problem) -> Self {
         Self {
             index,
@@ -156,34 +156,34 @@ impl ProblemResult {
         }
     }
 
-    /// The chosen chain step by step, without empty steps.
+    /// Returns the steps of the chosen chain, without empty steps.
     pub fn steps(&self) -> Vec<&Node> {
         self.chosen
             .map(|node| self.tree.steps(node).collect())
             .unwrap_or_default()
     }
 
-    /// The chosen chain if it is a finished one.
+    /// Returns the chosen chain if it is finished.
     pub fn chosen_chain(&self) -> Option<&FinishedChain> {
         let chosen = self.chosen?;
         self.finished.iter().find(|chain| chain.node == chosen)
     }
 
-    /// The chain that another way of choosing takes from the same search.
+    /// Returns the chain that another way of choosing takes from the same search.
     pub fn choose(&self, how: Choose, chains: usize) -> Option<&FinishedChain> {
         choose_capped(&self.finished, how, chains).map(|i| &self.finished[i])
     }
 
-    /// The chain that best-of-`k` would have chosen. Meaningful for a best-of-N result with
-    /// N >= `k`: its chains are independent and in the order of their streams.
+    /// Returns the chain that best-of-`k` would have chosen. Meaningful for a result of best-of-N
+    /// with N >= `k`, whose chains are independent and in the order of their streams.
     pub fn choose_first(&self, k: usize, how: Choose) -> Option<&FinishedChain> {
         let first = &self.finished[..k.min(self.finished.len())];
         choose(first, how).map(|i| &first[i])
     }
 }
 
-/// [`choose`] among at most `limit` chains: a search that met more answers than its N gives the
-/// vote to those with the best scores, not to those that ended first.
+/// Chooses among the `limit` chains with the best scores. A search that found more answers than its
+/// N must not favour the chains that ended first.
 pub(crate) fn choose_capped(chains: &[FinishedChain], how: Choose, limit: usize) -> Option<usize> {
     let mut best = ranked(chains);
     best.truncate(limit);
@@ -193,7 +193,8 @@ pub(crate) fn choose_capped(chains: &[FinishedChain], how: Choose, limit: usize)
     choose(&pool, how).map(|i| best[i])
 }
 
-/// The answers among which [`choose_capped`] chooses, `chosen` first.
+/// Returns the answers among which [`choose_capped`] chooses; the one that `chosen` gives comes
+/// first.
 pub(crate) fn answer_votes(
     chains: &[FinishedChain],
     chosen: Option<usize>,
@@ -204,6 +205,7 @@ pub(crate) fn answer_votes(
     let mut classes: Vec<(Option<&str>, AnswerVotes)> = Vec::new();
     for chain in best_first.into_iter().map(|i| &chains[i]) {
         let class = chain.class.as_deref();
+        // In f64 and in the order of ranks, as in `choose`: both report the same winner.
         let weight = f64::from(chain.score.unwrap_or(0.0)) * chain.copies as f64;
         if let Some((_, known)) = classes.iter_mut().find(|(name, _)| *name == class) {
             known.votes += chain.copies;

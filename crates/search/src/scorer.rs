@@ -12,7 +12,7 @@ use crate::problem::Problem;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScoreId(pub u64);
 
-/// A step to be scored.
+/// A step to be scored, after the steps before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepRef<'a> {
     /// The text, boundary included. Never empty or only white space.
@@ -20,7 +20,8 @@ pub struct StepRef<'a> {
     /// The generator's tokens, if they decode to exactly `text`; otherwise empty. With
     /// [`Finish::EndOfText`] the last token is the end-of-text token, which has no text.
     pub tokens: &'a [u32],
-    /// `None` or [`Finish::Answer`] for a step that closed at its boundary.
+    /// The reason why the chain ended with this step. `None` or [`Finish::Answer`] for a step that
+    /// closed at its boundary.
     pub finish: Option<Finish>,
 }
 

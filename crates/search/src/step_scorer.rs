@@ -98,6 +98,7 @@ impl<S: StepScorer> Scorer for PerStep<S> {
     }
 
     fn fork(&mut self, id: ScoreId) -> ScoreId {
+        // Steps are shared, so a fork copies pointers and no texts.
         let copy = self.chains[&id].clone();
         self.add(copy)
     }

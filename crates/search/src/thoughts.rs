@@ -13,7 +13,7 @@ const TAGS: [(&str, &str); 6] = [
     ("<|begin_of_thought|>", "<|end_of_thought|>"),
 ];
 
-/// The length of the longest tag.
+/// The length of the longest tag, in bytes.
 const LONGEST: usize = 20;
 
 /// Whether a token is the tag of a thought. The text of such a token belongs to the chain, even if

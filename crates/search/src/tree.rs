@@ -9,7 +9,7 @@ use crate::finish::Finish;
 use crate::numbers::{number_or_nan, numbers_or_nan, one};
 use crate::stream::{ROOT_STREAM, child_stream};
 
-/// Index of a node in its tree.
+/// The index of a node in its tree; parents have smaller numbers than their children.
 #[derive(
     Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -41,7 +41,7 @@ pub enum State {
     Duplicate,
 }
 
-/// Why and how a node was pruned.
+/// The cause and circumstances of pruning a node.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pruned {
@@ -90,10 +90,10 @@ pub struct Node {
     pub tokens: Vec<u32>,
     /// The text of this step only, its boundary included.
     pub text: String,
-    /// Sum over the tokens of the generator's log-probability (natural logarithm).
+    /// The sum of the generator's log-probabilities (natural logarithm) of the tokens.
     #[serde(deserialize_with = "number_or_nan")]
     pub logprob: f32,
-    /// Probability that the step is right, from the scorer. `Some(0.0)` is a score.
+    /// The scorer's probability that the step is right. `Some(0.0)` is a score.
     pub score: Option<f32>,
     /// The scorer's probability for the beginning of the step, if the step was paused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,7 +187,7 @@ impl Default for ChainTree {
 }
 
 impl ChainTree {
-    /// The problem itself, before any step.
+    /// The root, which is the problem before any step.
     pub const ROOT: NodeId = NodeId(0);
 
     /// Makes a tree of only the root.
@@ -376,7 +376,7 @@ pub(crate) fn best_first(mut scored: Vec<(Option<f32>, NodeId)>) -> Vec<NodeId> 
 mod tests {
     use super::*;
 
-    /// root -> a -> b, root -> c, with b added after c.
+    /// Makes the tree root -> a -> b, root -> c, with b added after c.
     fn sample() -> (ChainTree, [NodeId; 3]) {
         let mut tree = ChainTree::new();
         let a = tree.add_child(ChainTree::ROOT);

@@ -16,6 +16,7 @@ use std::panic::Location;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::SystemTime;
 
 /// The kinds of things that a test may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +140,7 @@ pub fn named_by(variable: &str, what: &str) -> Option<PathBuf> {
 #[track_caller]
 pub fn python(code: &str) -> Option<String> {
     let program = std::env::var("BEAMGEN_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    // The interpreter reports its own path, so that callers need not find the same one again.
     let script = format!("{code}\nimport sys\nprint(sys.executable)");
     match Command::new(&program).args(["-c", &script]).output() {
         Ok(output) if output.status.success() => {
@@ -208,20 +210,25 @@ fn build_launcher() -> PathBuf {
 
 /// Whether the launcher is newer than its sources, as after a build of the whole workspace.
 fn is_current(launcher: &Path) -> bool {
-    let changed = |path: &Path| path.metadata().and_then(|of| of.modified()).ok();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../launcher/src");
     let mut newest = None;
     let mut folders = vec![sources];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
             let path = entry.path();
-            newest = newest.max(changed(&path));
+            newest = newest.max(modified(&path));
             if path.is_dir() {
                 folders.push(path);
             }
         }
     }
-    changed(launcher) > newest
+    modified(launcher) > newest
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    path.metadata()
+        .and_then(|metadata| metadata.modified())
+        .ok()
 }
 
 fn below(folder: &Path, name: &str) -> Option<PathBuf> {
@@ -246,9 +253,9 @@ mod tests {
 
     #[test]
     fn only_tools_and_files_of_an_existing_folder_are_refused() {
-        let refused = |missing: Missing, strict, shared_exists| {
+        fn refused(missing: Missing, strict: bool, shared_exists: bool) -> bool {
             missing.refusal(strict, shared_exists).is_some()
-        };
+        }
         for shared_exists in [false, true] {
             assert!(refused(Missing::Tool, true, shared_exists));
             assert!(!refused(Missing::Tool, false, shared_exists));

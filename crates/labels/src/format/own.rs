@@ -33,22 +33,26 @@ fn renewed(record: &Record) -> Value {
         _ => "second".to_owned(),
     };
     let steps = record.get_mut("steps").and_then(Value::as_array_mut);
-    let opinion = |step: &mut Value| {
-        let step = step.as_object_mut()?;
-        let second = step.remove("second").filter(|second| !second.is_null())?;
-        let opinions = step.entry("opinions").or_insert_with(|| json!({}));
-        opinions.as_object_mut()?.insert(scorer.clone(), second);
-        Some(())
-    };
     for step in steps.into_iter().flatten() {
+        // Alternatives are steps, too, and had a second opinion of their own.
         let others = step.get_mut("alternatives").and_then(Value::as_array_mut);
         others
             .into_iter()
             .flatten()
-            .for_each(|other| _ = opinion(other));
-        opinion(step);
+            .for_each(|other| _ = rename_second(other, &scorer));
+        rename_second(step, &scorer);
     }
     Value::Object(record)
+}
+
+/// Moves a step's `second` opinion to its `opinions`, under the name of the scorer. Returns `None` if
+/// there is none to move.
+fn rename_second(step: &mut Value, scorer: &str) -> Option<()> {
+    let step = step.as_object_mut()?;
+    let second = step.remove("second").filter(|second| !second.is_null())?;
+    let opinions = step.entry("opinions").or_insert_with(|| json!({}));
+    opinions.as_object_mut()?.insert(scorer.to_owned(), second);
+    Some(())
 }
 
 fn export(chain: &LabelledChain, _: &Targets) -> Result<Value, Reason> {

@@ -21,12 +21,16 @@ pub(super) static FORMAT: Format = Format {
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     // These questions tested the labellers.
-    let flag = |field: &str| record.get(field) == Some(&Value::Bool(true));
-    if flag("is_quality_control_question") {
-        return Err(Reason::new("a quality control question"));
-    }
-    if flag("is_initial_screening_question") {
-        return Err(Reason::new("an initial screening question"));
+    for (field, what) in [
+        ("is_quality_control_question", "a quality control question"),
+        (
+            "is_initial_screening_question",
+            "an initial screening question",
+        ),
+    ] {
+        if record.get(field) == Some(&Value::Bool(true)) {
+            return Err(Reason::new(what));
+        }
     }
     let (name, question) = field::needed(record, &["question"])?;
     let question = field::object(question, name, "an object")?;

@@ -31,6 +31,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
                 format!("step {at} of {count}"),
             )
         })?;
+        // All other steps are right: the solution was right before the mistakes were put in.
         step.right = Some(false);
     }
     Ok(vec![LabelledChain {

@@ -50,6 +50,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         })?;
     let steps = texts.into_iter().map(LabelledStep::unlabelled).collect();
     let chain = field::chain(record, problem, steps);
+    // Each subset is a source, so that reports can separate them.
     let part = chain.id.as_deref().and_then(|id| id.rsplit_once('-'));
     let source = part
         .filter(|(part, _)| PARTS.contains(part))

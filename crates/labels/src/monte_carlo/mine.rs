@@ -10,6 +10,8 @@ impl Sampled {
         let mut seen = HashSet::new();
         let mut ended = Vec::new();
         for (at, chain) in self.chains.iter().enumerate() {
+            // Only graded chains can be mistaken for right or wrong ones; repeats teach nothing
+            // new.
             let is_graded = matches!(chain.end, Some(End::Right | End::Wrong));
             if is_graded && seen.insert(&chain.prefixes) {
                 ended.push(at);

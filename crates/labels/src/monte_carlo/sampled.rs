@@ -323,6 +323,7 @@ impl Sampled {
             counts.chains += u64::from(chain.rollout_from.is_none());
             counts.right += u64::from(chain.end == Some(End::Right));
             counts.cut += u64::from(!matches!(chain.end, Some(End::Right | End::Wrong)));
+            // Equal prefixes with another end are another chain: one of them may have been cut off.
             let is_new = seen.insert((&chain.prefixes, chain.end));
             let is_wanted = (options.mine.is_none() || chain.mined) && (!options.mixed || is_mixed);
             if chain.prefixes.is_empty() || !is_new || !is_wanted {
@@ -351,6 +352,7 @@ impl Sampled {
             });
         }
         for prefix in &self.prefixes {
+            // A prefix counts once, however many chains share it.
             counts.labels += u64::from(prefix.n > 0);
             counts.rollouts += u64::from(prefix.n);
             counts.truncated += u64::from(prefix.truncated);

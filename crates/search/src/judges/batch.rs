@@ -171,6 +171,7 @@ impl Item {
         if let Some(error) = self.error {
             return Err(error);
         }
+        // Quantiles of single judges have no meaning for the combined score, so there are none.
         let judges = names.iter().zip(self.opinions).zip(&self.tokens);
         let judges = judges.map(|((name, opinions), &(read, reused))| JudgeScores {
             name: Arc::clone(name),

@@ -32,9 +32,9 @@ pub enum Combine {
     /// The score of the first judge that is decided: below `low` or above `high`. Judges are asked
     /// in order until then, so cheap judges should come first; the last judge always counts.
     Cascade {
-        /// The lowest undecided score.
+        /// The lowest score that leaves a step undecided.
         low: f32,
-        /// The highest undecided score.
+        /// The highest score that leaves a step undecided.
         high: f32,
     },
 }

@@ -21,6 +21,7 @@ impl ActiveProblem {
         // Nodes are numbered in the order of their `Expand` actions: sorted, the list does not
         // depend on which step happened to close first. Merging may have reported a node twice.
         nodes.sort_unstable();
+        // A representative is reported again for each new copy.
         nodes.dedup();
         let actions = self.policy.strategy.on_steps(&self.tree, &nodes);
         let answers = cx.models.answers;

@@ -182,6 +182,7 @@ impl ActiveProblem {
             }
         }
         let budget = TokenBudget::new(settings.search.budget_tokens);
+        // A prompt may open a thought: text counts as a stated answer only after that thought.
         let thought = opened.thought.unwrap_or_default();
         let root = NodeResources {
             chain: Some(opened.chain),
@@ -250,7 +251,7 @@ impl ActiveProblem {
     }
 }
 
-/// The resources of all nodes of a tree.
+/// The resources of all nodes of a tree, by node number.
 pub(super) struct Resources(Vec<NodeResources>);
 
 impl Resources {
@@ -314,6 +315,6 @@ pub(super) struct NodeResources {
 pub(super) struct SpeculativeStep {
     pub chain: ChainId,
     pub mode: DecodeMode,
-    /// The step, once it closed or paused.
+    /// The finished step; `None` while it is being decoded.
     pub step: Option<StepOutput>,
 }

@@ -9,7 +9,7 @@ use crate::scorer::{ScoreId, Scorer};
 use crate::stream::hash_bytes;
 use crate::tree::{ChainTree, Node, NodeId, State};
 
-/// Index of a text: a sequence of steps from the root.
+/// The index of a text in the trie; a text is a sequence of steps from the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct ContentId(u32);
 
@@ -38,7 +38,7 @@ pub(super) struct Content {
 /// The scorer's reply about a step.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StepScore {
-    /// `None` if the scorer abstained.
+    /// The combined score; `None` if the scorer abstained.
     pub score: Option<f32>,
     /// The scores of the judges that were asked, by name; empty with a single scorer.
     pub judges: BTreeMap<String, Option<f32>>,

@@ -1,4 +1,4 @@
-//! The steps that a problem gives: nodes of the tree that all chains go on from.
+//! The steps that a problem gives: nodes of the tree from which all chains continue.
 
 use super::Context;
 use super::active::{ActiveProblem, NodeResources};
@@ -10,8 +10,8 @@ use crate::generator::GivenStep;
 use crate::tree::{ChainTree, State};
 
 impl ActiveProblem {
-    /// Makes nodes of the given steps, each the first child of the one before, as if they had been
-    /// sampled. A chain that states its answer in one of them ends with the last one.
+    /// Makes nodes of the given steps, each the only child of the step before, as if the steps had
+    /// been sampled. If a given step states the answer, the chain ends with the last given step.
     pub(super) fn take_given(&mut self, steps: Vec<GivenStep>, cx: &mut Context<'_, '_>) {
         let mut is_stated = false;
         for step in steps {
@@ -42,8 +42,8 @@ impl ActiveProblem {
         }
     }
 
-    /// Asks the strategy for the first time. Its answer is not followed where the given steps are a
-    /// whole chain, or as many as a chain may have.
+    /// Asks the strategy for its first actions. The actions are dropped if the given steps are a whole
+    /// chain, or as many as a chain may have.
     pub(super) fn begin(&mut self, cx: &mut Context<'_, '_>) {
         let start = self.policy.start;
         let actions = self.policy.strategy.begin(start);

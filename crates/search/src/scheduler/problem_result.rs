@@ -56,6 +56,8 @@ fn finished_chains(
     tree.nodes()
         .filter_map(|(node, content)| {
             let finish = content.finish()?;
+            // A chain that was cut off may end inside its answer, so its text is not searched for
+            // one.
             let text = finish.is_complete().then(|| tree.solution(node));
             let answer = text.and_then(|text| answers.extract(&text));
             Some(FinishedChain {

@@ -32,7 +32,7 @@ struct ScoreRequest {
 /// earlier run, which ended without waiting for the scores.
 static NEXT_BATCH: AtomicU64 = AtomicU64::new(0);
 
-/// Batches that the scorer has not answered yet.
+/// The batches that the scorer has not answered yet.
 pub(super) struct PendingBatches {
     batches: BTreeMap<BatchId, (Vec<ScoreRequest>, Duration)>,
     /// The replies to chains that are scored outside of any search.
@@ -182,6 +182,7 @@ impl Scheduler<'_, '_> {
         drop(items);
         match submitted {
             Submitted::Done(scored) => self.take_batch(&requests, scored, before),
+            // Counted for each problem: its caches must stay until the scorer has read from them.
             Submitted::Pending => {
                 for request in first_of_each(&requests) {
                     if let Some(live) = self.live.get_mut(request.index) {

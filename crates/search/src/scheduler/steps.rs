@@ -50,6 +50,7 @@ impl Scheduler<'_, '_> {
                         self.owners.insert(chain, Owner::new(index, node, false));
                         any = true;
                     }
+                    // Steps of other problems may still start if they need less memory.
                     Start::NoMemory => {
                         self.room.blocked = true;
                         self.live.again(Look::Start, index);
@@ -291,7 +292,7 @@ impl ActiveProblem {
             node.state = State::Paused;
             self.tell(id, ChainEvent::Paused, cx);
         } else {
-            // Opinions from a pause are about a part of the step; the whole step is scored anew.
+            // Opinions from a pause are about a part of the step; the whole step is scored again.
             node.judges.clear();
             node.quantiles = None;
             // A chain that ended by itself needs no search for a stated answer.

@@ -61,7 +61,7 @@ impl AdaptiveN {
         Action::expand(self.start, count)
     }
 
-    /// Whether the best complete chain is sure enough.
+    /// Whether the best complete chain reaches the score that the confidence asks for.
     fn is_sure(&self, tree: &ChainTree) -> bool {
         // Chains cut short by a limit have scores, too, but no answer that could be sure.
         let ends = self.complete(tree);

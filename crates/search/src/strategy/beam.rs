@@ -56,6 +56,7 @@ impl Strategy for Beam {
         // Complete chains compete in every round: a slot that they lose is expanded again.
         let field = self.open.drain(..).chain(self.complete.clone()).collect();
         let kept = keep(tree, field, self.slots, self.aggregation);
+        // All slots belong to complete chains, or no chain is left.
         if kept.survivors.is_empty() {
             return vec![Action::Done];
         }

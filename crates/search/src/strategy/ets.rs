@@ -153,6 +153,7 @@ impl Worth {
             })
             .collect();
         let all = tokens.iter().sum::<usize>().max(1) as f64;
+        // Prices are relative to the union of all chains, so lambda_b does not depend on lengths.
         let price = f64::from(config.lambda_b) / all;
         let count = kinds.iter().max().map_or(1, |&most| most + 1);
         Self {

@@ -20,9 +20,9 @@ pub struct MctsConfig {
     pub virtual_loss: f32,
 }
 
-/// k of progressive widening.
+/// k of progressive widening, the factor before the power.
 const WIDENING: f64 = 1.0;
-/// alpha of progressive widening.
+/// alpha of progressive widening, the exponent.
 const WIDENING_EXPONENT: f64 = 0.5;
 
 impl Default for MctsConfig {

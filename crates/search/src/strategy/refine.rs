@@ -53,10 +53,10 @@ pub struct Refine {
     places: Vec<Place>,
 }
 
-/// One of the N chains.
+/// One of the N chains, with the attempt to improve it.
 #[derive(Debug, Clone, Default)]
 struct Place {
-    /// The best complete chain so far.
+    /// The last node of the best complete chain so far.
     best: Option<NodeId>,
     /// The newest step of the chain that is being written.
     tip: Option<NodeId>,
@@ -130,6 +130,8 @@ impl Refine {
                     .unwrap_or(f32::NEG_INFINITY)
             };
             let complete = tree.node(tip).is_complete();
+            // Strictly better, or the older chain stays: rewriting must not replace a chain without
+            // need.
             let (winner, loser) = match place.best {
                 None => (complete.then_some(tip), None),
                 Some(best) if complete && score(tip) > score(best) => (Some(tip), Some(best)),

@@ -68,6 +68,7 @@ impl World {
                 DecodeMode::Greedy => child_stream(above, u32::MAX),
                 _ => child_stream(node.stream ^ seed, 0),
             };
+            // Seven kinds of steps: siblings are equal often enough for merging to matter.
             let kind = (draw % 7) as u32;
             let hash = child_stream(above, kind);
             let deep = node.depth >= 3;
@@ -104,7 +105,7 @@ impl World {
         }
     }
 
-    /// Plays the strategy to its end.
+    /// Plays the strategy until it returns no action that makes a report.
     pub(super) fn play(&self, strategy: &mut dyn Strategy) -> Played {
         let mut played = Played {
             tree: ChainTree::new(),
