@@ -1,6 +1,6 @@
-//! `beamgen train abacus`: world, tokenizer, base model, generator, sampled chains, PRM, its hard
-//! negatives, ORM, evaluation; each stage is kept in the work folder, and a run that finds one goes
-//! on after it.
+//! The pipeline of `beamgen train abacus`, in stages: tokenizer, base model, generator, sampled
+//! chains, detector, PRM and its hard negatives, ORM and its hard negatives, evaluation. Each stage
+//! is saved in the work folder, and a resumed run skips finished stages.
 
 pub mod config;
 pub mod detect;
@@ -34,19 +34,21 @@ use tokenizers::Tokenizer;
 /// The figures of the evaluation, measured on held-out problems.
 #[derive(Clone, Debug, Serialize)]
 pub struct Evaluation {
-    /// The base model before it read noisy solutions: what the reward models know.
+    /// Greedy decoding by the base model, before its training on noisy solutions: the knowledge
+    /// that the reward models start from.
     pub base_greedy: Greedy,
-    /// The generator.
+    /// Greedy decoding by the generator.
     pub generator_greedy: Greedy,
-    /// Chains sampled from the generator at temperature 1: the share that is right.
+    /// The fraction of chains with the right answer, sampled from the generator at temperature 1.
     pub sample_accuracy: f64,
-    /// Of those chains, lines right after a right prefix.
+    /// The fraction of right lines after a right prefix, in the same sampled chains.
     pub sample_line_accuracy: f64,
-    /// On those chains; `auc_log_probability` is the generator's own.
+    /// The PRM's detection of wrong lines in the sampled chains; `auc_log_probability` is the
+    /// generator's own.
     pub prm: Detection,
-    /// The same for each kind of mistake.
+    /// The PRM's detection of wrong lines for each kind of mistake.
     pub prm_by_kind: Vec<KindDetection>,
-    /// ORM: area under the ROC curve of the outcome on those chains.
+    /// The area under the ROC curve of the ORM's scores for the outcomes of the sampled chains.
     pub orm_auc: f64,
 }
 
@@ -55,20 +57,20 @@ const SCORE: (&str, &str) = ("score.weight", "score.bias");
 
 struct Run<'a> {
     config: &'a TrainConfig,
-    /// The folder of the models; the state to resume from is in `work` below it.
+    /// The folder of the models; saved states are in its subfolder `work`.
     out: &'a Path,
     tok: Tokenizer,
     device: Device,
-    /// The head of the reward models.
     head: RewardHead,
     report: &'a mut dyn FnMut(Report),
 }
 
-/// Trains everything; writes the three checkpoints to `out` and returns the figures of the
+/// Trains all models, writes the three checkpoints to `out` and returns the figures of the
 /// evaluation.
 ///
 /// # Errors
-/// Errors of candle, of the engine and of files.
+/// The configuration is invalid, `out` holds a run with another configuration, or a file cannot be
+/// written.
 pub fn train(
     config: &TrainConfig,
     out: &Path,
@@ -78,16 +80,7 @@ pub fn train(
     config.check()?;
     let work = out.join("work");
     create_folder(&work)?;
-    // A work folder belongs to one configuration, but for what does not touch the weights.
-    let is_same = |earlier: &TrainConfig, now: &TrainConfig| {
-        let rest = TrainConfig {
-            evaluation_problems: now.evaluation_problems,
-            save_every: now.save_every,
-            ..earlier.clone()
-        };
-        rest == *now
-    };
-    work::claim(&work.join("config.json"), config, true, is_same)?;
+    work::claim(&work.join("config.json"), config, true, gives_same_weights)?;
     report(Report::Note("tokenizer".into()));
     let tok = tokenizer::train()?;
     let mut run = Run {
@@ -108,12 +101,23 @@ pub fn train(
     run.evaluation(&base, &generator, &prm, &orm)
 }
 
+/// Whether two configurations train the same weights. Only settings without influence on weights
+/// may differ between a run and its continuation.
+fn gives_same_weights(earlier: &TrainConfig, now: &TrainConfig) -> bool {
+    let rest = TrainConfig {
+        evaluation_problems: now.evaluation_problems,
+        save_every: now.save_every,
+        ..earlier.clone()
+    };
+    rest == *now
+}
+
 impl Run<'_> {
     fn state(&self, stage: &str) -> PathBuf {
         self.out.join("work").join(format!("{stage}.safetensors"))
     }
 
-    /// Whether nothing is left to train in these stages, so that their data is not needed.
+    /// Whether these stages are trained to their end, so that their data is not needed.
     fn finished(&self, stages: &[(&str, &Schedule)]) -> Result<bool> {
         for (stage, schedule) in stages {
             let path = self.state(stage);
@@ -175,8 +179,8 @@ impl Run<'_> {
         Ok(model)
     }
 
-    /// Chains for the reward models, from right prefixes of random length, so that mistakes are
-    /// as common in late lines as in early ones.
+    /// Samples chains for the reward models. They continue right prefixes of random length, so that
+    /// mistakes are as common in late lines as in early ones.
     fn sample_pool(&mut self) -> Result<SamplePool> {
         let c = self.config;
         let hardened = [Target::Process, Target::Outcome].map(|target| {
@@ -187,6 +191,7 @@ impl Run<'_> {
         let mut readers = vec![("prm", &c.prm), ("orm", &c.orm)];
         readers.extend(hardened.map(|name| (name.as_str(), &c.hard)));
         let mut pool = SamplePool::default();
+        // A resumed run samples only if a stage still needs the chains.
         if self.finished(&readers)? {
             return Ok(pool);
         }
@@ -196,7 +201,7 @@ impl Run<'_> {
             .map(|i| {
                 use rand::Rng;
                 let p = world::problem(&mut rng, c.difficulty, Split::Train);
-                // a third from the start, as the ORM needs whole chains of the generator's own
+                // A third without a prefix: the ORM needs whole chains by the generator itself.
                 let keep = if i % 3 == 0 {
                     0
                 } else {
@@ -213,8 +218,8 @@ impl Run<'_> {
         Ok(pool)
     }
 
-    /// The base model with more layers and a score head that tells replaced tokens: where PRM and
-    /// ORM both start.
+    /// Trains the common start of PRM and ORM: the base model with more layers and a head that
+    /// detects replaced tokens.
     fn detector(&mut self, base: &Decoder) -> Result<Decoder> {
         let c = self.config;
         let mut model = base.deeper(c.extra_layers, &mut world::rng(c.seed, 9, 2))?;
@@ -230,7 +235,7 @@ impl Run<'_> {
         Ok(model)
     }
 
-    /// PRM or ORM: trained, hardened, exported.
+    /// Trains, exports and hardens a PRM or an ORM.
     fn reward(&mut self, target: Target, start: &Decoder, pool: &SamplePool) -> Result<Decoder> {
         let c = self.config;
         let model = start.deeper(0, &mut world::rng(c.seed, 9, 3))?;
@@ -241,7 +246,8 @@ impl Run<'_> {
         let classes = Classes::new(&self.tok)?;
         let name = harden::stage(target, 0);
         self.steps(&name, &model, *schedule, |tok, step| {
-            // Chains have few wrong tokens: every other batch of the PRM goes on with detection.
+            // Sampled chains have few wrong tokens, so every other batch of the PRM continues the
+            // detection of replaced tokens.
             if target == Target::Process && step % 2 == 1 {
                 let fresh = c.detector.steps + step;
                 return detect::batch(tok, &classes, c, schedule, fresh, LineEnd::Token);
@@ -275,6 +281,7 @@ impl Run<'_> {
     ) -> Result<Evaluation> {
         (self.report)(Report::Note("evaluation".into()));
         let c = self.config;
+        // A seed of its own keeps these problems independent of the streams of training problems.
         let problems =
             evaluation::held_out(c.seed ^ 0x6761_7465, c.evaluation_problems, c.difficulty);
         let whole: Vec<(&WorldProblem, usize)> = problems.iter().map(|p| (p, 0)).collect();
@@ -298,6 +305,7 @@ impl Run<'_> {
             let good = lines.last() == Some(&WorldProblem::answer_line(p.answer()));
             solved += usize::from(good);
             outcome.extend(scores.last().map(|&s| (s, good)));
+            // After the first wrong line the truth of later lines is undefined.
             for v in reward::judge(p, lines) {
                 judged += 1;
                 if v != world::Verdict::Right {

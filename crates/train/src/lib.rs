@@ -1,5 +1,5 @@
-//! Training: of the bundled models on the problems of `beamgen-world` ([`abacus`]), of any
-//! checkpoint on a file of examples ([`tune`]), and of a generator by what its own chains earn
+//! Training in three forms: the bundled models on the problems of `beamgen-world` ([`abacus`]), any
+//! checkpoint on a file of examples ([`tune`]), and a generator by the rewards of its own chains
 //! ([`rl`]).
 
 #![forbid(unsafe_code)]
@@ -14,7 +14,7 @@ mod write;
 pub use candle_core;
 use std::path::PathBuf;
 
-/// What can go wrong while training.
+/// Errors of training.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder cannot be read or written.
@@ -29,28 +29,28 @@ pub enum Error {
     /// The tokenizer cannot be trained, or refuses a text.
     #[error("tokenizer: {0}")]
     Tokenizer(String),
-    /// The loss is no number any more.
-    #[error("stage {stage}: the loss is no longer finite at step {step}; lower its learning rate")]
+    /// The loss became infinite or NaN.
+    #[error("stage {stage}: the loss is not finite at step {step}: lower the learning rate")]
     Diverged {
-        /// The stage's name.
+        /// The name of the stage, `train` for a run outside the bundled pipeline.
         stage: String,
-        /// Updates done.
+        /// The number of updates before the one that diverged.
         step: usize,
     },
-    /// A line of a data file.
+    /// A line of a data file cannot be used as an example.
     #[error("{}:{line}: {reason}", path.display())]
     Data {
-        /// The file.
+        /// The path of the data file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The reason, without path and line.
         reason: String,
     },
-    /// A folder that holds a run already, which was not asked to go on.
+    /// The folder holds an earlier run, and resuming was not requested.
     #[error("{}: holds an earlier run: resume it, or delete the folder", .0.display())]
     EarlierRun(PathBuf),
-    /// Nothing to learn from, or a state that cannot be written down.
+    /// The data has no examples, or a run's settings cannot be serialised.
     #[error("{0}")]
     Empty(String),
     /// A tensor operation failed.
@@ -71,20 +71,20 @@ pub enum Error {
     /// Chains cannot be sampled or scored.
     #[error("rollouts: {0}")]
     Rollout(String),
-    /// Engine and trainer do not agree on what the policy is.
+    /// Engine and trainer compute different log-probabilities for the same step of the policy.
     #[error(
         "update {update}: the engine's log-probability of a step is {found:.2e} from the trainer's, more than {bound}: \
          one of them computes another model"
     )]
     Mismatch {
-        /// The update.
+        /// The number of the update, from 1.
         update: usize,
-        /// The largest difference.
+        /// The largest absolute difference of two log-probabilities, in nats.
         found: f64,
-        /// What is allowed.
+        /// The largest difference that is allowed, in nats.
         bound: f64,
     },
-    /// The reward model cannot be read as its spec says.
+    /// The reward model does not match its format.
     #[error(transparent)]
     Prm(#[from] beamgen_prm::Error),
 }
@@ -119,5 +119,5 @@ fn named<T: Copy, const N: usize>(
     })
 }
 
-/// With this crate's [`Error`].
+/// A result with this crate's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,15 +1,16 @@
-//! Fused training operations for the CPU, with gradients: candle's own compose the same things
-//! from many full-size intermediates, and its fused inference ops have no backward pass. Every
-//! operation has a composed twin (see [`composed`]), which other devices use and which the tests
-//! hold these against.
+//! Fused training operations for the CPU, with gradients. Candle composes the same operations from
+//! many full-size intermediates, and its fused inference operations have no backward pass. Every
+//! operation has a composed twin (see [`composed`]): other devices use the twin, and tests compare
+//! the two.
 
-// Index loops over fixed-size rows are what the compiler vectorises here.
+// The compiler vectorises index loops over rows of fixed size, but not the iterator chains that
+// this lint proposes.
 #![allow(clippy::needless_range_loop)]
 
 use candle_core::{CpuStorage, Error, Layout, Result, Storage, Tensor};
 
-/// Defines a function whose body is compiled for, and run on, the best vector unit at hand. (A
-/// closure handed to `pulp` would not be inlined into the vectorised caller.)
+/// Defines a function whose body is compiled for every vector unit and runs on the best that the
+/// machine has. (A closure handed to `pulp` would not be inlined into the vectorised caller.)
 macro_rules! vectorised {
     ($(#[$doc:meta])* $vis:vis fn $name:ident<$a:lifetime $(, const $hd:ident: usize)?>($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
         $(#[$doc])*
@@ -28,7 +29,7 @@ macro_rules! vectorised {
     };
 }
 
-// Behind the macro, which they use.
+// These modules use the macro, so they must be declared after it.
 mod attention;
 pub mod composed;
 mod cross_entropy;
@@ -45,10 +46,11 @@ pub use linear::{Cost, FrozenLinear, linear_cross_entropy, linear_log_probs, lin
 pub use rms_norm::RmsNorm;
 pub use swiglu::SwiGlu;
 
-/// [`Attention`], fused where there is a fused operation.
+/// Applies [`Attention`] to `x: [batch * time, (heads + 2 * kv_heads) * head_dim]`, fused on the
+/// CPU for the usual head sizes.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// `x` has another shape.
 pub fn attention(x: &Tensor, op: Attention) -> Result<Tensor> {
     if x.device().is_cpu() && op.is_fused() {
         x.apply_op1(op)
@@ -57,10 +59,10 @@ pub fn attention(x: &Tensor, op: Attention) -> Result<Tensor> {
     }
 }
 
-/// [`RmsNorm`], fused on the CPU.
+/// Applies [`RmsNorm`] to `x: [rows, width]` with `weight: [width]`, fused on the CPU.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// `x` and `weight` have different widths.
 pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
     if x.device().is_cpu() {
         x.apply_op2(weight, RmsNorm { eps })
@@ -69,10 +71,10 @@ pub fn rms_norm(x: &Tensor, weight: &Tensor, eps: f32) -> Result<Tensor> {
     }
 }
 
-/// [`SwiGlu`], fused on the CPU.
+/// Applies [`SwiGlu`] to `x: [rows, 2 * f]`, fused on the CPU; returns `[rows, f]`.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// `x` is not a matrix.
 pub fn swiglu(x: &Tensor) -> Result<Tensor> {
     if x.device().is_cpu() {
         x.apply_op1(SwiGlu)
@@ -81,10 +83,10 @@ pub fn swiglu(x: &Tensor) -> Result<Tensor> {
     }
 }
 
-/// [`CrossEntropy`], fused on the CPU.
+/// Applies [`CrossEntropy`] to `logits: [rows, vocab]`, fused on the CPU; returns a scalar.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// `logits` is not a matrix.
 pub fn cross_entropy(logits: &Tensor, targets: Vec<u32>, weights: Vec<f32>) -> Result<Tensor> {
     if logits.device().is_cpu() {
         logits.apply_op1(CrossEntropy { targets, weights })
@@ -109,5 +111,6 @@ fn with_floats<R>(t: &Tensor, f: impl FnOnce(&[f32]) -> Result<R>) -> Result<R> 
     }
 }
 
-/// Rows handed to one task; fixed, so that sums over rows do not depend on the thread count.
+/// The rows of one rayon task. The number is fixed, so that sums over rows do not depend on the
+/// number of threads.
 const ROWS: usize = 64;

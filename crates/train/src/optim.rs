@@ -1,19 +1,20 @@
-//! `AdamW` with global-norm clipping. Own code for one reason: candle's keeps its moments private,
-//! so a resumed run could not go on exactly where it stopped.
+//! `AdamW` with global-norm clipping. Candle has an `AdamW` too, but keeps its moments private, and
+//! a run could not be resumed without them.
 
 use candle_core::{Result, Tensor, Var};
 use std::collections::HashMap;
 
-/// Loshchilov and Hutter (2019), decoupled weight decay on matrices only.
+/// The optimiser of Loshchilov and Hutter (1711.05101): Adam with decoupled weight decay, here on
+/// matrices only.
 #[derive(Clone, Debug)]
 pub struct AdamW {
-    /// Decay of the first and the second moment.
+    /// The decay rates of the first and the second moment.
     pub betas: (f64, f64),
-    /// Added to the root of the second moment.
+    /// The number added to the root of the second moment.
     pub eps: f64,
-    /// Times the learning rate.
+    /// The weight decay of an update, before it is multiplied by the learning rate.
     pub weight_decay: f64,
-    /// The largest norm of all gradients together.
+    /// The largest L2 norm of all gradients together; larger gradients are scaled down.
     pub clip: f64,
     steps: i32,
     moments: HashMap<String, (Tensor, Tensor)>,
@@ -33,11 +34,11 @@ impl Default for AdamW {
 }
 
 impl AdamW {
-    /// One update of all of `vars` that have one of `gradients`, which are by name. Returns the norm
-    /// of all gradients together, before clipping.
+    /// Updates every variable of `vars` that has an entry in `gradients`. Returns the L2 norm of
+    /// all gradients together, before clipping.
     ///
     /// # Errors
-    /// Shapes that do not fit, as candle tells them.
+    /// A gradient has another shape than its variable.
     pub fn step<'a>(
         &mut self,
         vars: impl Iterator<Item = (&'a str, &'a Var)> + Clone,
@@ -45,6 +46,8 @@ impl AdamW {
         lr: f64,
     ) -> Result<f64> {
         self.steps += 1;
+        // The norm is summed in the order of `vars`, not of the hash map, so it is the same in
+        // every run.
         let mut square = 0f64;
         for (name, _) in vars.clone() {
             if let Some(g) = gradients.get(name) {
@@ -53,6 +56,7 @@ impl AdamW {
         }
         let scale = (self.clip / (square.sqrt() + 1e-6)).min(1.0);
         let (b1, b2) = self.betas;
+        // The moments start at zero; these factors remove the bias of the first updates.
         let (c1, c2) = (1.0 - b1.powi(self.steps), 1.0 - b2.powi(self.steps));
         for (name, var) in vars {
             let Some(g) = gradients.get(name) else {
@@ -72,18 +76,20 @@ impl AdamW {
                 0.0
             };
             var.set(&((var.as_tensor() * (1.0 - decay))? - (update * lr)?)?)?;
+            // Without `detach` the moments would keep the graphs of all earlier updates alive.
             self.moments
                 .insert(name.to_owned(), (m.detach(), v.detach()));
         }
         Ok(square.sqrt())
     }
 
-    /// Updates done.
+    /// The number of updates since the moments were zero.
     pub fn steps(&self) -> usize {
         self.steps as usize
     }
 
-    /// The moments by name, to be saved.
+    /// Returns the moments as tensors to be saved, `adam.m.NAME` and `adam.v.NAME` for each
+    /// variable.
     pub fn state(&self) -> impl Iterator<Item = (String, Tensor)> {
         self.moments.iter().flat_map(|(n, (m, v))| {
             [
@@ -93,7 +99,8 @@ impl AdamW {
         })
     }
 
-    /// Takes back what [`AdamW::state`] gave, after `steps` updates.
+    /// Restores moments that [`AdamW::state`] returned after `steps` updates. Other tensors of
+    /// `state` are ignored.
     pub fn restore(&mut self, state: &HashMap<String, Tensor>, steps: usize) {
         self.steps = steps as i32;
         for (name, m) in state {

@@ -1,12 +1,12 @@
-//! Training a checkpoint further on a file of examples: a generator on solutions, a reward model on
+//! Fine-tuning of a checkpoint on a file of examples: a generator on solutions, a reward model on
 //! labelled chains.
 //!
-//! * [`Decoder`]: the trainable model over the weights that the engine reads.
-//! * [`Example`]: tokens, and what is learnt at which of them: from solutions ([`sft`]) or from
-//!   labelled chains ([`labelled`]).
-//! * [`RewardHead`]: what a reward model has in place of the language-model head.
-//! * [`Features`]: what the engine computes of the layers that are not trained, once.
-//! * [`fit`]: the loop; [`export`] writes what came out.
+//! * [`Decoder`]: the trainable model, over the weights that the engine reads.
+//! * [`Example`]: tokens with targets, from solutions ([`sft`]) or from labelled chains
+//!   ([`labelled`]).
+//! * [`RewardHead`]: the head that a reward model has in place of the language-model head.
+//! * [`Features`]: the outputs of the frozen layers, computed once by the engine.
+//! * [`fit`]: the training loop; [`export`] writes the result.
 
 #![warn(missing_docs)]
 

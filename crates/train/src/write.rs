@@ -1,4 +1,5 @@
-//! Files of JSON and of tensors, written whole or not at all.
+//! Writing of JSON and tensor files. Every file is replaced in one step, so a crash leaves either
+//! the old file or the new one.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,32 +9,35 @@ use candle_core::Tensor;
 
 use crate::{Error, Result};
 
-/// Pretty JSON with a final newline.
+/// Writes indented JSON with a final newline.
 pub(crate) fn write_json(path: &Path, value: &serde_json::Value) -> Result<()> {
-    beamgen_files::write_json(path, value).map_err(|e| Error::Io(path.to_owned(), e))
+    beamgen_files::write_json(path, value).map_err(io_error(path))
 }
 
-/// Writes a file.
 pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
-    beamgen_files::write(path, bytes).map_err(|e| Error::Io(path.to_owned(), e))
+    beamgen_files::write(path, bytes).map_err(io_error(path))
 }
 
-/// Writes a safetensors file.
 pub(crate) fn write_tensors(path: &Path, tensors: &HashMap<String, Tensor>) -> Result<()> {
-    let save = |aside: &Path| {
+    // candle writes to a path, not to a writer, hence a closure over the temporary file's path.
+    beamgen_files::replace(path, |aside: &Path| {
         let saved = candle_core::safetensors::save(tensors, aside);
         saved.map_err(|error| io::Error::other(first_line(&error)))
-    };
-    beamgen_files::replace(path, save).map_err(|e| Error::Io(path.to_owned(), e))
+    })
+    .map_err(io_error(path))
 }
 
-/// The message of an error without the backtrace that may follow.
+/// Returns a function that adds `path` to an I/O error, for `map_err`.
+pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    move |error| Error::Io(path.to_owned(), error)
+}
+
+/// Returns the message of a candle error without the backtrace that may follow.
 pub(crate) fn first_line(error: &candle_core::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Makes a folder, and those above it.
 pub(crate) fn create_folder(path: &Path) -> Result<()> {
-    beamgen_files::create_folder(path).map_err(|e| Error::Io(path.to_owned(), e))
+    beamgen_files::create_folder(path).map_err(io_error(path))
 }

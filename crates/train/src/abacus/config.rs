@@ -1,4 +1,4 @@
-//! Everything a training run depends on, in one struct; a run is a function of it.
+//! The configuration of the pipeline. A run's output is a function of its configuration.
 
 use super::mining::Mining;
 use super::model::Shape;
@@ -7,43 +7,44 @@ use crate::{Error, Result};
 use beamgen_world::{Difficulty, ErrorRates, NAMES};
 use serde::{Deserialize, Serialize};
 
-/// All settings of `beamgen train abacus`: the problems and one [`Schedule`] a stage.
+/// All settings of `beamgen train abacus`: the problems, and a [`Schedule`] for each stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TrainConfig {
-    /// The seed of weights, problems and order.
+    /// The seed of fresh weights, of problems and of their order.
     pub seed: u64,
-    /// The base model: generator, and below the reward models' extra layers.
+    /// The shape of the base model, from which generator and reward models start.
     pub shape: Shape,
-    /// Of the problems that are trained on.
+    /// The difficulty of the problems to train on.
     pub difficulty: Difficulty,
-    /// Language model on right solutions.
+    /// The schedule of the base model, a language model of right solutions.
     #[serde(alias = "body")]
     pub base: Schedule,
-    /// From the base model: the generator, on noisy solutions.
+    /// The schedule of the generator, which continues the base model on noisy solutions.
     pub generator: Schedule,
-    /// How often each kind of mistake is in a noisy solution.
+    /// The rate of each kind of mistake in noisy solutions.
     #[serde(alias = "slips")]
     pub error_rates: ErrorRates,
-    /// Chains sampled from the generator at temperature 1 for the reward models.
+    /// The number of chains sampled from the generator at temperature 1, to train the reward
+    /// models.
     pub chains: usize,
-    /// Layers that PRM and ORM have more than the generator.
+    /// The number of layers that PRM and ORM have more than the generator.
     pub extra_layers: usize,
-    /// The reward models' common start: replaced-token detection.
+    /// The schedule of the reward models' common start, replaced-token detection.
     pub detector: Schedule,
-    /// The process reward model.
+    /// The schedule of the process reward model.
     pub prm: Schedule,
-    /// How hard negatives are found.
+    /// The search for hard negatives.
     pub mining: Mining,
-    /// One round of training PRM or ORM on what was mined.
+    /// The schedule of one round of training PRM or ORM on hard negatives.
     #[serde(alias = "prm_hard")]
     pub hard: Schedule,
-    /// The outcome reward model.
+    /// The schedule of the outcome reward model.
     pub orm: Schedule,
-    /// Held-out problems for the evaluation.
+    /// The number of held-out problems of the evaluation.
     #[serde(alias = "gate_problems")]
     pub evaluation_problems: usize,
-    /// Steps between two checkpoints.
+    /// The number of updates between two saves.
     pub save_every: usize,
 }
 
@@ -88,12 +89,11 @@ impl Default for TrainConfig {
 }
 
 impl TrainConfig {
-    /// Refuses what cannot be trained.
+    /// Checks that all settings are in their ranges.
     ///
     /// # Errors
-    /// The field, and what it has to be.
+    /// [`Error::Config`] with the field and its range.
     pub fn check(&self) -> Result<()> {
-        let refuse = |field: &str, must: &str| Err(Error::Config(format!("{field} {must}")));
         let (hidden, heads) = (self.shape.hidden, self.shape.heads);
         if heads == 0 || hidden % heads != 0 || ![16, 32, 64].contains(&(hidden / heads)) {
             return refuse("shape.hidden", "must be 16, 32 or 64 times shape.heads");
@@ -144,7 +144,8 @@ impl TrainConfig {
         Ok(())
     }
 
-    /// The whole pipeline on an easier world in about a minute, to prove that it works.
+    /// The whole pipeline on an easier world, in about a minute: a test that everything fits
+    /// together.
     pub fn quick() -> Self {
         let schedule = |steps| Schedule {
             steps,
@@ -184,4 +185,8 @@ impl TrainConfig {
             ..Self::default()
         }
     }
+}
+
+fn refuse(field: &str, must: &str) -> Result<()> {
+    Err(Error::Config(format!("{field}: {must}")))
 }

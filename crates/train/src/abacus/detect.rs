@@ -1,7 +1,7 @@
-//! The reward models' common start: replaced-token detection (ELECTRA, Clark et al. 2020) on right
-//! solutions. It needs no labelled chains, and a tenth of all its tokens are wrong ones, where a
-//! labelled chain has one: comparing what stands there with what the base model expected is learnt
-//! here.
+//! The reward models' common start: replaced-token detection (ELECTRA, 2003.10555) on right
+//! solutions. This stage needs no labelled chains. A tenth of all its tokens are wrong, but a
+//! labelled chain has only one wrong token, so it is here that the model learns to compare each
+//! token with the expected one.
 
 use super::config::TrainConfig;
 use super::lm::{length, of_size, people};
@@ -13,83 +13,91 @@ use beamgen_world::{self as world, MAX_NUMBER, NAMES, Split};
 use rand::Rng;
 use tokenizers::Tokenizer;
 
-/// How many of the tokens that can be replaced are.
+/// The fraction of replaceable tokens that are replaced.
 const REPLACED: f64 = 0.12;
-/// Weight of a token left alone, beside 1 of a replaced one.
+/// The label weight of an unchanged token; a replaced token has weight 1.
 const KEPT: f32 = 0.3;
 
-/// Tokens that can stand in each other's place, by token.
+/// Classes of tokens in which any token can replace another.
 pub struct Classes {
     numbers: Vec<u32>,
-    /// Names inside a line, names that begin one, signs, words.
+    /// Names inside a line, names at the start of a line, arithmetic signs, the words "more" and
+    /// "fewer".
     others: [Vec<u32>; 4],
 }
 
 impl Classes {
-    /// Sorts the words of the world into classes.
+    /// Finds the tokens of the world's words.
     ///
     /// # Errors
-    /// A word that is not one token.
+    /// The tokenizer fails.
     pub fn new(tok: &Tokenizer) -> Result<Self> {
-        let ids = |words: Vec<String>| -> Result<Vec<u32>> {
-            words
-                .iter()
-                .map(|w| Ok(encode(tok, w)?[0]))
-                .collect::<Result<_>>()
-        };
-        let words = |list: &[&str]| list.iter().map(|w| format!(" {w}")).collect();
-        let numbers = ids((0..=MAX_NUMBER).map(|n| format!(" {n}")).collect())?;
+        let numbers = first_tokens(tok, (0..=MAX_NUMBER).map(|n| format!(" {n}")))?;
         let others = [
-            ids(words(&NAMES))?,
-            ids(NAMES.iter().map(|n| (*n).to_owned()).collect())?,
-            ids(words(&["+", "-", "*", "/"]))?,
-            ids(words(&["more", "fewer"]))?,
+            first_tokens(tok, NAMES.map(|name| format!(" {name}")))?,
+            first_tokens(tok, NAMES.map(str::to_owned))?,
+            first_tokens(tok, [" +", " -", " *", " /"].map(str::to_owned))?,
+            first_tokens(tok, [" more", " fewer"].map(str::to_owned))?,
         ];
         Ok(Self { numbers, others })
     }
 
-    /// Another token for `id` where `context` stands; `None` if it is not one to be replaced.
+    /// Returns a random replacement of the token `id` in the text `context`; `None` if the token
+    /// belongs to no class or the choice is `id` itself.
     fn replacement(&self, rng: &mut impl Rng, id: u32, context: &[u32]) -> Option<u32> {
-        let from = |rng: &mut _, all: &[u32]| {
-            // half the time one that stands in the same text
-            let near: Vec<u32> = context
-                .iter()
-                .copied()
-                .filter(|c| *c != id && all.contains(c))
-                .collect();
-            if !near.is_empty() && Rng::random_bool(rng, 0.5) {
-                near[Rng::random_range(rng, 0..near.len())]
-            } else {
-                all[Rng::random_range(rng, 0..all.len())]
-            }
-        };
         let new = if let Some(n) = self.numbers.iter().position(|x| *x == id) {
+            // Half of the numbers change by 1, 2 or 10, like a slip in a sum.
             if rng.random_bool(0.5) {
                 let near = n as i64 + [-10, -10, -2, -1, 1, 2, 10][rng.random_range(0..7)];
                 self.numbers[near.clamp(1, MAX_NUMBER) as usize]
             } else {
-                from(rng, &self.numbers)
+                other_of(rng, &self.numbers, id, context)
             }
         } else {
-            from(rng, self.others.iter().find(|class| class.contains(&id))?)
+            let class = self.others.iter().find(|class| class.contains(&id))?;
+            other_of(rng, class, id, context)
         };
         (new != id).then_some(new)
     }
 }
 
-/// The label of a line's end in a detection batch.
+/// Returns the first token of each word.
+fn first_tokens(tok: &Tokenizer, words: impl IntoIterator<Item = String>) -> Result<Vec<u32>> {
+    words
+        .into_iter()
+        .map(|word| Ok(encode(tok, &word)?[0]))
+        .collect()
+}
+
+/// Samples a token of a class. Half of the time the token is one that occurs in `context`, so that
+/// the position of a token in the text has to be checked, not only its presence.
+fn other_of(rng: &mut impl Rng, class: &[u32], id: u32, context: &[u32]) -> u32 {
+    let near: Vec<u32> = context
+        .iter()
+        .copied()
+        .filter(|c| *c != id && class.contains(c))
+        .collect();
+    if !near.is_empty() && rng.random_bool(0.5) {
+        near[rng.random_range(0..near.len())]
+    } else {
+        class[rng.random_range(0..class.len())]
+    }
+}
+
+/// The label of the newline of a line in a detection batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnd {
-    /// That of any token that was not replaced: right.
+    /// The label of the newline token itself: right, since newlines are not replaced.
     Token,
-    /// That of its line, as the PRM has it: wrong if a token of the line was replaced.
+    /// The label of the line, as for a PRM: wrong if a token of the line was replaced.
     Line,
 }
 
-/// One batch of right solutions with some tokens replaced; every token is labelled.
+/// Makes a batch of right solutions with some tokens replaced. Every token of a solution is
+/// labelled.
 ///
 /// # Errors
-/// Errors of candle and of the tokenizer.
+/// The tokenizer fails.
 pub fn batch(
     tok: &Tokenizer,
     classes: &Classes,
@@ -115,6 +123,7 @@ pub fn batch(
         }
         let mut example = Example::of(ids);
         for (t, right) in chain.ids.iter().enumerate().skip(chain.prompt) {
+            // The language model learns the right token even where the example has a replaced one.
             example.predict(t, *right);
             let line = chain.lines.iter().find(|l| l.end == t + 1);
             let judged = match (line_end, line) {
@@ -129,14 +138,14 @@ pub fn batch(
     Ok(examples)
 }
 
-/// How many results of a batch of bare sums are wrong.
+/// The fraction of wrong results in a batch of sums.
 const WRONG_SUMS: f64 = 0.4;
 
-/// One batch of bare sums, some with a wrong result; results and line ends are labelled. A
-/// result to judge every seven tokens, where a problem has one in twenty-four.
+/// Makes a batch of bare sums, some with a wrong result. Results and line ends are labelled. Such a
+/// batch has a result in every seven tokens, a problem has one in 24.
 ///
 /// # Errors
-/// Errors of candle and of the tokenizer.
+/// The tokenizer fails.
 pub fn sums(
     tok: &Tokenizer,
     classes: &Classes,
@@ -152,7 +161,7 @@ pub fn sums(
         for _ in 0..SUMS {
             let ids = &mut example.ids;
             ids.extend(encode(tok, &format!("{}\n", world::sum(&mut rng)))?);
-            // what ends a line: the result, the full stop, the newline
+            // The last three tokens of a line are the result, the full stop and the newline.
             let (result, end) = (ids.len() - 3, ids.len() - 1);
             let right = ids[result];
             if rng.random_bool(WRONG_SUMS)
@@ -213,7 +222,7 @@ mod tests {
             let text = tok.decode(&ids[from..to], false).unwrap();
             let words: Vec<&str> = text.trim_end_matches('.').split_whitespace().collect();
             let [x, sign, y, "=", z] = words[..] else {
-                panic!("{text:?} is no sum");
+                panic!("{text:?} is not a sum");
             };
             let n = |s: &str| s.parse::<i64>().unwrap();
             let truth = match sign {
@@ -246,7 +255,7 @@ mod tests {
         let (same, by_line) = labels(LineEnd::Line);
         assert_eq!(ids, same);
         let newline = encode(&tok, "\n").unwrap()[0];
-        // whether a token since the last newline was replaced
+        // Whether a token since the last newline was replaced.
         let mut wrong = false;
         let mut wrong_ends = 0;
         for (by_token, by_line) in by_token.iter().zip(&by_line) {

@@ -1,4 +1,4 @@
-//! How good a pair is, measured on held-out problems with the trained weights themselves.
+//! Evaluation of a generator and a PRM on held-out problems, with the trained weights themselves.
 
 use super::reward::judge;
 use super::tokenizer::{Encoded, encode_chain};
@@ -12,22 +12,22 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use tokenizers::Tokenizer;
 
-/// Greedy decoding of held-out problems.
+/// The accuracy of greedy decoding on held-out problems.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Greedy {
-    /// How many were decoded.
+    /// The number of decoded problems.
     pub problems: usize,
-    /// Lines right when everything before them is right.
+    /// The fraction of right lines, each decoded after a right prefix.
     pub lines: f64,
-    /// Problems solved: all lines right.
+    /// The fraction of problems with only right lines.
     pub solved: f64,
 }
 
-/// A problem, and the lines of a chain.
+/// A problem and the lines of a chain.
 type Chain = (WorldProblem, Vec<String>);
 
-/// Reads chains, some at a time, with the token that ends them if that is wanted. Calls `read` with
-/// the hidden states of all padded rows, and each chain with its first row.
+/// Runs `decoder` over chains, 32 at a time, with the end-of-text token if `end` asks for it. Calls
+/// `read` with the hidden states of all padded rows, and with each chain and its first row.
 fn read_chains(
     decoder: &Decoder,
     tok: &Tokenizer,
@@ -48,18 +48,18 @@ fn read_chains(
     Ok(())
 }
 
-/// Problems that nothing was trained on.
+/// Returns `count` problems of the test split, on which nothing is trained.
 pub fn held_out(seed: u64, count: usize, difficulty: Difficulty) -> Vec<WorldProblem> {
     world::problems(seed, difficulty, Split::Test)
         .take(count)
         .collect()
 }
 
-/// Greedy accuracy in one forward pass a batch: greedy decoding is right as long as every token of
-/// the right solution is the likeliest one after those before it.
+/// Measures greedy decoding without decoding: a forward pass over the right solution suffices,
+/// since greedy decoding is right as long as each token is the likeliest after those before it.
 ///
 /// # Errors
-/// Errors of candle and of the tokenizer.
+/// The tokenizer or a tensor operation fails.
 pub fn greedy(decoder: &Decoder, tok: &Tokenizer, problems: &[WorldProblem]) -> Result<Greedy> {
     let (mut lines, mut right, mut solved) = (0usize, 0usize, 0usize);
     let chains: Vec<Chain> = problems.iter().map(|p| (p.clone(), p.solution())).collect();
@@ -85,27 +85,29 @@ pub fn greedy(decoder: &Decoder, tok: &Tokenizer, problems: &[WorldProblem]) -> 
     })
 }
 
-/// How well a PRM tells right lines from wrong ones on chains with known truth.
+/// The accuracy of a PRM on chains whose right and wrong lines are known.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Detection {
-    /// How many were read.
+    /// The number of chains.
     pub chains: usize,
-    /// Area under the ROC curve over lines up to and including the first wrong one.
+    /// The area under the ROC curve over lines, up to and including the first wrong line of a
+    /// chain.
     pub auc: f64,
-    /// The same from the log-probability that `reference`, the generator, gave the line.
+    /// The area under the ROC curve over the same lines, with the generator's log-probability of a
+    /// line as its score.
     pub auc_log_probability: f64,
-    /// First wrong line found exactly, over wrong chains.
+    /// The fraction of wrong chains whose first wrong line is the first line flagged.
     pub found: f64,
-    /// No line flagged, over right chains.
+    /// The fraction of right chains without a flagged line.
     pub clean: f64,
-    /// Harmonic mean of the two (`ProcessBench`).
+    /// The harmonic mean of `found` and `clean`, the F1 of `ProcessBench` (2412.06559).
     pub f1: f64,
 }
 
-/// Scores of every line end, `sigmoid(head)`, chain by chain.
+/// Returns the score of each line, `sigmoid(head)` at its newline, for each chain.
 ///
 /// # Errors
-/// Errors of candle and of the tokenizer.
+/// The tokenizer or a tensor operation fails.
 pub fn line_scores(
     (decoder, head): (&Decoder, &RewardHead),
     tok: &Tokenizer,
@@ -113,10 +115,10 @@ pub fn line_scores(
 ) -> Result<Vec<Vec<f32>>> {
     let mut out = Vec::with_capacity(chains.len());
     read_chains(decoder, tok, chains, false, |hidden, chains| {
-        let ends = |(start, c): &(usize, Encoded)| -> Vec<u32> {
-            c.lines.iter().map(|r| (start + r.end - 1) as u32).collect()
-        };
-        let at: Vec<u32> = chains.iter().flat_map(ends).collect();
+        let at: Vec<u32> = chains
+            .iter()
+            .flat_map(|(start, c)| c.lines.iter().map(move |r| (start + r.end - 1) as u32))
+            .collect();
         let ends = hidden.index_select(&Tensor::new(at, &decoder.device)?, 0)?;
         let z: Vec<f32> = head.log_odds(decoder, &ends)?.to_vec1()?;
         let mut scores = z.into_iter().map(|z| 1.0 / (1.0 + (-z).exp()));
@@ -130,10 +132,10 @@ pub fn line_scores(
     Ok(out)
 }
 
-/// Log-probability of every line under a language model, chain by chain.
+/// Returns the log-probability of each line under a language model, for each chain.
 ///
 /// # Errors
-/// Errors of candle and of the tokenizer.
+/// The tokenizer or a tensor operation fails.
 pub fn line_log_probabilities(
     decoder: &Decoder,
     tok: &Tokenizer,
@@ -144,35 +146,41 @@ pub fn line_log_probabilities(
         let logits = hidden.matmul(&decoder.head()?.t()?)?;
         let logp = candle_nn::ops::log_softmax(&logits, D::Minus1)?.to_vec2::<f32>()?;
         for (start, c) in chains {
-            let log_prob = |t: usize| logp[start + t - 1][c.ids[t] as usize];
-            let line = |r: &std::ops::Range<usize>| r.clone().map(log_prob).sum();
-            out.push(c.lines.iter().map(line).collect());
+            // The row before a token has its log-probability.
+            let lines = c.lines.iter().map(|line| {
+                line.clone()
+                    .map(|t| logp[start + t - 1][c.ids[t] as usize])
+                    .sum()
+            });
+            out.push(lines.collect());
         }
         Ok(())
     })?;
     Ok(out)
 }
 
-/// How well one kind of wrong line is told from right ones.
+/// The detection of one kind of mistake.
 #[derive(Clone, Debug, Serialize)]
 pub struct KindDetection {
-    /// Its name.
+    /// The name of the kind, as `beamgen_world::mistake` gives it.
     pub kind: &'static str,
-    /// First wrong lines of this kind.
+    /// The number of first wrong lines of this kind.
     pub lines: usize,
-    /// Scored below 0.5.
+    /// The fraction of these lines that are scored below 0.5.
     pub caught: f64,
-    /// Area under the ROC curve against right lines.
+    /// The area under the ROC curve of these lines against all right lines.
     pub auc: f64,
-    /// The same from the generator's log-probability of the line.
+    /// The area under the ROC curve of the same lines, with the generator's log-probability of a
+    /// line as its score.
     pub auc_log_probability: f64,
 }
 
-/// Detection figures of `prm` on `chains`, over all and by kind of mistake; a line is flagged
-/// below a score of 0.5. `reference` is the generator, for its own log-probability of each line.
+/// Measures the detection of wrong lines in `chains` by `prm`, over all mistakes and for each kind.
+/// A line is flagged if its score is below 0.5. `reference` is the generator, for its
+/// log-probability of each line.
 ///
 /// # Errors
-/// Errors of candle and of the tokenizer.
+/// The tokenizer or a tensor operation fails.
 pub fn detection(
     prm: (&Decoder, &RewardHead),
     reference: &Decoder,
@@ -181,7 +189,7 @@ pub fn detection(
 ) -> Result<(Detection, Vec<KindDetection>)> {
     let scores = line_scores(prm, tok, chains)?;
     let logps = line_log_probabilities(reference, tok, chains)?;
-    // score, log-probability
+    // Pairs of a line's score and log-probability.
     let mut right_lines: Vec<(f32, f32)> = Vec::new();
     let mut wrong_lines: BTreeMap<&'static str, Vec<(f32, f32)>> = BTreeMap::new();
     let (mut wrong, mut found, mut right, mut clean) = (0usize, 0usize, 0usize, 0usize);
@@ -239,7 +247,8 @@ pub fn detection(
     Ok((all, kinds))
 }
 
-/// The area under the ROC curve, 0 unless there are right and wrong items; ties count half.
+/// Returns the area under the ROC curve; ties count half. The area is 0 unless both right and wrong
+/// items exist.
 pub fn auc(mut items: Vec<(f32, bool)>) -> f64 {
     items.sort_by(|a, b| a.0.total_cmp(&b.0));
     let items = items

@@ -1,5 +1,5 @@
-//! Rounds of hard negatives: what the exported reward model takes for right is mined, and the
-//! model is trained on it.
+//! Training on hard negatives, in rounds: mistakes that the exported reward model rates as right
+//! are mined, and the model is trained on them.
 
 use super::Run;
 use super::detect::{self, Classes, LineEnd};
@@ -11,7 +11,7 @@ use crate::tune::labelled::Target;
 use crate::tune::{Decoder, Report};
 use beamgen_world::{self as world, Split, WorldProblem};
 
-/// The name of a reward model's stage, or of its stage after `round` rounds of mining.
+/// Returns the name of a reward model's stage after `round` rounds of mining.
 pub(super) fn stage(target: Target, round: usize) -> String {
     let name = target.name();
     match round {
@@ -20,7 +20,7 @@ pub(super) fn stage(target: Target, round: usize) -> String {
     }
 }
 
-/// Rounds of a reward model.
+/// The number of rounds of a reward model.
 pub(super) fn rounds(target: Target, mining: &Mining) -> usize {
     match target {
         Target::Process => mining.rounds,
@@ -52,7 +52,8 @@ impl Run<'_> {
             self.steps(&stage_name, model, c.hard, |tok, step| {
                 let fresh = before + step;
                 if target == Target::Process {
-                    // What the first round leaves are results that are off by little.
+                    // After the first round, most missed mistakes are results that are slightly
+                    // wrong; batches of sums have many of them.
                     if round > 0 && step % 4 == 1 {
                         return detect::sums(tok, &classes, c.seed, fresh, &c.hard);
                     }
@@ -71,13 +72,13 @@ impl Run<'_> {
                 };
                 batches.batch(fresh)
             })?;
+            // The next round mines with the exported model, so each round exports.
             self.export(model, Kind::Reward, &stage(target, 0))?;
         }
         Ok(())
     }
 
-    /// The sample pool mined in a round: what the exported model takes for right, and right
-    /// solutions.
+    /// Mines a pool of chains: mistakes that the exported model rates highest, and right solutions.
     fn mine(&mut self, target: Target, round: usize) -> Result<SamplePool> {
         (self.report)(Report::Note("hard negatives".into()));
         let c = self.config;
@@ -104,7 +105,7 @@ impl Run<'_> {
             "  {} wrong {what}, {} scored above 0.5",
             found.wrong, found.missed
         )));
-        // An outcome is one label a chain: as many right ones as wrong ones.
+        // A chain has a single outcome label, so the ORM needs as many right chains as wrong ones.
         let solutions = match target {
             Target::Process => 1,
             Target::Outcome => found.chains.len().div_ceil(problems.len()),

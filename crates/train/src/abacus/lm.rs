@@ -1,5 +1,5 @@
-//! Language-model stages: the base model (right solutions, easy problems first) and the generator
-//! (noisy solutions).
+//! Batches of the language-model stages: the base model (right solutions, easy problems first) and
+//! the generator (noisy solutions).
 
 use super::config::TrainConfig;
 use super::stage::Schedule;
@@ -10,19 +10,19 @@ use beamgen_world::{self as world, Difficulty, Split};
 use rand::Rng;
 use tokenizers::Tokenizer;
 
-/// People of the batch's problems: few at first, any number from `full` steps on. One batch in
-/// eight is already of the next size, so that no length comes as a surprise.
+/// Returns the number of people in a batch's problems: few at first, any number from step `full`
+/// on. One batch in eight already has the next size, so that no length is entirely new.
 pub(crate) fn people(rng: &mut impl Rng, d: Difficulty, step: usize, full: usize) -> usize {
     let grown = d.min_people + (d.max_people - d.min_people) * step.min(full) / full.max(1);
     if rng.random_bool(0.125) {
         return (grown + 1).min(d.max_people);
     }
-    // longer problems hold more lines to learn from
+    // The larger of two samples: longer problems have more lines to learn from.
     rng.random_range(d.min_people..=grown)
         .max(rng.random_range(d.min_people..=grown))
 }
 
-/// Problems of so many people.
+/// Returns the difficulty with a fixed number of people.
 pub(crate) fn of_size(difficulty: Difficulty, people: usize) -> Difficulty {
     Difficulty {
         min_people: people,
@@ -31,16 +31,16 @@ pub(crate) fn of_size(difficulty: Difficulty, people: usize) -> Difficulty {
     }
 }
 
-/// Tokens of one problem with its solution, about, by its number of people.
+/// Estimates the number of tokens of a problem with its solution.
 pub(crate) fn length(people: usize) -> usize {
     14 + 24 * people
 }
 
-/// One batch of problems with solutions, all of the same number of people; the loss is on the
-/// solution only. The solutions of the base model are right, those of the generator `noisy`.
+/// Makes a batch of problems with solutions, all with the same number of people. Only solutions
+/// have a loss. The base model reads right solutions, the generator `noisy` ones.
 ///
 /// # Errors
-/// Errors of candle and of the tokenizer.
+/// The tokenizer fails.
 pub fn batch(
     tok: &Tokenizer,
     config: &TrainConfig,
@@ -60,7 +60,7 @@ pub fn batch(
         if rng.random_bool(if early { 0.3 } else { 0.1 }) {
             return drill(tok, &mut rng, schedule);
         }
-        // short problems too, which teach the copying; the base model begins with them
+        // The base model begins with short problems, which teach it to copy names and numbers.
         let short = Difficulty {
             min_people: 2,
             ..config.difficulty
@@ -86,7 +86,8 @@ pub fn batch(
     Ok(examples)
 }
 
-/// A batch of bare sums: a fact of arithmetic in seven tokens, where a problem takes twenty-four.
+/// Makes a batch of bare sums. A sum teaches a fact of arithmetic in seven tokens, a line of a
+/// problem takes 24.
 fn drill(tok: &Tokenizer, rng: &mut impl Rng, schedule: &Schedule) -> Result<Vec<Example>> {
     const SUMS: usize = 16;
     let equals = encode(tok, " =")?;
@@ -95,7 +96,7 @@ fn drill(tok: &Tokenizer, rng: &mut impl Rng, schedule: &Schedule) -> Result<Vec
         let text: Vec<String> = (0..SUMS).map(|_| world::sum(rng)).collect();
         let mut example = Example::of(encode(tok, &format!("{BEGIN}{}", text.join("\n")))?);
         for t in 1..example.ids.len() {
-            // only what follows from what stands there
+            // Only results can be predicted; the terms of a sum are random.
             if equals.contains(&example.ids[t - 1]) {
                 example.predict(t, example.ids[t]);
             }

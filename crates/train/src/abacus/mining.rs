@@ -1,8 +1,8 @@
-//! Hard negatives for the reward models. A search over N chains finds what one chain in N is, and
-//! keeps what the reward model rates highest: were it trained only on what is common, a larger N
-//! would find the rare mistakes that it takes for right. So they are looked for here as the search
-//! does, and the highest rated ones stay: for the PRM single lines sampled after right prefixes,
-//! for the ORM whole chains.
+//! Search for hard negatives of the reward models. A search over N chains keeps the chain that the
+//! reward model rates highest. A model trained only on common chains would rate some rare mistakes
+//! as right, and a larger N would find them. This module looks for such mistakes in the same way
+//! and keeps the highest rated ones: for the PRM single lines sampled after right prefixes, for the
+//! ORM whole chains.
 
 use super::sample;
 use super::tokenizer::{encode, prompt};
@@ -14,41 +14,43 @@ use std::path::Path;
 use std::sync::Arc;
 use tokenizers::Tokenizer;
 
-/// How hard negatives are looked for.
+/// The settings of the search for hard negatives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mining {
-    /// Times the PRM is mined and trained; 0 leaves it as it is.
+    /// The number of rounds of mining and training for the PRM; 0 skips them.
     pub rounds: usize,
-    /// The same for the ORM.
+    /// The number of rounds of mining and training for the ORM; 0 skips them.
     pub orm_rounds: usize,
-    /// Problems of a round.
+    /// The number of problems of a round.
     pub problems: usize,
-    /// Lines sampled after each right prefix of a problem; whole chains for the ORM.
+    /// The number of lines sampled after each right prefix of a problem, or of whole chains for the
+    /// ORM.
     pub samples: usize,
-    /// Of the lines; above 1 it finds rare ones with fewer samples. Whole chains have 1.
+    /// The sampling temperature of lines. Above 1, rare lines are found with fewer samples. Whole
+    /// chains are sampled at 1.
     pub temperature: f64,
-    /// Wrong lines, or chains, kept of a problem.
+    /// The number of wrong lines, or wrong chains, kept for each problem.
     pub keep: usize,
 }
 
-/// What a round found.
+/// The results of a round.
 pub struct Mined {
-    /// Right prefixes with one wrong line, or chains with a wrong answer: the highest rated of
+    /// Right prefixes with one wrong line, or chains with a wrong answer: the highest rated ones of
     /// each problem.
     pub chains: Vec<(WorldProblem, Vec<String>)>,
-    /// How many were found, each text once after its prefix.
+    /// The number of different mistakes that were found.
     pub wrong: usize,
-    /// Of these, those scored above 0.5.
+    /// The number of found mistakes with a score above 0.5.
     pub missed: usize,
 }
 
-/// What is wrong after the first `done` right lines of a problem.
+/// A mistake after the first `done` right lines of a problem.
 struct Wrong {
     done: usize,
-    /// One line, or several with newlines between them.
+    /// A line, or several lines separated by newlines.
     text: String,
-    /// The PRM's score at its newline, before the sigmoid.
+    /// The reward model's score at the last newline, before the sigmoid.
     logit: f32,
 }
 
@@ -59,18 +61,18 @@ impl Wrong {
     }
 }
 
-/// Problems whose caches are held at once while their lines are rated.
+/// The number of problems that are rated at a time; their key-value caches are in memory together.
 const RATED_TOGETHER: usize = 16;
 
 /// The generator, the reward model and the settings of a round of mining.
 pub struct Miner<'a> {
-    /// The settings.
+    /// The settings of the search.
     pub mining: &'a Mining,
-    /// The checkpoint that samples.
+    /// The checkpoint of the generator that samples.
     pub generator: &'a Path,
-    /// The checkpoint that rates what is wrong: the PRM for lines, the ORM for chains.
+    /// The checkpoint that rates mistakes: the PRM for lines, the ORM for chains.
     pub judge: &'a Path,
-    /// Turns lines into tokens.
+    /// The tokenizer of both checkpoints.
     pub tok: &'a Tokenizer,
     /// The seed of the samples.
     pub seed: u64,
@@ -80,7 +82,7 @@ impl Miner<'_> {
     /// Samples lines after every right prefix of `problems` and rates the wrong ones.
     ///
     /// # Errors
-    /// Errors of candle and of the tokenizer.
+    /// A checkpoint cannot be read, or the engine fails.
     pub fn lines(&self, problems: &[WorldProblem]) -> Result<Mined> {
         let prefixes: Vec<(&WorldProblem, usize)> = problems
             .iter()
@@ -106,7 +108,7 @@ impl Miner<'_> {
     /// Samples whole chains of `problems` and rates those with a wrong answer.
     ///
     /// # Errors
-    /// Errors of candle and of the tokenizer.
+    /// A checkpoint cannot be read, or the engine fails.
     pub fn chains(&self, problems: &[WorldProblem]) -> Result<Mined> {
         let whole: Vec<(&WorldProblem, usize)> = problems.iter().map(|p| (p, 0)).collect();
         let samples = self.mining.samples;
@@ -119,17 +121,18 @@ impl Miner<'_> {
         self.highest_rated(found)
     }
 
-    /// Keeps of what is wrong in each problem as many as the judge rates highest.
+    /// Rates all mistakes and keeps the highest rated ones of each problem.
     fn highest_rated(&self, mut found: Vec<(&WorldProblem, Vec<Wrong>)>) -> Result<Mined> {
         let mut rater = Rater::open(self.judge)?;
         for some in found.chunks_mut(RATED_TOGETHER) {
             rater.rate(self.tok, some)?;
         }
-        let all = || found.iter().flat_map(|(_, wrong)| wrong);
-        let (wrong, missed) = (all().count(), all().filter(|w| w.logit > 0.0).count());
+        let wrong = found.iter().map(|(_, wrong)| wrong.len()).sum();
+        let mistakes = found.iter().flat_map(|(_, wrong)| wrong);
+        let missed = mistakes.filter(|w| w.logit > 0.0).count();
         let mut chains = Vec::new();
         for (p, mut wrong) in found {
-            // stable, so equal ones stay in the order of their texts
+            // A stable sort: mistakes of equal rating stay in the order of their texts.
             wrong.sort_by(|a, b| b.logit.total_cmp(&a.logit));
             for w in wrong.into_iter().take(self.mining.keep) {
                 let mut lines = p.solution();
@@ -146,7 +149,7 @@ impl Miner<'_> {
     }
 }
 
-/// The wrong ones of the lines sampled after each right prefix.
+/// Returns the wrong lines among those sampled after each right prefix.
 fn wrong_lines(p: &WorldProblem, sampled: impl Iterator<Item = Vec<String>>) -> Vec<Wrong> {
     let mut checker = Checker::new(p);
     let mut out = Vec::new();
@@ -161,7 +164,7 @@ fn wrong_lines(p: &WorldProblem, sampled: impl Iterator<Item = Vec<String>>) -> 
     out
 }
 
-/// The chains with a wrong answer or none, each text once.
+/// Returns the chains with a wrong answer or none, each text once. Empty chains are skipped.
 fn wrong_chains(p: &WorldProblem, chains: Vec<Vec<String>>) -> Vec<Wrong> {
     let answer = WorldProblem::answer_line(p.answer());
     let mut texts: Vec<String> = chains
@@ -175,7 +178,7 @@ fn wrong_chains(p: &WorldProblem, chains: Vec<Vec<String>>) -> Vec<Wrong> {
     texts.map(|text| Wrong::unrated(0, text)).collect()
 }
 
-/// The exported reward model.
+/// An exported reward model with its head, in an engine.
 struct Rater {
     engine: Engine,
     weight: Vec<f32>,
@@ -194,7 +197,8 @@ impl Rater {
         })
     }
 
-    /// Reads each solution once and, after each of its prefixes, what is wrong.
+    /// Rates mistakes. Each right solution is read once, and its mistakes are read as forks after
+    /// the right prefix.
     fn rate(&mut self, tok: &Tokenizer, some: &mut [(&WorldProblem, Vec<Wrong>)]) -> Result<()> {
         let most = some.iter().map(|(p, _)| p.facts.len()).max().unwrap_or(0);
         let trunks: Vec<SeqId> = some.iter().map(|_| self.engine.create()).collect();
@@ -236,7 +240,7 @@ impl Rater {
         Ok(())
     }
 
-    /// Appends tokens to sequences; the score logit of each wanted row.
+    /// Appends tokens to sequences; returns the score, before the sigmoid, of each wanted row.
     fn read(&mut self, texts: &[(SeqId, Vec<u32>)], want: Want<'static>) -> Result<Vec<f32>> {
         let items: Vec<Append> = texts
             .iter()
@@ -247,11 +251,13 @@ impl Rater {
             })
             .collect();
         let rows = self.engine.forward(&items, Output::Hidden)?;
-        let logit = |row: &[f32]| {
-            let products = row.iter().zip(&self.weight).map(|(h, w)| h * w);
-            self.bias + products.sum::<f32>()
-        };
-        let logits = rows.iter().map(logit).collect();
+        let logits = rows
+            .iter()
+            .map(|row| {
+                let products = row.iter().zip(&self.weight).map(|(h, w)| h * w);
+                self.bias + products.sum::<f32>()
+            })
+            .collect();
         self.engine.recycle(rows);
         Ok(logits)
     }

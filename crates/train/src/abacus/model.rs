@@ -1,4 +1,4 @@
-//! The bundled models' shape, and their checkpoint folders.
+//! The shape and the checkpoint folders of the bundled models.
 
 use std::path::Path;
 
@@ -13,23 +13,24 @@ use crate::tune::{Decoder, export};
 use crate::write::{create_folder, write_json};
 use crate::{Error, Result};
 
-/// Shape of a model. Heads have no grouping: the models are too small to need it.
+/// The shape of a model. Every query head has its own key-value head: the models are too small for
+/// sharing to help.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
-    /// Width of the hidden states.
+    /// The width of the hidden states.
     pub hidden: usize,
-    /// Decoder layers.
+    /// The number of decoder layers.
     pub layers: usize,
-    /// Attention heads.
+    /// The number of attention heads, a divisor of `hidden`.
     pub heads: usize,
-    /// Width inside the feed-forward block.
+    /// The width inside the feed-forward block.
     pub feed_forward: usize,
 }
 
 /// The number that is added to a mean square in an RMS norm.
 const EPS: f32 = 1e-5;
-/// Base of the rotary positions.
+/// The base of the rotary embedding.
 const ROPE_THETA: f32 = 10_000.0;
 
 /// The use of the checkpoint.
@@ -37,21 +38,21 @@ const ROPE_THETA: f32 = 10_000.0;
 pub enum Kind {
     /// A model that writes chains.
     Generator,
-    /// A reward model: also writes `prm.json`, which tells the engine how it is read.
+    /// A reward model, whose folder has a file `prm.json` with its format.
     Reward,
 }
 
 impl Shape {
-    /// The configuration of a decoder of this shape.
+    /// Returns the configuration of a decoder of this shape.
     ///
     /// # Errors
-    /// The error of the engine.
+    /// The engine refuses the shape.
     pub fn config(&self, tok: &Tokenizer) -> Result<ModelConfig> {
         let text = self.json(self.layers, tok).to_string();
         Ok(ModelConfig::from_json(&text, Path::new("config.json"))?)
     }
 
-    /// The `config.json` of a model with so many layers.
+    /// Returns the `config.json` of a model with `layers` layers.
     fn json(&self, layers: usize, tok: &Tokenizer) -> Value {
         json!({
             "architectures": ["LlamaForCausalLM"],
@@ -76,7 +77,7 @@ impl Shape {
         })
     }
 
-    /// Writes a checkpoint folder as `transformers` and beamgen read it.
+    /// Writes a checkpoint folder that `transformers` and beamgen can read.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -104,6 +105,8 @@ impl Shape {
                 ..generator
             },
         };
+        // The exporter copies texts from the checkpoint, which is the folder itself: config and
+        // tokenizer are written above.
         let checkpoint = Checkpoint::from(dir);
         export::save(decoder, &checkpoint, &Weights::default(), &kind, dir)
     }

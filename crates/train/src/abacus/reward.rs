@@ -1,5 +1,5 @@
-//! Reward-model stages: the PRM (a label at every line end, and at the first wrong token, which
-//! the world knows exactly) and the ORM (the final outcome only).
+//! Batches of the reward-model stages. The PRM has a label at each line end and at the first wrong
+//! token, which the world knows exactly; the ORM has only the final outcome.
 
 use super::config::TrainConfig;
 use super::lm::{length, of_size, people};
@@ -13,52 +13,54 @@ use rand::Rng;
 use std::collections::BTreeMap;
 use tokenizers::Tokenizer;
 
-/// Chains that the generator wrote, by the number of people of their problem.
+/// Chains of the generator, by the number of people of their problem.
 #[derive(Default)]
 pub struct SamplePool {
     by_people: BTreeMap<usize, Vec<(WorldProblem, Vec<String>)>>,
 }
 
 impl SamplePool {
-    /// Puts a chain of a problem into the pool.
+    /// Adds a chain of a problem.
     pub fn add(&mut self, problem: WorldProblem, lines: Vec<String>) {
-        let of_size = self.by_people.entry(problem.facts.len()).or_default();
-        of_size.push((problem, lines));
+        let chains = self.by_people.entry(problem.facts.len()).or_default();
+        chains.push((problem, lines));
     }
 
-    fn draw(&self, rng: &mut impl Rng, people: usize) -> Option<&(WorldProblem, Vec<String>)> {
-        let of_size = self.by_people.get(&people)?;
-        Some(&of_size[rng.random_range(0..of_size.len())])
+    fn sample(&self, rng: &mut impl Rng, people: usize) -> Option<&(WorldProblem, Vec<String>)> {
+        let chains = self.by_people.get(&people)?;
+        Some(&chains[rng.random_range(0..chains.len())])
     }
 }
 
-/// Weights of the dense labels beside the line ends' 1.
+/// The weight of the label at the first wrong token of a line; the label at a line end has weight
+/// 1.
 const FIRST_WRONG_TOKEN: f32 = 2.0;
+/// The weight of the label at a right token inside a line.
 const RIGHT_TOKEN: f32 = 0.3;
 
-/// The batches of one reward model.
+/// The source of a reward model's batches.
 pub struct Batches<'a> {
-    /// Turns lines into tokens.
+    /// The tokenizer of the bundled models.
     pub tok: &'a Tokenizer,
-    /// Chains of the generator.
+    /// Sampled chains of the generator.
     pub pool: &'a SamplePool,
-    /// Hard negatives: half of the chains, where there are any.
+    /// Mined chains, which become half of each batch; `None` before the first round of mining.
     pub mined: Option<&'a SamplePool>,
-    /// The part of a chain that is learnt: every line up to the first wrong one, or the answer, at
-    /// the end of the last line only.
+    /// The kind of label: for every line up to the first wrong one, or for the answer at the end of
+    /// the last line.
     pub target: Target,
-    /// How long, how fast, and the size of a batch.
+    /// The schedule of the stage, with the size of its batches.
     pub schedule: Schedule,
-    /// Fresh problems, and the mistakes of the noisy solutions that the outcome model reads.
+    /// The configuration, for fresh problems and the mistakes in them.
     pub config: &'a TrainConfig,
 }
 
 impl Batches<'_> {
-    /// One batch: half chains of the sample pool, half made here from the world's own mistakes; or,
-    /// of each, a quarter, and half hard negatives.
+    /// Makes a batch: half sampled chains, half chains with the world's own mistakes. With mined
+    /// chains, a quarter each, and half mined chains.
     ///
     /// # Errors
-    /// Errors of candle and of the tokenizer.
+    /// The tokenizer fails.
     pub fn batch(&self, step: usize) -> Result<Vec<Example>> {
         let (config, target) = (self.config, self.target);
         let stage = match target {
@@ -75,8 +77,9 @@ impl Batches<'_> {
                 (_, 0 | 2) => Some(self.pool),
                 _ => None,
             };
-            let drawn = from.and_then(|pool| pool.draw(&mut rng, n)).cloned();
-            let (problem, mut lines) = drawn.unwrap_or_else(|| {
+            let sampled = from.and_then(|pool| pool.sample(&mut rng, n)).cloned();
+            // A pool may lack problems of this size, in small runs.
+            let (problem, mut lines) = sampled.unwrap_or_else(|| {
                 let p = world::problem(&mut rng, d, Split::Train);
                 let lines = match target {
                     Target::Process => corrupted(&mut rng, &p),
@@ -114,6 +117,7 @@ impl Batches<'_> {
                             } else if t == first_wrong {
                                 example.judge(t, false, FIRST_WRONG_TOKEN);
                             }
+                            // The language-model loss must not teach wrong tokens.
                             if t < first_wrong {
                                 example.predict(t, example.ids[t]);
                             }
@@ -134,13 +138,14 @@ impl Batches<'_> {
     }
 }
 
-/// Outcome chains come from careful and careless pupils in turn, so that half of them are right.
+/// Returns the factor of the error rates. Batches alternate between careful and careless solutions,
+/// so that about half of the outcomes are right.
 fn care(step: usize) -> f64 {
     [0.0, 0.25, 0.5, 1.0][step % 4]
 }
 
-/// A right prefix of random length, then one wrong line (three in four) or the rest of the right
-/// solution.
+/// Makes a right prefix of random length and then one wrong line; one chain in four is the whole
+/// right solution.
 fn corrupted(rng: &mut impl Rng, p: &WorldProblem) -> Vec<String> {
     let mut lines = p.solution();
     if rng.random_bool(0.25) {
@@ -152,13 +157,14 @@ fn corrupted(rng: &mut impl Rng, p: &WorldProblem) -> Vec<String> {
     lines
 }
 
-/// The exact checker's verdict on each line.
+/// Returns the exact checker's verdict on each line.
 pub fn judge(problem: &WorldProblem, lines: &[String]) -> Vec<Verdict> {
     let mut checker = Checker::new(problem);
     lines.iter().map(|l| checker.next(l)).collect()
 }
 
-/// The token of a line that holds its byte `from`.
+/// Returns the position of the token that contains byte `from` of a line. `range` has the positions
+/// of the line's tokens.
 fn token_at(
     tok: &Tokenizer,
     range: &std::ops::Range<usize>,

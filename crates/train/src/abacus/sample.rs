@@ -1,5 +1,5 @@
-//! Sampling from the exported generator through the engine: what the reward models see in
-//! training is what the search will produce.
+//! Sampling from the exported generator by the engine, so that reward models train on what a search
+//! will produce.
 
 use super::tokenizer::{END, decode, encode, id, prompt};
 use crate::Result;
@@ -12,36 +12,37 @@ use std::path::Path;
 use std::sync::Arc;
 use tokenizers::Tokenizer;
 
-/// Rows decoded together.
+/// The number of sequences decoded together.
 const ROWS: usize = 256;
 
-/// Tokens after which a chain that does not end is cut: more than any right solution has.
+/// Returns the number of tokens after which an endless chain is cut, more than any right solution
+/// has.
 fn longest(problem: &WorldProblem) -> usize {
     (27 * (problem.facts.len() + 1)).max(220)
 }
 
-/// Tokens after which a line that does not end is cut: about twice the longest right one.
+/// The number of tokens after which an endless line is cut, about twice the longest right line.
 const LONGEST_LINE: usize = 48;
 
-/// A text, and how many continuations of it are wanted.
+/// A text with the number of continuations to sample.
 struct Stem {
     tokens: Vec<u32>,
     samples: usize,
-    /// Most tokens of a continuation.
+    /// The largest number of tokens of a continuation.
     longest: usize,
 }
 
 struct Row {
     stem: usize,
-    /// Which of the stem's continuations.
+    /// The index among the stem's continuations.
     sample: usize,
     sequence: SeqId,
-    /// Tokens not yet in the cache: the stem's at first, then the last sampled one.
+    /// The tokens that are not in the cache yet: the stem at first, later the last sampled token.
     pending: Vec<u32>,
     written: Vec<u32>,
 }
 
-/// Samples continuations of every stem; each ends with one of `ends`, or is cut.
+/// Samples continuations of every stem. Each ends with one of the tokens `ends`, or is cut.
 fn continuations(
     checkpoint: &Path,
     stems: &[Stem],
@@ -55,7 +56,8 @@ fn continuations(
     let mut rows: Vec<Row> = Vec::new();
     let mut next = 0;
     loop {
-        // a stem is read once, and then stands for all its samples
+        // A stem is read once, by a single row, and then forked into its samples; the count of rows
+        // includes these samples already.
         let mut promised = rows.len();
         while promised < ROWS && next < stems.len() {
             promised += stems[next].samples;
@@ -82,7 +84,8 @@ fn continuations(
         let logits = engine.forward(&items, Output::Logits)?;
         let mut going: Vec<Row> = Vec::with_capacity(ROWS);
         for (i, mut row) in rows.drain(..).enumerate() {
-            let mut draw = |sample: usize, at: usize| {
+            // The key names only stem, sample and position, so results do not depend on the batch.
+            let mut next_token = |sample: usize, at: usize| {
                 let key = Key {
                     seed,
                     problem: row.stem as u64,
@@ -94,7 +97,7 @@ fn continuations(
             };
             if row.written.is_empty() {
                 for sample in 1..stems[row.stem].samples {
-                    let token = draw(sample, 0);
+                    let token = next_token(sample, 0);
                     going.push(Row {
                         stem: row.stem,
                         sample,
@@ -104,7 +107,7 @@ fn continuations(
                     });
                 }
             }
-            let token = draw(row.sample, row.written.len());
+            let token = next_token(row.sample, row.written.len());
             row.written.push(token);
             row.pending = vec![token];
             going.push(row);
@@ -123,33 +126,35 @@ fn continuations(
     }
 }
 
-/// The prompt and the first right lines of each problem, as many as are given.
+/// Makes a stem of each problem: its prompt and the given number of right lines.
 fn stems(
     tok: &Tokenizer,
     problems: &[(&WorldProblem, usize)],
     samples: usize,
     longest: fn(&WorldProblem) -> usize,
 ) -> Result<Vec<Stem>> {
-    let stem = |&(problem, given): &(&WorldProblem, usize)| {
-        let mut text = prompt(&problem.text());
-        for line in problem.solution().iter().take(given) {
-            text += line;
-            text.push('\n');
-        }
-        Ok(Stem {
-            tokens: encode(tok, &text)?,
-            samples,
-            longest: longest(problem),
+    problems
+        .iter()
+        .map(|&(problem, given)| {
+            let mut text = prompt(&problem.text());
+            for line in problem.solution().iter().take(given) {
+                text += line;
+                text.push('\n');
+            }
+            Ok(Stem {
+                tokens: encode(tok, &text)?,
+                samples,
+                longest: longest(problem),
+            })
         })
-    };
-    problems.iter().map(stem).collect()
+        .collect()
 }
 
-/// For each problem `samples` chains at temperature 1: the first `n` lines right (given), the rest
-/// sampled. Returns all complete lines without their newlines.
+/// Samples `samples` chains at temperature 1 for each problem. A chain begins with the given number
+/// of right lines. Returns all complete lines, without their newlines.
 ///
 /// # Errors
-/// Errors of candle and of the tokenizer.
+/// The checkpoint cannot be read, or the engine fails.
 pub fn chains(
     checkpoint: &Path,
     tok: &Tokenizer,
@@ -166,7 +171,7 @@ pub fn chains(
             all.iter()
                 .map(|written| {
                     let text = decode(tok, written, true)?;
-                    // what follows the last newline was cut by the length cap
+                    // Text after the last newline is a line that was cut at the length limit.
                     let complete = text.rfind('\n').map_or("", |n| &text[..n]);
                     let mut lines = p.solution();
                     lines.truncate(*given);
@@ -178,11 +183,11 @@ pub fn chains(
         .collect()
 }
 
-/// For each problem `samples` single lines at `temperature` that follow its first `n` right
-/// lines: those that were ended by a newline, without it, each text once, in order.
+/// Samples `samples` single lines at `temperature` for each problem, after the given number of
+/// right lines. Returns the lines that ended with a newline, without it, sorted, each text once.
 ///
 /// # Errors
-/// Errors of candle and of the tokenizer.
+/// The checkpoint cannot be read, or the engine fails.
 pub fn lines(
     checkpoint: &Path,
     tok: &Tokenizer,

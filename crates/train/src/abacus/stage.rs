@@ -1,44 +1,44 @@
-//! A trained stage of the pipeline: how long and how fast it learns, and its loss.
+//! A stage of the pipeline: its schedule and its loss.
 
 use candle_core::Tensor;
 use serde::{Deserialize, Serialize};
 
 use crate::tune::gradients::Gradients;
-use crate::tune::{Decoder, Example, Input, Label, Pass, RewardHead, Rows, Updates};
+use crate::tune::{Decoder, Example, Input, Pass, RewardHead, Rows, Updates};
 use crate::{Error, Result, ops};
 
-/// The weight of the language-model loss next to the score loss: it keeps the base model's
-/// knowledge alive.
+/// The weight of the language-model loss next to the score loss. This loss keeps the knowledge of
+/// the base model.
 const LM_WITH_SCORE: f64 = 0.2;
 
-/// How long and how fast one stage learns.
+/// The length, learning rate and batch size of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// Updates.
+    /// The number of updates.
     pub steps: usize,
-    /// Updates of linear warm-up.
+    /// The number of updates of linear warm-up.
     pub warmup: usize,
-    /// The peak.
+    /// The highest learning rate.
     pub learning_rate: f64,
-    /// Tokens per batch, about.
+    /// The approximate number of tokens of a batch.
     pub batch_tokens: usize,
 }
 
-/// The updates of a stage.
+/// A stage as the source of a training loop's updates.
 pub struct Stage<'a, F> {
-    /// The model that learns.
+    /// The model to train.
     pub decoder: &'a Decoder,
-    /// The head of its scores, where a batch has labels.
+    /// The head of the scores, used by batches with labels.
     pub head: &'a RewardHead,
-    /// How fast it learns.
+    /// The schedule of the stage.
     pub schedule: Schedule,
-    /// The batch of an update, by its number.
+    /// Makes the batch of an update, counted from 0.
     pub batch: F,
 }
 
 impl<F: FnMut(usize) -> Result<Vec<Example>>> Updates for Stage<'_, F> {
-    /// Linear warm-up, then cosine down to 2 % of the peak.
+    /// Returns the learning rate: linear warm-up, then a cosine down to 2 % of the peak.
     fn rate(&self, step: usize) -> f64 {
         let Schedule { steps, warmup, .. } = self.schedule;
         let up = (step + 1) as f64 / warmup.max(1) as f64;
@@ -61,8 +61,8 @@ impl<F: FnMut(usize) -> Result<Vec<Example>>> Updates for Stage<'_, F> {
 }
 
 impl<F> Stage<'_, F> {
-    /// The mean cross-entropy of the predicted tokens, that of the labels, or both. The order of
-    /// operations decides the bytes of the bundled models.
+    /// Computes the mean cross-entropy of the predicted tokens, of the labels, or of both. The
+    /// order of operations must stay: it decides the bytes of the bundled models.
     fn loss(&self, rows: Rows) -> Result<Tensor> {
         let decoder = self.decoder;
         let hidden = decoder.forward(Input::Tokens(&rows.ids), rows.time, None)?;
@@ -83,12 +83,14 @@ impl<F> Stage<'_, F> {
             let total: f32 = rows.labels.iter().map(|label| label.weight).sum();
             let at = rows.labels.iter().map(|label| label.row).collect();
             let z = self.head.log_odds(decoder, &read(at)?)?;
-            let column = |of: fn(&Label) -> f32| {
-                let values: Vec<f32> = rows.labels.iter().map(of).collect();
-                Tensor::new(values, &decoder.device)
-            };
-            let (right, weight) = (column(|label| label.right)?, column(|label| label.weight)?);
-            // softplus(z) - y z, in the form that cannot overflow
+            let (right, weight): (Vec<f32>, Vec<f32>) = rows
+                .labels
+                .iter()
+                .map(|label| (label.right, label.weight))
+                .unzip();
+            let right = Tensor::new(right, &decoder.device)?;
+            let weight = Tensor::new(weight, &decoder.device)?;
+            // softplus(z) - y z, in the form that cannot overflow.
             let soft = ((z.abs()?.neg()?.exp()? + 1.0)?.log()? + z.relu()?)?;
             let sum = ((soft - (right * z)?)? * weight)?.sum_all()?;
             let score = (sum / f64::from(total.max(1e-6)))?;
@@ -97,6 +99,6 @@ impl<F> Stage<'_, F> {
                 None => score,
             });
         }
-        loss.ok_or_else(|| Error::Empty("a batch has nothing to learn".into()))
+        loss.ok_or_else(|| Error::Empty("a batch has no targets".into()))
     }
 }

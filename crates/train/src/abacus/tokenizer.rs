@@ -1,5 +1,5 @@
-//! The bundled models' tokenizer: byte-level BPE trained on the world's own text until every
-//! name, thing, word, sign and number is one token wherever it stands.
+//! The bundled models' tokenizer: byte-level BPE, trained on the world's own text until every name,
+//! thing, word, sign and number is a single token in every position.
 
 use crate::write::{write, write_json};
 use crate::{Error, Result};
@@ -13,19 +13,20 @@ use tokenizers::{
     pre_tokenizers::byte_level::ByteLevel,
 };
 
-/// Begins every text.
+/// The token at the beginning of every text.
 pub const BEGIN: &str = "<|begin|>";
-/// Ends every text, and pads.
+/// The token at the end of every text, also used for padding.
 pub const END: &str = "<|end|>";
 
-/// Tokens of context of the bundled models.
+/// The context length of the bundled models, in tokens.
 pub const MAX_POSITIONS: usize = 512;
 
-/// Puts each fact on a line of its own, so that a person whom a line is about is a token without
-/// a leading space, here as in the solution, and every other mention is one with it.
+/// The chat template, which puts each fact on its own line. A person whom a line is about is then a
+/// token without a leading space, in the problem as in the solution; every other mention is a token
+/// with a leading space.
 pub const CHAT_TEMPLATE: &str = "{{ '<|begin|>' }}{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] | trim | replace('. ', '.\n') }}{{ '\n' }}{% else %}{{ m['content'] }}{% endif %}{% endfor %}";
 
-/// What [`CHAT_TEMPLATE`] makes of a problem.
+/// Returns the prompt that [`CHAT_TEMPLATE`] makes of a problem.
 pub fn prompt(text: &str) -> String {
     format!("{BEGIN}{}\n", text.trim().replace(". ", ".\n"))
 }
@@ -34,10 +35,10 @@ fn wrap(e: impl std::fmt::Display) -> Error {
     Error::Tokenizer(e.to_string())
 }
 
-/// Trains the tokenizer; the same every time.
+/// Trains the tokenizer. The result is always the same.
 ///
 /// # Errors
-/// Errors of the tokenizer.
+/// Training fails, or a word of the world is not a single token.
 pub fn train() -> Result<Tokenizer> {
     use tokenizers::Trainer;
     let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -53,7 +54,7 @@ pub fn train() -> Result<Tokenizer> {
             prompt(&p.text()).trim_start_matches(BEGIN).to_owned() + &p.solution().join("\n"),
         );
     }
-    // every word at the start of a line and inside one, often enough to be merged
+    // Rare words in both positions, often enough that BPE merges each into one token.
     for _ in 0..20 {
         corpus.extend(NAMES.map(|name| format!("{name} {name}")));
         corpus.extend(ITEMS.map(|item| format!(" {item}")));
@@ -95,16 +96,16 @@ pub fn train() -> Result<Tokenizer> {
         .chain((0..=MAX_NUMBER).map(|n| format!(" {n}")))
     {
         if encode(&tok, &word)?.len() != 1 {
-            return Err(Error::Tokenizer(format!("{word:?} is not one token")));
+            return Err(Error::Tokenizer(format!("{word:?} is not a single token")));
         }
     }
     Ok(tok)
 }
 
-/// The token ids of `text`, without special tokens.
+/// Returns the token ids of `text`, without special tokens.
 ///
 /// # Errors
-/// Errors of the tokenizer.
+/// The tokenizer fails.
 pub fn encode(tok: &Tokenizer, text: &str) -> Result<Vec<u32>> {
     Ok(tok
         .encode_fast(text, false)
@@ -113,28 +114,28 @@ pub fn encode(tok: &Tokenizer, text: &str) -> Result<Vec<u32>> {
         .to_vec())
 }
 
-/// The text of tokens, without special ones if these are skipped.
+/// Returns the text of tokens, without special tokens if `skip_special` is set.
 ///
 /// # Errors
-/// Errors of the tokenizer.
+/// The tokenizer fails.
 pub fn decode(tok: &Tokenizer, ids: &[u32], skip_special: bool) -> Result<String> {
     tok.decode(ids, skip_special).map_err(wrap)
 }
 
-/// The id of a special token.
+/// Returns the id of a special token.
 ///
 /// # Errors
-/// Errors of the tokenizer.
+/// The tokenizer lacks the token.
 pub fn id(tok: &Tokenizer, token: &str) -> Result<u32> {
     let id = tok.token_to_id(token);
-    id.ok_or_else(|| Error::Tokenizer(format!("no {token}")))
+    id.ok_or_else(|| Error::Tokenizer(format!("missing token {token}")))
 }
 
 /// Writes tokenizer.json, `tokenizer_config.json` and `generation_config.json` into a checkpoint
 /// folder.
 ///
 /// # Errors
-/// Errors of the tokenizer and of files.
+/// A file cannot be written.
 pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
     let text = tok.to_string(false).map_err(wrap)?;
     write(&dir.join("tokenizer.json"), text)?;
@@ -159,20 +160,21 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
     write_json(&dir.join("generation_config.json"), &generation)
 }
 
-/// The tokens of a whole training text: prompt, then each line with its newline, then the end.
+/// The tokens of a whole training text: the prompt, each line with its newline, the end token.
 pub struct Encoded {
     /// All token ids.
     pub ids: Vec<u32>,
-    /// Length of the prompt in tokens.
+    /// The number of tokens of the prompt.
     pub prompt: usize,
-    /// For each line, the range of its tokens, the newline last.
+    /// The range of token positions of each line, its newline included.
     pub lines: Vec<std::ops::Range<usize>>,
 }
 
-/// Tokenises a problem and its lines piece by piece (the pieces never merge over a newline).
+/// Tokenises a problem and its lines piece by piece, with the end token if `end` is set. The pieces
+/// can be joined because no token contains text on both sides of a newline.
 ///
 /// # Errors
-/// Errors of the tokenizer.
+/// The tokenizer fails.
 pub fn encode_chain(
     tok: &Tokenizer,
     p: &WorldProblem,

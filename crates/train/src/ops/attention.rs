@@ -4,30 +4,33 @@ use rayon::prelude::*;
 use super::math::{exp, lanes, larger};
 use super::{floats, with_floats};
 
-/// Causal self-attention with rotary embedding: `[batch * time, (heads + 2 * kv_heads) * HD]` (q,
-/// k, v side by side, before rotation) to `[batch * time, heads * HD]`. Each key-value head serves
-/// `heads / kv_heads` query heads.
+/// Causal self-attention with rotary embedding. The input is
+/// `[batch * time, (heads + 2 * kv_heads) * head_dim]`: queries, keys and values of a row next to
+/// each other, before rotation. The output is `[batch * time, heads * head_dim]`. Each key-value
+/// head serves `heads / kv_heads` query heads.
 #[derive(Clone)]
 pub struct Attention {
-    /// Rows of a sequence.
+    /// The number of rows of a sequence.
     pub time: usize,
-    /// Query heads.
+    /// The number of query heads.
     pub heads: usize,
-    /// Key-value heads, a divisor of `heads`.
+    /// The number of key-value heads, a divisor of `heads`.
     pub kv_heads: usize,
-    /// Numbers of a head.
+    /// The width of a head.
     pub head_dim: usize,
-    /// Element `j` of a head turns with element `j + pairs`; what is behind both stays.
+    /// The number of rotated pairs: element `j` of a head is rotated with element `j + pairs`,
+    /// elements from `2 * pairs` on are not rotated.
     pub pairs: usize,
-    /// Positions that a row attends to, its own included; all before it if `None`.
+    /// The width of the sliding window: the number of positions that a row attends to, itself
+    /// included. `None` means all earlier positions.
     pub window: Option<usize>,
-    /// Cosines of the rotary angles, `[time, pairs]`.
+    /// The cosines of the rotary angles, `[time, pairs]`.
     pub cos: std::sync::Arc<Vec<f32>>,
-    /// Their sines.
+    /// The sines of the rotary angles, `[time, pairs]`.
     pub sin: std::sync::Arc<Vec<f32>>,
 }
 
-/// Calls a method for the head size, or says that there is none.
+/// Calls the instance of a method that is compiled for the head size.
 macro_rules! by_head_size {
     ($self:ident . $method:ident ( $($arg:expr),* )) => {
         match $self.head_dim {
@@ -37,18 +40,17 @@ macro_rules! by_head_size {
             80 => $self.$method::<80>($($arg),*),
             96 => $self.$method::<96>($($arg),*),
             128 => $self.$method::<128>($($arg),*),
-            other => return Err(Error::Msg(format!("no fused attention has heads of {other}"))),
+            other => return Err(Error::Msg(format!("unsupported head size {other} in fused attention"))),
         }
     };
 }
 
 impl Attention {
-    /// Whether the fused operation has this head size.
+    /// Whether the fused operation is compiled for this head size.
     pub fn is_fused(&self) -> bool {
         [16, 32, 64, 80, 96, 128].contains(&self.head_dim)
     }
 
-    /// Columns of q, k and v together.
     fn width(&self) -> usize {
         (self.heads + 2 * self.kv_heads) * self.head_dim
     }
@@ -88,7 +90,8 @@ impl CustomOp1 for Attention {
     }
 }
 
-/// One head's rotated q and k, its v, and the causal softmax `p` (`[time, time]`).
+/// The rotated queries and keys of one head, its values, and the causal softmax `p`,
+/// `[time, time]`.
 struct Head<const HD: usize> {
     q: Vec<[f32; HD]>,
     k: Vec<[f32; HD]>,
@@ -126,6 +129,7 @@ impl<const HD: usize> Head<HD> {
         let shared = head / (op.heads / op.kv_heads);
         for (i, row) in x.chunks_exact(d + 2 * kv).enumerate() {
             let at = d + shared * HD;
+            // A row is [q heads | k heads | v heads].
             let (q, k, v) = (&row[head * HD..], &row[at..], &row[at + kv..]);
             self.v[i].copy_from_slice(&v[..HD]);
             self.q[i][2 * half..].copy_from_slice(&q[2 * half..HD]);
@@ -147,6 +151,7 @@ impl<const HD: usize> Head<HD> {
         Self::transpose(&mut self.t, &self.k);
         for i in 0..n {
             let from = op.from(i);
+            // Only entries inside the causal window are written or read; the rest of `p` is stale.
             let row = &mut self.p[i * n + from..i * n + i + 1];
             row.fill(0.0);
             for d in 0..HD {
@@ -168,7 +173,8 @@ impl<const HD: usize> Head<HD> {
 }
 
 vectorised! {
-    /// One sequence: `x` is `[time, (heads + 2 * kv_heads) * HD]`, `y` `[time, heads * HD]`.
+    /// Attends within one sequence: `x` is `[time, (heads + 2 * kv_heads) * HD]`, `y` is
+    /// `[time, heads * HD]`.
     fn attend<'a, const HD: usize>(
         op: &'a Attention,
         head: &'a mut Head<HD>,
@@ -194,7 +200,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// Gradient of [`attend`] for one sequence; `go` and `ds` are scratch of `time` entries.
+    /// The gradient of [`attend`] for one sequence; `go` and `ds` are scratch space of `time`
+    /// entries.
     fn attend_backward<'a, const HD: usize>(
         op: &'a Attention,
         head: &'a mut Head<HD>,
@@ -208,6 +215,8 @@ vectorised! {
         let width = d + 2 * kv;
         let scale = 1.0 / (HD as f32).sqrt();
         for h in 0..op.heads {
+            // Rotation and softmax are computed again: saving `p` of all heads would take
+            // `heads * time^2` floats per sequence.
             head.load(op, x, h);
             head.softmax(op);
             let shared = d + h / (op.heads / op.kv_heads) * HD;
@@ -238,6 +247,7 @@ vectorised! {
                         *s += o * v;
                     }
                 }
+                // Backward of a softmax: dscore = p * (dp - sum(p * dp)).
                 let p = &mut head.p[i * n + from..=i * n + i];
                 let mut acc = [0f32; 16];
                 for (p, s) in p.chunks(16).zip(ds.chunks(16)) {
@@ -260,6 +270,7 @@ vectorised! {
                 }
                 op.unrotate::<HD>(i, &mut acc);
                 add(&mut gx[i * width + h * HD..], &acc);
+                // Key `i` is read by the queries from `i` to the end of the window.
                 let end = op.window.map_or(n, |window| n.min(i + window));
                 let mut acc = [0f32; HD];
                 for j in i..end {
@@ -275,7 +286,8 @@ vectorised! {
     }
 }
 
-/// Several query heads share a key-value head, so gradients add up.
+/// Adds `what` to the beginning of `to`. Several query heads share a key-value head, so their
+/// gradients add up.
 #[inline(always)]
 fn add<const HD: usize>(to: &mut [f32], what: &[f32; HD]) {
     for (to, what) in to.iter_mut().zip(what) {
@@ -305,7 +317,7 @@ impl Attention {
             );
     }
 
-    /// A rotation's gradient is the opposite rotation.
+    /// Rotates a gradient back: the transpose of a rotation is the opposite rotation.
     #[inline(always)]
     fn unrotate<const HD: usize>(&self, i: usize, g: &mut [f32; HD]) {
         let half = self.pairs;

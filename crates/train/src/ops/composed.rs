@@ -1,32 +1,34 @@
-//! The same operations from candle's own tensors, for other devices and as the reference.
+//! The operations of [`super`] composed from candle's own tensors: for other devices than the CPU,
+//! and as the reference of the tests.
 
 use candle_core::{D, DType, Result, Tensor};
 
 use super::Attention;
 
-/// [`RmsNorm`](super::RmsNorm).
+/// Computes [`RmsNorm`](super::RmsNorm) of `x: [rows, width]` with `w: [width]`.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// `x` and `w` have different widths.
 pub fn rms_norm(x: &Tensor, w: &Tensor, eps: f32) -> Result<Tensor> {
     let mean = x.sqr()?.mean_keepdim(D::Minus1)?;
     x.broadcast_div(&(mean + f64::from(eps))?.sqrt()?)?
         .broadcast_mul(w)
 }
 
-/// `silu(a) * b` of rows `[a, b]`.
+/// Computes [`SwiGlu`](super::SwiGlu): `silu(a) * b` of rows `[a, b]`.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// The rows have an odd width.
 pub fn swiglu(x: &Tensor) -> Result<Tensor> {
     let f = x.dim(D::Minus1)? / 2;
     x.narrow(D::Minus1, 0, f)?.silu()? * x.narrow(D::Minus1, f, f)?
 }
 
-/// [`CrossEntropy`](super::CrossEntropy).
+/// Computes [`CrossEntropy`](super::CrossEntropy) of `logits: [rows, vocab]`; `targets` and
+/// `weights` have an entry per row.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// `logits`, `targets` and `weights` differ in their number of rows.
 pub fn cross_entropy(logits: &Tensor, targets: &[u32], weights: &[f32]) -> Result<Tensor> {
     let dev = logits.device();
     let logp = candle_nn::ops::log_softmax(logits, D::Minus1)?;
@@ -35,15 +37,17 @@ pub fn cross_entropy(logits: &Tensor, targets: &[u32], weights: &[f32]) -> Resul
     (logp.gather(&t, 1)?.squeeze(1)? * w)?.sum_all()?.neg()
 }
 
-/// [`Attention`], of queries, keys and values side by side.
+/// Computes [`Attention`] of queries, keys and values in one matrix, as the fused operation takes
+/// them.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// `x` has another width than `op` describes.
 pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
     let rows = x.dim(0)?;
     let (n, hd, pairs) = (op.time, op.head_dim, op.pairs);
     let dev = x.device();
-    // [batch, heads, time, head_dim], a key-value head once for each head that reads it
+    // [batch, heads, time, head_dim]. A key-value head is repeated for each query head that reads
+    // it.
     let part = |from: usize, heads: usize| {
         let part = x
             .narrow(1, from * hd, heads * hd)?
@@ -62,6 +66,7 @@ pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
         if 2 * pairs == hd {
             return rope(&x, &cos, &sin);
         }
+        // Partial rotary embedding: only the first `2 * pairs` elements of a head are rotated.
         let turning = x.narrow(3, 0, 2 * pairs)?.contiguous()?;
         let rest = x.narrow(3, 2 * pairs, hd - 2 * pairs)?;
         Tensor::cat(&[&rope(&turning, &cos, &sin)?, &rest], 3)
@@ -69,10 +74,10 @@ pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
     let q = turned(part(0, op.heads)?)?;
     let k = turned(part(op.heads, op.kv_heads)?)?;
     let scores = (q.matmul(&k.t()?)? * (1.0 / (hd as f64).sqrt()))?;
-    let seen = |i: usize, j: usize| j <= i && op.window.is_none_or(|window| i < j + window);
     let mask: Vec<f32> = (0..n * n)
-        .map(|i| {
-            if seen(i / n, i % n) {
+        .map(|entry| {
+            let (i, j) = (entry / n, entry % n);
+            if j <= i && op.window.is_none_or(|window| i < j + window) {
                 0.0
             } else {
                 f32::NEG_INFINITY

@@ -4,12 +4,12 @@ use rayon::prelude::*;
 use super::math::exponentials;
 use super::{floats, with_floats};
 
-/// Weighted cross-entropy of logits `[rows, vocab]`: `sum_i weights[i] * -log
+/// The weighted cross-entropy of logits `[rows, vocab]`: `sum_i weights[i] * -log
 /// softmax(row_i)[targets[i]]`.
 pub struct CrossEntropy {
-    /// A token a row.
+    /// The target token of each row.
     pub targets: Vec<u32>,
-    /// One a row.
+    /// The weight of each row's loss.
     pub weights: Vec<f32>,
 }
 
@@ -32,6 +32,9 @@ impl CustomOp1 for CrossEntropy {
                 },
             )
             .collect();
+        // Losses are collected in the order of rows before they are added, in f64: the sum does not
+        // depend
+        // on how rayon split the rows.
         let total = losses.iter().map(|&l| f64::from(l)).sum::<f64>() as f32;
         Ok((CpuStorage::F32(vec![total]), Shape::from(())))
     }
@@ -45,6 +48,9 @@ impl CustomOp1 for CrossEntropy {
                 .zip(x.par_chunks(v))
                 .zip(self.targets.par_iter().zip(&self.weights))
                 .for_each(|((gx, row), (&t, &w))| {
+                    // The exponentials are computed again: keeping them from the forward pass would
+                    // hold a second
+                    // `[rows, vocab]` tensor until the backward pass.
                     let (_, sum) = exponentials(gx, row);
                     let c = g * w / sum;
                     for o in gx.iter_mut() {

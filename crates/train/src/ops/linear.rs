@@ -1,4 +1,5 @@
-//! Products with matrices: one that is not trained, and one that ends in a loss.
+//! Products with large matrices: with a matrix that is not trained, and with a language-model head
+//! whose logits go straight into a loss.
 
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Device, Layout, Result, Shape, Tensor};
 use rayon::prelude::*;
@@ -6,23 +7,24 @@ use rayon::prelude::*;
 use super::math::exponentials;
 use super::{floats, with_floats};
 
-/// Values of the logits that are held at a time.
+/// The largest number of logits in memory at a time (64 MiB of f32).
 const LOGITS: usize = 16 << 20;
 
-/// What a target's log-probability costs.
+/// The loss of a row and its derivative, as functions of the log-probability of the row's target.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// Its part of the loss.
+    /// The row's summand of the loss.
     pub loss: f32,
-    /// The derivative of that by the log-probability.
+    /// The derivative of `loss` by the log-probability.
     pub slope: f32,
 }
 
-/// Weighted cross-entropy of `x W^T` (`x: [rows, hidden]`, `w: [vocab, hidden]`) against `targets`,
-/// summed. With `trained` there are gradients of `w` too.
+/// Returns the summed, weighted cross-entropy of the logits `x W^T` against `targets`, a scalar
+/// (`x: [rows, hidden]`, `w: [vocab, hidden]`). With `trained`, the backward pass has gradients of
+/// `w` too.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// `x` and `w` differ in `hidden`, or a shape is not a matrix.
 pub fn linear_cross_entropy(
     x: &Tensor,
     w: &Tensor,
@@ -30,19 +32,19 @@ pub fn linear_cross_entropy(
     weights: &[f32],
     trained: bool,
 ) -> Result<Tensor> {
-    let cost = |row: usize, log_prob: f32| Cost {
+    let (loss, _) = linear_objective(x, w, targets, trained, |row, log_prob| Cost {
         loss: -weights[row] * log_prob,
         slope: -weights[row],
-    };
-    Ok(linear_objective(x, w, targets, trained, cost)?.0)
+    })?;
+    Ok(loss)
 }
 
-/// The sum over the rows of what `cost` makes of the log-probability of the row's target under the
-/// softmax of `x W^T`, and these log-probabilities. All logits are never held: they are computed a
-/// few rows at a time, with their gradients at once.
+/// Returns the sum of `cost(row, log_prob)` over all rows, and the log-probabilities. `log_prob` is
+/// the log-probability of the row's target under `softmax(x W^T)`. The full `[rows, vocab]` logits
+/// never exist: a few rows are computed at a time, together with their gradients.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// `x` and `w` differ in `hidden`, or a shape is not a matrix.
 pub fn linear_objective(
     x: &Tensor,
     w: &Tensor,
@@ -67,6 +69,8 @@ pub fn linear_objective(
                     let (max, sum) = exponentials(g, z);
                     let log_prob = z[target as usize] - max - sum.ln();
                     let Cost { loss, slope } = cost(from + i, log_prob);
+                    // d log_prob / dz_j = [j = target] - softmax_j; `g` holds the exponentials so
+                    // far.
                     let scale = -slope / sum;
                     for g in g.iter_mut() {
                         *g *= scale;
@@ -102,10 +106,10 @@ pub fn linear_objective(
     Ok((sum, log_probs))
 }
 
-/// The log-probabilities of the rows' targets alone, without any gradient.
+/// Returns only the log-probability of each row's target under `softmax(x W^T)`, without gradients.
 ///
 /// # Errors
-/// Shapes that do not fit, as candle tells them.
+/// `x` and `w` differ in `hidden`, or a shape is not a matrix.
 pub fn linear_log_probs(x: &Tensor, w: &Tensor, targets: &[u32]) -> Result<Vec<f32>> {
     let vocab = w.dim(0)?;
     let mut log_probs = Vec::with_capacity(targets.len());
@@ -125,8 +129,7 @@ pub fn linear_log_probs(x: &Tensor, w: &Tensor, targets: &[u32]) -> Result<Vec<f
     Ok(log_probs)
 }
 
-/// Calls `body` with the first row, the rows and the logits of as many rows at a time as may be
-/// held.
+/// Calls `body(first_row, rows, logits)` for groups of rows whose logits fit into [`LOGITS`].
 fn each_part(
     x: &Tensor,
     head: &Tensor,
@@ -142,7 +145,8 @@ fn each_part(
     Ok(())
 }
 
-/// A number whose gradients are known.
+/// A scalar operation whose gradients were computed with its value: the backward pass only scales
+/// them.
 struct Computed {
     loss: f32,
     gx: Tensor,
@@ -177,10 +181,11 @@ impl CustomOp2 for Computed {
     }
 }
 
-/// `x W^T` of a matrix `[outputs, inputs]` that is not trained. Candle's product computes the
-/// gradient of both sides whether it is wanted or not; here that of `x` alone.
+/// The product `x W^T` with a matrix that is not trained. Candle's own product computes the
+/// gradients of both factors even if only one is used; this operation computes only the gradient of
+/// `x`.
 pub struct FrozenLinear {
-    /// `[outputs, inputs]`.
+    /// The matrix `W`, `[outputs, inputs]`.
     pub weight: Tensor,
 }
 

@@ -3,9 +3,10 @@ use rayon::prelude::*;
 
 use super::{ROWS, floats, with_floats};
 
-/// `y = x / rms(x) * w` over rows of width `w.len()`.
+/// Root-mean-square normalisation (Zhang and Sennrich, 1910.07467): `y = x / rms(x) * w` over rows
+/// of width `w.len()`.
 pub struct RmsNorm {
-    /// Added to the mean square.
+    /// The number added to the mean square before the root.
     pub eps: f32,
 }
 
@@ -50,6 +51,7 @@ impl CustomOp2 for RmsNorm {
 
 #[inline(always)]
 fn inverse_rms(x: &[f32], eps: f32) -> f32 {
+    // 16 partial sums: one running sum in f32 could not be vectorised, since order matters.
     let mut acc = [0f32; 16];
     let mut chunks = x.chunks_exact(16);
     for c in &mut chunks {
@@ -101,6 +103,7 @@ vectorised! {
             for i in 0..d {
                 gw[i] += g[i] * x[i] * r;
             }
+            // dL/dx_i = g_i w_i r - x_i r^3 / d * sum_j g_j w_j x_j, with r = 1 / rms.
             let c = lanes.iter().sum::<f32>() * r * r * r / d as f32;
             for i in 0..d {
                 gx[i] = g[i] * w[i] * r - x[i] * c;
@@ -124,6 +127,7 @@ impl RmsNorm {
             })
             .collect();
         let mut gw = vec![0f32; d];
+        // The tasks' sums are added in the order of rows, so gradients do not depend on scheduling.
         for p in partial {
             for (a, b) in gw.iter_mut().zip(p) {
                 *a += b;

@@ -4,7 +4,8 @@ use rayon::prelude::*;
 use super::math::sigmoid;
 use super::{ROWS, floats, with_floats};
 
-/// `silu(gate) * up` over rows `[gate | up]` of width `2 f`; result rows of width `f`.
+/// The gated activation `silu(gate) * up` (Shazeer, 2002.05202) over rows `[gate | up]` of width `2
+/// f`; result rows have width `f`.
 pub struct SwiGlu;
 
 impl CustomOp1 for SwiGlu {
@@ -62,6 +63,7 @@ vectorised! {
             let (gate, up) = x.split_at(f);
             let (ggate, gup) = gx.split_at_mut(f);
             for i in 0..f {
+                // silu(z) = z s with s = sigmoid(z), so silu'(z) = s + z s (1 - s).
                 let s = sigmoid(gate[i]);
                 gup[i] = g[i] * gate[i] * s;
                 ggate[i] = g[i] * up[i] * (s + gate[i] * s * (1.0 - s));

@@ -1,4 +1,4 @@
-//! Fused operations against the composed ones.
+//! Compares fused operations with composed ones.
 
 use super::*;
 use candle_core::{Device, Var};
@@ -24,8 +24,8 @@ fn close(a: &Tensor, b: &Tensor, what: &str) {
     }
 }
 
-/// Values and gradients of the fused operation against the composed one, under a random
-/// linear functional of the result.
+/// Compares values and gradients of a fused operation with the composed one, under a random linear
+/// functional of the result.
 fn same(vars: &[Var], fused: impl Fn() -> Result<Tensor>, plain: impl Fn() -> Result<Tensor>) {
     let (a, b) = (fused().unwrap(), plain().unwrap());
     close(&a, &b, "value");

@@ -1,63 +1,70 @@
-//! Rewards of a group to advantages: each reward less a baseline, divided by a scale, and for each
-//! step of a chain the sum from there on (process supervision in 2402.03300). An outcome is a chain
-//! with one reward; its advantage is then the same at all tokens.
+//! Advantages of a group of chains: each reward minus a baseline, divided by a scale, and for each
+//! step of a chain the sum from that step on (process supervision of `DeepSeekMath`, 2402.03300).
+//! With a single reward per chain, the outcome, all tokens of a chain have the same advantage.
 
 use super::{Algorithm, Baseline, Scale};
 
-/// Keeps a deviation of 0 from dividing.
+/// The smallest divisor, and the smallest difference of two rewards that counts.
 const LEAST: f64 = 1e-6;
 
-/// The advantages of a group, one for each reward. `rewards` has the rewards of each chain in the
-/// order of its steps. Chains without any have no advantages.
+/// Returns the advantages of a group, in the shape of `rewards`: a list for each chain, with a
+/// number for each of its rewards, in the order of its steps. A chain without rewards has no
+/// advantages.
 #[must_use]
 pub fn advantages(algorithm: &Algorithm, rewards: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let count = rewards.iter().map(Vec::len).sum::<usize>();
     let total: f64 = rewards.iter().flatten().sum();
+    // With step rewards, the mean and the deviation are over all steps of all chains of the group.
     let mean = total / count.max(1) as f64;
     let scale = match algorithm.scale {
         Scale::One => 1.0,
         Scale::Deviation => {
             let squares = rewards.iter().flatten().map(|r| (r - mean).powi(2));
+            // The sample variance (n - 1), as in `torch.std`, which published implementations use.
             let variance = squares.sum::<f64>() / count.saturating_sub(1).max(1) as f64;
             variance.sqrt() + LEAST
         }
     };
-    let of_chain = |own: &Vec<f64>| {
-        let others = count - own.len();
-        let baseline = match algorithm.baseline {
-            Baseline::Group => mean,
-            Baseline::Others if others == 0 => 0.0,
-            Baseline::Others => (total - own.iter().sum::<f64>()) / others as f64,
-        };
-        let mut sum = 0.0;
-        let mut from_behind: Vec<f64> = own
-            .iter()
-            .rev()
-            .map(|reward| {
-                sum += (reward - baseline) / scale;
-                sum
-            })
-            .collect();
-        from_behind.reverse();
-        from_behind
-    };
-    rewards.iter().map(of_chain).collect()
+    rewards
+        .iter()
+        .map(|own| {
+            let others = count - own.len();
+            let baseline = match algorithm.baseline {
+                Baseline::Group => mean,
+                Baseline::Others if others == 0 => 0.0,
+                Baseline::Others => (total - own.iter().sum::<f64>()) / others as f64,
+            };
+            // A step's advantage is the sum of all rewards that follow, so it is built backwards.
+            let mut sum = 0.0;
+            let mut sums: Vec<f64> = own
+                .iter()
+                .rev()
+                .map(|reward| {
+                    sum += (reward - baseline) / scale;
+                    sum
+                })
+                .collect();
+            sums.reverse();
+            sums
+        })
+        .collect()
 }
 
-/// Whether what the chains of a group earned tells them apart. All right or all wrong does not.
+/// Whether the rewards of a group's chains differ. A group whose chains are all right or all wrong
+/// has no gradient.
 #[must_use]
 pub fn is_informative(earned: &[f64]) -> bool {
     let first = earned.first().copied().unwrap_or(0.0);
     earned.iter().any(|other| (other - first).abs() > LEAST)
 }
 
-/// The share of an outcome's advantage that a reward model may add to it or take from it.
+/// The largest change by a reward model, as a fraction of the outcome's advantage.
 const SHAPING: f64 = 0.5;
 
-/// The advantage of a token under both rewards. Where the outcome says something, the reward model
-/// shapes it and never turns it: its part is bounded by half of the outcome's, so no token of a
-/// right chain is discouraged and none of a wrong chain encouraged. Where all chains of the group
-/// have the same outcome, the reward model speaks alone.
+/// Returns the advantage of a token under both rewards. The reward model may change the outcome's
+/// advantage by at most half, so it never changes the sign: no token of a right chain is
+/// discouraged, none of a wrong chain encouraged. If all chains of the group have the same outcome,
+/// only the reward model counts.
 #[must_use]
 pub fn shaped(outcome: f64, process: f64, weight: f64) -> f64 {
     let process = weight * process;
@@ -81,28 +88,34 @@ mod tests {
         }
     }
 
-    fn of(name: &str, rewards: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    fn by_name(name: &str, rewards: &[Vec<f64>]) -> Vec<Vec<f64>> {
         advantages(&name.parse().unwrap(), rewards)
     }
 
-    fn outcomes(of: &[f64]) -> Vec<Vec<f64>> {
-        of.iter().map(|&r| vec![r]).collect()
+    fn outcomes(rewards: &[f64]) -> Vec<Vec<f64>> {
+        rewards.iter().map(|&r| vec![r]).collect()
     }
 
     #[test]
     fn outcomes_have_the_advantages_of_the_papers() {
         // Mean 0.25; sample variance (0.75² + 3 * 0.25²) / 3 = 0.25.
         let rewards = outcomes(&[1.0, 0.0, 0.0, 0.0]);
-        close(&of("grpo", &rewards), &outcomes(&[1.5, -0.5, -0.5, -0.5]));
-        close(&of("dapo", &rewards), &outcomes(&[1.5, -0.5, -0.5, -0.5]));
         close(
-            &of("dr-grpo", &rewards),
+            &by_name("grpo", &rewards),
+            &outcomes(&[1.5, -0.5, -0.5, -0.5]),
+        );
+        close(
+            &by_name("dapo", &rewards),
+            &outcomes(&[1.5, -0.5, -0.5, -0.5]),
+        );
+        close(
+            &by_name("dr-grpo", &rewards),
             &outcomes(&[0.75, -0.25, -0.25, -0.25]),
         );
-        // G / (G - 1) times that of the group's mean: 4/3 of 0.75.
+        // G / (G - 1) times the advantage by the group's mean: 4/3 of 0.75.
         let third = -1.0 / 3.0;
         close(
-            &of("rloo", &rewards),
+            &by_name("rloo", &rewards),
             &outcomes(&[1.0, third, third, third]),
         );
     }
@@ -124,12 +137,12 @@ mod tests {
         // Five rewards with mean 0.6 and sample variance 0.3.
         let rewards = [vec![1.0, 1.0], vec![1.0, 0.0, 0.0]];
         close(
-            &of("dr-grpo", &rewards),
+            &by_name("dr-grpo", &rewards),
             &[vec![0.8, 0.4], vec![-0.8, -1.2, -0.6]],
         );
         let sd = 0.3f64.sqrt();
         close(
-            &of("grpo", &rewards),
+            &by_name("grpo", &rewards),
             &[
                 vec![0.8 / sd, 0.4 / sd],
                 vec![-0.8 / sd, -1.2 / sd, -0.6 / sd],
@@ -137,15 +150,15 @@ mod tests {
         );
         // The others' mean is 1/3 for the first chain and 1 for the second.
         close(
-            &of("rloo", &rewards),
+            &by_name("rloo", &rewards),
             &[vec![4.0 / 3.0, 2.0 / 3.0], vec![-2.0, -2.0, -1.0]],
         );
     }
 
     #[test]
     fn a_chain_without_rewards_has_no_advantages() {
-        close(&of("rloo", &[vec![], vec![1.0]]), &[vec![], vec![1.0]]);
-        assert!(of("grpo", &[]).is_empty());
+        close(&by_name("rloo", &[vec![], vec![1.0]]), &[vec![], vec![1.0]]);
+        assert!(by_name("grpo", &[]).is_empty());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The table of algorithms. They differ in how a reward becomes an advantage, in how the losses of
-//! tokens are averaged, and in what they clip; all else is the same code.
+//! The table of algorithms. Algorithms differ in how a reward becomes an advantage, in how the
+//! losses of tokens are averaged, and in their clipping; everything else is the same code.
 
 use std::str::FromStr;
 
@@ -9,46 +9,47 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::Average;
 use crate::{Error, named};
 
-/// What is subtracted from a reward.
+/// The baseline that is subtracted from a reward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// The mean of its group.
+    /// The mean over the whole group.
     Group,
-    /// The mean of the group's other chains, which makes the gradient unbiased.
+    /// The mean over the group's other chains, which makes the gradient unbiased.
     Others,
 }
 
-/// What the difference is divided by.
+/// The divisor of the difference of reward and baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Nothing.
+    /// 1, so differences are unchanged.
     One,
     /// The sample standard deviation of the group, plus 1e-6.
     Deviation,
 }
 
-/// A row of the table. In settings it is its name.
+/// A row of the table. Settings name a row by its `name`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Algorithm {
-    /// As it is written in settings.
+    /// The name in settings.
     pub name: &'static str,
-    /// What it is, for help.
+    /// A description for help texts.
     pub summary: &'static str,
-    /// What is subtracted from a reward.
+    /// The baseline that is subtracted from a reward.
     pub baseline: Baseline,
-    /// What the difference is divided by.
+    /// The divisor of the difference of reward and baseline.
     pub scale: Scale,
-    /// How the losses of tokens are averaged.
+    /// The average over the losses of tokens.
     pub average: Average,
-    /// An importance ratio counts up to `1 - clip.0` and `1 + clip.1`.
+    /// The clipping of importance ratios: to the range from `1 - clip.0` to `1 + clip.1`.
     pub clip: (f64, f64),
-    /// Groups whose rewards are all the same are dropped, and others sampled in their place.
+    /// Whether groups with equal rewards are dropped, and other groups sampled in their place.
     pub resamples: bool,
-    /// Chains near the length limit lose up to 1: DAPO's soft penalty.
+    /// Whether chains near the length limit lose up to 1 of their reward: DAPO's soft overlong
+    /// penalty.
     pub overlong: bool,
 }
 
-/// `DeepSeekMath` (2402.03300).
+/// Group relative policy optimisation, from `DeepSeekMath` (2402.03300).
 const GRPO: Algorithm = Algorithm {
     name: "grpo",
     summary: "group mean and deviation, mean loss of a chain",
@@ -60,17 +61,17 @@ const GRPO: Algorithm = Algorithm {
     overlong: false,
 };
 
-/// Understanding R1-Zero-like training (2503.20783): without the two terms of GRPO that favour long
-/// wrong chains and groups that are nearly all right or wrong.
+/// Dr. GRPO, from "Understanding R1-Zero-like training" (2503.20783). It drops two terms of GRPO:
+/// one favours long wrong chains, the other groups that are nearly all right or all wrong.
 const DR_GRPO: Algorithm = Algorithm {
     name: "dr-grpo",
-    summary: "group mean alone, all tokens weigh the same",
+    summary: "group mean without deviation, all tokens weigh the same",
     scale: Scale::One,
     average: Average::Constant,
     ..GRPO
 };
 
-/// Back to basics (2402.14740).
+/// REINFORCE leave-one-out, from "Back to basics" (2402.14740).
 const RLOO: Algorithm = Algorithm {
     name: "rloo",
     summary: "mean of the group's other chains, summed loss of a chain",
@@ -80,7 +81,7 @@ const RLOO: Algorithm = Algorithm {
     ..GRPO
 };
 
-/// DAPO (2503.14476).
+/// Decoupled clip and dynamic sampling policy optimisation (DAPO, 2503.14476).
 const DAPO: Algorithm = Algorithm {
     name: "dapo",
     summary: "as grpo; clips higher, mean loss of tokens, groups all right or all wrong are resampled, long chains lose",
@@ -92,9 +93,9 @@ const DAPO: Algorithm = Algorithm {
 };
 
 impl Algorithm {
-    /// The table.
+    /// All rows, in the order of help texts.
     pub const ALL: [Self; 4] = [GRPO, DR_GRPO, RLOO, DAPO];
-    /// The first row.
+    /// The row of GRPO, the default.
     pub const GRPO: Self = GRPO;
 }
 

@@ -1,32 +1,35 @@
-//! How the losses of tokens are averaged: the weight of each token of a chain.
+//! Averages over the losses of tokens, as the weight of each token of a chain.
 
-/// What the losses of tokens are divided by.
+/// The divisor of the losses of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Average {
-    /// The chain's length, then the number of chains: the mean over chains of their means.
+    /// The chain's length, then the number of chains: the mean over chains of their mean losses
+    /// (GRPO).
     Sequence,
-    /// The longest length that a chain may have, then the number of chains.
+    /// The longest allowed length of a chain, then the number of chains (Dr. GRPO).
     Constant,
-    /// The number of chains alone: a chain's tokens are summed.
+    /// Only the number of chains: the tokens of a chain are summed (RLOO).
     SequenceSum,
-    /// The number of tokens of all chains together.
+    /// The number of tokens of all chains together (DAPO).
     Token,
 }
 
 impl Average {
-    /// The weight of each token of chains of these lengths, of which none may be longer than
-    /// `longest`.
+    /// Returns the weight of each token of a chain, for chains of these `lengths`. No length may be
+    /// above `longest`.
     #[must_use]
     pub fn weights(self, lengths: &[usize], longest: usize) -> Vec<f64> {
         let chains = lengths.len() as f64;
         let tokens = lengths.iter().sum::<usize>().max(1) as f64;
-        let of = |&length: &usize| match self {
-            Self::Sequence => 1.0 / (chains * length.max(1) as f64),
-            Self::Constant => 1.0 / (chains * longest.max(1) as f64),
-            Self::SequenceSum => 1.0 / chains,
-            Self::Token => 1.0 / tokens,
-        };
-        lengths.iter().map(of).collect()
+        lengths
+            .iter()
+            .map(|&length| match self {
+                Self::Sequence => 1.0 / (chains * length.max(1) as f64),
+                Self::Constant => 1.0 / (chains * longest.max(1) as f64),
+                Self::SequenceSum => 1.0 / chains,
+                Self::Token => 1.0 / tokens,
+            })
+            .collect()
     }
 }
 

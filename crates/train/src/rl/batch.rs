@@ -1,4 +1,4 @@
-//! What is sampled for an update: groups of chains with what they earned.
+//! The batch of an update: sampled groups of chains with their rewards.
 
 use beamgen_search::{Problem, Scorer};
 use rand::seq::SliceRandom;
@@ -11,26 +11,26 @@ use super::reward::Earned;
 use super::rollout::{Chain, Group, Rollouts};
 use crate::Result;
 
-/// Batches sampled for one update, at most, where groups without signal are dropped.
+/// The largest number of rounds of sampling for an update, where groups without signal are dropped.
 const MOST: usize = 8;
 
 /// The groups of an update.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Learnt from.
+    /// The groups to learn from.
     pub groups: Vec<(Group, Earned)>,
-    /// Sampled and dropped.
+    /// The groups that were sampled and dropped, since their chains have equal rewards.
     pub dropped: Vec<(Group, Earned)>,
-    /// What all of them cost; its groups are those above.
+    /// The cost of all groups, dropped ones included. Its own list of groups is empty.
     pub rollouts: Rollouts,
 }
 
 impl Batch {
-    /// Samples groups of the next problems of `stream`. Where the algorithm drops groups without
-    /// signal, others are sampled until there are enough.
+    /// Samples groups for the next problems of `stream`. If the algorithm drops groups without
+    /// signal, more groups are sampled until enough remain.
     ///
     /// # Errors
-    /// A model fails.
+    /// The policy or the scorer fails.
     pub(super) fn sample(
         recipe: &Recipe,
         policy: &mut Policy,
@@ -39,6 +39,7 @@ impl Batch {
     ) -> Result<Self> {
         let plan = recipe.plan(recipe.group);
         let mut batch = Self::default();
+        // Bounded: a policy that solves all problems, or none, would never fill the batch.
         for _ in 0..MOST {
             let problems = stream.next(recipe.problems - batch.groups.len());
             let scorer = scorer.as_deref_mut();
@@ -61,52 +62,54 @@ impl Batch {
         Ok(batch)
     }
 
-    /// All groups that were sampled.
+    /// Returns all sampled groups, dropped ones included.
     pub(super) fn all(&self) -> impl Iterator<Item = &(Group, Earned)> {
         self.groups.iter().chain(&self.dropped)
     }
 
-    /// All chains that were sampled.
+    /// Returns the chains of all sampled groups.
     pub(super) fn chains(&self) -> impl Iterator<Item = &Chain> {
         self.all().flat_map(|(group, _)| &group.chains)
     }
 }
 
-/// The endless stream of problems: all of them in a random order, then again in another.
+/// The endless stream of problems: all of them in a random order, then again in another order.
 #[derive(Debug)]
 pub(super) struct Stream<'a> {
-    /// The problems.
     pub problems: &'a [Problem],
-    /// Of the orders.
+    /// The seed of the orders.
     pub seed: u64,
-    /// How many problems were taken.
-    pub drawn: &'a mut usize,
+    /// The number of problems taken so far, saved with the run's state.
+    pub taken: &'a mut usize,
 }
 
 impl Stream<'_> {
-    /// The next problems. A problem's number in the stream is its id, so that its chains have new
-    /// random numbers each time.
+    /// Returns the next problems. A problem's id is its number in the stream: random numbers follow
+    /// from the id, so each round samples other chains.
     fn next(&mut self, count: usize) -> Vec<Problem> {
         let all = self.problems.len();
         let mut order: Option<(usize, Vec<usize>)> = None;
-        let mut next = |drawn: usize| {
-            let round = drawn / all;
-            if order.as_ref().is_none_or(|(of, _)| *of != round) {
-                let mut shuffled: Vec<usize> = (0..all).collect();
-                let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
-                rng.set_stream(round as u64);
-                shuffled.shuffle(&mut rng);
-                order = Some((round, shuffled));
-            }
-            let at = order.as_ref().map_or(0, |(_, order)| order[drawn % all]);
-            Problem {
-                id: drawn.to_string(),
-                ..self.problems[at].clone()
-            }
-        };
-        let from = *self.drawn;
-        let problems = (from..from + count).map(&mut next).collect();
-        *self.drawn += count;
+        let from = *self.taken;
+        let problems = (from..from + count)
+            .map(|number| {
+                let round = number / all;
+                if order.as_ref().is_none_or(|(known, _)| *known != round) {
+                    // Each round has its own stream, so any place can be reached without the rounds
+                    // before: a resumed run continues at `taken`.
+                    let mut shuffled: Vec<usize> = (0..all).collect();
+                    let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+                    rng.set_stream(round as u64);
+                    shuffled.shuffle(&mut rng);
+                    order = Some((round, shuffled));
+                }
+                let at = order.as_ref().map_or(0, |(_, order)| order[number % all]);
+                Problem {
+                    id: number.to_string(),
+                    ..self.problems[at].clone()
+                }
+            })
+            .collect();
+        *self.taken += count;
         problems
     }
 }
@@ -124,14 +127,14 @@ mod tests {
             })
             .collect();
         let take = |from: usize, count: usize| {
-            let mut drawn = from;
+            let mut taken = from;
             let mut stream = Stream {
                 problems: &problems,
                 seed: 3,
-                drawn: &mut drawn,
+                taken: &mut taken,
             };
             let next = stream.next(count);
-            assert_eq!(drawn, from + count);
+            assert_eq!(taken, from + count);
             next
         };
         let all = take(0, 20);

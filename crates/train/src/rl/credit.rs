@@ -1,4 +1,4 @@
-//! The scores of a chain's steps to rewards of these steps.
+//! Credit assignment: turns the scores of a chain's steps into rewards of these steps.
 
 use std::str::FromStr;
 
@@ -6,41 +6,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, named};
 
-/// How the steps of a chain are rewarded by their scores.
+/// The rule that turns step scores into step rewards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Credit {
-    /// Of `r = 2 score - 1` the part `softmax(-r / 0.1)`: a chain earns about its worst step, and
-    /// earns it there (PURE, 2504.15275).
+    /// Each step is rewarded `r * softmax(-r / 0.1)` with `r = 2 score - 1`: a chain earns about
+    /// the reward of its worst step, at that step (PURE, 2504.15275).
     #[default]
     Min,
-    /// The score less that of the next step; the last step keeps its own. Summed from a step on that
-    /// is the step's own score (Delta in 2410.15115, whose last step has the outcome in its place).
-    /// Advantages subtract the group's mean reward for each step that is left, so late steps and
-    /// short chains gain.
+    /// Each step is rewarded its score minus the score of the next step; the last step is rewarded
+    /// its score. The sum from a step on is the step's own score ("Delta" of 2410.15115, which
+    /// rewards the last step by the outcome instead). Advantages subtract the group's mean reward
+    /// for each remaining step, so late steps and short chains gain.
     Differences,
-    /// The score itself. A chain earns the more the more steps it has, so it may learn to pad.
+    /// Each step is rewarded its score. Longer chains earn more, so a policy may learn to pad.
     Sum,
 }
 
-/// Of the softmax, as published.
+/// The temperature of the softmax in [`Credit::Min`], as published.
 const TEMPERATURE: f64 = 0.1;
 
 impl Credit {
-    /// Names in settings.
+    /// All rules with their names in settings.
     pub const ALL: [(&'static str, Self); 3] = [
         ("min", Self::Min),
         ("differences", Self::Differences),
         ("sum", Self::Sum),
     ];
 
-    /// The rewards of steps with these scores, 0 to 1 each.
+    /// Returns the rewards of steps with these scores, which are between 0 and 1.
     #[must_use]
     pub fn rewards(self, scores: &[f32]) -> Vec<f64> {
         let scores = scores.iter().map(|&score| f64::from(score));
         match self {
             Self::Min => {
                 let rewards: Vec<f64> = scores.map(|score| 2.0 * score - 1.0).collect();
+                // Shifted by the least reward, so that no exponent is above 0 and none overflows.
                 let least = rewards.iter().copied().fold(f64::INFINITY, f64::min);
                 let odds = rewards.iter().map(|r| ((least - r) / TEMPERATURE).exp());
                 let odds: Vec<f64> = odds.collect();
@@ -55,8 +56,9 @@ impl Credit {
         }
     }
 
-    /// What a chain with these scores earns, one number: the sum of its rewards, or the mean score
-    /// under differences, whose sum is the first score alone.
+    /// Returns the reward of a whole chain, for reports: the sum of its step rewards, except under
+    /// [`Differences`](Self::Differences), where the sum is the first score alone and the mean
+    /// score is returned.
     #[must_use]
     pub fn earned(self, scores: &[f32]) -> f64 {
         match self {

@@ -1,4 +1,5 @@
-//! The trainer's side: what it thinks of sampled tokens, and optimiser steps on them.
+//! The trainer's side of an update: log-probabilities of sampled tokens, gradients and optimiser
+//! steps.
 
 use beamgen_engine::{ModelConfig, WeightType, Weights};
 use candle_core::{Device, Tensor};
@@ -10,70 +11,70 @@ use crate::tune::gradients::Gradients;
 use crate::tune::{Decoder, Input, batches};
 use crate::{Error, Result, ops};
 
-/// A chain to learn from.
+/// A chain as the trainer reads it.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    /// The prompt's and the chain's tokens.
+    /// The token ids of the prompt and of the chain.
     pub ids: Vec<u32>,
-    /// How many of them are the prompt's.
+    /// The number of tokens of the prompt.
     pub prompt: usize,
-    /// Of each token of the chain.
+    /// The advantage of each token of the chain.
     pub advantages: Vec<f64>,
-    /// The trainer's log-probabilities before the update's first step; `None` if they are those of
-    /// now.
+    /// The log-probability of each token of the chain before the update's first optimiser step;
+    /// `None` if the weights have not changed since sampling.
     pub old: Option<Vec<f32>>,
-    /// Under the reference, if the loss has a term of it.
+    /// The log-probability of each token under the reference policy, if the loss has a divergence
+    /// term.
     pub reference: Option<Vec<f32>>,
 }
 
 impl Sample {
-    /// Tokens of the chain.
+    /// The number of tokens of the chain.
     pub(super) fn len(&self) -> usize {
         self.ids.len() - self.prompt
     }
 
     fn token(&self, at: usize, weight: f64) -> Token {
-        let of = |log_probs: &Option<Vec<f32>>| log_probs.as_ref().map(|of| f64::from(of[at]));
+        let entry = |log_probs: &Option<Vec<f32>>| log_probs.as_ref().map(|x| f64::from(x[at]));
         Token {
             weight,
             advantage: self.advantages[at],
-            old: of(&self.old),
-            reference: of(&self.reference),
+            old: entry(&self.old),
+            reference: entry(&self.reference),
         }
     }
 }
 
-/// What a pass over samples found.
+/// The results of a forward and backward pass over samples.
 #[derive(Debug, Default)]
 pub(super) struct Pass {
-    /// The gradients of the loss.
     pub gradients: Gradients,
-    /// The loss.
+    /// The loss, a weighted sum over tokens.
     pub loss: f64,
-    /// Of each sample, the log-probabilities of its chain.
+    /// The log-probabilities of each sample's tokens.
     pub log_probs: Vec<Vec<f32>>,
-    /// Tokens whose ratio was clipped.
+    /// The number of tokens whose importance ratio was clipped.
     pub clipped: usize,
-    /// Sum over the tokens of the divergence from when they were sampled.
+    /// The summed divergence from the policy that sampled the tokens, in nats (k3).
     pub kl_old: f64,
 }
 
-/// What takes optimiser steps.
+/// The trainer: a decoder with its optimiser.
 pub(super) struct Learner<'a> {
     decoder: &'a Decoder,
     frozen: Option<FrozenLayers>,
-    /// Tokens of the vocabulary. A head may have more rows, which no chain has.
+    /// The number of tokens in the vocabulary. A head may have more rows, padding that no chain
+    /// uses.
     vocab: usize,
     micro_tokens: usize,
-    /// Its moments.
     pub optimizer: AdamW,
 }
 
 impl<'a> Learner<'a> {
-    /// A learner of `decoder`, whose frozen layers, if it has some, are the engine's.
+    /// Makes a trainer of `decoder`. Frozen layers, if there are some, are run by the engine.
     ///
     /// # Errors
-    /// The error of the engine.
+    /// The engine refuses the weights of the frozen layers.
     pub(super) fn new(
         decoder: &'a Decoder,
         config: &ModelConfig,
@@ -81,8 +82,15 @@ impl<'a> Learner<'a> {
         vocab: usize,
         recipe: &crate::tune::Recipe,
     ) -> Result<Self> {
-        let below = |_| FrozenLayers::new(config, weights, WeightType::F32, decoder.frozen());
-        let frozen = recipe.train.top.map(below).transpose()?;
+        let frozen = match recipe.train.top {
+            None => None,
+            Some(_) => Some(FrozenLayers::new(
+                config,
+                weights,
+                WeightType::F32,
+                decoder.frozen(),
+            )?),
+        };
         Ok(Self {
             decoder,
             frozen,
@@ -92,10 +100,10 @@ impl<'a> Learner<'a> {
         })
     }
 
-    /// The log-probabilities of the chains' tokens.
+    /// Computes the log-probabilities of each chain's tokens, without gradients.
     ///
     /// # Errors
-    /// What candle or the engine says.
+    /// A tensor operation fails, or the engine cannot run the frozen layers.
     pub(super) fn log_probs(&mut self, samples: &[&Sample]) -> Result<Vec<Vec<f32>>> {
         let mut out = vec![Vec::new(); samples.len()];
         for part in self.parts(samples) {
@@ -106,10 +114,11 @@ impl<'a> Learner<'a> {
         Ok(out)
     }
 
-    /// The gradients of the samples' losses, the tokens of each weighed as `weights` says.
+    /// Computes the gradients of the samples' losses. `weights` has the weight of a token for each
+    /// sample.
     ///
     /// # Errors
-    /// What candle or the engine says.
+    /// A tensor operation fails, or the engine cannot run the frozen layers.
     pub(super) fn pass(
         &mut self,
         samples: &[&Sample],
@@ -128,31 +137,32 @@ impl<'a> Learner<'a> {
                     (0..samples[i].len()).map(move |at| samples[i].token(at, weights[i]))
                 })
                 .collect();
-            let cost = |row: usize, log_prob: f32| {
-                let of = objective.loss(&tokens[row], f64::from(log_prob));
-                ops::Cost {
-                    loss: of.loss as f32,
-                    slope: of.slope as f32,
-                }
-            };
             let (head, trained) = (self.head()?, self.decoder.trains_head());
-            let (loss, found) = ops::linear_objective(&hidden, &head, &targets, trained, cost)?;
+            let (loss, found) =
+                ops::linear_objective(&hidden, &head, &targets, trained, |row, log_prob| {
+                    let token = objective.loss(&tokens[row], f64::from(log_prob));
+                    ops::Cost {
+                        loss: token.loss as f32,
+                        slope: token.slope as f32,
+                    }
+                })?;
             pass.loss += f64::from(loss.to_scalar::<f32>()?);
             pass.gradients.add(self.decoder, &loss)?;
             for (token, &log_prob) in tokens.iter().zip(&found) {
-                let of = objective.loss(token, f64::from(log_prob));
-                pass.clipped += usize::from(of.clipped);
-                pass.kl_old += of.kl_old;
+                // Computed again: the closure above runs on several threads and cannot count.
+                let token = objective.loss(token, f64::from(log_prob));
+                pass.clipped += usize::from(token.clipped);
+                pass.kl_old += token.kl_old;
             }
             share(samples, &part, &found, &mut pass.log_probs);
         }
         Ok(pass)
     }
 
-    /// Takes an optimiser step; returns the gradients' norm.
+    /// Takes an optimiser step; returns the L2 norm of all gradients before clipping.
     ///
     /// # Errors
-    /// [`Error::Diverged`] if that is no number.
+    /// [`Error::Diverged`] if the norm or the loss is not finite.
     pub(super) fn step(&mut self, pass: &Pass, rate: f64, update: usize) -> Result<f64> {
         let norm = pass
             .gradients
@@ -172,18 +182,20 @@ impl<'a> Learner<'a> {
         batches::parts((0..samples.len()).collect(), &lengths, self.micro_tokens)
     }
 
-    /// The rows of the head that are tokens.
+    /// Returns the head without padding rows, `[vocab, hidden]`.
     fn head(&self) -> Result<Tensor> {
         Ok(self.decoder.head()?.narrow(0, 0, self.vocab)?)
     }
 
-    /// Hidden states of the rows that predict the chains' tokens, and these tokens.
+    /// Returns the hidden states at the rows that predict the chains' tokens, and these tokens.
     fn hidden(&mut self, samples: &[&Sample], part: &[usize]) -> Result<(Tensor, Vec<u32>)> {
         let sequences: Vec<&[u32]> = part.iter().map(|&i| &samples[i].ids[..]).collect();
         let (ids, time) = batches::pad(&sequences);
         let (mut at, mut targets) = (Vec::new(), Vec::new());
         for (row, &i) in part.iter().enumerate() {
             let Sample { ids, prompt, .. } = samples[i];
+            // The row before a token predicts the token, so the last row of the prompt is included
+            // and the last row of the chain is not.
             at.extend((prompt - 1..ids.len() - 1).map(|t| (row * time + t) as u32));
             targets.extend_from_slice(&ids[*prompt..]);
         }
@@ -193,6 +205,8 @@ impl<'a> Learner<'a> {
                 let width = self.decoder.config.hidden_size;
                 let mut values = Vec::new();
                 frozen.compute(&sequences, &mut |x| values.push(x))?;
+                // The engine returns the rows of all sequences without padding; the decoder wants
+                // them padded.
                 let mut rows = vec![0f32; part.len() * time * width];
                 let mut from = values.as_slice();
                 for (row, sequence) in rows.chunks_mut(time * width).zip(sequences) {
@@ -209,7 +223,7 @@ impl<'a> Learner<'a> {
     }
 }
 
-/// Gives the log-probabilities of a part's rows to the samples that they are of.
+/// Distributes the log-probabilities of a micro-batch to its samples.
 fn share(samples: &[&Sample], part: &[usize], found: &[f32], out: &mut [Vec<f32>]) {
     let mut found = found;
     for &i in part {

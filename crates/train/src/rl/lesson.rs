@@ -1,4 +1,4 @@
-//! The optimiser steps of an update, and the check that engine and trainer have the same policy.
+//! The optimiser steps of an update, and the check that engine and trainer compute the same policy.
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -11,41 +11,42 @@ use super::objective::Objective;
 use super::rollout::Chain;
 use crate::{Error, Result};
 
-/// Streams of random numbers above those of the problems' orders.
+/// The first stream of random numbers for orders of samples, above the streams of the problems'
+/// orders.
 const ORDERS: u64 = 1 << 32;
 
-/// What the optimiser steps of an update were like.
+/// Figures of the optimiser steps of an update.
 #[derive(Debug, Default)]
 pub(super) struct Lesson {
-    /// Of each step.
+    /// The loss of each optimiser step.
     pub losses: Vec<f64>,
-    /// The last step's norm of all gradients.
+    /// The L2 norm of all gradients of the last step.
     pub norm: f64,
-    /// Tokens whose ratio was clipped.
+    /// The number of tokens whose importance ratio was clipped.
     pub clipped: usize,
-    /// Sum over tokens of the divergence from when they were sampled.
+    /// The summed divergence from the policy that sampled the tokens, in nats (k3).
     pub kl_old: f64,
-    /// Tokens of chains, over all passes with gradients.
+    /// The number of tokens of chains, over all passes with gradients.
     pub tokens: usize,
-    /// Tokens that went through the trainer.
+    /// The number of tokens that the trainer read, prompts included.
     pub passed: u64,
-    /// Chains learnt from.
+    /// The number of chains learnt from.
     pub chains: usize,
-    /// Between engine and trainer.
+    /// The difference between the log-probabilities of engine and trainer.
     pub mismatch: Mismatch,
 }
 
-/// How far the engine's log-probabilities of steps are from the trainer's.
+/// Differences between the engine's and the trainer's log-probabilities of steps, in nats.
 #[derive(Debug, Default)]
 pub(super) struct Mismatch {
     sum: f64,
     steps: usize,
-    /// The largest.
+    /// The largest absolute difference.
     pub max: f64,
 }
 
 impl Mismatch {
-    /// Compares the log-probabilities that the trainer found for a chain's tokens.
+    /// Adds the differences of a chain; `found` has the trainer's log-probability of each token.
     fn add(&mut self, chain: &Chain, found: &[f32]) {
         let mut found = found;
         for step in &chain.steps {
@@ -54,7 +55,7 @@ impl Mismatch {
             let difference = (sum - step.log_prob).abs();
             self.sum += difference;
             self.steps += 1;
-            // A difference that is no number is no agreement.
+            // NaN compares as "not greater", so without this test a NaN would pass as agreement.
             if difference > self.max || difference.is_nan() {
                 self.max = difference;
             }
@@ -62,12 +63,12 @@ impl Mismatch {
         }
     }
 
-    /// The mean.
+    /// The mean absolute difference.
     pub(super) fn mean(&self) -> f64 {
         self.sum / self.steps.max(1) as f64
     }
 
-    /// The policies must be the same.
+    /// Refuses to learn if a difference is above `bound`.
     fn check(&self, bound: f64, update: usize) -> Result<()> {
         if self.max <= bound {
             Ok(())
@@ -82,12 +83,12 @@ impl Mismatch {
 }
 
 impl Lesson {
-    /// Learns from the groups of `batch` for the update of this number, from 1. `references` has the
-    /// starting policy's log-probabilities of each of their chains.
+    /// Learns from the groups of `batch`, for an update of this number, from 1. `references` has
+    /// the starting policy's log-probabilities of each chain, in the order of the groups.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] before anything is learnt, [`Error::Diverged`], or what candle or the
-    /// engine says.
+    /// [`Error::Mismatch`] before the first optimiser step; [`Error::Diverged`] if a loss is not
+    /// finite.
     pub(super) fn learn(
         learner: &mut Learner<'_>,
         recipe: &Recipe,
@@ -98,10 +99,10 @@ impl Lesson {
         let training = &recipe.training;
         let rate = recipe.rate(update);
         let (mut samples, chains) = samples(recipe, batch, references);
-        // What neither an advantage nor a divergence pulls at has no gradient.
+        // Without advantages, only the divergence from the reference has a gradient.
         let counts = |sample: &Sample| {
-            let pulled = sample.advantages.iter().any(|&a| a != 0.0);
-            !sample.advantages.is_empty() && (recipe.kl > 0.0 || pulled)
+            let has_signal = sample.advantages.iter().any(|&a| a != 0.0);
+            !sample.advantages.is_empty() && (recipe.kl > 0.0 || has_signal)
         };
         let counting: Vec<usize> = (0..samples.len())
             .filter(|&i| counts(&samples[i]))
@@ -112,10 +113,11 @@ impl Lesson {
         };
         let several = training.epochs > 1 || samples.len() > training.batch;
         if several {
-            // Ratios are between passes of the same code: 1 as long as nothing has changed.
-            let which: Vec<&Sample> = counting.iter().map(|&i| &samples[i]).collect();
-            let old = learner.log_probs(&which)?;
-            lesson.passed += read(&which);
+            // The old log-probabilities come from the trainer too, not from the engine: then an
+            // importance ratio is exactly 1 until the weights change.
+            let learnt: Vec<&Sample> = counting.iter().map(|&i| &samples[i]).collect();
+            let old = learner.log_probs(&learnt)?;
+            lesson.passed += read(&learnt);
             for (&i, old) in counting.iter().zip(old) {
                 lesson.mismatch.add(chains[i], &old);
                 samples[i].old = Some(old);
@@ -130,6 +132,8 @@ impl Lesson {
             for part in parts(training, samples.len(), update, epoch) {
                 let lengths: Vec<usize> = part.iter().map(|&i| samples[i].len()).collect();
                 let longest = recipe.generator.max_chain_tokens;
+                // Weights are over all chains of the part, those without gradients included: a
+                // chain without signal still counts in the mean.
                 let weights = recipe.algorithm.average.weights(&lengths, longest);
                 let weighed = part.into_iter().zip(weights);
                 let (which, weights): (Vec<usize>, Vec<f64>) =
@@ -137,8 +141,10 @@ impl Lesson {
                 if which.is_empty() {
                     continue;
                 }
-                let of: Vec<&Sample> = which.iter().map(|&i| &samples[i]).collect();
-                let pass = learner.pass(&of, &weights, &objective)?;
+                let learnt: Vec<&Sample> = which.iter().map(|&i| &samples[i]).collect();
+                let pass = learner.pass(&learnt, &weights, &objective)?;
+                // With a single step, its own forward pass gives the log-probabilities before the
+                // update.
                 if !several {
                     for (&i, found) in which.iter().zip(&pass.log_probs) {
                         lesson.mismatch.add(chains[i], found);
@@ -149,15 +155,15 @@ impl Lesson {
                 lesson.losses.push(pass.loss);
                 lesson.clipped += pass.clipped;
                 lesson.kl_old += pass.kl_old;
-                lesson.tokens += of.iter().map(|sample| sample.len()).sum::<usize>();
-                lesson.passed += read(&of);
+                lesson.tokens += learnt.iter().map(|sample| sample.len()).sum::<usize>();
+                lesson.passed += read(&learnt);
             }
         }
         Ok(lesson)
     }
 }
 
-/// The chains that are learnt from, as the trainer reads them and as they were sampled.
+/// Returns all chains of the batch's groups, as the trainer reads them and as they were sampled.
 fn samples<'b>(
     recipe: &Recipe,
     batch: &'b Batch,
@@ -180,7 +186,8 @@ fn samples<'b>(
     (samples, chains)
 }
 
-/// Which samples go into each optimiser step of an epoch.
+/// Returns the samples of each optimiser step of an epoch, in an order that depends on seed, update
+/// and epoch.
 fn parts(
     training: &crate::tune::Recipe,
     samples: usize,
@@ -195,7 +202,7 @@ fn parts(
     parts.map(<[usize]>::to_vec).collect()
 }
 
-/// Tokens that a pass reads.
+/// The number of tokens that a pass over samples reads.
 fn read(samples: &[&Sample]) -> u64 {
     samples.iter().map(|sample| sample.ids.len() as u64).sum()
 }

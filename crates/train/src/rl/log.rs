@@ -1,4 +1,4 @@
-//! `OUT/work/log.jsonl`: an object a line for each update and each measurement.
+//! The log of a run, `OUT/work/log.jsonl`: a JSON object for each update and each measurement.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::write::io_error;
 use crate::{Error, Result};
 
-/// The log of a run.
 #[derive(Debug)]
 pub(super) struct Log {
     path: PathBuf,
@@ -17,39 +17,41 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Opens the log in `work`. Of a run that goes on behind `done` updates, it keeps the lines of
-    /// these: what was written of later ones is made again.
+    /// Opens the log in the folder `work`. When resuming after `done` updates, only the lines of
+    /// these updates are kept, since later updates are made again. `None` starts an empty log.
     ///
     /// # Errors
     /// The file cannot be read or written.
     pub(super) fn open(work: &Path, done: Option<usize>) -> Result<Self> {
         let path = work.join("log.jsonl");
-        let io = |error| Error::Io(path.clone(), error);
         let before = match std::fs::read_to_string(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-            read => read.map_err(io)?,
+            read => read.map_err(io_error(&path))?,
         };
-        let is_done = |line: &&str| {
-            let line: Option<Value> = serde_json::from_str(line).ok();
-            let update = line.and_then(|line| line["update"].as_u64());
-            done.zip(update)
-                .is_some_and(|(done, update)| update as usize <= done)
-        };
-        let kept = before.lines().filter(is_done);
-        let kept: String = kept.map(|line| format!("{line}\n")).collect();
-        beamgen_files::write(&path, kept).map_err(io)?;
-        let file = beamgen_files::append(&path).map_err(io)?;
+        let kept: String = before
+            .lines()
+            .filter(|line| {
+                // The last line of a crashed run may be cut; such a line is dropped.
+                let line: Option<Value> = serde_json::from_str(line).ok();
+                let update = line.and_then(|line| line["update"].as_u64());
+                done.zip(update)
+                    .is_some_and(|(done, update)| update as usize <= done)
+            })
+            .map(|line| format!("{line}\n"))
+            .collect();
+        beamgen_files::write(&path, kept).map_err(io_error(&path))?;
+        let file = beamgen_files::append(&path).map_err(io_error(&path))?;
         Ok(Self { path, file })
     }
 
-    /// Adds a line.
+    /// Appends `entry` as a line, with its `kind`.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn line(&mut self, kind: &str, of: &impl Serialize) -> Result<()> {
-        let mut value = serde_json::to_value(of).map_err(|e| Error::Empty(e.to_string()))?;
+    pub(super) fn line(&mut self, kind: &str, entry: &impl Serialize) -> Result<()> {
+        let mut value = serde_json::to_value(entry).map_err(|e| Error::Empty(e.to_string()))?;
         value["kind"] = kind.into();
-        writeln!(self.file, "{value}").map_err(|error| Error::Io(self.path.clone(), error))
+        writeln!(self.file, "{value}").map_err(io_error(&self.path))
     }
 }
 

@@ -1,42 +1,45 @@
-//! The loss of a token: the clipped surrogate, and the divergence from a reference policy.
+//! The loss of a token: the clipped surrogate of PPO (1707.06347) and the divergence from a
+//! reference policy.
 
-/// What is the same for all tokens.
+/// The settings of the loss that are the same for all tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Objective {
-    /// An importance ratio counts up to `1 - clip.0` and `1 + clip.1`.
+    /// The clipping of importance ratios: to the range from `1 - clip.0` to `1 + clip.1`.
     pub clip: (f64, f64),
-    /// Times the estimate of the divergence from the reference.
+    /// The coefficient of the divergence from the reference policy.
     pub kl: f64,
 }
 
-/// A sampled token, apart from what the policy thinks of it now.
+/// A sampled token with everything that its loss needs, except the log-probability under the
+/// current policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Token {
-    /// How much its loss counts.
+    /// The weight of the token's loss.
     pub weight: f64,
-    /// How much better it was than expected.
+    /// The advantage: the reward from here on, compared with the other chains of the group.
     pub advantage: f64,
-    /// Its log-probability when it was sampled; `None` is that of now.
+    /// The log-probability when the token was sampled; `None` if the policy has not changed since.
     pub old: Option<f64>,
-    /// Its log-probability under the reference.
+    /// The log-probability under the reference policy; `None` leaves the divergence term out.
     pub reference: Option<f64>,
 }
 
-/// The loss of a token and what it is made of.
+/// The loss of a token, its derivative and its parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TokenLoss {
-    /// Weighted.
+    /// The weighted loss.
     pub loss: f64,
-    /// Its derivative by the log-probability of now.
+    /// The derivative of `loss` by the log-probability under the current policy.
     pub slope: f64,
-    /// Whether the ratio was clipped, so that the surrogate has no slope.
+    /// Whether the ratio was clipped; the surrogate then has no gradient.
     pub clipped: bool,
-    /// The k3 estimate of the divergence of now from when it was sampled.
+    /// The k3 estimate of the divergence from the policy that sampled the token, in nats.
     pub kl_old: f64,
 }
 
-/// The k3 estimate (Schulman) of the divergence of a policy from another, from a token of the
-/// policy: `other / policy - log(other / policy) - 1`. Never negative, and right in expectation.
+/// Returns the k3 estimate (Schulman, "Approximating KL divergence") of the divergence of `policy`
+/// from `other`, from the log-probabilities of a token sampled by `policy`:
+/// `other / policy - log(other / policy) - 1`. The estimate is never negative and unbiased.
 #[must_use]
 pub fn k3(policy: f64, other: f64) -> f64 {
     let difference = other - policy;
@@ -44,8 +47,8 @@ pub fn k3(policy: f64, other: f64) -> f64 {
 }
 
 impl Objective {
-    /// The loss of `token` where its log-probability is `log_prob`: `weight * (kl * k3 -
-    /// min(ratio A, clip(ratio) A))`.
+    /// Returns the loss of `token` if its log-probability is `log_prob`:
+    /// `weight * (kl * k3 - min(ratio A, clip(ratio) A))`.
     #[must_use]
     pub fn loss(&self, token: &Token, log_prob: f64) -> TokenLoss {
         let old = token.old.unwrap_or(log_prob);
@@ -53,6 +56,7 @@ impl Objective {
         let a = token.advantage;
         let free = ratio * a;
         let bounded = ratio.clamp(1.0 - self.clip.0, 1.0 + self.clip.1) * a;
+        // `min` clips only where clipping lowers the gain: an update may always undo a bad change.
         let clipped = bounded < free;
         let mut loss = -free.min(bounded);
         let mut slope = if clipped { 0.0 } else { -free };
@@ -64,7 +68,7 @@ impl Objective {
             loss: token.weight * loss,
             slope: token.weight * slope,
             clipped,
-            // Of a token that the old policy sampled: old is the policy, now the other.
+            // The old policy sampled the token, so it takes the first place.
             kl_old: k3(old, log_prob),
         }
     }

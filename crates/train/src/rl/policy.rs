@@ -1,4 +1,4 @@
-//! The engine's copy of the weights that are trained: what chains are sampled with.
+//! The policy: the engine's copy of the trained weights, with which chains are sampled.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use beamgen_search::GeneratorConfig;
 use crate::Result;
 use crate::tune::{Decoder, export};
 
-/// A generator whose weights follow a decoder's, in float32 as these are.
+/// A generator whose weights follow a decoder's, in float32 like the decoder.
 pub(super) struct Policy {
     parts: Parts,
     model: Arc<Model>,
     generator: LmGenerator,
 }
 
-/// Parts of a policy that stay the same when the weights change.
+/// The parts of a policy that stay the same when the weights change.
 struct Parts {
     tokenizer: Arc<Tokenizer>,
     writing: GeneratorConfig,
-    /// Tensors that are not trained, under their names in the checkpoint's family.
+    /// The tensors that are not trained, under their names in the model family.
     untrained: BTreeMap<String, Tensor>,
     pool: ThreadPool,
 }
 
 impl Policy {
-    /// A generator with the weights that `decoder` has now, and beside them those of its
-    /// checkpoint.
+    /// Makes a generator of the weights that `decoder` has now, and of the checkpoint's weights
+    /// that are not trained.
     ///
     /// # Errors
     /// The engine or the generator refuses the checkpoint.
@@ -42,7 +42,7 @@ impl Policy {
     ) -> Result<Self> {
         let trained = decoder.tensors()?;
         let mut untrained = BTreeMap::new();
-        for (name, own) in export::of_decoder(decoder, weights, true) {
+        for (name, own) in export::decoder_tensors(decoder, weights, true) {
             if !trained.contains_key(&name) {
                 untrained.insert(name, weights.tensor(own)?);
             }
@@ -61,31 +61,33 @@ impl Policy {
         })
     }
 
-    /// Takes over the decoder's weights. Cached keys and values go with the old ones.
+    /// Replaces the weights by the decoder's. Cached keys and values are dropped: they belong to
+    /// the old weights.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// The errors of [`new`](Self::new).
     pub(super) fn follow(&mut self, decoder: &Decoder) -> Result<()> {
         (self.model, self.generator) = self.parts.generator(decoder)?;
         Ok(())
     }
 
-    /// An engine of the weights of now, on the same threads.
+    /// Makes another engine of the current weights, on the same threads. Later calls of
+    /// [`follow`](Self::follow) do not change it.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine refuses the model.
     pub(super) fn engine(&self) -> Result<Engine> {
         self.parts.engine(&self.model)
     }
 
-    /// What samples.
+    /// The generator that samples chains.
     pub(super) fn generator(&mut self) -> &mut LmGenerator {
         &mut self.generator
     }
 }
 
 impl Parts {
-    /// A model with the weights of `decoder`, and a generator of it.
+    /// Builds a model with the weights of `decoder`, and a generator on top.
     fn generator(&self, decoder: &Decoder) -> Result<(Arc<Model>, LmGenerator)> {
         let mut tensors = self.untrained.clone();
         for (name, tensor) in decoder.tensors()? {

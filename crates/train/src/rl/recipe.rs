@@ -1,5 +1,5 @@
-//! How a generator is trained by reinforcement: all that decides the bytes of a run, but for its
-//! checkpoint and its problems.
+//! The hyperparameters of reinforcement learning: all that decides the bytes of a run's output,
+//! except checkpoint and problems.
 
 use std::str::FromStr;
 
@@ -10,29 +10,30 @@ use super::rollout::Plan;
 use super::{Algorithm, Credit};
 use crate::{Error, Result, named, tune};
 
-/// What a chain is rewarded for.
+/// The source of a chain's reward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reward {
-    /// 1 if its answer is right. A chain that a limit cut is not finished and earns 0.
+    /// 1 if the chain's answer is right, otherwise 0. A chain that was cut at a limit is unfinished
+    /// and earns 0.
     #[default]
     Outcome,
-    /// The scores of its steps by a reward model, as [`Credit`] says. The steps of a chain that a
-    /// limit cut count as scored 0.
+    /// The scores of the chain's steps by a reward model, as [`Credit`] turns them into rewards.
+    /// The steps of an unfinished chain count as scored 0.
     Prm,
-    /// Both ([`shaped`](super::advantage::shaped)).
+    /// Both, combined by [`shaped`](super::advantage::shaped).
     Both,
 }
 
 impl Reward {
-    /// Names in settings.
+    /// All sources with their names in settings.
     pub const ALL: [(&'static str, Self); 3] = [
         ("outcome", Self::Outcome),
         ("prm", Self::Prm),
         ("both", Self::Both),
     ];
 
-    /// Whether a reward model is needed.
+    /// Whether the reward needs a reward model.
     #[must_use]
     pub fn scores(self) -> bool {
         self != Self::Outcome
@@ -47,50 +48,53 @@ impl FromStr for Reward {
     }
 }
 
-/// How a run goes. Two runs with the same recipe, problems, reward model and weights write the same
-/// bytes on the same kind of machine.
+/// The hyperparameters of a run. Two runs with the same recipe, problems, reward model and weights
+/// write the same bytes on the same kind of machine.
 ///
-/// An *update* samples a batch of groups, and takes as many optimiser steps on it as `training`
-/// says.
+/// An *update* samples a batch of groups and takes the optimiser steps on this batch that
+/// `training` describes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// A row of the table.
+    /// The algorithm, a row of [`Algorithm::ALL`].
     pub algorithm: Algorithm,
-    /// What chains are rewarded for.
+    /// The source of a chain's reward.
     pub reward: Reward,
-    /// How step scores become rewards.
+    /// The rule that turns step scores into step rewards.
     pub credit: Credit,
-    /// What names the reward model, if there is one.
+    /// The name of the reward model, so that a run is not resumed with another; `None` without a
+    /// reward model.
     pub prm: Option<String>,
-    /// Times the reward model's advantages, beside those of outcomes.
+    /// The weight of the reward model's advantages, where outcomes count too.
     pub prm_weight: f64,
-    /// Chains of a problem, which share the pass over its prompt.
+    /// The number of chains of a problem. These chains share the prefill of its prompt.
     pub group: usize,
-    /// Problems of an update.
+    /// The number of problems of an update.
     pub problems: usize,
-    /// Updates.
+    /// The number of updates of the run.
     pub updates: usize,
-    /// Times the divergence from the starting policy, in the loss.
+    /// The coefficient of the divergence from the starting policy in the loss; 0 leaves it out.
     pub kl: f64,
-    /// Which weights, and how they learn. `epochs` are the times that an update's chains are gone
-    /// through, `batch` the chains of an optimiser step. The learning rate goes by updates.
+    /// The trained weights and the optimiser. `epochs` is the number of passes over an update's
+    /// chains, `batch` the number of chains of an optimiser step. The learning rate is a function
+    /// of the update.
     pub training: tune::Recipe,
-    /// How chains are written. Seed, sampling and what ends a chain are not looked at: a run
+    /// The settings of the generator. Seed, sampling settings and answer markers are ignored: a run
     /// samples from the policy's own distribution, to the end of the text.
     pub generator: GeneratorConfig,
-    /// Steps after which a chain is cut.
+    /// The number of steps after which a chain is cut.
     pub max_steps: usize,
-    /// Whether a chain's last number counts as its answer where nothing is marked as one.
+    /// Whether a chain's last number counts as its answer if no answer is marked.
     pub guesses: bool,
-    /// How far the engine's log-probability of a step may be from the trainer's.
+    /// The largest allowed difference between the engine's and the trainer's log-probability of a
+    /// step, in nats.
     pub mismatch: f64,
-    /// Updates between two measurements of the held-out problems.
+    /// The number of updates between two measurements of the held-out problems.
     pub evaluate_every: usize,
-    /// Chains sampled for each held-out problem.
+    /// The number of chains sampled for each held-out problem.
     pub samples: usize,
-    /// Measurements in a row that may find the reward risen and the held-out accuracy fallen before
-    /// the run stops; 0 never stops it.
+    /// The number of measurements in a row with a higher reward and a lower held-out accuracy after
+    /// which the run stops; 0 never stops it.
     pub patience: usize,
 }
 
@@ -128,10 +132,10 @@ impl Default for Recipe {
 }
 
 impl Recipe {
-    /// Refuses settings that cannot be followed.
+    /// Checks that all settings are in their ranges.
     ///
     /// # Errors
-    /// [`Error::Config`] with the setting.
+    /// [`Error::Config`] with the name of the first wrong setting.
     pub fn check(&self) -> Result<()> {
         let counts = [
             ("problems of an update", self.problems),
@@ -147,7 +151,7 @@ impl Recipe {
         }
         if self.group < 2 {
             return Err(Error::Config(format!(
-                "a group of {}: chains are compared within their group, so it needs 2 or more",
+                "group of {}: chains are compared with each other: use 2 or more",
                 self.group
             )));
         }
@@ -165,13 +169,13 @@ impl Recipe {
         generator.map_err(|error| Error::Config(error.to_string()))
     }
 
-    /// The learning rate of an update, counted from 1.
+    /// Returns the learning rate of an update, counted from 1.
     #[must_use]
     pub fn rate(&self, update: usize) -> f64 {
         self.training.rate(update, self.updates + 1)
     }
 
-    /// How `chains` of a problem are rolled out.
+    /// Makes a plan that samples `chains` chains of each problem.
     pub(super) fn plan(&self, chains: usize) -> Plan {
         Plan {
             writing: self.writing(),
@@ -182,11 +186,14 @@ impl Recipe {
         }
     }
 
-    /// How chains are sampled: from the policy's own distribution, to the end of the text.
+    /// Returns the settings of the generator for sampling: from the policy's own distribution, to
+    /// the end of the text.
     #[must_use]
     pub fn writing(&self) -> GeneratorConfig {
         GeneratorConfig {
             seed: self.training.seed,
+            // Any truncation of the distribution would sample other tokens than the
+            // log-probabilities of the loss assume.
             sampling: SamplingSettings {
                 temperature: Some(1.0),
                 top_k: Some(0),
@@ -194,6 +201,7 @@ impl Recipe {
                 min_p: Some(0.0),
                 repetition_penalty: Some(1.0),
             },
+            // A chain has to learn to end by itself, so no marker may end it.
             answer_markers: Vec::new(),
             ..self.generator.clone()
         }

@@ -1,15 +1,15 @@
-//! What the starting policy thinks of given chains, by the engine: it reads a prompt once for all
-//! chains of a group.
+//! Log-probabilities of chains under the starting policy, computed by the engine, which reads a
+//! prompt once for all chains of a group.
 
 use beamgen_engine::{Append, Engine, SeqId, Want};
 
 use super::rollout::Group;
 use crate::Result;
 
-/// Values of the logits that are held at a time.
+/// The largest number of logits in memory at a time (64 MiB of f32).
 const LOGITS: usize = 16 << 20;
 
-/// A part of a chain that is read in one call, and the tokens that follow its rows.
+/// A part of a chain that is read in one call: the tokens to read, and the tokens that follow them.
 struct Part<'a> {
     seq: SeqId,
     chain: usize,
@@ -17,16 +17,18 @@ struct Part<'a> {
     targets: &'a [u32],
 }
 
-/// The log-probabilities of all tokens of the group's chains.
+/// Computes the log-probabilities of all tokens of the group's chains.
 ///
 /// # Errors
-/// What the engine says.
+/// The engine cannot run a batch.
 pub(super) fn log_probs(engine: &mut Engine, group: &Group) -> Result<Vec<Vec<f32>>> {
     let vocab = engine.model().config().vocab_size;
     let rows = (LOGITS / vocab).max(1);
     let Some((&last, before)) = group.prompt.split_last() else {
         return Ok(vec![Vec::new(); group.chains.len()]);
     };
+    // The last token of the prompt is read with each chain: its row predicts the chain's first
+    // token.
     let prompt = engine.create();
     engine.logits(&[Append {
         seq: prompt,
@@ -54,7 +56,8 @@ pub(super) fn log_probs(engine: &mut Engine, group: &Group) -> Result<Vec<Vec<f3
     let mut out = vec![Vec::new(); group.chains.len()];
     let mut from = 0;
     while from < parts.len() {
-        // Only the last part of a chain is shorter than a call, so none is in a call twice.
+        // A call may hold a sequence only once. All parts but a chain's last fill a whole call, so
+        // two parts of a chain never share a call.
         let mut to = from + 1;
         let mut held = parts[from].tokens.len();
         while to < parts.len() && held + parts[to].tokens.len() <= rows {

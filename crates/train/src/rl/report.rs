@@ -1,11 +1,11 @@
-//! What a run tells while it goes. The same is in its log.
+//! Progress of a run. The same figures are written to its log.
 
 use serde::Serialize;
 
-/// Something happened.
+/// An event of a run.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A sentence for the user.
+    /// A message for the user, in one line.
     Note(String),
     /// An update is done.
     Update(Box<Update>),
@@ -13,110 +13,114 @@ pub enum Event {
     HeldOut(HeldOut),
 }
 
-/// What an update was like. Figures of chains are over all that were sampled, those of groups
-/// without signal included.
+/// The figures of an update. Figures of chains cover all sampled chains, groups without signal
+/// included.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Update {
-    /// Its number, from 1.
+    /// The number of the update, from 1.
     pub update: usize,
-    /// Mean reward of a chain.
+    /// The mean reward of a chain.
     pub reward: f64,
-    /// The part of the chains whose answer is right.
+    /// The fraction of the chains whose answer is right.
     pub right: f64,
-    /// The part of the right chains that have a step that a checker proves wrong; `None` if no
-    /// chain is right. Nothing is learnt from it.
+    /// The fraction of the right chains in which a checker proves a step wrong; `None` if no chain
+    /// is right. Training does not use this figure.
     pub unsound: Option<f64>,
-    /// The part of the groups whose chains earned different rewards.
+    /// The fraction of the groups whose chains earned different rewards.
     pub informative: f64,
-    /// Mean over the chains of the lowest score of a step; `None` without a reward model.
+    /// The mean over the chains of their lowest step score; `None` without a reward model.
     pub worst_score: Option<f64>,
-    /// Divergence from the starting policy, in nats a token: the mean of `log pi - log pi_ref`.
+    /// The divergence from the starting policy, in nats per token: the mean of
+    /// `log pi - log pi_ref`.
     pub kl_reference: f64,
-    /// Divergence of the update's last steps from the policy that sampled, in nats a token (k3);
-    /// 0 if there is one step an update.
+    /// The divergence of the update's last optimiser steps from the policy that sampled, in nats
+    /// per token (k3); 0 with a single optimiser step per update.
     pub kl_old: f64,
-    /// Mean of `-log pi` of sampled tokens, which estimates the entropy.
+    /// The mean of `-log pi` of sampled tokens, an estimate of the entropy in nats per token.
     pub entropy: f64,
-    /// Mean tokens of a chain.
+    /// The mean number of tokens of a chain.
     pub length: f64,
-    /// Mean steps of a chain.
+    /// The mean number of steps of a chain.
     pub steps: f64,
-    /// The part of the steps that repeat an earlier one of their chain.
+    /// The fraction of the steps that repeat an earlier step of their chain.
     pub repetition: f64,
-    /// The part of the chains that a limit cut.
+    /// The fraction of the chains that were cut at a limit.
     pub truncated: f64,
-    /// The part of the chains whose answer could not be compared; they count as wrong.
+    /// The fraction of the chains whose answer could not be compared with the reference; they count
+    /// as wrong.
     pub cannot_tell: f64,
-    /// The part of the tokens whose ratio was clipped.
+    /// The fraction of the tokens whose importance ratio was clipped.
     pub clipped: f64,
-    /// Mean loss of the optimiser steps.
+    /// The mean loss of the optimiser steps.
     pub loss: f64,
-    /// The last step's norm of all gradients, before clipping.
+    /// The L2 norm of all gradients in the last optimiser step, before clipping.
     pub gradient_norm: f64,
-    /// The learning rate.
+    /// The learning rate of the update.
     pub rate: f64,
-    /// Mean and largest difference between the engine's and the trainer's log-probability of a
-    /// step.
+    /// The mean absolute difference between the engine's and the trainer's log-probability of a
+    /// step, in nats.
     pub mismatch_mean: f64,
-    /// The largest.
+    /// The largest absolute difference between the engine's and the trainer's log-probability of a
+    /// step, in nats.
     pub mismatch_max: f64,
-    /// Groups sampled: more than asked for where some were dropped.
+    /// The number of sampled groups, more than the recipe's problems if some were dropped.
     pub groups: usize,
-    /// Chains learnt from.
+    /// The number of chains learnt from.
     pub learnt: usize,
-    /// Optimiser steps so far.
+    /// The number of optimiser steps since the start of the run.
     pub optimizer_steps: usize,
-    /// Tokens sampled.
+    /// The number of sampled tokens.
     pub rollout_tokens: u64,
-    /// Seconds of sampling, scoring included.
+    /// The time of sampling in seconds, scoring included.
     pub rollout_seconds: f64,
-    /// Of these, in the reward model.
+    /// The time of the reward model in seconds, a part of `rollout_seconds`.
     pub scoring_seconds: f64,
-    /// Seconds in which the starting policy read the chains.
+    /// The time in seconds in which the starting policy read the chains.
     pub reference_seconds: f64,
-    /// Tokens of prompts and chains that went through the trainer, once for each pass.
+    /// The number of tokens that the trainer read, prompts included, counted once for each pass.
     pub training_tokens: u64,
-    /// Seconds of passes and optimiser steps.
+    /// The time of the trainer's passes and optimiser steps in seconds.
     pub training_seconds: f64,
-    /// Seconds in which the engine took over the new weights.
+    /// The time in seconds in which the engine took over the new weights.
     pub follow_seconds: f64,
 }
 
 impl Update {
-    /// Sampled tokens a second.
+    /// The number of sampled tokens per second.
     #[must_use]
     pub fn rollout_speed(&self) -> f64 {
         self.rollout_tokens as f64 / self.rollout_seconds.max(1e-9)
     }
 
-    /// Trained tokens a second.
+    /// The number of trained tokens per second.
     #[must_use]
     pub fn training_speed(&self) -> f64 {
         self.training_tokens as f64 / self.training_seconds.max(1e-9)
     }
 }
 
-/// A measurement of the held-out problems, by exact comparison of answers.
+/// A measurement of the held-out problems. Answers are compared exactly.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeldOut {
-    /// After so many updates.
+    /// The number of updates before the measurement.
     pub update: usize,
-    /// Problems.
+    /// The number of held-out problems.
     pub problems: usize,
-    /// Accuracy of one chain of the likeliest tokens.
+    /// The accuracy of greedy decoding, one chain per problem.
     pub greedy: f64,
-    /// Accuracy of a single sampled chain: the mean over all samples. The rule that stops a run
-    /// goes by it.
+    /// The accuracy of a single sampled chain: the mean over all samples. Early stopping goes by
+    /// this figure.
     pub sampled: f64,
-    /// The part of the right samples that have a step that a checker proves wrong; `None` if none
-    /// is right.
+    /// The fraction of the right samples in which a checker proves a step wrong; `None` if no
+    /// sample is right.
     pub unsound: Option<f64>,
-    /// Of the samples, the part that a limit cut.
+    /// The fraction of the samples that were cut at a limit.
     pub truncated: f64,
-    /// Mean tokens of a sample.
+    /// The mean number of tokens of a sample.
     pub length: f64,
-    /// Whether this is the best so far, so that its weights are kept.
+    /// Whether this is the best measurement so far, so that the weights are kept.
     pub is_best: bool,
-    /// Measurements in a row that found the reward higher and the accuracy lower.
+    /// The number of measurements in a row with a higher reward and a lower accuracy, this one
+    /// included.
     pub fallen: usize,
 }

@@ -1,4 +1,4 @@
-//! What the chains of a group earn, and what that is worth at each of their tokens.
+//! Rewards of the chains of a group, and the advantages of their tokens.
 
 use super::advantage::{advantages, is_informative, shaped};
 use super::rollout::{Chain, Group};
@@ -7,25 +7,26 @@ use super::{Recipe, Reward};
 /// A group's rewards and advantages.
 #[derive(Debug)]
 pub(super) struct Earned {
-    /// Of each chain, all that it earns.
+    /// The reward of each chain.
     pub rewards: Vec<f64>,
-    /// Of each chain, the advantage of each of its tokens.
+    /// The advantages of each chain's tokens.
     pub advantages: Vec<Vec<f64>>,
-    /// Whether the rewards tell the chains apart. A penalty of length alone does not count.
+    /// Whether the chains have different rewards. A length penalty does not count.
     pub informative: bool,
 }
 
 impl Earned {
-    /// By the recipe.
+    /// Computes rewards and advantages as the recipe says.
     pub(super) fn of(recipe: &Recipe, group: &Group) -> Self {
-        let outcome = |chain: &Chain| vec![f64::from(u8::from(chain.is_right()))];
-        let process = |chain: &Chain| recipe.credit.rewards(&chain.scores());
-        let own = |reward: &dyn Fn(&Chain) -> Vec<f64>| -> Vec<Vec<f64>> {
-            group.chains.iter().map(reward).collect()
-        };
-        let outcomes = own(&outcome);
+        let chains = group.chains.iter();
+        let outcomes: Vec<Vec<f64>> = chains
+            .clone()
+            .map(|chain| vec![f64::from(u8::from(chain.is_right()))])
+            .collect();
         let processes = if recipe.reward.scores() {
-            own(&process)
+            chains
+                .map(|chain| recipe.credit.rewards(&chain.scores()))
+                .collect()
         } else {
             vec![Vec::new(); outcomes.len()]
         };
@@ -45,18 +46,23 @@ impl Earned {
             Reward::Prm => is_informative(&rewards),
             Reward::Outcome | Reward::Both => is_informative(&right),
         };
-        let penalised = |rewards: Vec<Vec<f64>>| self::penalised(recipe, group, rewards);
+        let algorithm = &recipe.algorithm;
         let by_step: Vec<Vec<f64>> = match recipe.reward {
             Reward::Outcome => {
-                let of = advantages(&recipe.algorithm, &penalised(outcomes));
+                let by_chain = advantages(algorithm, &penalised(recipe, group, outcomes));
                 let steps = group.chains.iter().map(|chain| chain.steps.len());
-                of.iter().zip(steps).map(|(a, n)| vec![a[0]; n]).collect()
+                by_chain
+                    .iter()
+                    .zip(steps)
+                    .map(|(a, n)| vec![a[0]; n])
+                    .collect()
             }
-            Reward::Prm => advantages(&recipe.algorithm, &penalised(processes)),
+            Reward::Prm => advantages(algorithm, &penalised(recipe, group, processes)),
             Reward::Both => {
-                let of = advantages(&recipe.algorithm, &penalised(outcomes));
-                let by_step = advantages(&recipe.algorithm, &processes);
-                let both = of.iter().zip(by_step).map(|(outcome, process)| {
+                // The two rewards get advantages separately: they have different scales.
+                let by_chain = advantages(algorithm, &penalised(recipe, group, outcomes));
+                let by_step = advantages(algorithm, &processes);
+                let both = by_chain.iter().zip(by_step).map(|(outcome, process)| {
                     let both = process
                         .iter()
                         .map(|&process| shaped(outcome[0], process, recipe.prm_weight));
@@ -79,7 +85,7 @@ impl Earned {
     }
 }
 
-/// Takes the penalty of length, if the algorithm has one, from each chain's last reward.
+/// Subtracts the length penalty, if the algorithm has one, from each chain's last reward.
 fn penalised(recipe: &Recipe, group: &Group, mut rewards: Vec<Vec<f64>>) -> Vec<Vec<f64>> {
     if recipe.algorithm.overlong {
         let limit = recipe.generator.max_chain_tokens;
@@ -92,11 +98,12 @@ fn penalised(recipe: &Recipe, group: &Group, mut rewards: Vec<Vec<f64>>) -> Vec<
     rewards
 }
 
-/// The part of the limit in which the penalty grows: 4,096 of 20,480 tokens as published.
+/// The fraction of the length limit in which the penalty grows: 4,096 of 20,480 tokens as
+/// published.
 const PART: f64 = 0.2;
 
-/// The loss of reward of a chain of `length` tokens, 0 to 1, where `limit` is the longest that it may be:
-/// DAPO's soft penalty (2503.14476).
+/// Returns the length penalty of a chain of `length` tokens, 0 to 1, if `limit` is the largest
+/// allowed length: DAPO's soft overlong punishment (2503.14476).
 fn penalty(length: usize, limit: usize) -> f64 {
     let (length, limit) = (length as f64, limit as f64);
     let free = limit * (1.0 - PART);
@@ -110,7 +117,7 @@ mod tests {
     use super::*;
     use beamgen_eval::Verdict;
 
-    /// A chain of steps with these tokens and scores.
+    /// Makes a chain of steps from their numbers of tokens and scores.
     fn chain(right: bool, steps: &[(usize, f32)]) -> Chain {
         let total = steps.iter().map(|step| step.0).sum();
         Chain {

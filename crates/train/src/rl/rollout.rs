@@ -1,5 +1,5 @@
-//! Chains sampled by the search: all problems of a batch in flight, the chains of a problem from one
-//! pass over its prompt, and their steps scored by the same scheduler.
+//! Sampling of chains by the search: all problems of a batch in flight, the chains of a problem
+//! from one prefill of its prompt, their steps scored by the same scheduler.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -14,49 +14,52 @@ use beamgen_search::{
 
 use crate::{Error, Result};
 
-/// Problems in flight at most. It changes the speed alone.
+/// The largest number of problems in flight. It changes only the speed.
 const IN_FLIGHT: usize = 64;
 
-/// The checkers that look at right chains.
+/// The checkers that look for wrong steps in chains with right answers.
 const CHECKERS: [&str; 2] = ["exact", "arithmetic"];
 
-/// A step of a chain.
+/// A step of a sampled chain.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// How many tokens it has, in the chain behind the step before.
+    /// The number of tokens of the step.
     pub tokens: usize,
-    /// The sum of their log-probabilities, as the engine sampled them.
+    /// The sum of the tokens' log-probabilities under the engine that sampled them, in nats.
     pub log_prob: f64,
-    /// By the reward model. Steps of unfinished chains have none.
+    /// The score by the reward model, 0 to 1; `None` in unfinished chains and without a reward
+    /// model.
     pub score: Option<f32>,
 }
 
 /// A sampled chain.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Chain {
-    /// All sampled tokens, that which ends the text included.
+    /// All sampled token ids, the end-of-text token included.
     pub tokens: Vec<u32>,
-    /// Their division into steps. What follows the last one without text of its own (the end of
-    /// the text) belongs to it.
+    /// The steps, whose tokens add up to `tokens`. Tokens after the last step without text of their
+    /// own, such as the end of the text, belong to the last step.
     pub steps: Vec<Step>,
-    /// Whether it came to its own end. A chain that a limit cut did not.
+    /// Whether the chain ended by itself, not at a limit.
     pub finished: bool,
-    /// Its answer against the reference. That of an unfinished chain is [`Verdict::Different`].
+    /// The comparison of the answer with the reference; [`Verdict::Different`] for an unfinished
+    /// chain.
     pub verdict: Verdict,
-    /// Steps with the text of an earlier one.
+    /// The number of steps with the text of an earlier step.
     pub repeated: usize,
-    /// Whether its answer is right, but a checker proves one of its steps wrong. Nothing is learnt
-    /// from this.
+    /// Whether the answer is right although a checker proves a step wrong. Training does not use
+    /// this.
     pub is_unsound: bool,
 }
 
 impl Chain {
-    /// Whether its answer is certainly right.
+    /// Whether the answer certainly equals the reference.
     pub(super) fn is_right(&self) -> bool {
         self.verdict == Verdict::Same
     }
 
-    /// The part of the right ones among chains that are unsound; `None` if none is right.
+    /// Returns the fraction of unsound chains among those with right answers; `None` if no answer
+    /// is right.
     pub(super) fn unsound<'a>(chains: impl Iterator<Item = &'a Self>) -> Option<f64> {
         let (mut right, mut unsound) = (0_u32, 0_u32);
         for chain in chains.filter(|chain| chain.is_right()) {
@@ -66,7 +69,7 @@ impl Chain {
         (right > 0).then(|| f64::from(unsound) / f64::from(right))
     }
 
-    /// Scores of all steps. Those of an unfinished chain count as 0.
+    /// Returns the scores of all steps, 0 where a step has none.
     pub(super) fn scores(&self) -> Vec<f32> {
         self.steps
             .iter()
@@ -75,40 +78,40 @@ impl Chain {
     }
 }
 
-/// The chains of a problem.
+/// The chains sampled for a problem.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Group {
-    /// The prompt's tokens.
+    /// The token ids of the prompt.
     pub prompt: Vec<u32>,
-    /// In the order of their random streams.
+    /// The chains, in the order of their random streams.
     pub chains: Vec<Chain>,
 }
 
-/// Groups with what they cost.
+/// Sampled groups and their cost.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rollouts {
-    /// In the order of the problems.
+    /// The groups, in the order of the problems.
     pub groups: Vec<Group>,
-    /// Tokens sampled.
+    /// The number of sampled tokens.
     pub tokens: u64,
-    /// In all.
+    /// The whole time in seconds.
     pub seconds: f64,
-    /// Of them, in the reward model.
+    /// The time of the reward model in seconds, a part of `seconds`.
     pub scoring: f64,
 }
 
-/// How problems are rolled out.
+/// The settings by which chains are sampled.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
-    /// How chains are written.
+    /// The settings of the generator.
     pub writing: GeneratorConfig,
-    /// One chain of the likeliest tokens in place of sampled ones.
+    /// Whether one greedy chain is decoded instead of sampled chains.
     pub greedy: bool,
-    /// Chains of a problem.
+    /// The number of chains of a problem.
     pub chains: usize,
-    /// Steps after which one is cut.
+    /// The number of steps after which a chain is cut.
     pub max_steps: usize,
-    /// Whether a chain's last number counts as its answer where nothing is marked as one.
+    /// Whether a chain's last number counts as its answer if no answer is marked.
     pub guesses: bool,
 }
 
@@ -120,6 +123,8 @@ impl Plan {
             Choose::Majority
         };
         Settings {
+            // Only the scores and the chains are used, not the search's choice of an answer; `Best`
+            // is the rule that makes the search score chains.
             search: SearchConfig {
                 strategy: if self.greedy {
                     StrategyKind::GREEDY
@@ -137,11 +142,11 @@ impl Plan {
         }
     }
 
-    /// Samples the chains of all problems. The random numbers of a problem follow from its id and
-    /// its text.
+    /// Samples the chains of all problems. The random numbers of a problem depend only on its id
+    /// and its text.
     ///
     /// # Errors
-    /// A model fails, or refuses a problem.
+    /// A model fails, or a problem's prompt is too long.
     pub(super) fn roll_out(
         &self,
         generator: &mut LmGenerator,
@@ -163,12 +168,14 @@ impl Plan {
         };
         let summary = run(models, settings, problems, &mut |_| {}, &mut |result| {
             let index = result.index;
+            // Results come in the order of completion; groups must be in the order of problems.
             results[index] = Some(result);
             ControlFlow::Continue(())
         })?;
         let mut panel = Panel::built_in(&CHECKERS).map_err(|e| Error::Config(e.to_string()))?;
         let groups = prompts.into_iter().zip(results).map(|(prompt, result)| {
-            let result = result.ok_or_else(|| Error::Rollout("a problem has no result".into()))?;
+            let result =
+                result.ok_or_else(|| Error::Rollout("the search lost a problem".into()))?;
             if let Some(error) = &result.error {
                 return Err(Error::Rollout(format!("{}: {error}", result.problem.id)));
             }
@@ -196,6 +203,7 @@ impl Plan {
         for (i, node) in nodes.iter().enumerate() {
             let text = node.text.trim();
             match steps.last_mut() {
+                // A node without text is not a step, but its tokens were sampled and count.
                 Some(last) if text.is_empty() => {
                     last.tokens += node.tokens.len();
                     last.log_prob += f64::from(node.logprob);
@@ -218,11 +226,12 @@ impl Plan {
         let verdict = given.map_or(Verdict::Different, |given| {
             answer::compare(given, reference)
         });
-        let texts = || result.tree.steps(end.node).map(|node| node.text.trim());
-        let is_unsound = verdict == Verdict::Same
-            && panel
-                .first_fail(&result.problem.with_context(), texts().collect())
-                .is_some();
+        let is_unsound = verdict == Verdict::Same && {
+            let texts = result.tree.steps(end.node).map(|node| node.text.trim());
+            panel
+                .first_fail(&result.problem.with_context(), texts.collect())
+                .is_some()
+        };
         Chain {
             tokens: nodes
                 .iter()

@@ -1,4 +1,4 @@
-//! A whole run: from a checkpoint and problems to a folder.
+//! A whole run of reinforcement learning, from a checkpoint and problems to a folder.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -26,40 +26,42 @@ use crate::tune::{Decoder, export, work};
 use crate::write::create_folder;
 use crate::{Error, Result};
 
-/// What is trained, on what.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The checkpoint to start from.
     pub from: Checkpoint,
-    /// Problems with their answers.
+    /// The problems to learn from, with their answers.
     pub problems: Vec<Problem>,
-    /// Problems that are only measured.
+    /// The problems that are only measured, with their answers.
     pub held_out: Vec<Problem>,
-    /// Where the trained checkpoint is written; the state of the run is in `work` below it.
+    /// The folder for the trained checkpoint; the state of the run is in its subfolder `work`.
     pub out: PathBuf,
-    /// How.
+    /// The hyperparameters.
     pub recipe: Recipe,
-    /// Write float32, not bfloat16.
+    /// Whether the checkpoint is written in float32 instead of bfloat16.
     pub float32: bool,
-    /// Go on with the run in `out`.
+    /// Whether to resume the run in `out`.
     pub resume: bool,
-    /// Leave after so many updates of this call.
+    /// The number of updates after which this call saves the state and returns; `None` for all.
     pub stop_after: Option<usize>,
 }
 
-/// How a call ended.
+/// The outcome of a call of [`run`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ended {
-    /// All updates are done. What is written is the best of the measured policies, of this update.
-    Done(usize),
-    /// The held-out accuracy fell while the reward rose. What is written is the best, of this
+    /// All updates are done. The policy with the best measurement is written, taken after this
     /// update.
+    Done(usize),
+    /// The held-out accuracy fell while the reward rose. The policy with the best measurement is
+    /// written, taken after this update.
     Fallen(usize),
-    /// It was told to leave; nothing but its state is written.
+    /// The call stopped early, as requested; only the state is written.
     Paused,
 }
 
-/// What decides the bytes that a run writes: an interrupted one goes on only with the same.
+/// The inputs that decide the bytes of a run's output. A folder can be resumed only with an equal
+/// identity.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Identity {
     kind: String,
@@ -91,11 +93,11 @@ impl Identity {
     }
 }
 
-/// Trains a generator by what its own chains earn. `scorer` is the reward model, where the recipe
-/// wants one.
+/// Trains a generator by the rewards of its own chains. `scorer` is the reward model, `None` if the
+/// recipe rewards only outcomes.
 ///
 /// # Errors
-/// What is wrong with the checkpoint, the problems, the recipe, or the files of an earlier run.
+/// The checkpoint, the problems or the recipe cannot be used, or `out` holds another run.
 pub fn run(
     job: &Job,
     scorer: Option<&mut dyn Scorer>,
@@ -105,8 +107,8 @@ pub fn run(
     recipe.check()?;
     if recipe.reward.scores() != scorer.is_some() {
         return Err(Error::Config(match scorer {
-            Some(_) => "a reward for outcomes alone uses no reward model".into(),
-            None => "this reward needs a reward model".into(),
+            Some(_) => "a reward of outcomes ignores a reward model: leave the model out".into(),
+            None => "this reward needs scores of steps: give a reward model".into(),
         }));
     }
     let checkpoint = job.from.clone();
@@ -123,6 +125,7 @@ pub fn run(
     let vocab = tokenizer.len().min(config.vocab_size);
     let mut policy = Policy::new(&decoder, &weights, tokenizer, recipe.writing())?;
     let held_out = fitting(&mut policy, &job.held_out, "held-out problems", report)?;
+    // A problem in both sets would be learnt by heart, and the accuracy would measure memory.
     let problems = apart(&job.problems, &held_out, report);
     let problems = fitting(&mut policy, &problems, "problems", report)?;
 
@@ -142,6 +145,7 @@ pub fn run(
         decoder.parameters()
     )));
 
+    // Before `restore`: the reference is the policy of the checkpoint, in resumed runs too.
     let reference = policy.engine()?;
     let (_, for_frozen) = ModelConfig::load_with_weights(checkpoint.clone())?;
     let training = &recipe.training;
@@ -178,33 +182,40 @@ pub fn run(
     Ok(ended)
 }
 
-/// The problems that are not held out.
+/// Returns the problems whose texts are not held out, and reports how many are left out.
 fn apart(
     problems: &[Problem],
     held_out: &[Problem],
     report: &mut dyn FnMut(Event),
 ) -> Vec<Problem> {
     let measured: HashSet<&str> = held_out.iter().map(|p| p.text.trim()).collect();
-    let is_free = |problem: &&Problem| !measured.contains(problem.text.trim());
-    let free: Vec<Problem> = problems.iter().filter(is_free).cloned().collect();
+    let free: Vec<Problem> = problems
+        .iter()
+        .filter(|problem| !measured.contains(problem.text.trim()))
+        .cloned()
+        .collect();
     let both = problems.len() - free.len();
     if both > 0 {
         report(Event::Note(format!(
-            "{both} problems are held out, too: nothing is learnt from them"
+            "{both} problems are in both sets: they are only measured"
         )));
     }
     free
 }
 
-/// The problems whose prompts leave room in the model's context, and have an answer.
+/// Returns the problems whose prompts leave room in the model's context, and checks that each has
+/// an answer.
 fn fitting(
     policy: &mut Policy,
     problems: &[Problem],
     what: &str,
     report: &mut dyn FnMut(Event),
 ) -> Result<Vec<Problem>> {
-    let fits = |problem: &&Problem| policy.generator().prompt(*problem).is_ok();
-    let kept: Vec<Problem> = problems.iter().filter(fits).cloned().collect();
+    let kept: Vec<Problem> = problems
+        .iter()
+        .filter(|problem| policy.generator().prompt(*problem).is_ok())
+        .cloned()
+        .collect();
     let left_out = problems.len() - kept.len();
     if left_out > 0 {
         report(Event::Note(format!(
@@ -212,11 +223,13 @@ fn fitting(
         )));
     }
     if kept.is_empty() {
-        return Err(Error::Config(format!("there are no {what} left")));
+        return Err(Error::Config(format!(
+            "no {what} left: give more problems, or shorter ones"
+        )));
     }
     if let Some(open) = kept.iter().find(|problem| problem.answer.is_none()) {
         return Err(Error::Config(format!(
-            "problem {} has no answer: chains cannot be graded",
+            "problem {} has no answer to compare with: give answers for all problems",
             open.id
         )));
     }
@@ -228,7 +241,7 @@ struct Run<'a> {
     decoder: &'a Decoder,
     learner: Learner<'a>,
     policy: Policy,
-    /// The starting policy.
+    /// The engine with the weights of the starting policy.
     reference: Engine,
     scorer: Option<&'a mut dyn Scorer>,
     problems: Vec<Problem>,
@@ -255,6 +268,8 @@ impl Run<'_> {
             if measured {
                 self.measure()?;
             }
+            // A measurement changes the best policy and the rule for stopping, which must be saved
+            // with it.
             if saved.elapsed() > SAVE || measured || done == last {
                 let optimizer = &self.learner.optimizer;
                 self.files.save(self.decoder, optimizer, &self.state)?;
@@ -291,15 +306,15 @@ impl Run<'_> {
         let mut stream = Stream {
             problems: &self.problems,
             seed,
-            drawn: &mut self.state.drawn,
+            taken: &mut self.state.taken,
         };
         let scorer = self.scorer.as_deref_mut();
         let batch = Batch::sample(self.recipe, &mut self.policy, scorer, &mut stream)?;
         let number = self.state.updates + 1;
         let (references, reference_seconds) = timed(|| self.references(&batch))?;
         let (lesson, training_seconds) = timed(|| {
-            let of = &references.log_probs;
-            Lesson::learn(&mut self.learner, self.recipe, &batch, of, number)
+            let before = &references.log_probs;
+            Lesson::learn(&mut self.learner, self.recipe, &batch, before, number)
         })?;
         let ((), follow_seconds) = timed(|| self.policy.follow(self.decoder))?;
         self.state.updates = number;
@@ -319,7 +334,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What the starting policy thinks of all chains.
+    /// Computes the starting policy's log-probabilities of all chains that are learnt from.
     fn references(&mut self, batch: &Batch) -> Result<References> {
         let mut references = References::default();
         for (group, _) in &batch.groups {
@@ -336,17 +351,17 @@ impl Run<'_> {
     }
 }
 
-/// What the starting policy thinks of an update's chains.
+/// The starting policy's log-probabilities of an update's chains.
 #[derive(Default)]
 struct References {
-    /// Of each chain that is learnt from.
+    /// The log-probabilities of each chain's tokens, in the order of the groups.
     log_probs: Vec<Vec<f32>>,
-    /// Sum of `log pi - log pi_ref`.
+    /// The sum of `log pi - log pi_ref` over all tokens.
     kl: f64,
     tokens: f64,
 }
 
-/// What `work` gives, and the seconds that it took.
+/// Runs `work`; returns its result and the time in seconds.
 fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
     let began = Instant::now();
     let done = work()?;

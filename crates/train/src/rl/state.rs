@@ -1,4 +1,4 @@
-//! What a run has to know to go on as if it had never been interrupted.
+//! The saved state of a run, from which it resumes as if it had never been interrupted.
 
 use std::path::{Path, PathBuf};
 
@@ -7,14 +7,14 @@ use crate::optim::AdamW;
 use crate::tune::{Decoder, state};
 use crate::{Error, Result};
 
-/// Where a run is.
+/// The progress of a run, apart from weights and moments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct State {
-    /// Updates done.
+    /// The number of updates done.
     pub updates: usize,
-    /// Problems taken from the stream of problems so far.
-    pub drawn: usize,
-    /// What measurements have found.
+    /// The number of problems taken from the stream of problems.
+    pub taken: usize,
+    /// The memory of the rule for early stopping.
     pub watch: Watch,
     /// Whether the run stopped because the held-out accuracy fell.
     pub stopped: bool,
@@ -28,7 +28,7 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Those in a work folder.
+    /// Names the files in a `work` folder.
     pub(super) fn in_folder(work: &Path) -> Self {
         Self {
             state: work.join("state.safetensors"),
@@ -36,10 +36,10 @@ impl Files {
         }
     }
 
-    /// Brings decoder and optimiser to where the run was; `None` if there was none.
+    /// Restores decoder and optimiser from the saved state; returns `None` if nothing is saved.
     ///
     /// # Errors
-    /// The file is broken or is another model's.
+    /// The file is broken or belongs to another model.
     pub(super) fn restore(
         &self,
         decoder: &Decoder,
@@ -51,14 +51,16 @@ impl Files {
         let saved = state::load(&self.state, &decoder.device)?;
         decoder.restore(&saved)?;
         let count = |name: &str| -> Result<usize> {
-            let number = state::number(&saved, name)?
-                .ok_or_else(|| Error::Checkpoint(self.state.clone(), format!("has no {name}")))?;
+            let number = state::number(&saved, name)?.ok_or_else(|| {
+                Error::Checkpoint(self.state.clone(), format!("saved state lacks `{name}`"))
+            })?;
             Ok(number as usize)
         };
         optimizer.restore(&saved, count("optimizer_steps")?);
         Ok(Some(State {
             updates: state::step(&self.state, &saved)?,
-            drawn: count("drawn")?,
+            // The key of earlier versions, kept so that their runs can be resumed.
+            taken: count("drawn")?,
             watch: Watch {
                 best: state::number(&saved, "best")?,
                 best_update: count("best_update")?,
@@ -73,7 +75,7 @@ impl Files {
         }))
     }
 
-    /// Saves where the run is.
+    /// Saves weights, moments and progress.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -81,7 +83,7 @@ impl Files {
         let watch = &at.watch;
         let mut numbers = vec![
             ("optimizer_steps", optimizer.steps() as f64),
-            ("drawn", at.drawn as f64),
+            ("drawn", at.taken as f64),
             ("best_update", watch.best_update as f64),
             ("fallen", watch.fallen as f64),
             ("since", watch.since.0),
@@ -93,7 +95,7 @@ impl Files {
         state::save(&self.state, decoder, optimizer, at.updates, &numbers)
     }
 
-    /// Keeps the weights of now as the best.
+    /// Saves the current weights as the best ones.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -101,10 +103,10 @@ impl Files {
         state::save_weights(&self.best, decoder)
     }
 
-    /// Takes back the best weights.
+    /// Restores the best weights.
     ///
     /// # Errors
-    /// The file is broken or is another model's.
+    /// The file is broken or belongs to another model.
     pub(super) fn take_best(&self, decoder: &Decoder) -> Result<()> {
         decoder.restore(&state::load(&self.best, &decoder.device)?)
     }

@@ -1,40 +1,41 @@
-//! The rule that stops a run: the held-out accuracy falls while the reward rises.
+//! The rule for early stopping: a run ends if the held-out accuracy falls while the reward rises, a
+//! sign that the policy exploits the reward.
 
-/// What is remembered between measurements.
+/// The memory of the rule between measurements.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Watch {
     /// The highest held-out accuracy so far; `None` before the first measurement.
     pub best: Option<f64>,
-    /// After so many updates.
+    /// The number of updates before the best measurement.
     pub best_update: usize,
-    /// The mean reward of the updates before that measurement; of those behind it if there were
-    /// none, as before the first update.
+    /// The mean reward of the updates before the best measurement. A measurement before the first
+    /// update has none, so the first updates after it count instead.
     pub best_reward: Option<f64>,
-    /// Measurements in a row that found the reward higher and the accuracy lower.
+    /// The number of measurements in a row with a higher reward and a lower accuracy.
     pub fallen: usize,
-    /// Rewards of updates since the last measurement: their sum and number.
+    /// The sum and the number of the rewards of updates since the last measurement.
     pub since: (f64, usize),
 }
 
-/// What a measurement says.
+/// The result of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// The best accuracy so far.
     Best,
-    /// Neither that nor a fall.
+    /// The accuracy is not the best, but the rule does not count it as a fall.
     Nothing,
-    /// The accuracy is lower than the best by more than its standard error, and the reward is not.
+    /// The accuracy is below the best by more than its standard error, while the reward is higher.
     Fallen,
 }
 
 impl Watch {
-    /// Takes an update's mean reward.
+    /// Adds an update's mean reward.
     pub(super) fn reward(&mut self, reward: f64) {
         self.since.0 += reward;
         self.since.1 += 1;
     }
 
-    /// Takes a measurement, an accuracy over so many `problems`, after `update` updates.
+    /// Adds a measurement: the accuracy on `problems` problems after `update` updates.
     pub(super) fn measured(&mut self, accuracy: f64, problems: usize, update: usize) -> Found {
         let (sum, count) = std::mem::take(&mut self.since);
         let reward = (count > 0).then(|| sum / count as f64);
@@ -45,7 +46,8 @@ impl Watch {
             return Found::Best;
         };
         let before = *self.best_reward.get_or_insert(reward.unwrap_or(f64::NAN));
-        // That of as many independent answers as there are problems.
+        // The binomial standard error with one answer per problem: samples of a problem are not
+        // independent, so counting them all would make the error too small.
         let error = (best * (1.0 - best) / problems.max(1) as f64).sqrt();
         if accuracy < best - error && reward.is_some_and(|reward| reward > before) {
             self.fallen += 1;

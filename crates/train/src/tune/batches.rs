@@ -1,33 +1,33 @@
-//! Examples, which of them are computed together, and their rows.
+//! Examples, their split into batches and micro-batches, and the rows of a padded batch.
 
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-/// A sequence and what is learnt from it. A row is a position of `ids`.
+/// A token sequence with its training targets. A row is a position of `ids`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Example {
-    /// The tokens.
+    /// The token ids of the whole sequence, prompt included.
     pub ids: Vec<u32>,
-    /// Next-token prediction: row, the token to be predicted there, weight.
+    /// The next-token targets: row, the token to be predicted there, weight of its loss.
     pub next: Vec<(u32, u32, f32)>,
-    /// Labels of a reward model.
+    /// The targets of a reward model; empty for a generator.
     pub labels: Vec<Label>,
 }
 
 /// The target of a reward model at a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Label {
-    /// Where it is read.
+    /// The position of the hidden state from which the reward model reads the step's score.
     pub row: u32,
     /// The probability that the step is right, 0 to 1.
     pub right: f32,
-    /// Of its loss.
+    /// The weight of the label's loss.
     pub weight: f32,
 }
 
 impl Example {
-    /// Tokens of which nothing is learnt yet.
+    /// Makes an example without targets.
     pub fn of(ids: Vec<u32>) -> Self {
         Self {
             ids,
@@ -35,12 +35,12 @@ impl Example {
         }
     }
 
-    /// Learns to predict `target` as the token at `place`, from the one before.
+    /// Adds `target` as the token to be predicted at `place`, read from the row before.
     pub fn predict(&mut self, place: usize, target: u32) {
         self.next.push((place as u32 - 1, target, 1.0));
     }
 
-    /// Learns whether what ends at `place` is right.
+    /// Adds a hard label for the step that ends at `place`.
     pub fn judge(&mut self, place: usize, is_right: bool, weight: f32) {
         self.labels.push(Label {
             row: place as u32,
@@ -49,7 +49,7 @@ impl Example {
         });
     }
 
-    /// The sum of the weights of the losses of the rows.
+    /// Returns the sum of the weights of all targets.
     pub fn weight(&self) -> f64 {
         let next = self.next.iter().map(|x| f64::from(x.2));
         let labels = self.labels.iter().map(|x| f64::from(x.weight));
@@ -57,49 +57,54 @@ impl Example {
     }
 }
 
-/// The examples of a file, with what was left out.
+/// The examples of a file, with counts of the records that were left out.
 #[derive(Debug, Default)]
 pub struct Read {
     /// The examples that fit, in the order of the file.
     pub examples: Vec<Example>,
-    /// The text of the problem of each example: examples of one problem belong together.
+    /// The problem of each example, so that all examples of a problem can be kept on one side of a
+    /// split.
     pub problems: Vec<String>,
-    /// Records that are no labelled chains.
+    /// The number of records that are not labelled chains.
     pub rejected: usize,
-    /// Chains without a label.
+    /// The number of chains without a label.
     pub unlabelled: usize,
-    /// Examples of more tokens than allowed.
+    /// The number of examples with more tokens than allowed.
     pub too_long: usize,
 }
 
-/// Batches between which lengths are sorted: enough that those of one batch are alike, few enough
-/// that an epoch's order stays random.
+/// The number of batches among which examples are sorted by length: enough that the lengths within
+/// a batch are similar, few enough that an epoch's order stays random.
 const WINDOW: usize = 32;
 
-/// The batches of an epoch: every index of `lengths` once, `batch` of them at a time (the last may
-/// have fewer), those of similar length together. A function of its arguments alone.
+/// Returns the batches of an epoch: every index of `lengths` once, `batch` of them at a time (the
+/// last may have fewer), with similar lengths in a batch. The result depends only on the arguments,
+/// so a resumed run has the same batches.
 pub fn epoch(lengths: &[usize], batch: usize, seed: u64, epoch: usize) -> Vec<Vec<usize>> {
     let batch = batch.max(1);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(epoch as u64);
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.shuffle(&mut rng);
+    // Sorting saves padding, but a fully sorted epoch would train on short examples first.
     for window in order.chunks_mut(WINDOW * batch) {
         window.sort_by_key(|&i| lengths[i]);
     }
     let mut batches: Vec<Vec<usize>> = order.chunks(batch).map(<[usize]>::to_vec).collect();
+    // Otherwise lengths would rise within every window.
     batches.shuffle(&mut rng);
     batches
 }
 
-/// Cuts a batch into parts of at most `most` padded tokens each (a longer sequence is a part of its
-/// own), the longest first.
+/// Splits a batch into micro-batches of at most `most` padded tokens each, the longest examples
+/// first. A sequence longer than `most` is a micro-batch of its own.
 pub fn parts(mut batch: Vec<usize>, lengths: &[usize], most: usize) -> Vec<Vec<usize>> {
     batch.sort_by_key(|&i| std::cmp::Reverse(lengths[i]));
     let mut parts: Vec<Vec<usize>> = Vec::new();
     let mut longest = 0;
     for i in batch {
         match parts.last_mut() {
+            // Lengths fall, so the first example of a part decides its padded length.
             Some(part) if (part.len() + 1) * longest <= most => part.push(i),
             _ => {
                 longest = lengths[i];
@@ -110,36 +115,38 @@ pub fn parts(mut batch: Vec<usize>, lengths: &[usize], most: usize) -> Vec<Vec<u
     parts
 }
 
-/// Token ids `[sequences * time]`, short sequences padded with 0, and the longest's length `time`.
+/// Returns the token ids `[sequences * time]`, short sequences padded with 0, and the length `time`
+/// of the longest.
 pub fn pad(sequences: &[&[u32]]) -> (Vec<u32>, usize) {
     let lengths = sequences.iter().map(|ids| ids.len());
     let time = lengths.max().unwrap_or(0);
     let mut ids = vec![0; sequences.len() * time];
     for (row, own) in ids.chunks_mut(time.max(1)).zip(sequences) {
+        // Padding comes last, where causal attention hides it from all real tokens.
         row[..own.len()].copy_from_slice(own);
     }
     (ids, time)
 }
 
-/// The predictions and labels of padded examples. A row is a place among all their tokens.
+/// The targets of padded examples. A row is an index into `ids`, over all examples.
 #[derive(Debug, Default)]
 pub struct Rows {
-    /// The padded tokens.
+    /// The padded token ids, `[examples * time]`.
     pub ids: Vec<u32>,
-    /// Tokens of the longest example.
+    /// The number of tokens of the longest example.
     pub time: usize,
-    /// Rows that predict a token.
+    /// The rows that predict a token.
     pub at: Vec<u32>,
-    /// The token that each of them predicts.
+    /// The predicted token of each row of `at`.
     pub targets: Vec<u32>,
-    /// The weight of each prediction.
+    /// The loss weight of each row of `at`.
     pub weights: Vec<f32>,
-    /// Labels, each with its row.
+    /// The labels of all examples, with rows that count over all of `ids`.
     pub labels: Vec<Label>,
 }
 
 impl Rows {
-    /// The rows of examples.
+    /// Pads examples and shifts the rows of their targets accordingly.
     pub fn of<'a>(examples: impl Iterator<Item = &'a Example> + Clone) -> Self {
         let sequences: Vec<&[u32]> = examples.clone().map(|e| e.ids.as_slice()).collect();
         let (ids, time) = pad(&sequences);
@@ -162,7 +169,7 @@ impl Rows {
         rows
     }
 
-    /// The rows of the labels.
+    /// Returns the rows from which scores are read, in the order of `labels`.
     pub fn labelled(&self) -> impl Iterator<Item = u32> {
         self.labels.iter().map(|label| label.row)
     }
@@ -191,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_hold_at_most_so_many_padded_tokens() {
+    fn parts_hold_at_most_the_given_number_of_padded_tokens() {
         let lengths = [5, 9, 3, 4, 30];
         let parts = parts(vec![0, 1, 2, 3, 4], &lengths, 18);
         assert_eq!(parts, [vec![4], vec![1, 0], vec![3, 2]]);

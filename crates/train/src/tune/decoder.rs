@@ -1,5 +1,5 @@
-//! The trainable decoder: Llama, Mistral, Qwen2, Qwen3 and Phi-3 in candle, over the weights that
-//! the engine reads, by the engine's own description of the model.
+//! The trainable decoder in candle (Llama, Mistral, Qwen2, Qwen3, Phi-3). Weights and configuration
+//! are those that the engine reads.
 
 mod adapters;
 mod fresh;
@@ -17,50 +17,49 @@ use super::Trained;
 use crate::ops;
 use crate::{Error, Result};
 
-/// The embedding's name.
 pub(super) const EMBEDDING: &str = "model.embed_tokens.weight";
-/// The language-model head's name, where it is not the embedding.
+/// The language-model head, in checkpoints where the head is not tied to the embedding.
 pub(super) const HEAD: &str = "lm_head.weight";
 const NORM: &str = "model.norm.weight";
 
-/// What goes into a decoder.
+/// The input of a decoder.
 #[derive(Clone, Copy, Debug)]
 pub enum Input<'a> {
-    /// Tokens `[batch * time]`, of a decoder that is trained whole.
+    /// Token ids `[batch * time]`, for a decoder whose layers are all trained.
     Tokens(&'a [u32]),
-    /// Hidden states `[batch * time, hidden]` before its first layer.
+    /// Hidden states `[batch * time, hidden]` that enter the first trained layer.
     Hidden(&'a Tensor),
 }
 
-/// A decoder's trained layers with the norm and, for a generator, the head behind them. Weights
-/// have their Hugging Face names, but queries, keys and values are one matrix, as are gate and up.
+/// The trained layers of a decoder with the final norm and, for a generator, the language-model
+/// head. Weights have their Hugging Face names, except that queries, keys and values are one
+/// matrix, and gate and up are one matrix.
 #[derive(Debug)]
 pub struct Decoder {
-    /// The whole model's.
+    /// The configuration of the whole model, frozen layers included.
     pub config: ModelConfig,
-    /// Layers below, which are not here.
+    /// The number of frozen layers below the trained ones; their weights are not loaded.
     frozen: usize,
     vars: BTreeMap<String, Var>,
     fixed: BTreeMap<String, Tensor>,
-    /// Of each matrix that has adapters, those of its parts.
+    /// The adapters of each matrix, one for each part of a fused matrix.
     adapters: BTreeMap<String, Vec<Adapter>>,
     cos: Arc<Vec<f32>>,
     sin: Arc<Vec<f32>>,
-    /// Where the weights are.
     pub(crate) device: Device,
 }
 
-/// A layer's tensor.
 fn layer(i: usize, name: &str) -> String {
     format!("model.layers.{i}.{name}")
 }
 
 impl Decoder {
-    /// The part of a checkpoint's decoder that is trained, for sequences of at most `longest`
-    /// tokens. A `generator` has its language-model head.
+    /// Loads the trained part of a checkpoint's decoder, for sequences of at most `longest` tokens.
+    /// With `generator`, the language-model head is loaded too.
     ///
     /// # Errors
-    /// A tensor is missing or has another shape, or there are not so many layers.
+    /// A tensor is missing or has another shape, or `trained.top` is not below the number of
+    /// layers.
     pub fn load(
         config: ModelConfig,
         weights: &Weights,
@@ -74,10 +73,11 @@ impl Decoder {
             Some(top) if top < layers => layers - top,
             Some(top) => {
                 return Err(Error::Config(format!(
-                    "top={top}: the model has {layers} layers; train fewer, or all"
+                    "top={top}: the model has only {layers} layers: give a smaller number, or all"
                 )));
             }
         };
+        // Angles are f64 until the cosine is taken: f32 products lose digits at late positions.
         let frequencies = config.rope.frequencies(config.head_dim);
         let factor = config.rope.attention_factor();
         let table = |f: fn(f64) -> f64| {
@@ -95,7 +95,8 @@ impl Decoder {
         Ok(decoder)
     }
 
-    /// A decoder without any tensor. `tables` are the cosines and sines of all positions' angles.
+    /// Makes a decoder without tensors. `tables` are the cosines and sines of the angles of all
+    /// positions, `[longest, pairs]`.
     fn empty(
         config: ModelConfig,
         frozen: usize,
@@ -128,6 +129,8 @@ impl Decoder {
         }
         let mut vectors = vec![(NORM.into(), c.hidden_size)];
         for i in self.frozen..c.num_hidden_layers {
+            // One product for q, k and v (and one for gate and up) is faster than one per matrix;
+            // `tensors` splits them again.
             for (fused, parts, inputs, bias) in matrices(&c) {
                 for (suffix, inputs) in [("weight", Some(inputs)), ("bias", None)] {
                     if suffix == "bias" && !bias {
@@ -146,7 +149,7 @@ impl Decoder {
                 (c.qk_norm, "self_attn.q_norm", c.head_dim),
                 (c.qk_norm, "self_attn.k_norm", c.head_dim),
             ];
-            let norms = norms.iter().filter(|(is_there, ..)| *is_there);
+            let norms = norms.iter().filter(|(exists, ..)| *exists);
             vectors.extend(norms.map(|(_, name, len)| (layer(i, &format!("{name}.weight")), *len)));
         }
         for vector in vectors {
@@ -156,28 +159,27 @@ impl Decoder {
         Ok(())
     }
 
-    /// Adds or replaces a trained tensor.
     pub(crate) fn put(&mut self, name: String, tensor: &Tensor) -> Result<()> {
         self.vars.insert(name, Var::from_tensor(tensor)?);
         Ok(())
     }
 
-    /// Layers below the trained ones.
+    /// The number of layers below the trained ones.
     pub fn frozen(&self) -> usize {
         self.frozen
     }
 
-    /// Trained weights by name.
+    /// Returns the trained tensors with their names, in alphabetical order.
     pub fn vars(&self) -> impl Iterator<Item = (&str, &Var)> + Clone {
         self.vars.iter().map(|(name, var)| (name.as_str(), var))
     }
 
-    /// Trained values.
+    /// The number of trained values, over all tensors.
     pub fn parameters(&self) -> usize {
         self.vars.values().map(|var| var.elem_count()).sum()
     }
 
-    /// A tensor by its name, trained or not.
+    /// Returns a trained or frozen tensor by its name.
     pub(super) fn tensor(&self, name: &str) -> Option<&Tensor> {
         let var = self.vars.get(name).map(Var::as_tensor);
         var.or_else(|| self.fixed.get(name))
@@ -185,35 +187,37 @@ impl Decoder {
 
     pub(super) fn expect(&self, name: &str) -> Result<&Tensor> {
         self.tensor(name)
-            .ok_or_else(|| candle_core::Error::Msg(format!("no tensor {name}")).into())
+            .ok_or_else(|| candle_core::Error::Msg(format!("missing tensor {name}")).into())
     }
 
-    /// The rows of the language-model head, `[vocab, hidden]`.
+    /// The language-model head, `[vocab, hidden]`; the embedding if the two are tied.
     pub(crate) fn head(&self) -> Result<&Tensor> {
         self.tensor(HEAD).map_or_else(|| self.expect(EMBEDDING), Ok)
     }
 
     /// Whether the language-model head is trained.
     pub(crate) fn trains_head(&self) -> bool {
-        self.vars.contains_key(HEAD) || (self.vars.contains_key(EMBEDDING))
+        // A trained embedding that is tied to the head trains the head too.
+        self.vars.contains_key(HEAD) || self.vars.contains_key(EMBEDDING)
     }
 
-    /// Copies every trained value out of a saved state.
+    /// Sets every trained tensor to its value in a saved state.
     pub(crate) fn restore(&self, state: &HashMap<String, Tensor>) -> Result<()> {
         for (name, var) in &self.vars {
             let saved = state.get(name).ok_or_else(|| {
-                Error::Config(format!("the saved state of the run lacks `{name}`"))
+                Error::Config(format!("the saved state of the run has no tensor `{name}`"))
             })?;
             var.set(saved)?;
         }
         Ok(())
     }
 
-    /// Hidden states after the final norm of the rows `at`, `[at, hidden]`, of padded sequences of
-    /// `time` tokens each; of all rows if there is no `at`. Only what these rows need is computed.
+    /// Returns the hidden states after the final norm at the rows `at`, `[at, hidden]`, for padded
+    /// sequences of `time` tokens each. Without `at`, all rows are returned. In the last layer,
+    /// everything after attention is computed only for the rows `at`.
     ///
     /// # Errors
-    /// The error of candle.
+    /// A tensor operation fails.
     pub fn forward(&self, input: Input<'_>, time: usize, at: Option<&[u32]>) -> Result<Tensor> {
         let c = &self.config;
         let mut x = match input {
@@ -232,7 +236,7 @@ impl Decoder {
             if i + 1 == c.num_hidden_layers
                 && let Some(at) = &at
             {
-                // After the last keys and values only these rows matter.
+                // No later layer reads the other rows, so the last MLP need not compute them.
                 a = a.index_select(at, 0)?;
                 x = x.index_select(at, 0)?;
             }
@@ -259,7 +263,7 @@ impl Decoder {
         Ok(ops::attention(qkv, attention)?)
     }
 
-    /// Queries and keys, normalised head by head where the family does that.
+    /// Normalises queries and keys head by head (Qwen3); other families pass through.
     fn norm_heads(&self, i: usize, qkv: Tensor) -> Result<Tensor> {
         let c = &self.config;
         if !c.qk_norm {
@@ -287,7 +291,8 @@ impl Decoder {
         Ok(ops::rms_norm(x, weight, self.config.rms_norm_eps)?)
     }
 
-    /// `x W^T + b`, of the tensors `NAME.weight` and, if there is one, `NAME.bias`.
+    /// Returns `x W^T + b` with the tensors `NAME.weight` and, if it exists, `NAME.bias`, plus the
+    /// output of the matrix's adapters.
     pub(super) fn linear(&self, x: &Tensor, name: &str) -> Result<Tensor> {
         let weight = format!("{name}.weight");
         let mut y = match self.vars.get(&weight) {
@@ -305,11 +310,11 @@ impl Decoder {
         }
     }
 
-    /// Trained tensors under the names and shapes of the checkpoint, adapters merged into the
-    /// matrices.
+    /// Returns the trained tensors under the names and shapes of the checkpoint, with adapters
+    /// merged into their matrices.
     ///
     /// # Errors
-    /// The error of candle.
+    /// A tensor operation fails.
     pub fn tensors(&self) -> Result<BTreeMap<String, Tensor>> {
         let split = matrices(&self.config);
         let mut all = self.merged()?;
@@ -337,8 +342,8 @@ impl Decoder {
     }
 }
 
-/// A matrix of a layer: the name here, the tensors that it is made of with their outputs, its
-/// inputs, whether it has a bias.
+/// A fused matrix of a layer: its name here, the checkpoint's tensors that it stacks with their
+/// numbers of outputs, its number of inputs, whether it has a bias.
 type Stack = (&'static str, Vec<(&'static str, usize)>, usize, bool);
 
 fn matrices(c: &ModelConfig) -> [Stack; 4] {
@@ -370,12 +375,12 @@ fn matrices(c: &ModelConfig) -> [Stack; 4] {
     ]
 }
 
-/// Tensors one below the other, in float32: matrices of so many `inputs`, or vectors. Each has its
-/// name and its outputs.
+/// Stacks tensors along their outputs, in float32. `parts` are names with numbers of outputs;
+/// without `inputs` the tensors are vectors.
 fn stacked(weights: &Weights, parts: &[(String, usize)], inputs: Option<usize>) -> Result<Tensor> {
     let mut data = Vec::new();
     for (name, size) in parts {
-        // A checkpoint of the bare decoder has no `model.` before its names.
+        // Checkpoints of a bare decoder (`architectures: [LlamaModel]`) lack the prefix `model.`.
         let own = match name.strip_prefix("model.") {
             Some(bare) if !weights.contains(EMBEDDING) => bare,
             _ => name,

@@ -1,4 +1,4 @@
-//! Writing what was trained as a Hugging Face folder.
+//! Export of a trained model as a Hugging Face folder.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::decoder::{EMBEDDING, HEAD};
 use crate::write::{create_folder, write, write_json, write_tensors};
 use crate::{Error, Result};
 
-/// Text files of a checkpoint that go into the new folder as they are.
+/// Text files of a checkpoint that are copied unchanged, where they exist.
 const COPIED: [&str; 7] = [
     "generation_config.json",
     "tokenizer.json",
@@ -24,25 +24,25 @@ const COPIED: [&str; 7] = [
     "vocab.json",
 ];
 
-/// What a folder becomes beside its weights.
+/// The kind of model that a folder describes, apart from its weights.
 #[derive(Clone, Debug)]
 pub struct Kind<'a> {
-    /// Behind the family's name in `architectures`: `ForCausalLM`, say.
+    /// The suffix after the family's name in `architectures`, such as `ForCausalLM`.
     pub class: &'a str,
     /// Whether the language-model head is written.
     pub head: bool,
-    /// Fields of `config.json` that are set.
+    /// Fields of `config.json` that are set or replaced.
     pub fields: Vec<(&'static str, Value)>,
-    /// A chat template in place of the checkpoint's.
+    /// A chat template that replaces the checkpoint's.
     pub chat_template: Option<&'a str>,
-    /// How a reward model is read: the file that says it, and its text.
+    /// The format of a reward model: file name and content.
     pub format: Option<(&'a str, &'a str)>,
-    /// The type of all tensors.
+    /// The type of all written tensors.
     pub dtype: DType,
 }
 
 impl Kind<'_> {
-    /// A generator.
+    /// Describes a generator with a language-model head.
     #[must_use]
     pub fn generator(dtype: DType) -> Self {
         Self {
@@ -55,9 +55,9 @@ impl Kind<'_> {
         }
     }
 
-    /// A reward model. One linear layer `score` over two classes is a token classifier of
-    /// `transformers`; label tokens need the language-model head; what has other tensors is a bare
-    /// decoder to `transformers`, with the head's tensors beside it.
+    /// Describes a reward model. A single linear layer `score` over two classes is a token
+    /// classifier of `transformers`. A head of label tokens is a causal language model. Any other
+    /// head makes a bare decoder, with the head's tensors next to its own.
     #[must_use]
     pub fn reward(spec: &PrmSpec, dtype: DType) -> Self {
         let (class, head, fields) = match (&spec.head, spec.normaliser) {
@@ -65,6 +65,8 @@ impl Kind<'_> {
             (HeadSpec::Linear(layers), Normaliser::Softmax(right))
                 if layers.len() == 1 && layers[0].weight == "score.weight" =>
             {
+                // `transformers` shows these names; class `right` is the one whose probability is
+                // the score.
                 let names = match right {
                     0 => ["right", "wrong"],
                     _ => ["wrong", "right"],
@@ -86,10 +88,10 @@ impl Kind<'_> {
     }
 }
 
-/// Writes `decoder`, and below it the checkpoint's frozen layers, to `dir`.
+/// Writes `decoder` with the checkpoint's frozen layers to the folder `dir`.
 ///
 /// # Errors
-/// What a file or a tensor is at fault with.
+/// A file cannot be written, a tensor cannot be read, or the model type is unsupported.
 pub fn save(
     decoder: &Decoder,
     checkpoint: &Checkpoint,
@@ -103,7 +105,8 @@ pub fn save(
         let tensor = tensor.to_device(&Device::Cpu)?;
         tensors.insert(name, tensor.to_dtype(kind.dtype)?);
     }
-    for (name, own) in of_decoder(decoder, weights, kind.head) {
+    // The checkpoint fills in everything that was not trained.
+    for (name, own) in decoder_tensors(decoder, weights, kind.head) {
         if tensors.contains_key(&name) {
             continue;
         }
@@ -127,9 +130,9 @@ pub fn save(
     write_json(&dir.join("config.json"), &config)
 }
 
-/// The decoder's tensors among a checkpoint's: their names in the family, and their own. The
-/// language-model `head` is one of them if it is wanted and is not the embedding.
-pub(crate) fn of_decoder<'w>(
+/// Returns the decoder's tensors in a checkpoint: their names in the model family and in the file.
+/// The language-model head is included if `head` asks for it and the head is not tied.
+pub(crate) fn decoder_tensors<'w>(
     decoder: &Decoder,
     weights: &'w Weights,
     head: bool,
@@ -160,7 +163,7 @@ fn config(checkpoint: &Checkpoint, decoder: &Decoder, kind: &Kind<'_>) -> Result
         "phi3" => "Phi3",
         other => {
             return Err(Error::Config(format!(
-                "model type {other} cannot be written"
+                "model type {other}: cannot be exported: use llama, mistral, qwen2, qwen3 or phi3"
             )));
         }
     };
@@ -170,9 +173,10 @@ fn config(checkpoint: &Checkpoint, decoder: &Decoder, kind: &Kind<'_>) -> Result
         _ => "float32",
     };
     if let Some(fields) = config.as_object_mut() {
+        // Newer versions of `transformers` write `dtype`; with both keys they could disagree.
         fields.remove("dtype");
         fields.insert("torch_dtype".into(), dtype.into());
-        // The file may have had a head of its own all the same.
+        // The decoder decides: some files say "tied" and still contain a separate head.
         if let Some(tied) = fields.get_mut("tie_word_embeddings") {
             *tied = decoder.config.tie_word_embeddings.into();
         }

@@ -1,4 +1,4 @@
-//! The frozen part of a decoder, computed once by the engine and kept on disk.
+//! Outputs of the frozen layers of a decoder, computed once by the engine and cached on disk.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -11,28 +11,30 @@ use beamgen_engine::{
 use half::bf16;
 
 use super::Example;
-use crate::{Error, Result};
+use crate::Result;
+use crate::write::io_error;
 
-/// Examples that the engine reads at once.
+/// The number of examples in a batch of the engine.
 const AT_ONCE: usize = 16;
 
-/// The hidden states that the first trained layer reads, one row a token, in bf16.
+/// The hidden states that enter the first trained layer, in a file of bf16, one row for each token
+/// of each example.
 #[derive(Debug)]
 pub struct Features {
     file: File,
     path: PathBuf,
     hidden: usize,
-    /// Where each example begins, in rows.
+    /// The first row of each example, and at the end the number of all rows.
     starts: Vec<u64>,
 }
 
 impl Features {
-    /// The features of `examples` behind the first `layers` layers, in the file at `path`. What an
-    /// earlier call has written there (of the same examples and weights, which the caller knows) is
-    /// kept, so an interrupted computation goes on. `progress` gets tokens done and tokens in all.
+    /// Opens the file at `path` and computes the outputs of the first `layers` layers for
+    /// `examples`. Rows of an earlier, interrupted call are kept; the caller guarantees the same
+    /// examples and weights. `progress` gets tokens done and tokens in total.
     ///
     /// # Errors
-    /// What the engine or the file system says.
+    /// The engine refuses the weights, or the file cannot be written.
     pub fn open(
         path: &Path,
         config: &ModelConfig,
@@ -42,19 +44,18 @@ impl Features {
         examples: &[Example],
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self> {
-        let io = |error| Error::Io(path.to_owned(), error);
         let mut starts = vec![0u64];
         for example in examples {
             starts.push(starts[starts.len() - 1] + example.ids.len() as u64);
         }
         let row = 2 * config.hidden_size as u64;
-        let mut file = beamgen_files::append(path).map_err(io)?;
-        let rows = file.metadata().map_err(io)?.len() / row;
-        // The last example that is whole.
+        let mut file = beamgen_files::append(path).map_err(io_error(path))?;
+        let rows = file.metadata().map_err(io_error(path))?.len() / row;
+        // A crash may have left part of an example: only whole examples are kept.
         let mut done = starts.partition_point(|&start| start <= rows) - 1;
         let total = starts[examples.len()] as usize;
         if done < examples.len() {
-            file.set_len(starts[done] * row).map_err(io)?;
+            file.set_len(starts[done] * row).map_err(io_error(path))?;
             let mut frozen = FrozenLayers::new(config, weights, weight_type, layers)?;
             while done < examples.len() {
                 let end = examples.len().min(done + AT_ONCE);
@@ -63,12 +64,14 @@ impl Features {
                     .map(|e| e.ids.as_slice())
                     .collect();
                 let mut bytes = Vec::new();
+                // bf16 halves the size of the cache, which has a row for each token of the data.
+                // is the limit.
                 frozen.compute(&ids, &mut |x| bytes.extend(bf16::from_f32(x).to_le_bytes()))?;
-                file.write_all(&bytes).map_err(io)?;
+                file.write_all(&bytes).map_err(io_error(path))?;
                 done = end;
                 progress(starts[done] as usize, total);
             }
-            file.sync_all().map_err(io)?;
+            file.sync_all().map_err(io_error(path))?;
         }
         Ok(Self {
             file,
@@ -78,18 +81,19 @@ impl Features {
         })
     }
 
-    /// Writes the rows of example `i`, widened, to the beginning of `out`.
+    /// Reads the rows of example `i` into the beginning of `out`, widened to f32.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn read(&mut self, i: usize, out: &mut [f32]) -> Result<()> {
-        let io = |error| Error::Io(self.path.clone(), error);
         let (from, to) = (self.starts[i], self.starts[i + 1]);
         let values = (to - from) as usize * self.hidden;
         let mut bytes = vec![0; 2 * values];
         let at = from * 2 * self.hidden as u64;
-        self.file.seek(SeekFrom::Start(at)).map_err(io)?;
-        self.file.read_exact(&mut bytes).map_err(io)?;
+        self.file
+            .seek(SeekFrom::Start(at))
+            .and_then(|_| self.file.read_exact(&mut bytes))
+            .map_err(io_error(&self.path))?;
         for (out, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
             *out = bf16::from_le_bytes(*bytes).to_f32();
         }
@@ -97,39 +101,33 @@ impl Features {
     }
 }
 
-/// An engine of a model's first layers alone.
+/// An engine with only the first layers of a model.
 #[derive(Debug)]
 pub(crate) struct FrozenLayers(Engine);
 
 impl FrozenLayers {
-    /// The first `layers` layers.
+    /// Loads the first `layers` layers of a model and drops all other weights.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine refuses the weights.
     pub(crate) fn new(
         config: &ModelConfig,
         mut weights: Weights,
         weight_type: WeightType,
         layers: usize,
     ) -> Result<Self> {
-        let layer = |name: &str| -> Option<usize> {
-            let bare = name.strip_prefix("model.").unwrap_or(name);
-            bare.strip_prefix("layers.")?
-                .split('.')
-                .next()?
-                .parse()
-                .ok()
-        };
+        // The engine reads all tensors that it is given, so the trained layers and the head are
+        // removed.
         let names: Vec<String> = weights.names().map(str::to_owned).collect();
         for name in names {
-            let is_above = layer(&name).is_some_and(|number| number >= layers);
+            let is_above = layer_number(&name).is_some_and(|number| number >= layers);
             if is_above || name == "lm_head.weight" {
                 weights.remove(&name);
             }
         }
         let config = ModelConfig {
             num_hidden_layers: layers,
-            // No logits: the embedding is only looked up.
+            // Logits are not needed, so the embedding is not packed as a head.
             causal_lm: false,
             tie_word_embeddings: false,
             ..config.clone()
@@ -138,10 +136,10 @@ impl FrozenLayers {
         Ok(Self(Engine::new(Arc::new(model), EngineConfig::default())?))
     }
 
-    /// Hands the hidden states of all sequences to `take`, value by value, a row a token.
+    /// Passes the hidden states of all sequences to `take`, value by value, row by row.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine cannot run the batch.
     pub(crate) fn compute(
         &mut self,
         sequences: &[&[u32]],
@@ -166,4 +164,14 @@ impl FrozenLayers {
         }
         Ok(())
     }
+}
+
+/// Returns the number of the layer to which a tensor belongs.
+fn layer_number(name: &str) -> Option<usize> {
+    let bare = name.strip_prefix("model.").unwrap_or(name);
+    bare.strip_prefix("layers.")?
+        .split('.')
+        .next()?
+        .parse()
+        .ok()
 }

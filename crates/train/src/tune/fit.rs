@@ -1,4 +1,4 @@
-//! The loop: gradients, updates, measurements, saved states; and the updates of given examples.
+//! The training loop, with measurements and saved states, and its updates for a list of examples.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,138 +14,139 @@ use super::{Decoder, Example, Features, Input, Recipe, batches, state};
 use crate::optim::AdamW;
 use crate::{Error, Result, ops};
 
-/// The examples, and which of them are for what.
+/// Examples and their split into a training set and a held-out set.
 #[derive(Clone, Debug)]
 pub struct Data<'a> {
-    /// All of them.
+    /// All examples; `train` and `held_out` are indices into this list.
     pub examples: &'a [Example],
-    /// Trained on.
+    /// The examples to train on.
     pub train: Vec<usize>,
-    /// Only measured.
+    /// The examples that are only measured.
     pub held_out: Vec<usize>,
 }
 
-/// What a run needs beside its decoder.
+/// The inputs of [`fit`] apart from the decoder.
 #[derive(Debug)]
 pub struct Fit<'a> {
-    /// How to train.
+    /// The hyperparameters.
     pub recipe: &'a Recipe,
-    /// What reads the examples' labels, if they have any.
+    /// The reward head that predicts the examples' labels; `None` for a generator.
     pub head: Option<&'a RewardHead>,
-    /// On what.
+    /// The examples.
     pub data: Data<'a>,
-    /// What the first trained layer reads, for a decoder whose lower layers are frozen.
+    /// The cached outputs of the frozen layers; `None` if all layers are trained.
     pub features: Option<Features>,
-    /// Where the state is kept; without it nothing is.
+    /// The file of the saved state; with `None` the run cannot be resumed.
     pub state: Option<&'a Path>,
-    /// Batches in this order, and no more than these, in place of the recipe's.
+    /// The batches of all updates, in order; `None` shuffles the training set as the recipe says.
     pub order: Option<Vec<Vec<usize>>>,
-    /// Leave after so many updates of this call, the state saved.
+    /// The number of updates after which this call saves the state and returns; `None` for all.
     pub stop_after: Option<usize>,
-    /// Updates between two measurements of the held-out examples.
+    /// The number of updates between two measurements of the held-out examples.
     pub evaluate_every: usize,
 }
 
-/// What a run tells while it goes.
+/// Progress of a run.
 #[derive(Clone, Debug)]
 pub enum Report {
-    /// A sentence for the user.
+    /// A message for the user, in one line.
     Note(String),
-    /// Tokens of the frozen layers, computed and in all.
+    /// Progress of the frozen layers: tokens done, tokens in total.
     Features(usize, usize),
-    /// An update.
+    /// An update is done.
     Step {
-        /// Updates done.
+        /// The number of updates done, earlier calls included.
         step: usize,
-        /// Updates in all.
+        /// The number of updates of the whole run.
         steps: usize,
-        /// Its mean loss.
+        /// The mean loss of the update's examples, before the update.
         loss: f64,
-        /// Its learning rate.
+        /// The learning rate of the update.
         rate: f64,
-        /// Of this call so far.
+        /// The mean speed of this call so far.
         tokens_per_second: f64,
-        /// At that speed.
+        /// An estimate of the remaining time.
         seconds_left: f64,
     },
-    /// A measurement of the held-out examples, after so many updates.
+    /// The held-out examples were measured, after the given number of updates.
     HeldOut(usize, HeldOut),
 }
 
-/// How well the held-out examples are predicted.
+/// Losses and figures of the held-out examples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeldOut {
-    /// Mean loss.
+    /// The mean loss, weighted like the training loss.
     pub loss: f64,
-    /// Of a reward model, how well it tells right steps from wrong ones.
+    /// Figures of a reward model's judgements; `None` for a generator.
     pub judged: Option<Judged>,
 }
 
-/// When a run saves its state, but for its end.
+/// The times at which a run saves its state. A run also saves at its end.
 #[derive(Clone, Copy, Debug)]
 pub enum Save {
-    /// After so many updates.
+    /// After every N updates.
     Every(usize),
-    /// Five minutes after the last time.
+    /// Five minutes after the last save.
     Sometimes,
 }
 
-/// How long a run is, and what is kept of it.
+/// The length of a run, its optimiser and its saved state.
 #[derive(Debug)]
 pub struct Plan<'a> {
     /// The run's name, for messages.
     pub stage: &'a str,
-    /// Updates in all.
+    /// The number of updates of the whole run.
     pub steps: usize,
-    /// Updates at the beginning that have an optimiser of their own.
+    /// The number of first updates that train only a fresh head, with an optimiser of their own.
     pub head_steps: usize,
-    /// An optimiser that has made no step.
+    /// A fresh optimiser.
     pub optimizer: AdamW,
-    /// The file of the state; without one nothing is kept.
+    /// The file of the saved state; with `None` the run cannot be resumed.
     pub state: Option<&'a Path>,
-    /// When the state is saved.
+    /// The times at which the state is saved.
     pub save: Save,
-    /// Leave after so many updates of this call, the state saved.
+    /// The number of updates after which this call saves the state and returns; `None` for all.
     pub stop_after: Option<usize>,
 }
 
-/// The updates of a run. One depends on nothing but its number.
+/// The source of a run's gradients. An update must depend only on its number and the current
+/// weights, so that a resumed run equals an uninterrupted one.
 pub trait Updates {
-    /// The learning rate of an update, counted from 0.
+    /// Returns the learning rate of an update, counted from 0.
     fn rate(&self, step: usize) -> f64;
 
-    /// The gradients of an update, counted from 0.
+    /// Computes the gradients of an update, counted from 0.
     ///
     /// # Errors
-    /// The error of a file or of candle.
+    /// A file cannot be read, or a tensor operation fails.
     fn pass(&mut self, step: usize) -> Result<Pass>;
 
-    /// A measurement after so many updates, where one is due.
+    /// Measures the held-out examples after `done` updates; `None` if no measurement is due.
     ///
     /// # Errors
-    /// The error of a file or of candle.
+    /// A file cannot be read, or a tensor operation fails.
     fn measure(&mut self, _done: usize) -> Result<Option<HeldOut>> {
         Ok(None)
     }
 }
 
-/// The gradients and figures of an update.
+/// The gradients of an update, with its loss and its size.
 #[derive(Debug, Default)]
 pub struct Pass {
-    /// The gradients of the loss.
+    /// The gradients of the mean loss.
     pub gradients: Gradients,
-    /// The mean loss.
+    /// The mean loss of the update's examples.
     pub loss: f64,
-    /// Tokens of its examples.
+    /// The number of tokens of the update's examples, without padding.
     pub tokens: usize,
 }
 
-/// The loop of all training on examples: trains `decoder` by `updates`. A run that finds a saved
-/// state continues from it, and ends as if it had never been interrupted. Returns whether all
-/// updates are done.
+/// Trains `decoder` by `updates`: the loop of all training on examples. A run that finds a saved
+/// state continues from that state, and its result equals an uninterrupted run's. Returns whether
+/// all updates are done.
 ///
 /// # Errors
-/// [`Error::Diverged`], or what a file or candle says.
+/// [`Error::Diverged`] if the loss is not finite. A file cannot be read or written.
 pub fn train(
     decoder: &Decoder,
     plan: &Plan<'_>,
@@ -159,7 +160,8 @@ pub fn train(
         let saved = state::load(path, &decoder.device)?;
         first = state::step(path, &saved)?;
         decoder.restore(&saved)?;
-        // The head's own updates have an optimiser of their own, as if they were another run.
+        // The optimiser starts afresh after the head's own updates, so its steps are counted from
+        // there; at the border itself the saved moments are of no use.
         if first != head_steps {
             let after = first.checked_sub(head_steps);
             optimizer.restore(&saved, after.unwrap_or(first));
@@ -168,6 +170,7 @@ pub fn train(
     let last = plan.stop_after.map_or(steps, |n| steps.min(first + n));
     let (began, mut saved) = (Instant::now(), Instant::now());
     let mut tokens = 0;
+    // A resumed run has reported this measurement already.
     if first == 0
         && let Some(held_out) = updates.measure(0)?
     {
@@ -175,12 +178,15 @@ pub fn train(
     }
     for step in first..last {
         if step == head_steps {
+            // The head's moments, from larger learning rates, would distort the first updates of
+            // the body.
             optimizer = plan.optimizer.clone();
         }
         let rate = updates.rate(step);
         let pass = updates.pass(step)?;
         if !pass.loss.is_finite() {
             let stage = plan.stage.to_owned();
+            // Nothing is saved: the last saved state is still sound.
             return Err(Error::Diverged { stage, step });
         }
         pass.gradients.step(decoder, &mut optimizer, rate)?;
@@ -217,19 +223,18 @@ struct Run<'a, 'd> {
     decoder: &'a Decoder,
     lengths: Vec<usize>,
     steps: usize,
-    /// Updates of the head alone.
+    /// The number of first updates that train only the head.
     head_steps: usize,
-    /// The number of the epoch whose batches are at hand, and these.
+    /// The number of the current epoch and its batches.
     epoch: Option<(usize, Vec<Vec<usize>>)>,
-    /// The tokens of the softmax, and where each stands among them.
+    /// The token ids of a restricted softmax, and the index of each token among them.
     kept: Option<(Tensor, HashMap<u32, u32>)>,
 }
 
-/// Trains `decoder` on examples. A run that finds a saved state continues from it, and ends as if
-/// it had never been interrupted. Returns whether all updates are done.
+/// Trains `decoder` on examples by [`train`]. Returns whether all updates are done.
 ///
 /// # Errors
-/// [`Error::Diverged`], or what a file or candle says.
+/// [`Error::Diverged`] if the loss is not finite. A file cannot be read or written.
 pub fn fit(
     decoder: &Decoder,
     mut fit: Fit<'_>,
@@ -265,7 +270,7 @@ pub fn fit(
     train(decoder, &plan, &mut run, report)
 }
 
-/// The tokens that occur in the examples, where the softmax is restricted to them.
+/// Returns the tokens that occur in the examples, if the recipe restricts the softmax to them.
 fn kept(fit: &Fit<'_>) -> Result<Option<(Tensor, HashMap<u32, u32>)>> {
     if !fit.recipe.restrict_vocabulary {
         return Ok(None);
@@ -310,6 +315,8 @@ impl Updates for Run<'_, '_> {
                 Gradient::All
             };
             let loss = self.loss(&part, gradient)?;
+            // Divided by the weight of the whole batch, so the split into parts does not change the
+            // mean.
             let loss = (loss.sum * (1.0 / weight.max(1e-9)))?;
             pass.loss += f64::from(loss.to_scalar::<f32>()?);
             pass.gradients.add(self.decoder, &loss)?;
@@ -331,9 +338,10 @@ impl Updates for Run<'_, '_> {
         for part in batches::parts(all, &self.lengths, self.fit.recipe.micro_tokens) {
             let loss = self.loss(&part, Gradient::None)?;
             sum += f64::from(loss.sum.to_scalar::<f32>()?);
-            if let Some(of) = loss.log_odds {
-                log_odds.extend(of.to_vec1::<f32>()?);
+            if let Some(values) = loss.log_odds {
+                log_odds.extend(values.to_vec1::<f32>()?);
             }
+            // `parts` sorts the examples, so labels are collected in the order of the parts.
             labels.extend(part.iter().flat_map(|&i| &examples[i].labels));
         }
         Ok(Some(HeldOut {
@@ -344,7 +352,7 @@ impl Updates for Run<'_, '_> {
 }
 
 impl Run<'_, '_> {
-    /// The examples of an update.
+    /// Returns the examples of an update.
     fn batch(&mut self, step: usize) -> Vec<usize> {
         let (recipe, data) = (self.fit.recipe, &self.fit.data);
         if let Some(order) = &self.fit.order {
@@ -352,6 +360,7 @@ impl Run<'_, '_> {
         }
         let epoch_steps = data.train.len().div_ceil(recipe.batch);
         let number = step / epoch_steps;
+        // A resumed run may begin in the middle of an epoch, hence computed from the number.
         let batches = match self.epoch.take() {
             Some((is, batches)) if is == number => batches,
             _ => {
@@ -365,7 +374,7 @@ impl Run<'_, '_> {
         batch
     }
 
-    /// The weighted losses of examples that are computed together.
+    /// Computes the summed, weighted loss of a micro-batch.
     fn loss(&mut self, part: &[usize], gradient: Gradient) -> Result<Loss> {
         let examples = self.fit.data.examples;
         let mut rows = Rows::of(part.iter().map(|&i| &examples[i]));
@@ -374,6 +383,8 @@ impl Run<'_, '_> {
                 *target = places[target];
             }
         }
+        // One forward pass for both kinds of targets: first the rows that predict a token, then the
+        // rows from which scores are read.
         let predicted = rows.at.len();
         let at: Vec<u32> = rows.at.iter().copied().chain(rows.labelled()).collect();
         let hidden = self.hidden(part, &rows, &at)?;
@@ -386,16 +397,17 @@ impl Run<'_, '_> {
         if let (Some(head), false) = (self.fit.head, rows.labels.is_empty()) {
             let mut hidden = hidden.narrow(0, predicted, rows.labels.len())?;
             if gradient == Gradient::Head {
+                // The body gets no gradients, so its backward pass is skipped.
                 hidden = hidden.detach();
             }
-            let of = head.log_odds(self.decoder, &hidden)?;
-            sum = (sum + head::cross_entropy(&of, &rows.labels)?)?;
-            log_odds = Some(of);
+            let values = head.log_odds(self.decoder, &hidden)?;
+            sum = (sum + head::cross_entropy(&values, &rows.labels)?)?;
+            log_odds = Some(values);
         }
         Ok(Loss { sum, log_odds })
     }
 
-    /// Hidden states of the rows `at`, `[at, hidden]`.
+    /// Returns the hidden states at the rows `at`, `[at, hidden]`.
     fn hidden(&mut self, part: &[usize], rows: &Rows, at: &[u32]) -> Result<Tensor> {
         let time = rows.time;
         let Some(features) = &mut self.fit.features else {
@@ -404,6 +416,8 @@ impl Run<'_, '_> {
         };
         let width = self.decoder.config.hidden_size;
         let mut values = vec![0f32; part.len() * time * width];
+        // Rows after the end of a short example stay zero; causal attention keeps them from real
+        // rows.
         for (row, &i) in values.chunks_mut(time * width).zip(part) {
             features.read(i, row)?;
         }
@@ -431,19 +445,19 @@ impl Run<'_, '_> {
     }
 }
 
-/// What a loss is computed for.
+/// The weights for which a loss needs gradients.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Gradient {
-    /// To be shown.
+    /// None: the loss is only reported.
     None,
-    /// An update of the reward head alone.
+    /// Only the reward head.
     Head,
-    /// An update of all trained weights.
+    /// All trained weights.
     All,
 }
 
 struct Loss {
     sum: Tensor,
-    /// Of the labels.
+    /// The log-odds of the labels, in the order of the rows; `None` without labels.
     log_odds: Option<Tensor>,
 }

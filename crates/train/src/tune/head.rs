@@ -1,4 +1,4 @@
-//! The head of a reward model that is trained: what the model's [`PrmSpec`] reads, as tensors.
+//! The trainable head of a reward model, as its [`PrmSpec`] describes it.
 
 use beamgen_engine::{Tokenizer, Weights};
 use beamgen_prm::{HeadSpec, LayerSpec, Normaliser, PrmSpec};
@@ -10,33 +10,34 @@ use super::decoder::normal;
 use super::{Decoder, Label};
 use crate::{Error, Result};
 
-/// Standard deviation of fresh weights, the default `initializer_range` of `transformers`.
+/// The standard deviation of fresh weights, the default `initializer_range` of `transformers`.
 const FRESH: f64 = 0.02;
 
-/// From hidden states to the log-odds of a right step. Its own weights are among the decoder's.
+/// Maps hidden states to the log-odds that a step is right. The head's tensors are stored in the
+/// decoder.
 #[derive(Debug)]
 pub struct RewardHead {
     outputs: Outputs,
-    /// The class of two that means right; `None` for a single number.
+    /// The class that means right, of two; `None` for a single output with a sigmoid.
     class: Option<usize>,
-    /// Weights that the checkpoint did not have.
+    /// Whether some weights are not from the checkpoint.
     is_fresh: bool,
 }
 
 #[derive(Debug)]
 enum Outputs {
-    /// Linear layers, `ReLU` between them.
+    /// Linear layers with `ReLU` between them.
     Layers(Vec<LayerSpec>),
-    /// Rows of the language-model head, `[2]` token ids.
+    /// The token ids of two labels, `[2]`: rows of the language-model head.
     Tokens(Tensor),
 }
 
 impl RewardHead {
-    /// The head that `spec` reads, added to `decoder`: with the checkpoint's tensors where it has
-    /// them, otherwise with fresh ones (normal with deviation 0.02, biases 0) drawn from `seed`.
+    /// Adds the head that `spec` describes to `decoder`. Tensors that the checkpoint lacks are
+    /// fresh: weights normal with deviation 0.02, sampled from `seed`, and biases 0.
     ///
     /// # Errors
-    /// [`Error::Config`] for a head that is not trained here: a log-ratio, more than two classes, a
+    /// [`Error::Config`] for heads without training support: a log-ratio, more than two classes, a
     /// clamped number. A tensor of the checkpoint has another shape.
     pub fn new(
         decoder: &mut Decoder,
@@ -45,18 +46,27 @@ impl RewardHead {
         weights: &Weights,
         seed: u64,
     ) -> Result<Self> {
-        let refused = |what: &str| {
-            let name = &spec.name;
-            Error::Config(format!("PRM format {name}: {what} cannot be trained"))
-        };
         let class = match spec.normaliser {
             Normaliser::Sigmoid => None,
             Normaliser::Softmax(class @ (0 | 1)) => Some(class),
-            Normaliser::Softmax(_) => return Err(refused("a head of more than two classes")),
-            Normaliser::Clamp => return Err(refused("a head without a normaliser")),
+            Normaliser::Softmax(_) => {
+                return Err(refused(
+                    spec,
+                    "a head of more than two classes cannot be trained",
+                ));
+            }
+            Normaliser::Clamp => {
+                return Err(refused(
+                    spec,
+                    "a head without a normaliser cannot be trained",
+                ));
+            }
         };
         match &spec.head {
-            HeadSpec::LogRatio(_) => Err(refused("the log-ratio of two models")),
+            HeadSpec::LogRatio(_) => Err(refused(
+                spec,
+                "the log-ratio of two models cannot be trained",
+            )),
             HeadSpec::Tokens(tokens) => {
                 let ids = label_tokens(tokens, class, tokenizer, spec)?;
                 Ok(Self {
@@ -80,8 +90,9 @@ impl RewardHead {
                         weights.values(&layer.weight, &shape)?
                     } else {
                         is_fresh = true;
-                        let draw = |_| (FRESH * f64::from(normal(&mut rng))) as f32;
-                        (0..outputs * hidden).map(draw).collect()
+                        (0..outputs * hidden)
+                            .map(|_| (FRESH * f64::from(normal(&mut rng))) as f32)
+                            .collect()
                     };
                     let weight = Tensor::from_vec(weight, &shape, &Device::Cpu)?;
                     decoder.put(layer.weight.clone(), &weight)?;
@@ -102,7 +113,8 @@ impl RewardHead {
         }
     }
 
-    /// One linear layer with a bias, whose number is a sigmoid's.
+    /// Describes one linear layer with a bias and a sigmoid, for tensors that the caller adds to
+    /// the decoder.
     #[must_use]
     pub fn linear(weight: &str, bias: &str) -> Self {
         let layer = LayerSpec {
@@ -116,15 +128,15 @@ impl RewardHead {
         }
     }
 
-    /// Whether a part of it is not the checkpoint's.
+    /// Whether some of the head's weights are not from the checkpoint.
     pub fn is_fresh(&self) -> bool {
         self.is_fresh
     }
 
-    /// The log-odds `[rows]` of hidden states `[rows, hidden]`.
+    /// Returns the log-odds `[rows]` for hidden states `[rows, hidden]`.
     ///
     /// # Errors
-    /// The error of candle.
+    /// A tensor operation fails.
     pub fn log_odds(&self, decoder: &Decoder, hidden: &Tensor) -> Result<Tensor> {
         let outputs = match &self.outputs {
             Outputs::Tokens(ids) => hidden.matmul(&decoder.head()?.index_select(ids, 0)?.t()?)?,
@@ -144,26 +156,27 @@ impl RewardHead {
         };
         let column = |class: usize| outputs.narrow(1, class, 1)?.squeeze(1);
         Ok(match self.class {
-            // The logit of a softmax over two is their difference.
+            // softmax(a, b)_a = sigmoid(a - b), so the log-odds are the difference.
             Some(class) => (column(class)? - column(1 - class)?)?,
             None => column(0)?,
         })
     }
 }
 
-/// The summed cross-entropy of `labels` with the log-odds `[labels]`, each by its weight: for a
-/// label `z` and log-odds `s`, `log(1 + e^s) - z s`. That is the two-class cross-entropy for hard
-/// labels and the binary one with a soft target.
+/// Returns the weighted, summed cross-entropy of `labels` and log-odds `[labels]`. For a label `z`
+/// and log-odds `s` that is `log(1 + e^s) - z s`: the two-class cross-entropy for hard labels, the
+/// binary one for soft labels.
 ///
 /// # Errors
-/// The error of candle.
+/// A tensor operation fails.
 pub fn cross_entropy(log_odds: &Tensor, labels: &[Label]) -> Result<Tensor> {
-    let of = |value: fn(&Label) -> f32| {
-        let values: Vec<f32> = labels.iter().map(value).collect();
-        Tensor::new(values, &Device::Cpu)
-    };
-    let (right, weight) = (of(|label| label.right)?, of(|label| label.weight)?);
-    // log(1 + e^s) without an overflow
+    let (right, weight): (Vec<f32>, Vec<f32>) = labels
+        .iter()
+        .map(|label| (label.right, label.weight))
+        .unzip();
+    let right = Tensor::new(right, &Device::Cpu)?;
+    let weight = Tensor::new(weight, &Device::Cpu)?;
+    // log(1 + e^s) = max(s, 0) + log(1 + e^-|s|), which cannot overflow.
     let softplus = (log_odds.relu()? + (log_odds.abs()?.neg()?.exp()? + 1.0)?.log()?)?;
     Ok(((softplus - (log_odds * right)?)? * weight)?.sum_all()?)
 }
@@ -174,20 +187,25 @@ fn label_tokens(
     tokenizer: &Tokenizer,
     spec: &PrmSpec,
 ) -> Result<Vec<u32>> {
-    let bad = |reason: String| Error::Config(format!("PRM format {}: {reason}", spec.name));
     if tokens.len() != 2 || class.is_none() {
-        return Err(bad(
-            "two label tokens can be trained, no other number".into()
-        ));
+        let reason = "only heads of two label tokens can be trained";
+        return Err(refused(spec, reason));
     }
     tokens
         .iter()
         .map(|token| match tokenizer.encode(token, false)?[..] {
             [id] => Ok(id),
-            ref ids => Err(bad(format!(
-                "{token:?} is {} tokens of the model, not one",
-                ids.len()
-            ))),
+            ref ids => {
+                let count = ids.len();
+                let reason = format!(
+                    "label {token:?} is {count} tokens of the model: it must be a single token"
+                );
+                Err(refused(spec, &reason))
+            }
         })
         .collect()
+}
+
+fn refused(spec: &PrmSpec, reason: &str) -> Error {
+    Error::Config(format!("PRM format {}: {reason}", spec.name))
 }

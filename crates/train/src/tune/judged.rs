@@ -1,25 +1,26 @@
-//! How well a reward model that is being trained tells right steps from wrong ones.
+//! Figures of a reward model in training: how well scores separate right steps from wrong ones.
 
 use beamgen_eval::quality::{Confusion, auc};
 
 use super::Label;
 
-/// Figures over labels that are right or wrong; those of exactly one half count as neither.
+/// Figures over hard labels. Labels of exactly one half count as neither right nor wrong.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
-    /// The area under the ROC curve; `None` unless there are right and wrong steps.
+    /// The area under the ROC curve; `None` unless both right and wrong steps exist.
     pub auc: Option<f64>,
-    /// Mean share of right and of wrong steps that are told as such by a probability of one half;
-    /// `None` unless there are both.
+    /// The mean of two accuracies, on right and on wrong steps, for predictions at a threshold of
+    /// one half; `None` unless both kinds exist.
     pub balanced_accuracy: Option<f64>,
-    /// The part that is right: the accuracy of who always says so.
+    /// The fraction of right steps, which is the accuracy of always predicting "right".
     pub right: f64,
-    /// How many there are.
+    /// The number of labels that are counted.
     pub labels: usize,
 }
 
 impl Judged {
-    /// The figures of `log_odds`, one a label; `None` without labels.
+    /// Computes the figures of `log_odds`, which has an entry per label; `None` without hard
+    /// labels.
     #[must_use]
     pub fn of(log_odds: &[f32], labels: &[&Label]) -> Option<Self> {
         let mut steps: Vec<(f32, bool, f64)> = log_odds

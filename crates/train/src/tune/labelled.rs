@@ -1,4 +1,4 @@
-//! Labelled chains as examples for a reward model.
+//! Conversion of labelled chains into examples for a reward model.
 
 use std::path::Path;
 
@@ -9,18 +9,17 @@ use super::batches::Read;
 use super::{Example, Label};
 use crate::{Error, Result};
 
-/// What a reward model learns.
+/// The training target of a reward model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The label of every step that has one (PRM).
+    /// The label of every step that has one: a process reward model (PRM).
     Process,
-    /// Whether the chain's answer is right, or what the rules say of the whole chain, read after its
-    /// last step (ORM).
+    /// The label of the whole chain, read after its last step: an outcome reward model (ORM).
     Outcome,
 }
 
 impl Target {
-    /// The name of the reward model: in run files, and of a bundled one.
+    /// Returns the name in run files and in the names of bundled models.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -30,26 +29,25 @@ impl Target {
     }
 }
 
-/// How labelled chains become examples.
+/// The settings by which labelled chains become examples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Labels {
-    /// Process or outcome.
+    /// Whether steps or whole chains are labelled.
     pub target: Target,
-    /// How raw facts become labels.
+    /// The rule that turns facts into labels.
     pub rule: LabelRule,
-    /// Whether a step's alternatives are chains of their own.
+    /// Whether the alternatives of a step become chains of their own.
     pub alternatives: bool,
-    /// What a wrong step's loss is multiplied with; a soft label lies between.
+    /// The factor of the loss of a wrong step; a soft label gets a factor between 1 and this one.
     pub wrong_weight: f32,
 }
 
 impl Labels {
-    /// The examples of a file of any of the formats of [`beamgen_labels::FORMATS`], as `writer`
-    /// writes them, of at most `longest` tokens.
+    /// Reads a file in any format of [`beamgen_labels::FORMATS`]; `writer` turns the chains into
+    /// tokens. Examples of more than `longest` tokens are left out.
     ///
     /// # Errors
-    /// A file that cannot be read, a chain that the model's format cannot write, or no example at
-    /// all.
+    /// The file cannot be read, the model's format cannot express a chain, or no example remains.
     pub fn read(&self, path: &Path, writer: &ChainWriter, longest: usize) -> Result<Read> {
         let file = beamgen_labels::open(path, None)?;
         let mut read = Read {
@@ -76,7 +74,7 @@ impl Labels {
         if read.examples.is_empty() {
             let path = path.display();
             Err(Error::Config(if read.too_long > 0 {
-                format!("{path}: no labelled chain of at most {longest} tokens")
+                format!("{path}: no labelled chain has at most {longest} tokens")
             } else {
                 let stat = Stat::of(&file.chains, &[], &self.rule);
                 let facts: Vec<&str> = stat.facts.keys().map(String::as_str).collect();
@@ -95,8 +93,8 @@ impl Labels {
         }
     }
 
-    /// A chain's tokens with a label at each place where the model is read; `None` without any
-    /// label.
+    /// Returns a chain's tokens with the labels at the positions from which scores are read; `None`
+    /// without labels.
     fn example(
         &self,
         chain: &LabelledChain,
@@ -106,7 +104,7 @@ impl Labels {
         let Some(last) = labels.iter().rposition(Option::is_some) else {
             return Ok(None);
         };
-        // What stands behind the last label changes nothing before it.
+        // Attention is causal: text after the last label cannot change any predicted score.
         labels.truncate(last + 1);
         let steps: Vec<&str> = chain.steps[..=last]
             .iter()
@@ -115,8 +113,9 @@ impl Labels {
         let written = writer
             .written(&chain.problem, &steps)
             .map_err(|error| error.to_string())?;
+        // Formats skip empty steps, so the labels would shift.
         if written.read_at.len() != labels.len() {
-            return Err("a step is empty".into());
+            return Err("has an empty step".into());
         }
         let labels = labels.into_iter().zip(&written.read_at);
         let labels = labels.filter_map(|(right, &row)| {

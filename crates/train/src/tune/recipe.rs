@@ -1,4 +1,4 @@
-//! How long, how fast, and which weights.
+//! Hyperparameters of a run: trained weights, learning rates, batches, length.
 
 use std::str::FromStr;
 
@@ -7,25 +7,26 @@ use serde::{Deserialize, Serialize};
 use crate::Error;
 use crate::optim::AdamW;
 
-/// Which weights are trained. Both limits may hold at once; without any, all weights are.
+/// The weights that are trained. Both limits may be set at once; without any, all weights are
+/// trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Trained {
-    /// Those of so many last layers, the final norm and the head. A language-model head that is
-    /// tied to the embedding stays as it is.
+    /// The number of last layers to train, with the final norm and the head. A language-model head
+    /// that is tied to the embedding stays frozen.
     pub top: Option<usize>,
-    /// Adapters beside the matrices in place of the weights themselves.
+    /// Low-rank adapters to train in place of the weights themselves.
     pub lora: Option<Lora>,
 }
 
-/// Low-rank adapters (2106.09685) beside every matrix of the trained layers: `W x` becomes
+/// Low-rank adapters (`LoRA`, 2106.09685) of every matrix in the trained layers: `W x` becomes
 /// `W x + (alpha / rank) B A x`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lora {
-    /// Rows of `A`, columns of `B`.
+    /// The number of rows of `A` and of columns of `B`.
     pub rank: usize,
-    /// What the product is scaled with, times the rank.
+    /// The numerator of the scale `alpha / rank`.
     pub alpha: f64,
 }
 
@@ -36,7 +37,7 @@ impl Trained {
         lora: None,
     };
 
-    /// The last layers.
+    /// Trains the last `layers` layers.
     #[must_use]
     pub fn top(layers: usize) -> Self {
         Self {
@@ -46,13 +47,12 @@ impl Trained {
     }
 }
 
-/// `all`, or some of `top=LAYERS`, `lora=RANK` and `alpha=NUMBER` with commas between them; alpha
-/// is twice the rank by default.
+/// Parses `all`, or some of `top=LAYERS`, `lora=RANK` and `alpha=NUMBER`, separated by commas.
+/// Alpha is twice the rank by default.
 impl FromStr for Trained {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let refused = |reason: String| Err(Error::Config(reason));
         let mut trained = Self::ALL;
         if text == "all" {
             return Ok(trained);
@@ -60,7 +60,7 @@ impl FromStr for Trained {
         let mut alpha = None;
         for part in text.split(',') {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
-            let count = value.parse().ok().filter(|&n: &usize| n > 0);
+            let count = value.parse().ok().filter(|&n| n > 0);
             match (name, count) {
                 ("top", Some(layers)) => trained.top = Some(layers),
                 ("lora", Some(rank)) => {
@@ -68,8 +68,8 @@ impl FromStr for Trained {
                     trained.lora = Some(Lora { rank, alpha });
                 }
                 ("alpha", _) => {
-                    let number = value.parse().ok();
-                    alpha = number.filter(|x: &f64| x.is_finite() && *x > 0.0);
+                    let number = value.parse::<f64>().ok();
+                    alpha = number.filter(|x| x.is_finite() && *x > 0.0);
                     if alpha.is_none() {
                         return refused(format!("alpha={value}: must be a positive number"));
                     }
@@ -78,67 +78,74 @@ impl FromStr for Trained {
                     return refused(format!("{name}={value}: must be a positive whole number"));
                 }
                 _ => {
-                    return refused(
-                        "all, or some of top=LAYERS, lora=RANK and alpha=NUMBER with commas".into(),
-                    );
+                    return refused(format!(
+                        "invalid setting {part:?}: use all, or some of top=LAYERS, lora=RANK \
+                             and alpha=NUMBER, separated by commas"
+                    ));
                 }
             }
         }
+        // Checked at the end: `alpha` may come before `lora`.
         match (&mut trained.lora, alpha) {
             (Some(lora), Some(alpha)) => lora.alpha = alpha,
-            (None, Some(_)) => return refused("alpha belongs to lora=RANK".into()),
+            (None, Some(_)) => return refused("alpha needs adapters: add lora=RANK".into()),
             _ => {}
         }
         Ok(trained)
     }
 }
 
-/// How the learning rate falls behind the warm-up, as in `transformers`.
+fn refused<T>(reason: String) -> Result<T, Error> {
+    Err(Error::Config(reason))
+}
+
+/// The course of the learning rate after the warm-up, as in `transformers`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decay {
-    /// Half a cosine, to 0.
+    /// Falls to 0 along half a cosine.
     Cosine,
-    /// A straight line, to 0.
+    /// Falls to 0 along a straight line.
     Linear,
-    /// Not at all.
+    /// Stays constant.
     Constant,
 }
 
-/// What a run does with its examples. Two runs with the same recipe, examples and weights write the
-/// same bytes on the same kind of machine.
+/// The hyperparameters of a run. Two runs with the same recipe, examples and weights write the same
+/// bytes on the same kind of machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// Which weights are trained.
+    /// The weights that are trained.
     pub train: Trained,
-    /// Times that every example is seen.
+    /// The number of passes over the training set.
     pub epochs: usize,
-    /// Examples of one update.
+    /// The number of examples of an update.
     pub batch: usize,
-    /// Padded tokens computed at once: a batch is cut into so large parts, whose gradients add up.
+    /// The largest number of padded tokens computed at once. A batch is split into such
+    /// micro-batches, whose gradients add up.
     pub micro_tokens: usize,
-    /// The highest learning rate.
+    /// The highest learning rate, reached after the warm-up.
     pub learning_rate: f64,
-    /// The part of all updates in which it rises from 0.
+    /// The fraction of all updates in which the learning rate rises from 0.
     pub warmup: f64,
-    /// How it falls then.
+    /// The course of the learning rate after the warm-up.
     pub decay: Decay,
-    /// `AdamW`'s decay of matrices.
+    /// The weight decay of `AdamW`, applied to matrices only.
     pub weight_decay: f64,
-    /// `AdamW`'s momenta.
+    /// The decay rates of the first and second moment of `AdamW`.
     pub betas: (f64, f64),
-    /// The largest norm of a gradient; larger ones are scaled down.
+    /// The largest L2 norm of all gradients together; larger ones are scaled down.
     pub clip: f64,
-    /// Of the order of examples.
+    /// The seed of the order of examples and of the held-out split.
     pub seed: u64,
-    /// The softmax goes over the tokens that occur in the examples, not over the vocabulary.
+    /// Whether the softmax covers only tokens that occur in the examples, not the whole vocabulary.
     pub restrict_vocabulary: bool,
-    /// The part of all updates, at their beginning, in which a reward model's head is trained
-    /// alone, so that a fresh one does not disturb the body (PURE, 2504.15275). The warm-up and the
-    /// decay of the learning rate come behind it.
+    /// The fraction of all updates, at the beginning, in which only a reward model's head is
+    /// trained, so that a fresh head does not disturb the body (PURE, 2504.15275). The warm-up and
+    /// the decay of the learning rate follow.
     pub head_warmup: f64,
-    /// The learning rate of these updates.
+    /// The learning rate of the updates that train only the head.
     pub head_rate: f64,
 }
 
@@ -164,7 +171,7 @@ impl Default for Recipe {
 }
 
 impl Recipe {
-    /// An optimiser that has made no step.
+    /// Makes a fresh optimiser with the settings of the recipe.
     pub fn optimizer(&self) -> AdamW {
         let mut optimizer = AdamW::default();
         optimizer.betas = self.betas;
@@ -173,8 +180,8 @@ impl Recipe {
         optimizer
     }
 
-    /// The learning rate of an update out of `steps`, counted from 0: the formulas of
-    /// `transformers`' `get_cosine_schedule_with_warmup` and its siblings.
+    /// Returns the learning rate of update `step`, counted from 0, of `steps`. The formulas are
+    /// those of `get_cosine_schedule_with_warmup` and its siblings in `transformers`.
     pub fn rate(&self, step: usize, steps: usize) -> f64 {
         let warmup = (self.warmup * steps as f64).ceil() as usize;
         if step < warmup {

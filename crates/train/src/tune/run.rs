@@ -1,4 +1,4 @@
-//! A whole run: from a checkpoint and a file to a folder.
+//! A whole fine-tuning run, from a checkpoint and a data file to a folder.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -15,61 +15,62 @@ use super::{Data, Decoder, Features, Fit, Read, Recipe, Report, RewardHead, expo
 use crate::write::create_folder;
 use crate::{Error, Result};
 
-/// What is trained from what.
+/// The settings of a fine-tuning run.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// What the checkpoint becomes.
+    /// The kind of model to train.
     pub task: Task,
     /// The checkpoint to start from.
     pub from: Checkpoint,
-    /// The examples.
+    /// The file of examples.
     pub data: PathBuf,
-    /// Where the trained checkpoint is written; the state of the run is in `work` below it.
+    /// The folder for the trained checkpoint; the state of the run is in its subfolder `work`.
     pub out: PathBuf,
-    /// How.
+    /// The hyperparameters.
     pub recipe: Recipe,
-    /// The part of the problems that is only measured.
+    /// The fraction of the problems that is only measured, 0 to 1.
     pub held_out: f64,
-    /// Read so many examples at most.
+    /// The largest number of examples to use; `None` for all.
     pub limit: Option<usize>,
-    /// Longer examples are left out.
+    /// The largest number of tokens of an example; longer examples are left out.
     pub longest: usize,
-    /// How the engine keeps the weights of frozen layers.
+    /// The type in which the engine stores the weights of frozen layers.
     pub frozen_type: WeightType,
-    /// Write float32, not bfloat16.
+    /// Whether the checkpoint is written in float32 instead of bfloat16.
     pub float32: bool,
-    /// Go on with the run in `out`.
+    /// Whether to resume the run in `out`.
     pub resume: bool,
-    /// Leave after so many updates.
+    /// The number of updates after which this call saves the state and returns; `None` for all.
     pub stop_after: Option<usize>,
-    /// Updates between two measurements of the held-out examples; an eighth of the run by default.
+    /// The number of updates between two measurements of the held-out examples; by default an
+    /// eighth of the run.
     pub evaluate_every: Option<usize>,
 }
 
-/// What a checkpoint becomes.
+/// The kind of model that a run trains.
 #[derive(Clone, Debug)]
 pub enum Task {
-    /// A generator, from problems with solutions.
+    /// A generator, trained on problems with solutions.
     Sft {
-        /// The system's turn of the chat.
+        /// The system prompt; `None` for no system turn.
         system: Option<String>,
-        /// A chat template in place of the checkpoint's; written with the model.
+        /// A chat template that replaces the checkpoint's and is written with the model.
         chat_template: Option<String>,
     },
-    /// A process or outcome reward model, from labelled chains.
+    /// A process or outcome reward model, trained on labelled chains.
     Reward {
-        /// How it is read: its head, how chains are written, where scores are read.
+        /// The format of the reward model: its head, the text of a chain, the positions of scores.
         spec: Box<PrmSpec>,
-        /// How chains become labels.
+        /// The settings by which chains become labels.
         labels: Labels,
-        /// The part of all updates in which a fresh head is trained alone. A head that the
-        /// checkpoint has needs no such warm-up.
+        /// The fraction of all updates in which only a fresh head is trained. The value is ignored
+        /// if the checkpoint has the head already.
         head_warmup: f64,
     },
 }
 
 impl Task {
-    /// Its name in run files.
+    /// Returns the name in run files.
     fn name(&self) -> &'static str {
         match self {
             Self::Sft { .. } => "sft",
@@ -78,11 +79,11 @@ impl Task {
     }
 }
 
-/// Trains a checkpoint on a file. Returns whether the run came to its end; a run that was told to
-/// stop earlier has written its state only.
+/// Trains a checkpoint on a file and writes the result. Returns whether all updates are done; after
+/// an early stop only the state is written.
 ///
 /// # Errors
-/// What is wrong with the checkpoint, a line of the data, or the files of an earlier run.
+/// The checkpoint cannot be trained, a line of the data is wrong, or `out` holds another run.
 pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     let checkpoint = job.from.clone();
     let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
@@ -98,7 +99,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     let (train, held_out) = work::split(&read.problems, job.held_out, job.recipe.seed);
     if train.is_empty() {
         return Err(Error::Config(format!(
-            "{}: nothing is left to train on",
+            "{}: all examples are held out: hold out a smaller fraction",
             job.data.display()
         )));
     }
@@ -121,6 +122,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         } => {
             format = Some(spec.to_toml()?);
             let head = RewardHead::new(&mut decoder, spec, &tokenizer, &weights, recipe.seed)?;
+            // A trained head would not disturb the body, so it needs no warm-up.
             recipe.head_warmup = if head.is_fresh() { *head_warmup } else { 0.0 };
             Some(head)
         }
@@ -136,6 +138,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         frozen_type: job.frozen_type,
         examples: work::fingerprint(examples, &weights),
     };
+    // Claimed before anything is computed: a folder of another run must stay unchanged.
     work::claim(
         &folder.join("run.json"),
         &identity,
@@ -145,7 +148,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     let mut note = |text: String| report(Report::Note(text));
     let too_long = format!("examples of more than {longest} tokens");
     for (count, what) in [
-        (read.rejected, "records that are no labelled chains"),
+        (read.rejected, "records that are not labelled chains"),
         (read.unlabelled, "chains without a label"),
         (read.too_long, too_long.as_str()),
     ] {
@@ -153,7 +156,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
             note(format!("{count} {what} are left out"));
         }
     }
-    let tokens = |of: &[usize]| of.iter().map(|&i| examples[i].ids.len()).sum::<usize>();
+    let tokens = |set: &[usize]| set.iter().map(|&i| examples[i].ids.len()).sum::<usize>();
     note(format!(
         "{} examples, {} tokens; held out {}, {} tokens",
         train.len(),
@@ -168,6 +171,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         Some(_) => Some(Features::open(
             &folder.join("features.bf16"),
             &config,
+            // A second copy of the weights: `Features` removes the layers that are trained.
             ModelConfig::load_with_weights(checkpoint.clone())?.1,
             job.frozen_type,
             decoder.frozen(),
@@ -235,7 +239,6 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     Ok(finished)
 }
 
-/// The examples of the job's file.
 fn read(job: &Job, tokenizer: &Arc<Tokenizer>, longest: usize) -> Result<Read> {
     match &job.task {
         Task::Sft {

@@ -1,4 +1,4 @@
-//! Problems with solutions as examples for a generator.
+//! Conversion of problems with solutions into examples for a generator.
 
 use std::path::Path;
 
@@ -9,36 +9,35 @@ use super::Example;
 use super::batches::Read;
 use crate::{Error, Result};
 
-/// The largest data file.
+/// The largest data file, in bytes.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// An answer of fewer words is a result and no solution.
+/// The number of words below which an `answer` counts as a bare result without a solution.
 const BARE_WORDS: usize = 10;
 
-/// How problems and solutions are written.
+/// The settings by which problems and solutions become tokens.
 #[derive(Debug)]
 pub struct Format<'a> {
-    /// The checkpoint's.
+    /// The tokenizer of the checkpoint.
     pub tokenizer: &'a Tokenizer,
-    /// Without a template a prompt is the problem's text.
+    /// The chat template. An absent template makes the problem's text the whole prompt.
     pub template: &'a ChatTemplate,
-    /// The system's turn.
+    /// The system prompt, for conversations that have none.
     pub system: Option<&'a str>,
-    /// Longer examples are left out.
+    /// The largest number of tokens of an example; longer examples are left out.
     pub longest: usize,
 }
 
-/// A role, a text.
+/// The role and the text of a message.
 type Turn = (String, String);
 
 impl Format<'_> {
-    /// The examples of a file of JSON lines: `problem` (or `question`) and `solution` (or
-    /// `answer`), or `messages`, each with `role` and `content`, the last of which is the
-    /// assistant's.
+    /// Reads a file of JSON lines. A line has `problem` (or `question`) and `solution` (or
+    /// `answer`), or `messages` with `role` and `content`, the last of which is the assistant's.
     ///
     /// # Errors
-    /// [`Error::Data`] with the line; [`Error::Config`] if nothing is left, or if there are bare
-    /// answers only.
+    /// [`Error::Data`] with the line; [`Error::Config`] if no example remains, or if all of them
+    /// are bare answers.
     pub fn read(&self, path: &Path) -> Result<Read> {
         let text = beamgen_files::read_text_file(path, MAX_BYTES)
             .map_err(|error| Error::Config(format!("{}: {error}", path.display())))?;
@@ -68,23 +67,26 @@ impl Format<'_> {
                 .push(problem.map(|turn| turn.1.clone()).unwrap_or_default());
             read.examples.push(example);
         }
-        let wrong = |what: String| Error::Config(format!("{}: {what}", path.display()));
+        let path = path.display();
         if read.examples.is_empty() {
             let longest = self.longest;
-            return Err(wrong(format!("no example of at most {longest} tokens")));
+            return Err(Error::Config(format!(
+                "{path}: no example has at most {longest} tokens"
+            )));
         }
+        // GSM8K-like files name the worked solution `answer`, other files a bare result. Training
+        // on bare results unlearns reasoning, so the user has to ask for that.
         if !worked {
-            return Err(wrong(
-                "only bare results, under `answer`: write worked solutions under `solution`; to train on results \
-                 only, write these there"
-                    .to_owned(),
-            ));
+            return Err(Error::Config(format!(
+                "{path}: only bare results, under `answer`: write worked solutions under `solution`, \
+                 or the results if these are to be learnt"
+            )));
         }
         Ok(read)
     }
 
-    /// The tokens of a conversation up to the assistant's turn, then of the `solution` and the
-    /// token that ends it; the loss is on these.
+    /// Returns the tokens of a conversation: the prompt up to the assistant's turn, the `solution`,
+    /// and the token that ends the turn. The loss covers the last two.
     fn example(&self, before: &[Turn], solution: &str) -> std::result::Result<Example, String> {
         let system = self
             .system
@@ -96,24 +98,23 @@ impl Format<'_> {
             .chain(before)
             .map(|(role, content)| Message { role, content })
             .collect();
-        let text = |error: beamgen_engine::Error| error.to_string();
         let prompt = self
             .template
             .render(&messages, Ending::Generation)
             .map_err(|error| error.to_string())?;
         let special = !self.template.is_present();
-        let mut ids = self.tokenizer.encode(&prompt, special).map_err(text)?;
+        let mut ids = self.encode(&prompt, special)?;
         if ids.is_empty() {
             return Err("the prompt has no tokens".into());
         }
         let start = ids.len();
         let joined = format!("{prompt}{solution}");
-        let joined = self.tokenizer.encode(&joined, special).map_err(text)?;
-        // A generator writes behind the prompt's own tokens; so is the solution read, even where
-        // its first token would join with the prompt's last.
+        let joined = self.encode(&joined, special)?;
+        // A generator continues after the prompt's tokens. If the joined text would merge the last
+        // token of the prompt with the solution's first, the solution is tokenised separately.
         match joined.strip_prefix(ids.as_slice()) {
             Some(own) => ids.extend_from_slice(own),
-            None => ids.extend(self.tokenizer.encode(solution, false).map_err(text)?),
+            None => ids.extend(self.encode(solution, false)?),
         }
         if ids.len() == start {
             return Err("`solution` has no tokens".into());
@@ -129,17 +130,22 @@ impl Format<'_> {
         })
     }
 
-    /// The token with which the template ends the assistant's turn, if it is one at which a
-    /// generator stops; otherwise the first of those.
+    fn encode(&self, text: &str, special: bool) -> std::result::Result<Vec<u32>, String> {
+        let ids = self.tokenizer.encode(text, special);
+        ids.map_err(|error| error.to_string())
+    }
+
+    /// Returns the token that ends the assistant's turn in the template, if a generator stops at
+    /// it; otherwise the checkpoint's first end-of-text token.
     fn end(&self, messages: &[Message<'_>], solution: &str) -> std::result::Result<u32, String> {
         let last = [Message::assistant(solution)];
         let whole = self
             .template
             .render(&[messages, &last].concat(), Ending::Closed);
         let written = whole.ok().and_then(|whole| {
-            let (_, behind) = whole.rsplit_once(solution.trim())?;
-            let behind = self.tokenizer.encode(behind, false).ok()?;
-            behind.into_iter().find(|&id| self.tokenizer.is_eos(id))
+            let (_, after) = whole.rsplit_once(solution.trim())?;
+            let after = self.tokenizer.encode(after, false).ok()?;
+            after.into_iter().find(|&id| self.tokenizer.is_eos(id))
         });
         written
             .or_else(|| self.tokenizer.eos_ids().first().copied())
@@ -147,22 +153,21 @@ impl Format<'_> {
     }
 }
 
-/// Whether a text is a result without its way: a line of few words.
+/// Whether an answer is only a result: a single line of few words.
 fn is_bare(answer: &str) -> bool {
     !answer.trim().contains('\n') && answer.split_whitespace().count() < BARE_WORDS
 }
 
-/// The turns before the solution, and the solution.
+/// Returns the turns before the solution, and the solution.
 fn turns(value: &Value) -> std::result::Result<(Vec<Turn>, String), String> {
     if let Some(messages) = value.get("messages") {
-        let messages = messages.as_array().ok_or("`messages` is no list")?;
+        let messages = messages.as_array().ok_or("`messages` must be a list")?;
         let mut turns: Vec<Turn> = Vec::new();
         for message in messages {
-            let field = |name: &str| match message.get(name).and_then(Value::as_str) {
-                Some(text) => Ok(text.to_owned()),
-                None => Err(format!("a message has no text `{name}`")),
-            };
-            turns.push((field("role")?, field("content")?));
+            turns.push((
+                message_text(message, "role")?,
+                message_text(message, "content")?,
+            ));
         }
         return match turns.pop() {
             Some((role, solution)) if role == "assistant" && !turns.is_empty() => {
@@ -171,16 +176,28 @@ fn turns(value: &Value) -> std::result::Result<(Vec<Turn>, String), String> {
             _ => Err("the last of two or more `messages` must be the assistant's".into()),
         };
     }
-    let either = |names: [&str; 2]| {
-        let found = names.iter().find_map(|name| value.get(name)?.as_str());
-        found
-            .filter(|text| !text.trim().is_empty())
-            .map(str::to_owned)
-            .ok_or_else(|| format!("`{}` (or `{}`) is missing or no text", names[0], names[1]))
-    };
-    let problem = either(["problem", "question"])?;
-    Ok((
-        vec![("user".into(), problem)],
-        either(["solution", "answer"])?,
-    ))
+    let problem = first_text(value, ["problem", "question"])?;
+    let solution = first_text(value, ["solution", "answer"])?;
+    Ok((vec![("user".into(), problem)], solution))
+}
+
+fn message_text(message: &Value, name: &str) -> std::result::Result<String, String> {
+    match message.get(name).and_then(Value::as_str) {
+        Some(text) => Ok(text.to_owned()),
+        None => Err(format!("a message lacks the text `{name}`")),
+    }
+}
+
+/// Returns the text of the first field that exists; an error if the text is blank.
+fn first_text(value: &Value, names: [&str; 2]) -> std::result::Result<String, String> {
+    let found = names.iter().find_map(|name| value.get(name)?.as_str());
+    found
+        .filter(|text| !text.trim().is_empty())
+        .map(str::to_owned)
+        .ok_or_else(|| {
+            format!(
+                "`{}` (or `{}`) is missing or not a text",
+                names[0], names[1]
+            )
+        })
 }

@@ -1,4 +1,4 @@
-//! The state of a run: weights, moments, updates done.
+//! The saved state of a run, a safetensors file of weights, moments and the number of updates done.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::write::{first_line, write_tensors};
 use crate::{Error, Result};
 
 const STEP: &str = "step";
-/// Time between two saved states.
+/// The time between two saves.
 pub(crate) const SAVE: Duration = Duration::from_secs(300);
 
 pub(crate) fn load(path: &Path, device: &Device) -> Result<HashMap<String, Tensor>> {
@@ -20,21 +20,21 @@ pub(crate) fn load(path: &Path, device: &Device) -> Result<HashMap<String, Tenso
         .map_err(|error| Error::Checkpoint(path.to_owned(), first_line(&error)))
 }
 
-/// Updates done in a saved state.
+/// Returns the number of updates done in a saved state.
 pub(crate) fn step(path: &Path, state: &HashMap<String, Tensor>) -> Result<usize> {
     let step = state
         .get(STEP)
-        .ok_or_else(|| Error::Checkpoint(path.to_owned(), "has no step".into()))?;
+        .ok_or_else(|| Error::Checkpoint(path.to_owned(), "saved state lacks `step`".into()))?;
     Ok(step.to_scalar::<u32>()? as usize)
 }
 
-/// A number that was saved beside the weights, if it was.
+/// Returns a number that was saved with the weights; `None` in files without it.
 pub(crate) fn number(state: &HashMap<String, Tensor>, name: &str) -> Result<Option<f64>> {
     let saved = state.get(name).map(Tensor::to_scalar::<f64>);
     Ok(saved.transpose()?)
 }
 
-/// Writes a state. `numbers` are what a run has to know beside weights and moments.
+/// Writes a state. `numbers` are further values by name, read again by [`number`].
 pub(crate) fn save(
     path: &Path,
     decoder: &Decoder,
@@ -53,7 +53,7 @@ pub(crate) fn save(
     write_tensors(path, &all)
 }
 
-/// Writes the trained weights alone.
+/// Writes only the trained weights, without moments.
 pub(crate) fn save_weights(path: &Path, decoder: &Decoder) -> Result<()> {
     let vars = decoder.vars();
     let all = vars.map(|(name, var)| (name.to_owned(), var.as_tensor().clone()));

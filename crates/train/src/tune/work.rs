@@ -1,4 +1,4 @@
-//! The folder of a run's state, and what tells one run from another.
+//! The `work` folder of a run and the identity by which a resumed run recognises the folder.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -13,33 +13,35 @@ use super::{Example, Recipe};
 use crate::write::write_json;
 use crate::{Error, Result};
 
-/// What decides the bytes that a run writes: an interrupted one goes on only with the same.
+/// The inputs that decide the bytes of a run's output. A folder can be resumed only with an equal
+/// identity.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Identity {
-    /// What is trained: sft, prm or orm.
+    /// The kind of training: `sft`, `prm` or `orm`.
     pub kind: String,
-    /// How a reward model is read, as TOML.
+    /// The format of a reward model, as TOML.
     pub format: Option<String>,
     pub from: PathBuf,
     pub recipe: Recipe,
     pub held_out: f64,
     pub frozen_type: WeightType,
-    /// Of all examples and of the weights' names.
+    /// The fingerprint of all examples and of the weights' names.
     pub examples: String,
 }
 
-/// The losses of all updates, one JSON object a line; an interrupted run's last may be there twice.
+/// Opens the log of losses, one JSON object a line. After a crash, updates since the last saved
+/// state appear twice.
 pub(crate) fn log(work: &Path) -> Result<File> {
     let path = work.join("log.jsonl");
     let file = beamgen_files::append(&path);
     file.map_err(|error| Error::Io(path, error))
 }
 
-/// The most bytes of a file that says which run a folder has.
+/// The largest size of a file with a run's identity, in bytes.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The run that the file at `path` describes must be this one, and going on with it must be wanted.
-/// Without the file it is written.
+/// Writes `identity` to the file at `path`. If the file exists, checks that it describes the same
+/// run and that resuming is wanted.
 pub(crate) fn claim<I>(
     path: &Path,
     identity: &I,
@@ -65,16 +67,19 @@ where
     match serde_json::from_str(&text) {
         Ok(earlier) if is_same(&earlier, identity) => Ok(()),
         Ok(_) => Err(Error::Config(format!(
-            "{}: the run in this folder has other settings, data or weights",
+            "{}: the run in this folder has other settings, data or weights: use another folder",
             path.display()
         ))),
         Err(error) => Err(Error::Checkpoint(path.to_owned(), error.to_string())),
     }
 }
 
-/// Which examples are trained on, and which are held out: all of a problem on one side.
+/// Splits examples into a training set and a held-out set, with all examples of a problem on the
+/// same side.
 pub(crate) fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, Vec<usize>) {
     (0..problems.len()).partition(|&i| {
+        // By the hash of the problem's text, so that adding examples moves no other problem to the
+        // other side.
         let digest = Sha256::new()
             .chain_update(seed.to_le_bytes())
             .chain_update(problems[i].trim());
@@ -84,7 +89,7 @@ pub(crate) fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, V
     })
 }
 
-/// Of examples and of the weights' names.
+/// Returns a fingerprint of examples and of the weights' names.
 pub(crate) fn fingerprint(examples: &[Example], weights: &Weights) -> String {
     let mut digest = Sha256::new();
     for example in examples {
@@ -103,7 +108,7 @@ pub(crate) fn fingerprint(examples: &[Example], weights: &Weights) -> String {
     with_names(digest, weights)
 }
 
-/// The first 16 bytes of a digest and of the weights' names.
+/// Adds the weights' names to a digest; returns its first 16 bytes in hex.
 pub(crate) fn with_names(mut digest: Sha256, weights: &Weights) -> String {
     for name in weights.names() {
         digest.update(name);

@@ -1,4 +1,4 @@
-//! Low-rank adapters beside the matrices of a decoder whose own weights are frozen.
+//! Low-rank adapters (`LoRA`, 2106.09685) next to the frozen matrices of a decoder.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ use super::{Decoder, layer};
 use crate::tune::Lora;
 use crate::{Error, Result};
 
-/// Low-rank adapters of one matrix of the checkpoint.
+/// The adapter `scale * B A` of one matrix of the checkpoint.
 #[derive(Debug)]
 pub(super) struct Adapter {
-    /// The matrix's name.
+    /// The name of the matrix in the checkpoint, without `.weight`.
     name: String,
-    /// alpha / rank
+    /// The factor `alpha / rank`.
     scale: f64,
 }
 
@@ -31,11 +31,12 @@ impl Adapter {
 }
 
 impl Decoder {
-    /// Freezes all weights and puts adapters beside the matrices, `A` uniform within `1 /
-    /// sqrt(inputs)` and `B` zero, as PEFT does: what is computed stays the same at first.
+    /// Freezes all weights and adds an adapter to every matrix. As in PEFT, `A` is uniform within
+    /// `1 / sqrt(inputs)` and `B` is zero, so the outputs do not change until the first update.
     ///
     /// # Errors
-    /// [`Error::Config`] for a rank above the width of a matrix, or what candle says.
+    /// [`Error::Config`] for a rank above the smaller side of a matrix, or a tensor operation
+    /// fails.
     pub fn adapt(&mut self, lora: Lora, seed: u64) -> Result<()> {
         let matrices = super::matrices(&self.config);
         let widths = matrices
@@ -43,7 +44,7 @@ impl Decoder {
             .flat_map(|(_, parts, inputs, _)| parts.iter().map(|part| part.1).chain([*inputs]));
         if let Some(least) = widths.min().filter(|&least| lora.rank > least) {
             return Err(Error::Config(format!(
-                "lora={}: the smallest matrix has {least} rows or columns; give no more",
+                "lora={}: rank is above the {least} rows or columns of the smallest matrix: give at most {least}",
                 lora.rank
             )));
         }
@@ -55,13 +56,16 @@ impl Decoder {
             for (fused, parts, inputs, _) in &matrices {
                 let bound = 1.0 / (*inputs as f32).sqrt();
                 let mut adapters = Vec::new();
+                // Parts of a fused matrix get separate adapters, as if the matrices were not fused:
+                // then the merged tensors are those of the same adapters in PEFT.
                 for (part, outputs) in parts {
                     let adapter = Adapter {
                         name: layer(i, part),
                         scale: lora.alpha / lora.rank as f64,
                     };
-                    let draw = |_| rng.random_range(-bound..bound);
-                    let a: Vec<f32> = (0..lora.rank * inputs).map(draw).collect();
+                    let a: Vec<f32> = (0..lora.rank * inputs)
+                        .map(|_| rng.random_range(-bound..bound))
+                        .collect();
                     let a = Tensor::from_vec(a, (lora.rank, *inputs), &Device::Cpu)?;
                     let b = Tensor::zeros((*outputs, lora.rank), DType::F32, &Device::Cpu)?;
                     self.put(adapter.a(), &a)?;
@@ -74,13 +78,14 @@ impl Decoder {
         Ok(())
     }
 
-    /// What the adapters of a matrix add to its product with `x`, if it has some.
+    /// Returns the output of a matrix's adapters for the input `x`; `None` without adapters.
     pub(super) fn adapted(&self, x: &Tensor, name: &str) -> Result<Option<Tensor>> {
         let Some(adapters) = self.adapters.get(name) else {
             return Ok(None);
         };
         let parts = adapters.iter().map(|adapter| {
-            // Scaled where it is thin.
+            // The inner product has `rank` columns, so scaling it is cheaper than scaling the
+            // output.
             let inner = (x.matmul(&self.expect(&adapter.a())?.t()?)? * adapter.scale)?;
             Ok(inner.matmul(&self.expect(&adapter.b())?.t()?)?)
         });
@@ -88,13 +93,12 @@ impl Decoder {
         Ok(Some(Tensor::cat(&parts, 1)?))
     }
 
-    /// Whether a trained tensor is part of an adapter.
     pub(super) fn is_adapter(&self, name: &str) -> bool {
         let mut all = self.adapters.values().flatten();
-        all.any(|of| of.a() == name || of.b() == name)
+        all.any(|adapter| adapter.a() == name || adapter.b() == name)
     }
 
-    /// The matrices beside which there are adapters, with these added to them.
+    /// Returns the matrices that have adapters, with the adapters added.
     pub(super) fn merged(&self) -> Result<BTreeMap<String, Tensor>> {
         let mut out = BTreeMap::new();
         for (name, adapters) in &self.adapters {

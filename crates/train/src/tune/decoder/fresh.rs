@@ -1,4 +1,4 @@
-//! Decoders that no checkpoint has: fresh weights, and fresh layers above trained ones.
+//! Decoders with fresh weights, and fresh layers on top of trained ones.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use rand::Rng;
 use super::{Decoder, EMBEDDING, NORM, layer, matrices};
 use crate::Result;
 
-/// The standard deviation of fresh weights.
+/// The standard deviation of fresh weights, the default `initializer_range` of `transformers`.
 const DEVIATION: f32 = 0.02;
 
 impl Decoder {
-    /// A Llama with fresh weights: normal of deviation 0.02, output projections scaled down by
-    /// depth. Its head is the embedding, its projections have no biases.
+    /// Makes a Llama with fresh weights: normal with deviation 0.02, output projections scaled down
+    /// by `sqrt(2 * layers)`. Head and embedding are tied, projections have no biases.
     ///
     /// # Errors
-    /// The error of candle.
+    /// A tensor operation fails.
     pub fn fresh(config: ModelConfig, rng: &mut impl Rng, device: &Device) -> Result<Self> {
         let (vocab, hidden) = (config.vocab_size, config.hidden_size);
         let layers = config.num_hidden_layers;
@@ -30,11 +30,11 @@ impl Decoder {
         Ok(decoder)
     }
 
-    /// A deeper copy of a fresh decoder: `extra` new last layers whose output projections are zero,
-    /// so that it computes what this one computes until it is trained.
+    /// Returns a copy with `extra` more layers at the top. Their output projections are zero, so
+    /// the copy computes the same function until it is trained.
     ///
     /// # Errors
-    /// The error of candle.
+    /// A tensor operation fails.
     pub fn deeper(&self, extra: usize, rng: &mut impl Rng) -> Result<Self> {
         let layers = self.config.num_hidden_layers;
         let config = ModelConfig {
@@ -52,7 +52,8 @@ impl Decoder {
     }
 
     fn without_layers(config: ModelConfig, device: &Device) -> Self {
-        // In single precision: the bundled models' bytes follow from these angles.
+        // Angles are in single precision, unlike those of `load`: the bundled models were trained
+        // so, and rounding differently would change their bytes.
         let (pairs, theta) = (config.head_dim / 2, config.rope.theta as f32);
         let angles = (0..config.max_position_embeddings * pairs).map(|i| {
             let (position, pair) = (i / pairs, i % pairs);
@@ -64,6 +65,7 @@ impl Decoder {
     }
 
     fn put_layer(&mut self, i: usize, output_deviation: f32, rng: &mut impl Rng) -> Result<()> {
+        // The order of matrices is the order in which `rng` is read, so it decides the weights.
         for (name, parts, inputs, _) in matrices(&self.config) {
             let deviation = match name {
                 "self_attn.o_proj" | "mlp.down_proj" => output_deviation,
@@ -96,8 +98,9 @@ impl Decoder {
     }
 }
 
-/// A sample of the standard normal distribution (Box-Muller).
+/// Samples the standard normal distribution by the Box-Muller transform.
 pub(crate) fn normal(rng: &mut impl Rng) -> f32 {
+    // Zero is excluded: its logarithm is infinite.
     let u: f32 = rng.random_range(f32::MIN_POSITIVE..1.0);
     let v: f32 = rng.random_range(0.0..std::f32::consts::TAU);
     (-2.0 * u.ln()).sqrt() * v.cos()
