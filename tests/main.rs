@@ -70,3 +70,4 @@ mod too_long;
 mod train;
 mod trust;
 mod version;
+mod words;
