@@ -78,9 +78,11 @@ fn linear(c: &mut Criterion) {
         (WeightFormat::Q4K, INTERMEDIATE, HIDDEN),
         (WeightFormat::Q6K, INTERMEDIATE, HIDDEN),
     ] {
-        // Scales of 0.066, for numbers that are neither zero nor huge.
-        let fill = |_, blocks: &mut [u8]| blocks.fill(0x2C);
-        let layer = PackedLinear::pack_blocks(Parallel::serial(), inputs, outputs, format, fill);
+        let serial = Parallel::serial();
+        let layer = PackedLinear::pack_blocks(serial, inputs, outputs, format, |_, blocks| {
+            // Scales of 0.066, for numbers that are neither zero nor huge.
+            blocks.fill(0x2C);
+        });
         forward(c, &layer);
     }
 }
@@ -109,11 +111,12 @@ fn cache(tokens: usize, format: KvFormat) -> KvPages {
     };
     let mut pages = KvPages::stored_as(shape, format);
     pages.grow_to(tokens.div_ceil(PAGE));
-    let at = |position: usize| KvSlot {
-        page: (position / PAGE) as u32,
-        offset: (position % PAGE) as u32,
-    };
-    let slots: Vec<KvSlot> = (0..tokens).map(at).collect();
+    let slots: Vec<KvSlot> = (0..tokens)
+        .map(|position| KvSlot {
+            page: (position / PAGE) as u32,
+            offset: (position % PAGE) as u32,
+        })
+        .collect();
     store(&mut pages, &noise(tokens * QKV), &slots);
     pages
 }

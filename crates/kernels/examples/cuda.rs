@@ -112,13 +112,14 @@ fn main() -> Result<(), CudaError> {
 
 fn noise(n: usize) -> Vec<bf16> {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bf16::from_bits((state >> 48) as u16 & 0x807F | 0x3C80)
-    };
-    (0..n).map(|_| next()).collect()
+    (0..n)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            bf16::from_bits((state >> 48) as u16 & 0x807F | 0x3C80)
+        })
+        .collect()
 }
 
 impl Bench {

@@ -126,7 +126,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    let at = |times: &[f64], share: f64| {
+    let quantile = |times: &[f64], share: f64| {
         let mut times = times.to_vec();
         times.sort_by(f64::total_cmp);
         1e3 * times[((times.len() - 1) as f64 * share).round() as usize]
@@ -139,16 +139,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let whole = if again[step].is_empty() {
             String::new()
         } else {
-            format!("{:.1}", at(&again[step], 0.5))
+            format!("{:.1}", quantile(&again[step], 0.5))
         };
         println!(
             "{} | {} | {:.2} | {:.2} | {:.2} | {:.2} | {whole}",
             step + 1,
             read[step],
-            at(times, 0.5),
-            at(times, 0.1),
-            at(times, 0.9),
-            at(times, 0.5) / at(&seconds[0], 0.5),
+            quantile(times, 0.5),
+            quantile(times, 0.1),
+            quantile(times, 0.9),
+            quantile(times, 0.5) / quantile(&seconds[0], 0.5),
         );
     }
     Ok(())

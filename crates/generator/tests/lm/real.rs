@@ -135,9 +135,8 @@ fn any_of_several_end_of_text_tokens_ends_a_chain() {
     let (results, _) = solve(&mut generator, &best_of(32, 4), problems(6));
     let mut last = Vec::new();
     for (_, node) in results.iter().flat_map(|r| r.tree.nodes().skip(1)) {
-        let ends = |id: &u32| [tiny::END, dot].contains(id);
         let inner = node.tokens.split_last().map_or(&[][..], |(_, inner)| inner);
-        assert!(!inner.iter().any(ends));
+        assert!(!inner.iter().any(|id| [tiny::END, dot].contains(id)));
         if node.finish() == Some(Finish::EndOfText) {
             last.extend(node.tokens.last().copied());
         }

@@ -29,15 +29,15 @@ impl Scorer for TextScorer {
         &mut self,
         items: &[ScoreItem<'_>],
     ) -> Result<Vec<Result<Scored, ScoreError>>, ScoreError> {
-        let score = |step: &StepRef<'_>| {
-            let hash = step
-                .text
-                .bytes()
-                .fold(7u32, |h, b| h.wrapping_mul(31) + u32::from(b));
-            (hash % 997) as f32 / 997.0
-        };
-        let scored = |item: &ScoreItem<'_>| Ok(Scored::of(item.steps.iter().map(score)));
-        Ok(items.iter().map(scored).collect())
+        let scored = items.iter().map(|item| {
+            let scores = item.steps.iter().map(|step| {
+                let bytes = step.text.bytes();
+                let hash = bytes.fold(7u32, |h, b| h.wrapping_mul(31) + u32::from(b));
+                (hash % 997) as f32 / 997.0
+            });
+            Ok(Scored::of(scores))
+        });
+        Ok(scored.collect())
     }
 
     fn memory(&self) -> Memory {

@@ -413,11 +413,13 @@ fn plans_for_other_pages_are_refused() {
 fn queries_beyond_float16_become_its_largest_number() {
     let Some(device) = device() else { return };
     let mut case = Case::new(device, Number::F16, 16, (4, 2), 64, None);
-    let scale = |q: &mut f32| *q *= 1e6;
-    case.q.iter_mut().for_each(scale);
+    for q in &mut case.q {
+        *q *= 1e6;
+    }
     let large = case.run(&case.all(), Number::F32);
-    let clamp = |q: &mut f32| *q = q.clamp(-65504.0, 65504.0);
-    case.q.iter_mut().for_each(clamp);
+    for q in &mut case.q {
+        *q = q.clamp(-65504.0, 65504.0);
+    }
     assert!(large.iter().all(|v| v.is_finite()));
     assert_same_bits(&large, &case.run(&case.all(), Number::F32));
 }
@@ -426,8 +428,9 @@ fn queries_beyond_float16_become_its_largest_number() {
 fn outputs_beyond_float16_become_its_largest_number() {
     let Some(device) = device() else { return };
     let mut case = Case::new(device, Number::F32, 16, (2, 1), 8, None);
-    let scale = |v: &mut f32| *v *= 1e6;
-    case.kv.iter_mut().for_each(scale);
+    for v in &mut case.kv {
+        *v *= 1e6;
+    }
     let whole = case.run(&case.all(), Number::F32);
     let narrow = case.run(&case.all(), Number::F16);
     assert!(whole.iter().any(|v| v.abs() > 7e4));

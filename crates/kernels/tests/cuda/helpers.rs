@@ -16,8 +16,7 @@ pub(crate) const SIZES: [usize; 12] = [1, 2, 3, 7, 8, 31, 32, 33, 129, 255, 1027
 #[track_caller]
 pub(crate) fn device() -> Option<&'static Device> {
     static DEVICE: OnceLock<Device> = OnceLock::new();
-    let open = || DEVICE.get_or_init(|| Device::open(0).expect("a device"));
-    beamgen_emulated_cuda::load().then(open)
+    beamgen_emulated_cuda::load().then(|| DEVICE.get_or_init(|| Device::open(0).expect("a device")))
 }
 
 /// A device with its own stream, for tests that record a graph. On the shared stream the calls of
@@ -28,12 +27,14 @@ pub(crate) fn own_device() -> Option<Device> {
 
 /// The values as the type stores them.
 pub(crate) fn rounded(number: Number, values: &[f32]) -> Vec<f32> {
-    let round = |v: &f32| match number {
-        Number::F32 => *v,
-        Number::Bf16 => bf16::from_f32(*v).to_f32(),
-        Number::F16 => f16::from_f32(*v).to_f32(),
-    };
-    values.iter().map(round).collect()
+    values
+        .iter()
+        .map(|v| match number {
+            Number::F32 => *v,
+            Number::Bf16 => bf16::from_f32(*v).to_f32(),
+            Number::F16 => f16::from_f32(*v).to_f32(),
+        })
+        .collect()
 }
 
 /// A buffer with the values in the type.

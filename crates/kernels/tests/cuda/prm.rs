@@ -24,18 +24,17 @@ impl Layer {
 
     /// Each output, and the sum of the magnitudes of its terms, which scales the tolerance.
     fn forward(&self, x: &[f64]) -> Vec<(f64, f64)> {
-        let output = |(o, row): (usize, &[f32])| {
-            let bias = self.bias.as_ref().map_or(0.0, |bias| f64::from(bias[o]));
-            let terms = || row.iter().zip(x).map(|(w, x)| f64::from(*w) * x);
-            (
-                terms().sum::<f64>() + bias,
-                terms().map(f64::abs).sum::<f64>() + bias.abs(),
-            )
-        };
         self.weight
             .chunks_exact(self.inputs)
             .enumerate()
-            .map(output)
+            .map(|(o, row)| {
+                let bias = self.bias.as_ref().map_or(0.0, |bias| f64::from(bias[o]));
+                let terms = row.iter().zip(x).map(|(w, x)| f64::from(*w) * x);
+                (
+                    terms.clone().sum::<f64>() + bias,
+                    terms.map(f64::abs).sum::<f64>() + bias.abs(),
+                )
+            })
             .collect()
     }
 
@@ -142,12 +141,12 @@ fn a_row_is_batch_invariant_and_a_missing_one_is_no_number() {
     let Some(device) = device() else { return };
     let layer = Layer::new(101, 11, true, 7);
     let hidden = upload(device, Number::F32, &noise(4 * 101, 8));
-    let run = |rows: &[u32]| {
-        let bits = |values: Vec<f64>| values.into_iter().map(f64::to_bits).collect::<Vec<_>>();
-        bits(layer.on(device, rows.len(), |out, layer| {
+    let run = |rows: &[u32]| -> Vec<u64> {
+        let values = layer.on(device, rows.len(), |out, layer| {
             let list = device.upload(rows).expect("memory");
             prm_head(out, &hidden, &list, layer, rows.len()).expect("a launch");
-        }))
+        });
+        values.into_iter().map(f64::to_bits).collect()
     };
     let rows = [3, 0, 2, 2, 1, 0, 3, 1, 2, 0];
     let together = run(&rows);

@@ -172,13 +172,13 @@ fn compare(
     vocab: usize,
     requests: &[SampleRequest],
 ) -> usize {
-    // Numbers after a row's tokens must never be sampled, however likely.
-    let fill = |row: &Vec<f32>| [&row[..vocab], &vec![1e30; stride - vocab]].concat();
-    let logits = upload(
-        device,
-        Number::F32,
-        &rows.iter().flat_map(fill).collect::<Vec<_>>(),
-    );
+    let mut padded = Vec::with_capacity(rows.len() * stride);
+    for row in rows {
+        padded.extend_from_slice(&row[..vocab]);
+        // Numbers after a row's tokens must never be sampled, however likely.
+        padded.resize(padded.len() + stride - vocab, 1e30);
+    }
+    let logits = upload(device, Number::F32, &padded);
     let mut samples = Samples::new(device, requests.len(), 0).expect("memory");
     samples.request(requests, &[]).expect("a copy");
     samples.draw(&logits, vocab, stride).expect("a launch");
@@ -214,14 +214,12 @@ fn requests(rows: usize, settings: &[SampleRequest], draws: u32) -> Vec<SampleRe
     let mut all = Vec::new();
     for row in 0..rows as u32 {
         for (i, settings) in settings.iter().enumerate() {
-            let position = |draw| [0, draw, 7 * row, i as u32];
-            let request = |draw| SampleRequest {
+            all.extend((0..draws).map(|draw| SampleRequest {
                 row,
                 key: [11, 5],
-                counter: position(draw),
+                counter: [0, draw, 7 * row, i as u32],
                 ..*settings
-            };
-            all.extend((0..draws).map(request));
+            }));
         }
     }
     all

@@ -259,17 +259,15 @@ fn models_that_are_loaded_already_are_shared() {
         checkpoint: Checkpoint::from(&folder(name)),
         model: Some(model(name)),
     };
-    let shared = |reference: Body| {
-        let own = body(name);
-        let kept = Arc::clone(own.model.as_ref().unwrap());
-        let config = EngineConfig::default();
-        let pool = ThreadPool::new(1);
-        let mut prm =
-            RewardModel::load(own, Some(spec.clone()), Some(reference), config, pool).unwrap();
-        assert!(Arc::ptr_eq(&kept, prm.engine().model()));
-        prm.whole_chain(&chain.problem, &chain.steps()).unwrap()
-    };
-    assert_eq!(shared(body("reference")), alone);
+    let (own, reference) = (body(name), body("reference"));
+    let kept = Arc::clone(own.model.as_ref().unwrap());
+    let config = EngineConfig::default();
+    let pool = ThreadPool::new(1);
+    let mut prm =
+        RewardModel::load(own, Some(spec.clone()), Some(reference), config, pool).unwrap();
+    assert!(Arc::ptr_eq(&kept, prm.engine().model()));
+    let shared = prm.whole_chain(&chain.problem, &chain.steps()).unwrap();
+    assert_eq!(shared, alone);
 }
 
 #[test]
@@ -411,19 +409,19 @@ fn a_checkpoint_may_say_itself_how_it_is_read_or_must_be_told() {
         let file = file.unwrap();
         std::fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
     }
-    let of = || {
+    let spec_of_folder = || {
         let checkpoint = Checkpoint::from(dir.path());
         let weights = Weights::load(checkpoint.clone()).unwrap();
         PrmSpec::of(&checkpoint, &weights)
     };
-    let error = of().unwrap_err();
+    let error = spec_of_folder().unwrap_err();
     assert!(matches!(error, Error::NotRecognised { .. }));
     assert!(error.to_string().contains("skywork-o1-open-prm"), "{error}");
 
     let own = "normaliser = { softmax = 0 }\n[step]\ntext = \"{{ step }} Right?\"\n\
         verdict = \" +\\n\"\n[head]\ntokens = [\"+\", \"-\"]\n";
     std::fs::write(dir.path().join("prm.toml"), own).unwrap();
-    let spec = of().unwrap();
+    let spec = spec_of_folder().unwrap();
     assert!(spec.name.ends_with("prm.toml"));
     let config = EngineConfig::default();
     let mut prm = RewardModel::load(dir.path(), None, None, config, ThreadPool::new(1)).unwrap();

@@ -12,11 +12,10 @@ use beamgen_test_support::{Missing, skip};
 fn card(model: &str) -> Option<(PathBuf, String)> {
     let weights = std::env::var_os("BEAMGEN_TEST_WEIGHTS");
     let folder = weights.map(|weights| PathBuf::from(weights).join(model));
-    let read = |folder: PathBuf| {
+    let found = folder.and_then(|folder| {
         let card = std::fs::read_to_string(folder.join("README.md")).ok()?;
         Some((folder, card))
-    };
-    let found = folder.and_then(read);
+    });
     if found.is_none() {
         let reason = format_args!("no {model}/README.md and weights below BEAMGEN_TEST_WEIGHTS");
         skip(Missing::Model, reason);
