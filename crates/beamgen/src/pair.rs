@@ -321,7 +321,7 @@ mod tests {
             (
                 "summary = \"a pair of my own\"",
                 "summary = \"\"\nmemory = { bf16 = \"big\", int8 = \"1 GB\" }",
-                ":5: \"big\" is no size",
+                ":5: invalid size \"big\"",
             ),
         ] {
             let (_dir, path) = folder(&MINE.replace(from, to));

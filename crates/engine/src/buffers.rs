@@ -4,22 +4,22 @@ use beamgen_kernels::LinearScratch;
 
 use crate::ModelConfig;
 
-/// Activations of the largest chunk. `R` rows are used from the front of each.
+/// Activations of the largest chunk. A chunk of `R` rows uses the front of each buffer.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     /// Residual stream `[R, hidden]`.
     pub(crate) residual: Vec<f32>,
     /// Normalised residual `[R, hidden]`.
     pub(crate) normed: Vec<f32>,
-    /// `[R, queries | keys | values]`.
+    /// Queries, keys and values `[R, queries | keys | values]`.
     pub(crate) qkv: Vec<f32>,
     /// Output of attention `[R, heads * head_dim]`.
     pub(crate) attended: Vec<f32>,
-    /// `[R, gate | up]`.
+    /// Outputs of the feed-forward network's first matrix `[R, gate | up]`.
     pub(crate) gate_up: Vec<f32>,
-    /// `[R, intermediate]`.
+    /// Inputs of the feed-forward network's second matrix `[R, intermediate]`.
     pub(crate) gated: Vec<f32>,
-    /// The inputs of a matrix, quantised.
+    /// Quantised inputs of an int8 matrix.
     pub(crate) scratch: LinearScratch,
 }
 
@@ -36,7 +36,7 @@ impl Buffers {
         }
     }
 
-    /// Bytes of the activations of `rows` rows, where int8 matrices have up to `int8_inputs`.
+    /// Bytes of the activations of `rows` rows; int8 matrices have up to `int8_inputs` inputs.
     pub(crate) fn bytes_for(c: &ModelConfig, int8_inputs: usize, rows: usize) -> usize {
         let row = 2 * c.hidden_size + c.qkv_width() + c.q_width() + 3 * c.intermediate_size;
         let scratch = LinearScratch::bytes_for(rows, int8_inputs);

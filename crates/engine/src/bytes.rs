@@ -1,4 +1,4 @@
-//! The bytes of a checkpoint's file.
+//! The bytes of a checkpoint file: mapped, embedded in the program, or read.
 
 use std::ops::{Deref, Range};
 use std::path::Path;
@@ -7,7 +7,7 @@ use beamgen_kernels::MappedFile;
 
 use crate::Error;
 
-/// The bytes of a file.
+/// The contents of a file, wherever they are.
 #[derive(Debug)]
 pub(crate) enum Bytes {
     Mapped(MappedFile),
@@ -16,7 +16,7 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
-    /// Whether all bytes are still there: a mapped file may have been shortened.
+    /// Whether all bytes still exist: a mapped file may have been shortened by someone else.
     pub(crate) fn are_whole(&self) -> bool {
         match self {
             Self::Mapped(file) => file.is_whole(),
@@ -24,7 +24,7 @@ impl Bytes {
         }
     }
 
-    /// Says that these bytes will not be read soon.
+    /// Advises the system that these bytes will not be read soon, so that it may drop their pages.
     pub(crate) fn set_aside(&self, bytes: Range<usize>) {
         if let Self::Mapped(file) = self {
             file.set_aside(bytes);
@@ -44,8 +44,9 @@ impl Deref for Bytes {
     }
 }
 
-/// The bytes of a file of weights.
+/// Maps a file of weights, which must be a regular file.
 pub(crate) fn mapped(path: &Path) -> Result<Bytes, Error> {
+    // Opening a pipe would block, and a device would map something else.
     let file = beamgen_files::open_regular_file(path).and_then(MappedFile::of);
     let file = file.map_err(|source| Error::Io {
         path: path.to_owned(),
@@ -55,7 +56,7 @@ pub(crate) fn mapped(path: &Path) -> Result<Bytes, Error> {
     Ok(Bytes::Mapped(file))
 }
 
-/// Refuses what Git leaves in place of a large file that it did not fetch.
+/// Refuses the pointer that Git LFS leaves in place of a large file that was not downloaded.
 pub(crate) fn refuse_pointer(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     if !bytes.starts_with(b"version https://git-lfs.github.com/") {
         return Ok(());

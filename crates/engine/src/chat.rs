@@ -1,4 +1,4 @@
-//! Chats as text: a checkpoint's Jinja template, rendered as `transformers` does.
+//! Chats as text: a checkpoint's Jinja template, rendered like `transformers` renders it.
 
 mod python;
 
@@ -14,9 +14,10 @@ use crate::jinja::{self, Template, TemplateError};
 use crate::{Error, Tokenizer};
 
 const TITLE: &str = "the chat template";
+/// Marks the end of the last message; the space shows whether the template strips contents.
 const CONTINUED: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-/// A document as a template takes it.
+/// A document in the shape that templates expect.
 #[derive(Serialize)]
 struct Document<'a> {
     title: String,
@@ -28,7 +29,7 @@ struct Document<'a> {
 pub struct Message<'a> {
     /// `system`, `user` or `assistant`.
     pub role: &'a str,
-    /// What is said.
+    /// The text of the turn.
     pub content: &'a str,
 }
 
@@ -37,59 +38,59 @@ impl<'a> Message<'a> {
         Self { role, content }
     }
 
-    /// A turn of the system.
+    /// Creates a turn of the system.
     #[must_use]
     pub fn system(content: &'a str) -> Self {
         Self::new("system", content)
     }
 
-    /// A turn of the user.
+    /// Creates a turn of the user.
     #[must_use]
     pub fn user(content: &'a str) -> Self {
         Self::new("user", content)
     }
 
-    /// A turn of the assistant.
+    /// Creates a turn of the assistant.
     #[must_use]
     pub fn assistant(content: &'a str) -> Self {
         Self::new("assistant", content)
     }
 }
 
-/// Where a rendered chat stops.
+/// The place where a rendered chat stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Behind the last turn.
+    /// After the last turn.
     Closed,
     /// Where the assistant's next turn begins (`add_generation_prompt`).
     Generation,
-    /// Inside the last turn, behind its content (`continue_final_message`).
+    /// Inside the last turn, after its content (`continue_final_message`).
     Continue,
 }
 
-/// A checkpoint's Jinja chat template, rendered as `apply_chat_template` of `transformers` renders
-/// it.
+/// A checkpoint's Jinja chat template, rendered like `apply_chat_template` of `transformers`
+/// renders it.
 ///
-/// A template sees `messages`, `documents`, `add_generation_prompt`, the named special tokens,
-/// `tools` (none), `raise_exception` and `strftime_now`; everything else is undefined. It may not
-/// take much time or memory.
+/// A template can read `messages`, `documents`, `add_generation_prompt`, the named special tokens,
+/// `tools` (always none), `raise_exception` and `strftime_now`; everything else is undefined. Time
+/// and memory of a rendering are limited.
 #[derive(Debug)]
 pub struct ChatTemplate {
-    /// Without a template (a base model) the problem itself is the prompt.
+    /// `None` for a base model, whose prompt is the problem itself.
     template: Option<Template>,
     special_tokens: BTreeMap<String, String>,
-    /// Whether the template asks for the date.
+    /// Whether the template calls `strftime_now`, so that its prompts depend on the date.
     dated: bool,
-    /// Whether the template names a message's content.
+    /// Whether the template mentions `content`; otherwise it cannot write any message.
     names_content: bool,
     now: NaiveDateTime,
 }
 
 impl ChatTemplate {
-    /// The template that came with `tokenizer`; without one, the prompt is the problem's text.
+    /// Compiles the template of `tokenizer`. Without one, prompts are the problem's text.
     ///
     /// # Errors
-    /// [`Error::Template`] if it is not valid Jinja, or too long.
+    /// [`Error::Template`] if the template is not valid Jinja, or too long.
     pub fn of(tokenizer: &Tokenizer) -> Result<Self, Error> {
         let tokens = tokenizer.special_tokens();
         Self::new(
@@ -98,26 +99,28 @@ impl ChatTemplate {
         )
     }
 
-    /// A template and the special tokens by the names it may use (`bos_token`, say).
+    /// Compiles a template. `special_tokens` are the names it may use (such as `bos_token`) and
+    /// texts.
     ///
     /// # Errors
-    /// [`Error::Template`] if it is not valid Jinja, or too long.
+    /// [`Error::Template`] if the template is not valid Jinja, or too long.
     pub fn new(
         source: Option<&str>,
         special_tokens: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, Error> {
-        let compile = |source: &str| {
+        let template = source.map(|source| {
             let mut environment = jinja::environment();
             python::prepare(&mut environment);
             Template::compile(TITLE, &python::without_generation_tags(source), environment)
-        };
+        });
         let mut template = Self {
-            template: source.map(compile).transpose()?,
+            template: template.transpose()?,
             special_tokens: special_tokens.into_iter().collect(),
             dated: source.is_some_and(|source| source.contains("strftime_now")),
             names_content: source.is_some_and(|source| source.contains("content")),
             now: NaiveDateTime::default(),
         };
+        // Read once, so that all prompts of a run have the same day even if it runs past midnight.
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let seconds = since_1970.map_or(0, |time| time.as_secs() as i64);
         template.set_now(
@@ -135,19 +138,20 @@ impl ChatTemplate {
         };
         let environment = template.environment();
         environment.add_function("strftime_now", move |format: &str| {
-            // No field of a date is longer.
+            // A format is charged for its fields before they are written: no field of a date is
+            // longer.
             jinja::spend(64 * format.len())?;
             let mut text = String::new();
             write!(text, "{}", now.format(format))
-                .map_err(|_| jinja::refusal(format!("strftime_now: {format:?} is no format")))?;
+                .map_err(|_| jinja::refusal(format!("strftime_now: invalid format {format:?}")))?;
             Ok::<_, minijinja::Error>(text)
         });
     }
 
-    /// Sets the day that the template takes for today: `YYYY-MM-DD`.
+    /// Sets the day that the template sees as today, as `YYYY-MM-DD`.
     ///
     /// # Errors
-    /// [`Error::Date`] if it is no such day.
+    /// [`Error::Date`] if `date` is not a calendar day in that form.
     pub fn set_date(&mut self, date: &str) -> Result<(), Error> {
         let day = NaiveDate::parse_from_str(date, "%Y-%m-%d");
         let Some(now) = day.ok().and_then(|day| day.and_hms_opt(0, 0, 0)) else {
@@ -157,17 +161,17 @@ impl ChatTemplate {
         Ok(())
     }
 
-    /// The day that the template takes for today, if it asks: what [`set_date`](Self::set_date) has
-    /// set, or the day on which it was made, by UTC.
+    /// Returns the day that the template sees as today, or `None` if the template never asks. It is
+    /// the day of [`set_date`](Self::set_date), or the day of the template's creation in UTC.
     #[must_use]
     pub fn date(&self) -> Option<String> {
         self.dated.then(|| self.now.format("%Y-%m-%d").to_string())
     }
 
-    /// The chat as text. Without a template: the contents, a blank line between them.
+    /// Renders a chat as text. Without a template: the contents, separated by blank lines.
     ///
     /// # Errors
-    /// What the template says, or which limit it exceeds.
+    /// [`TemplateError`] if the template refuses the chat or exceeds a limit.
     pub fn render(
         &self,
         messages: &[Message<'_>],
@@ -180,7 +184,7 @@ impl ChatTemplate {
         if ending != Ending::Continue {
             return self.rendered(template, messages, None, ending == Ending::Generation);
         }
-        // As `transformers` does it: a mark behind the last message shows where it ends.
+        // Like `transformers`: a mark after the last message shows where the text must end.
         let refused = |reason: &str| template.failed(None, reason);
         let Some((last, before)) = messages.split_last() else {
             return Err(refused("there is no message to continue"));
@@ -196,10 +200,13 @@ impl ChatTemplate {
             ..*last
         };
         let mut text = self.rendered(template, &[before, &[marked]].concat(), None, false)?;
+        // If the template changed the content, the model would continue another text.
         let end = text
             .rfind(CONTINUED.trim_end())
             .filter(|_| text.contains(jinja::strip(last.content)))
             .ok_or_else(|| refused("it changes the last message, which cannot be continued"))?;
+        // A template that strips contents also drops the mark's own last space. The mark has kept
+        // it from the spaces before, so they go now.
         let keeps_spaces = text[end..].starts_with(CONTINUED);
         text.truncate(end);
         if !keeps_spaces {
@@ -220,6 +227,7 @@ impl ChatTemplate {
             .unwrap_or_default()
             .iter()
             .map(|document| document.text);
+        // The limits of a rendering grow with the text that the caller brings.
         let input = contents.chain(texts).map(str::len).sum();
         let values = context! {
             messages,
@@ -236,19 +244,19 @@ impl ChatTemplate {
         system.into_iter().chain([Message::user(problem)]).collect()
     }
 
-    /// The prompt for a problem, up to where the solution begins.
+    /// Renders the prompt for a problem, up to where the solution begins.
     ///
     /// # Errors
-    /// What the template says, or which limit it exceeds.
+    /// [`TemplateError`] if the template refuses the chat or exceeds a limit.
     pub fn prompt(&self, system: Option<&str>, problem: &str) -> Result<String, TemplateError> {
         self.render(&Self::messages(system, problem), Ending::Generation)
     }
 
-    /// The prompt for a problem with documents, where the template takes them: `None` if it writes
-    /// the same without them.
+    /// Renders the prompt for a problem with documents. `None` if the template writes the same text
+    /// without them, so that the caller must put them into the problem.
     ///
     /// # Errors
-    /// What the template says, or which limit it exceeds.
+    /// [`TemplateError`] if the template refuses the chat or exceeds a limit.
     pub fn prompt_with_documents(
         &self,
         system: Option<&str>,
@@ -271,8 +279,8 @@ impl ChatTemplate {
         Ok((written != without).then_some(written))
     }
 
-    /// Whether the checkpoint has a template, which writes the special tokens around the text
-    /// itself. Without one the problem itself is the prompt.
+    /// Whether the checkpoint has a template. A template writes the special tokens around the text
+    /// itself; without one, the prompt is the problem and the tokenizer adds special tokens.
     #[must_use]
     pub fn is_present(&self) -> bool {
         self.template.is_some()
@@ -300,14 +308,14 @@ mod tests {
         let template = "{{ bos_token }}{% for message in messages %}\
             <|{{ message['role'] }}|>\n{{ message.content }}{{ eos_token }}\n\
             {% endfor %}{% if add_generation_prompt %}<|assistant|>\n{% endif %}";
-        // As in `transformers`, the first newline after a block is dropped.
+        // The first newline after a block is dropped, as in `transformers`.
         assert_eq!(
             render(template, Some("Be brief."), "1 + 1?").unwrap(),
             "<s><|system|>\nBe brief.</s>\n<|user|>\n1 + 1?</s>\n<|assistant|>\n"
         );
     }
 
-    /// Jinja reads every line end of a template as a newline; those of a message stay.
+    /// Jinja reads every line end of a template as a newline, but keeps those of messages.
     #[test]
     fn line_ends_of_a_template() {
         let template = "{% for m in messages %}\n<{{ m.role }}>\n{{ m.content }}{{ 'a\n' }}\n\
@@ -408,6 +416,6 @@ mod tests {
         assert_eq!(timeless.date(), None);
         let bad = ChatTemplate::new(Some("{{ strftime_now('%!') }}"), []).unwrap();
         let error = bad.prompt(None, "").unwrap_err().to_string();
-        assert!(error.contains("no format"), "{error}");
+        assert!(error.contains("invalid format"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Where the files of a checkpoint are.
+//! Access to the files of a checkpoint, in a directory, in memory or in a GGUF file.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,14 +11,14 @@ use crate::Error;
 use crate::bytes::{Bytes, mapped, refuse_pointer};
 use crate::gguf::{self, Gguf};
 
-/// Bytes of a text file. The longest published one, a tokenizer, has 35 MB.
+/// The most bytes of a text file. The longest published one, a tokenizer, has 35 MB.
 const TEXT_BYTES: u64 = 256 << 20;
 
-/// A checkpoint's files: those of a directory, some that a program carries in itself, or those
-/// that one GGUF file stands for (`config.json`, `generation_config.json`, `tokenizer.json`,
+/// A checkpoint's files: those of a directory, files embedded in a program, or those that one GGUF
+/// file replaces (`config.json`, `generation_config.json`, `tokenizer.json` and
 /// `tokenizer_config.json`, made from its metadata).
 ///
-/// Made from a path: a GGUF file if its name ends in `.gguf`, otherwise a directory.
+/// Created from a path: a GGUF file if its name ends in `.gguf`, otherwise a directory.
 #[derive(Clone, Debug)]
 pub struct Checkpoint(Place);
 
@@ -32,7 +32,7 @@ enum Place {
     Gguf(Arc<GgufFile>),
 }
 
-/// A GGUF file, read when something of it is wanted for the first time.
+/// A GGUF file, opened when something in it is needed for the first time.
 #[derive(Debug)]
 struct GgufFile {
     path: PathBuf,
@@ -50,7 +50,8 @@ impl GgufFile {
 }
 
 impl Checkpoint {
-    /// Files in memory, each with its name. `name` stands for the directory in messages.
+    /// Creates a checkpoint of files in memory, each with its name. `name` replaces the directory
+    /// in messages.
     #[must_use]
     pub const fn in_memory(
         name: &'static str,
@@ -59,7 +60,7 @@ impl Checkpoint {
         Self(Place::Memory { name, files })
     }
 
-    /// The directory, the GGUF file, or what stands for it.
+    /// The directory, the GGUF file, or the name of files in memory.
     #[must_use]
     pub fn path(&self) -> &Path {
         match &self.0 {
@@ -69,13 +70,13 @@ impl Checkpoint {
         }
     }
 
-    /// Where a file is, for messages.
+    /// The path of a file, for messages.
     #[must_use]
     pub fn path_of(&self, file: &str) -> PathBuf {
         self.path().join(file)
     }
 
-    /// Whether there is such a file.
+    /// Whether the checkpoint has the file `file`.
     #[must_use]
     pub fn has(&self, file: &str) -> bool {
         match &self.0 {
@@ -85,7 +86,7 @@ impl Checkpoint {
         }
     }
 
-    /// A text file; `None` if it does not exist.
+    /// Reads a text file; `None` if it does not exist.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be read or is not UTF-8. For a GGUF file also
@@ -117,15 +118,15 @@ impl Checkpoint {
         }
     }
 
-    /// A text file that has to be there.
+    /// Reads a text file that must exist.
     ///
     /// # Errors
-    /// [`Error::Io`], or what [`Checkpoint::text`] says.
+    /// [`Error::Io`] if the file does not exist, and the errors of [`Checkpoint::text`].
     pub fn required_text(&self, file: &str) -> Result<Cow<'static, str>, Error> {
         self.text(file)?.ok_or_else(|| self.missing(file))
     }
 
-    /// The bytes of a file, not read yet where the system can map it.
+    /// The bytes of a file, which are mapped rather than read where the system can do so.
     pub(crate) fn bytes(&self, file: &str) -> Result<Bytes, Error> {
         let bytes = match &self.0 {
             Place::Directory(dir) => return mapped(&dir.join(file)),
@@ -135,7 +136,7 @@ impl Checkpoint {
         bytes.ok_or_else(|| self.missing(file))
     }
 
-    /// The GGUF file, where the checkpoint is one.
+    /// The GGUF file, if the checkpoint is one.
     pub(crate) fn gguf(&self) -> Result<Option<Arc<Gguf>>, Error> {
         match &self.0 {
             Place::Gguf(file) => file.get().map(Some),
@@ -143,8 +144,8 @@ impl Checkpoint {
         }
     }
 
-    /// Refuses a folder with an adapter: `transformers` would load that, and its results are not
-    /// those of the weights beside it.
+    /// Refuses a folder with an adapter: `transformers` would load the adapter, so the weights next
+    /// to it give other results.
     pub(crate) fn refuse_adapter(&self) -> Result<(), Error> {
         let Some(text) = self.text(ADAPTER)? else {
             return Ok(());
@@ -161,6 +162,7 @@ impl Checkpoint {
         })
     }
 
+    /// The error for a missing file, with the likely cause.
     fn missing(&self, file: &str) -> Error {
         if let Err(adapter) = self.refuse_adapter() {
             return adapter;
@@ -186,7 +188,7 @@ impl Checkpoint {
 /// The configuration that peft writes next to an adapter's weights.
 const ADAPTER: &str = "adapter_config.json";
 
-/// Files of tokenizers that are not read: `SentencePiece`'s, byte-level BPE's, `WordPiece`'s, Mistral's.
+/// Tokenizer files in other formats: `SentencePiece`, byte-level BPE, `WordPiece`, Mistral's.
 const OTHER_TOKENIZERS: [&str; 5] = [
     "tokenizer.model",
     "vocab.json",
@@ -205,6 +207,7 @@ fn find(files: &'static [(&str, &'static [u8])], name: &str) -> Option<&'static 
 impl From<&Path> for Checkpoint {
     fn from(path: &Path) -> Self {
         let extension = path.extension().and_then(|e| e.to_str());
+        // A directory may end in `.gguf`, too.
         Self(match extension {
             Some(e) if e.eq_ignore_ascii_case("gguf") && !path.is_dir() => {
                 Place::Gguf(Arc::new(GgufFile {

@@ -2,17 +2,17 @@
 
 use beamgen_kernels::{AttentionRow, KvSlot};
 
-/// Rows of one pass, one for each token: vectors of the same length, except `wanted`.
+/// Rows of one pass, one for each token. All vectors except `wanted` have the same length.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) tokens: Vec<u32>,
-    /// Position in the row's sequence.
+    /// The position of each row's token in its sequence.
     pub(crate) positions: Vec<u32>,
-    /// Where its keys and values go.
+    /// The places in pages where the keys and values of each row are written.
     pub(crate) slots: Vec<KvSlot>,
-    /// What it attends to.
+    /// The page table and the number of positions that each row attends to.
     pub(crate) attends: Vec<AttentionRow>,
-    /// Rows that are wanted back, in rising order.
+    /// Indices of the rows that the call returns, rising.
     pub(crate) wanted: Vec<u32>,
 }
 

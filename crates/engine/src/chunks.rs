@@ -1,4 +1,4 @@
-//! A call's rows, cut into what is computed at once.
+//! Splits the rows of a call into chunks, each of which is computed in one pass.
 
 use beamgen_kernels::{AttentionRow, KvSlot};
 
@@ -6,23 +6,25 @@ use crate::chunk::Chunk;
 use crate::sequences::Sequences;
 use crate::{Append, Error};
 
-/// Positions of a segment, of which a device keeps a result for each row.
+/// The number of positions in a segment: a device keeps one partial result for each row and
+/// segment.
 const SEGMENT: usize = 256;
+// The chunks of a call are cut by the segments of the device's plan.
 #[cfg(feature = "cuda")]
 const _: () = assert!(SEGMENT == beamgen_kernels::cuda::AttentionPlan::SEGMENT);
 
-/// The rows of a call, cut into chunks.
+/// The rows of a call, to be split into chunks.
 pub(crate) struct Chunks<'a> {
     pub(crate) items: &'a [Append<'a>],
     pub(crate) sequences: &'a Sequences,
     pub(crate) page_size: usize,
     pub(crate) max_rows: usize,
-    /// Most segments of positions that the rows of a chunk attend to.
+    /// The most segments of positions that the rows of a chunk may attend to, summed over the rows.
     pub(crate) most_segments: usize,
 }
 
 impl Chunks<'_> {
-    /// Calls `flush` with one chunk after the other.
+    /// Passes one chunk after the other to `flush`.
     pub(crate) fn each(
         &self,
         chunk: &mut Chunk,
@@ -37,6 +39,7 @@ impl Chunks<'_> {
                 let most = item.tokens.len().min(from + self.max_rows - chunk.len());
                 let mut to = from;
                 while to < most {
+                    // Row `to` attends to itself and all positions before it.
                     let more = (sequence.len + to) / SEGMENT + 1;
                     if segments + more > self.most_segments {
                         break;
@@ -61,12 +64,15 @@ impl Chunks<'_> {
                     chunk.wanted.push((first + i - from) as u32);
                 });
                 from = to;
+                // `to < most`: the next row's segments no longer fit, although there is room for
+                // the row.
                 if chunk.len() == self.max_rows || to < most {
                     flush(chunk)?;
                     chunk.clear();
                     segments = 0;
                 }
             }
+            // Page tables of all items are concatenated, also of items without tokens.
             table += sequence.pages.len() as u32;
         }
         if chunk.len() > 0 {

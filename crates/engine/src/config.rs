@@ -1,8 +1,8 @@
-//! What a decoder computes, read from a Hugging Face `config.json`.
+//! The sizes and variants of a decoder, read from a Hugging Face `config.json`.
 //!
-//! The families are data: a row of [`FAMILIES`] says what a family's configuration leaves unsaid.
-//! A field that changes the arithmetic in a way this engine does not follow is an error; fields
-//! that have no influence on it are not looked at.
+//! The families are data: a row of [`FAMILIES`] has the defaults of a family's configuration. A
+//! field that changes the arithmetic in a way this engine does not implement is an error; fields
+//! that have no influence on the arithmetic are ignored.
 
 mod families;
 mod fields;
@@ -21,7 +21,7 @@ use families::{FAMILIES, Family, Flag, UNSUPPORTED};
 use fields::Fields;
 pub use rope::{Rope, RopeScaling};
 
-/// Something is kept for each layer that a configuration claims, before a tensor is looked for.
+/// The most layers. Memory is taken for each layer of a configuration before any tensor is found.
 const MAX_LAYERS: usize = 1 << 16;
 
 /// The decoder's sizes and variants.
@@ -29,43 +29,43 @@ const MAX_LAYERS: usize = 1 << 16;
 pub struct ModelConfig {
     /// `model_type` of the checkpoint: `llama`, `mistral`, `qwen2`, `qwen3` or `phi3`.
     pub model_type: String,
-    /// Tokens of the vocabulary.
+    /// The number of tokens in the vocabulary, padding included.
     pub vocab_size: usize,
     /// Width of the residual stream.
     pub hidden_size: usize,
     /// Width of the feed-forward block.
     pub intermediate_size: usize,
-    /// Layers.
+    /// The number of layers.
     pub num_hidden_layers: usize,
-    /// Query heads.
+    /// The number of query heads.
     pub num_attention_heads: usize,
-    /// Key-value heads; divides the query heads.
+    /// The number of key-value heads; divides the number of query heads.
     pub num_key_value_heads: usize,
-    /// Values of a head, even. Not always `hidden_size / num_attention_heads`.
+    /// The number of values in a head, even. Not always `hidden_size / num_attention_heads`.
     pub head_dim: usize,
-    /// Added to the mean square in every `RMSNorm`.
+    /// The number that every `RMSNorm` adds to the mean square.
     pub rms_norm_eps: f32,
-    /// The rotation of queries and keys.
+    /// The rotary embedding of queries and keys.
     pub rope: Rope,
-    /// Longest sequence. Of a model with `YaRN` scaling, which may be used beyond the field of that
-    /// name: its original context times the factor, if that is longer.
+    /// The longest sequence. With `YaRN` scaling it may exceed the field of this name: it is at
+    /// least the original context times the factor.
     pub max_position_embeddings: usize,
-    /// For each layer how many positions a row attends to, its own included (a sliding window).
-    /// `None`, and layers beyond the end of this list: all.
+    /// For each layer, the number of positions that a row attends to, itself included (a sliding
+    /// window). `None`, and layers beyond the end of this list, attend to all.
     pub windows: Vec<Option<usize>>,
-    /// The head's weights are the embedding's.
+    /// Whether the head's weights are the embedding's.
     pub tie_word_embeddings: bool,
-    /// The query, key and value projections have biases.
+    /// Whether the query, key and value projections have biases.
     pub qkv_bias: bool,
-    /// The output projection of attention has a bias.
+    /// Whether the output projection of attention has a bias.
     pub o_bias: bool,
-    /// The feed-forward projections have biases.
+    /// Whether the feed-forward projections have biases.
     pub mlp_bias: bool,
-    /// Queries and keys are normalised per head before the rotation.
+    /// Whether queries and keys are normalised per head before the rotation.
     pub qk_norm: bool,
-    /// The checkpoint has one tensor `qkv_proj` and one `gate_up_proj` in each layer.
+    /// Whether the checkpoint has one tensor `qkv_proj` and one `gate_up_proj` in each layer.
     pub fused_projections: bool,
-    /// The checkpoint must have a language-model head. Without, it may (reward models have not).
+    /// Whether the checkpoint must have a language-model head. Reward models need not.
     pub causal_lm: bool,
 }
 
@@ -73,17 +73,18 @@ impl ModelConfig {
     /// Reads `config.json` of a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Json`], or what [`ModelConfig::from_json`] says.
+    /// [`Error::Io`], [`Error::Json`], and the errors of [`ModelConfig::from_json`].
     pub fn load(checkpoint: impl Into<Checkpoint>) -> Result<Self, Error> {
         let checkpoint = checkpoint.into();
         let text = checkpoint.required_text("config.json")?;
         Self::from_json(&text, &checkpoint.path_of("config.json"))
     }
 
-    /// Reads the text of a `config.json`; `path` is for the messages.
+    /// Parses the text of a `config.json`; `path` is for the messages.
     ///
     /// # Errors
-    /// Names the field that is missing, out of range, or not supported.
+    /// [`Error::MissingField`], [`Error::BadField`] or [`Error::Unsupported`] with the field's
+    /// name.
     pub fn from_json(text: &str, path: &Path) -> Result<Self, Error> {
         let map: Result<Map<String, Value>, _> = serde_json::from_str(text);
         let map = map.map_err(|error| Error::json(path, error))?;
@@ -146,29 +147,29 @@ impl ModelConfig {
         })
     }
 
-    /// The window of a layer; `None` is all positions.
+    /// The window of a layer; `None` if it attends to all positions.
     pub(crate) fn window(&self, layer: usize) -> Option<usize> {
         self.windows.get(layer).copied().flatten()
     }
 
-    /// Bytes of all norms.
+    /// Bytes of all norms, which are float32 in every format.
     pub(crate) fn norm_bytes(&self) -> usize {
         let head_norms = if self.qk_norm { 2 * self.head_dim } else { 0 };
         let layers = self.num_hidden_layers * (2 * self.hidden_size + head_norms);
         4 * (layers + self.hidden_size)
     }
 
-    /// Columns of a row of queries, keys and values.
+    /// The number of columns in a row of queries, keys and values.
     pub(crate) fn qkv_width(&self) -> usize {
         (self.num_attention_heads + 2 * self.num_key_value_heads) * self.head_dim
     }
 
-    /// Columns of a row of queries.
+    /// The number of columns in a row of queries.
     pub(crate) fn q_width(&self) -> usize {
         self.num_attention_heads * self.head_dim
     }
 
-    /// Columns of a row of keys.
+    /// The number of columns in a row of keys.
     pub(crate) fn kv_width(&self) -> usize {
         self.num_key_value_heads * self.head_dim
     }
@@ -177,6 +178,7 @@ impl ModelConfig {
 fn kv_heads(fields: &Fields<'_>, family: &Family, heads: usize) -> Result<usize, Error> {
     let field = "num_key_value_heads";
     let kv_heads = match fields.optional_size(field)? {
+        // `null` means as many as query heads; only an absent field takes the family's default.
         None if !fields.says(field) => family.default_kv_heads,
         given => given,
     }
@@ -214,7 +216,7 @@ fn head_dim(
     Err(fields.bad(field, "an even number of values for each head"))
 }
 
-/// Whether the architecture has a language-model head; so it is assumed where none is named.
+/// Whether the architecture has a language-model head, which is assumed if none is named.
 fn causal_lm(fields: &Fields<'_>) -> bool {
     let names = fields.get("architectures").and_then(Value::as_array);
     names
@@ -222,6 +224,7 @@ fn causal_lm(fields: &Fields<'_>) -> bool {
         .is_none_or(|n| n.ends_with("ForCausalLM"))
 }
 
+/// Refuses fields that would change the results and are not implemented.
 fn refuse_other_arithmetic(fields: &Fields<'_>) -> Result<(), Error> {
     for field in ["hidden_act", "hidden_activation"] {
         if fields

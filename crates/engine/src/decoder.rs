@@ -1,4 +1,4 @@
-//! The forward pass of one chunk of rows, in buffers that exist already.
+//! The forward pass of one chunk of rows on the processor. It allocates nothing.
 
 use beamgen_kernels::{
     AttentionRow, AttentionShape, Cpu, Epilogue, KvPages, RopeTable, attention, kv_store, rmsnorm,
@@ -10,7 +10,7 @@ use crate::chunk::Chunk;
 use crate::model::CpuDecoder;
 use crate::{ModelConfig, Output};
 
-/// What a pass reads and writes.
+/// The model, memory and page tables of a pass.
 pub(crate) struct Pass<'a> {
     pub(crate) config: &'a ModelConfig,
     pub(crate) decoder: &'a CpuDecoder,
@@ -22,7 +22,7 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Runs `chunk`, writes its keys and values, and the wanted rows to `out`.
+    /// Runs `chunk`, stores its keys and values, and writes the wanted rows to `out`.
     pub(crate) fn run(&mut self, cpu: Cpu, chunk: &mut Chunk, output: Output, out: &mut [f32]) {
         let c = self.config;
         self.decoder
@@ -32,7 +32,8 @@ impl Pass<'_> {
         for i in 0..=last {
             self.project(cpu, i, chunk, rows);
             if i == last {
-                // Beyond the last keys and values only the wanted rows matter.
+                // After the last layer's keys and values are stored, only the wanted rows matter:
+                // in prefill this saves a layer's attention and feed-forward for all other rows.
                 rows = self.keep_wanted(chunk);
                 if rows == 0 {
                     return;
@@ -55,7 +56,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Queries, keys and values of layer `i`; keys and values go to their pages.
+    /// Computes queries, keys and values of layer `i`, and stores keys and values in their pages.
     fn project(&mut self, cpu: Cpu, i: usize, chunk: &Chunk, rows: usize) {
         let (c, layer) = (self.config, &self.decoder.layers[i]);
         let (stride, eps) = (c.qkv_width(), c.rms_norm_eps);
@@ -69,11 +70,13 @@ impl Pass<'_> {
 
         let (heads, kv_heads) = (c.num_attention_heads, c.num_key_value_heads);
         let (keys, values) = (c.q_width(), c.q_width() + c.kv_width());
+        // Before the rotation, as in Qwen3: the norm's weights are per dimension, which the
+        // rotation mixes.
         if let Some((q_norm, k_norm)) = &layer.qk_norm {
             rmsnorm_heads(cpu, qkv, stride, 0, heads, q_norm, eps);
             rmsnorm_heads(cpu, qkv, stride, keys, kv_heads, k_norm, eps);
         }
-        // Queries and keys lie side by side and turn together.
+        // Queries and keys are adjacent columns, so one call rotates both.
         let turning = heads + kv_heads;
         rope(cpu, self.rope, qkv, stride, turning, &chunk.positions);
         kv_store(cpu, self.kv, i, qkv, stride, keys, values, &chunk.slots);
@@ -82,6 +85,7 @@ impl Pass<'_> {
     fn attend(&mut self, cpu: Cpu, i: usize, attends: &[AttentionRow], rows: usize) {
         let c = self.config;
         let shape = AttentionShape {
+            // Queries stay where the projection wrote them, in rows that hold keys and values, too.
             heads: c.num_attention_heads,
             stride: c.qkv_width(),
             scale: 1.0 / (c.head_dim as f32).sqrt(),
@@ -133,10 +137,11 @@ impl Pass<'_> {
         );
     }
 
-    /// Moves the wanted rows to the front; returns how many they are.
+    /// Moves the wanted rows to the front; returns their number.
     fn keep_wanted(&mut self, chunk: &mut Chunk) -> usize {
         let c = self.config;
         let (hidden, qkv) = (c.hidden_size, c.qkv_width());
+        // Indices rise, so `to <= from`: no row is overwritten before it has moved.
         for (to, from) in chunk.wanted.iter().map(|w| *w as usize).enumerate() {
             if to != from {
                 let (to_row, from_row) = (to * hidden, from * hidden);

@@ -11,20 +11,20 @@ use crate::Error;
 #[cfg(feature = "cuda")]
 use crate::self_test;
 
-/// The device that a user asks for.
+/// The device that a user selects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
-    /// CUDA device 0 if it can be used and computes what the CPU does, else the CPU.
+    /// CUDA device 0 if it is usable and its self-test passes, else the CPU.
     #[default]
     Auto,
     /// The CPU.
     Cpu,
-    /// This CUDA device: the fastest is 0, unless `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`.
+    /// A CUDA device by number: 0 is the fastest, unless `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`.
     Cuda(usize),
 }
 
-/// A device, opened. All models of a process on one CUDA device share its memory and its stream.
+/// An opened device. All models of a process on one CUDA device share its memory and its stream.
 #[derive(Clone, Debug, Default)]
 pub enum Compute {
     /// The CPU.
@@ -36,12 +36,12 @@ pub enum Compute {
 }
 
 impl DeviceChoice {
-    /// Opens it. A CUDA device is tested first: each operation at a small size, against the CPU's
-    /// result.
+    /// Opens the device. A CUDA device is tested first: each operation at a small size, against the
+    /// CPU's result.
     ///
     /// # Errors
-    /// [`Error::Device`]: there is no such device, this program cannot use it, or it computes
-    /// something else.
+    /// [`Error::Device`]: the device does not exist, this program cannot use it, or its results
+    /// differ from the CPU's.
     pub fn open(self) -> Result<Compute, Error> {
         match self {
             Self::Cpu => Ok(Compute::Cpu),
@@ -53,15 +53,17 @@ impl DeviceChoice {
                 Ok(Compute::Cuda(device))
             }
             #[cfg(not(feature = "cuda"))]
-            Self::Cuda(_) => Err(Error::Device("this program was built without CUDA".into())),
+            Self::Cuda(_) => Err(Error::Device(
+                "this program was built without CUDA: use device cpu".into(),
+            )),
         }
     }
 
-    /// As [`open`](Self::open). With [`Auto`](Self::Auto), also returns why the CPU is used
-    /// although there is a CUDA device.
+    /// Opens the device. With [`Auto`](Self::Auto), also returns the reason if the CPU is used
+    /// although a CUDA device exists.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_or_say(self) -> Result<(Compute, Option<Error>), Error> {
         match self {
             Self::Auto => Ok(Self::auto()),
@@ -73,6 +75,7 @@ impl DeviceChoice {
     fn auto() -> (Compute, Option<Error>) {
         let device = match cuda::Device::open(0) {
             Ok(device) => device,
+            // Most machines have no such device: not worth a line to the user.
             Err(cuda::CudaError::NoDriver | cuda::CudaError::NoDevice { .. }) => {
                 return (Compute::Cpu, None);
             }
@@ -91,7 +94,7 @@ impl DeviceChoice {
 }
 
 impl Compute {
-    /// Free bytes of its memory; `None` for the CPU, whose memory is the machine's.
+    /// Returns the free bytes of a CUDA device's memory; `None` for the CPU.
     ///
     /// # Errors
     /// [`Error::Device`]
@@ -106,18 +109,20 @@ impl Compute {
         }
     }
 
-    /// Bytes per second, read and written, that a copy of `bytes` within a device's memory moves,
-    /// the best of five; `None` for the CPU
-    /// ([`EngineConfig::ceilings`](crate::EngineConfig::ceilings)).
+    /// Measures how many bytes per second a copy of `bytes` within a device's memory reads and
+    /// writes, the best of five copies. `None` for the CPU, for which
+    /// [`EngineConfig::ceilings`](crate::EngineConfig::ceilings) measures.
     ///
     /// # Errors
-    /// [`Error::Device`], for example if there is not twice as much free memory.
+    /// [`Error::Device`], for example if less than twice `bytes` is free.
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     pub fn copy_rate(&self, bytes: usize) -> Result<Option<f64>, Error> {
         match self {
             Self::Cpu => Ok(None),
             #[cfg(feature = "cuda")]
             Self::Cuda(device) => {
+                // Both halves are written once before the clock starts, so that no first use is
+                // timed.
                 let mut memory = device.alloc(2 * bytes)?;
                 memory.clear()?;
                 let mut best = f64::INFINITY;
@@ -128,24 +133,29 @@ impl Compute {
                     device.synchronize()?;
                     best = best.min(start.elapsed().as_secs_f64());
                 }
+                // Every byte is read once and written once.
                 Ok(Some(2.0 * bytes as f64 / best))
             }
         }
     }
 
-    /// A note for the user of what the device has lost so far and does without.
+    /// Returns a note for the user about features that the device has lost, if any.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         match self {
             Self::Cpu => None,
             #[cfg(feature = "cuda")]
             Self::Cuda(device) => device.graphs_lost().map(|reason| {
-                format!("no CUDA graphs: every kernel is launched by itself, which takes longer and changes no result ({reason})")
+                format!(
+                    "no CUDA graphs: every kernel is launched by itself, which takes longer and \
+                     changes no result ({reason})"
+                )
             }),
         }
     }
 
-    /// Refuses a CUDA device that was opened before this process was forked.
+    /// Refuses a CUDA device that was opened before this process was forked: the driver's state
+    /// does not survive a fork.
     ///
     /// # Errors
     /// [`Error::Device`]
@@ -157,7 +167,7 @@ impl Compute {
         }
     }
 
-    /// Whether it is the CPU.
+    /// Whether models run on the CPU.
     #[must_use]
     pub fn is_cpu(&self) -> bool {
         matches!(self, Self::Cpu)
@@ -199,15 +209,18 @@ impl FromStr for DeviceChoice {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let cuda = |n: &str| n.parse().ok().map(Self::Cuda);
         let found = match text {
             "auto" => Some(Self::Auto),
             "cpu" => Some(Self::Cpu),
             "cuda" => Some(Self::Cuda(0)),
-            _ => text.strip_prefix("cuda:").and_then(cuda),
+            _ => text
+                .strip_prefix("cuda:")
+                .and_then(|ordinal| ordinal.parse().ok().map(Self::Cuda)),
         };
-        let reason = || format!("`{text}` is none of auto, cpu, cuda and cuda:N");
-        found.ok_or_else(|| Error::setting("device", reason()))
+        found.ok_or_else(|| {
+            let reason = format!("invalid value `{text}`: use auto, cpu, cuda or cuda:N");
+            Error::setting("device", reason)
+        })
     }
 }
 

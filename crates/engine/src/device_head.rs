@@ -1,5 +1,5 @@
 //! A reward model's head on a CUDA device: a few linear layers over hidden states, which stay in
-//! the device's memory. On the processor the reward model computes its head itself.
+//! the device's memory. On the processor the reward model's crate computes the head.
 
 #[cfg(not(feature = "cuda"))]
 use crate::{Append, Engine, Error};
@@ -9,11 +9,13 @@ use crate::{Append, Engine, Error};
 pub struct DeviceHead {
     #[cfg(feature = "cuda")]
     layers: Vec<Layer>,
+    /// The numbers `0..room`: the rows of hidden states that the first layer reads.
     #[cfg(feature = "cuda")]
     rows: beamgen_kernels::cuda::Buffer,
-    /// Inputs and outputs of a layer, in turn.
+    /// Inputs and outputs of a layer; the two buffers swap roles with each layer.
     #[cfg(feature = "cuda")]
     values: [beamgen_kernels::cuda::Buffer; 2],
+    /// Rows for which there is memory.
     #[cfg(feature = "cuda")]
     room: usize,
     #[cfg(not(feature = "cuda"))]
@@ -31,7 +33,7 @@ struct Layer {
 
 #[cfg(not(feature = "cuda"))]
 impl Engine {
-    /// Copies a head to the device; `None` where hidden states are on the host anyway.
+    /// Copies a head to the device; always `None`, as hidden states are on the host without CUDA.
     ///
     /// # Errors
     /// [`Error::Device`]
@@ -39,10 +41,10 @@ impl Engine {
         Ok(None)
     }
 
-    /// The head's numbers of each wanted row.
+    /// Reads out the head of a device, which cannot exist without CUDA.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward).
+    /// The errors of [`forward`](Self::forward).
     pub fn read_out(&mut self, _: &[Append<'_>], head: &mut DeviceHead) -> Result<Vec<f64>, Error> {
         match head.never {}
     }
@@ -56,39 +58,39 @@ mod on_device {
     use crate::{Append, Compute, Engine, Error, Output};
 
     impl Engine {
-        /// Copies a head to the device: for each layer its weights `[outputs, inputs]` and biases
-        /// `[outputs]`. `None` where hidden states are on the host anyway.
+        /// Copies a head to the device: the weights `[outputs, inputs]` and biases `[outputs]` of
+        /// each layer. Returns `None` if hidden states are on the host anyway.
         ///
         /// # Errors
         /// [`Error::Device`]
         ///
         /// # Panics
-        /// If there is no layer, or one without outputs.
+        /// If there is no layer, or a layer has no outputs.
         pub fn place_head(&self, layers: &[(&[f32], &[f32])]) -> Result<Option<DeviceHead>, Error> {
             let Compute::Cuda(device) = self.model().compute() else {
                 return Ok(None);
             };
-            let place = |(weight, bias): &(&[f32], &[f32])| -> Result<Layer, Error> {
+            assert!(!layers.is_empty(), "a head has a layer");
+            let layers = layers.iter().map(|(weight, bias)| -> Result<Layer, Error> {
                 Ok(Layer {
                     weight: device.upload(weight)?,
                     bias: device.upload(bias)?,
                     inputs: weight.len() / bias.len(),
                     outputs: bias.len(),
                 })
-            };
-            assert!(!layers.is_empty(), "a head has a layer");
+            });
             Ok(Some(DeviceHead {
-                layers: layers.iter().map(place).collect::<Result<_, _>>()?,
+                layers: layers.collect::<Result<_, Error>>()?,
                 rows: device.alloc(0)?,
                 values: [device.alloc(0)?, device.alloc(0)?],
                 room: 0,
             }))
         }
 
-        /// The head's numbers of each wanted row, row by row.
+        /// Returns the head's outputs for each wanted row, row by row.
         ///
         /// # Errors
-        /// As [`forward`](Self::forward).
+        /// The errors of [`forward`](Self::forward).
         ///
         /// # Panics
         /// If the head does not fit the model's hidden states.
@@ -99,6 +101,7 @@ mod on_device {
         ) -> Result<Vec<f64>, Error> {
             let count = self.forward_on_device(items, Output::Hidden)?;
             if count > head.room {
+                // Powers of two, so that a search whose batches grow reallocates only a few times.
                 let room = count.next_power_of_two();
                 let device = head.rows.device().clone();
                 let widest = head.layers.iter().map(|layer| layer.outputs).max();

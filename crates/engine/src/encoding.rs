@@ -1,4 +1,4 @@
-//! How the values of a tensor lie in its bytes.
+//! Encodings of tensors in checkpoints: numbers, and GGUF's blocks of quantised values.
 
 mod blocks;
 
@@ -6,7 +6,7 @@ use std::fmt;
 
 use beamgen_kernels::WeightFormat;
 
-/// How the values of a tensor lie in its bytes (little endian): numbers one by one, or GGUF's
+/// The layout of a tensor's values in its bytes (little endian): numbers one by one, or GGUF's
 /// blocks of quantised values that share their scales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -15,7 +15,7 @@ pub enum Encoding {
     F32,
     /// IEEE 754 half precision.
     F16,
-    /// The upper half of a single.
+    /// bfloat16: the upper half of an IEEE 754 single.
     Bf16,
     /// 32 values of 4 bits and a scale.
     Q4_0,
@@ -39,8 +39,8 @@ pub enum Encoding {
     Q6K,
 }
 
-/// An encoding, its name in GGUF files, its number there (`enum ggml_type`), values and bytes of a
-/// block, and the format that keeps its blocks as they are.
+/// An encoding, its name in GGUF files, its number there (`enum ggml_type`), the values and bytes
+/// of a block, and the weight format that keeps its blocks unchanged.
 type Row = (
     Encoding,
     &'static str,
@@ -50,7 +50,7 @@ type Row = (
 );
 
 impl fmt::Display for Encoding {
-    /// The name in GGUF files, in lower case.
+    /// Writes the name in GGUF files, in lower case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (_, name, ..) = self.row();
         f.write_str(name)
@@ -80,7 +80,7 @@ impl Encoding {
         self.block().0 > 1
     }
 
-    /// Whether int8 weights keep these blocks as they are.
+    /// Whether int8 weights keep the blocks of this encoding unchanged.
     #[must_use]
     pub fn can_be_kept(self) -> bool {
         self.blocks_format().is_some()
@@ -91,25 +91,27 @@ impl Encoding {
         row.expect("each encoding has a row")
     }
 
-    /// The encoding of a number in GGUF files.
+    /// The encoding with this number in GGUF files; `None` if it is unknown or unsupported.
     pub(crate) fn of_gguf(number: u32) -> Option<Self> {
-        let row = Self::TABLE.iter().find(|(_, _, of, ..)| *of == number);
+        let row = Self::TABLE
+            .iter()
+            .find(|(_, _, ggml_type, ..)| *ggml_type == number);
         row.map(|(encoding, ..)| *encoding)
     }
 
-    /// Values of a block, and its bytes.
+    /// The numbers of values and of bytes in a block.
     pub(crate) fn block(self) -> (usize, usize) {
         let (.., block, _) = *self.row();
         block
     }
 
-    /// The format that keeps blocks of this encoding as they are.
+    /// The weight format that keeps blocks of this encoding unchanged.
     pub(crate) fn blocks_format(self) -> Option<WeightFormat> {
         let (.., format) = *self.row();
         format
     }
 
-    /// Bytes of a tensor whose rows hold whole blocks; `None` if they do not, or beyond all sizes.
+    /// Bytes of a tensor; `None` if its rows do not hold whole blocks, or the size overflows.
     pub(crate) fn bytes(self, shape: &[usize]) -> Option<usize> {
         let (values, bytes) = self.block();
         let row = shape.last().copied().unwrap_or(1);
@@ -118,7 +120,7 @@ impl Encoding {
             .then(|| (all / values).checked_mul(bytes))?
     }
 
-    /// Writes the values from `start` on, which the bytes must have.
+    /// Decodes `out.len()` values from value `start` on; `bytes` must have them.
     pub(crate) fn widen(self, bytes: &[u8], start: usize, out: &mut [f32]) {
         match self {
             Self::F32 => widen(bytes, start, out, |b, [v]| *v = f32::from_le_bytes(*b)),
@@ -156,7 +158,7 @@ fn widen<const BYTES: usize, const VALUES: usize>(
         decode(next(), &mut values);
         out.copy_from_slice(&values[skip..][..out.len()]);
     };
-    // Rows are whole blocks; only a caller who wants part of a row comes here.
+    // Rows are whole blocks; only a caller that wants a piece of a row has a partial block.
     let skip = start % VALUES;
     let head = if skip == 0 {
         0
@@ -184,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Random blocks with the values that Python's `gguf.quants` finds in them
+    /// Random blocks, with the values that Python's `gguf.quants` decodes from them
     /// (`tests/fixtures/make_format_fixtures.py`).
     #[test]
     fn blocks_are_widened_to_the_bits_of_gguf() {
@@ -208,7 +210,7 @@ mod tests {
             let expected = values.data().as_chunks::<4>().0;
             let n = expected.len();
             assert_eq!(encoding.bytes(&[n]), Some(bytes.data().len()), "{name}");
-            // Whole, whole blocks, and pieces of blocks.
+            // All values, whole blocks, and pieces of blocks.
             let block = encoding.block().0;
             for (start, end) in [(0, n), (block, n), (block, 2 * block), (7, n - 9), (3, 5)] {
                 let mut out = vec![f32::NAN; end - start];

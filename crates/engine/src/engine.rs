@@ -1,4 +1,4 @@
-//! Sequences over pages, and the one forward call.
+//! [`Engine`]: sequences whose keys and values are in pages, and the one forward call.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::runner::{Runner, cpu::CpuPass};
 use crate::sequences::{Sequence, Sequences};
 use crate::{Append, EngineConfig, Error, Model, Output, Rows, SeqId};
 
-/// Free pages keep at most so many bytes of memory for the next page that is needed, and at most a
-/// sixteenth of the budget. The memory of other free pages goes back to the system.
+/// The most bytes of memory that free pages keep for the next page that is needed; a sixteenth of
+/// the budget bounds them, too. The memory of other free pages goes back to the system.
 const WARM_BYTES: usize = 64 << 20;
 
 /// The state of the key-value memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvStats {
-    /// Pages of the budget: the engine's own, and those that it may borrow now.
+    /// Pages of the budget: the engine's own, and the pages that it may borrow now.
     pub pages_total: usize,
     /// Pages of the engine's own budget, which the lender cannot claim.
     pub pages_own: usize,
@@ -28,9 +28,9 @@ pub struct KvStats {
     pub pages_free: usize,
     /// Borrowed pages that the lender has claimed since: they must be freed before the next call.
     pub pages_over: usize,
-    /// Pages at least one sequence uses.
+    /// Pages that at least one sequence uses.
     pub pages_used: usize,
-    /// Most pages used at once so far.
+    /// The most pages that were in use at once so far.
     pub peak_pages: usize,
     /// Bytes of a page, all layers together.
     pub page_bytes: usize,
@@ -40,7 +40,7 @@ pub struct KvStats {
 
 /// Sequences of one model, their keys and values, and the buffers to extend them.
 ///
-/// Batch-invariant: the results of a row depend on its sequence's tokens alone, to the last bit.
+/// Batch-invariant: the results of a row depend only on its sequence's tokens, to the last bit.
 /// They do not depend on other rows of the call, on how the tokens were cut into calls, on forks,
 /// or on the number of threads.
 #[derive(Debug)]
@@ -51,38 +51,40 @@ pub struct Engine {
     page_size: usize,
     max_rows: usize,
     pages: PagePool,
-    /// Pages of the engine's own budget.
+    /// Pages of the engine's own budget, borrowed pages not included.
     own_pages: usize,
-    /// Pages reserved for its sequences beyond those they have.
+    /// Pages that the engine's sequences may still take beyond those they have; they are not lent.
     reserved: usize,
     lends: Option<Arc<IdleKv>>,
     borrows: Option<Loan>,
     sequences: Sequences,
     chunk: Chunk,
-    /// Page tables of the current call's sequences, one after the other.
+    /// Page tables of the current call's sequences, concatenated in the order of the items.
     tables: Vec<u32>,
-    /// Shared tail pages that the current call must copy: index of the item.
+    /// Indices of the items in the current call whose last page is shared and must be copied.
     copies: Vec<usize>,
+    /// Number of the current call. A sequence with this number is in the call already.
     call: u64,
+    /// Memory of rows that were recycled, for the rows of the next call.
     spare: Vec<f32>,
 }
 
 impl Engine {
-    /// An engine with its own threads.
+    /// Creates an engine with its own threads.
     ///
     /// # Errors
-    /// [`Error::Setting`] for settings that cannot be.
+    /// [`Error::Setting`] for invalid settings.
     pub fn new(model: Arc<Model>, config: EngineConfig) -> Result<Self, Error> {
         let pool = ThreadPool::new(config.threads);
         Self::with_pool(model, config, pool)
     }
 
-    /// An engine on the threads of `pool` (two models in one process should share them);
-    /// `config.threads` is not looked at.
+    /// Creates an engine on the threads of `pool` and ignores `config.threads`. Two models in one
+    /// process should share a pool.
     ///
     /// # Errors
-    /// [`Error::Setting`] for settings that cannot be; [`Error::Device`] if the model does not
-    /// compute on its device.
+    /// [`Error::Setting`] for invalid settings; [`Error::Device`] if the first passes on the
+    /// model's device compute something wrong.
     pub fn with_pool(
         model: Arc<Model>,
         config: EngineConfig,
@@ -99,10 +101,11 @@ impl Engine {
         }
         let (runner, pages) = Runner::new(&model, &config, &pool)?;
         let page_bytes = runner.page_bytes();
+        // Page tables hold `u32`, on the processor and in kernels.
         let total = pages.min(u32::MAX as usize);
         if total == 0 {
             let budget = config.kv_budget();
-            let reason = format!("{budget} is less than one page of {page_bytes}");
+            let reason = format!("{budget} bytes hold no page: use at least {page_bytes} bytes");
             return Err(Error::setting("kv_bytes", reason));
         }
         #[cfg_attr(not(feature = "cuda"), expect(unused_mut))]
@@ -129,37 +132,39 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The model.
+    /// The model, which other engines may share.
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
-    /// Positions of a page.
+    /// The number of positions in a page.
     #[must_use]
     pub fn page_size(&self) -> usize {
         self.page_size
     }
 
-    /// The threads.
+    /// The threads that the engine computes on; other engines may share the pool.
     #[must_use]
     pub fn pool(&self) -> &ThreadPool {
         &self.pool
     }
 
-    /// An empty sequence. It uses no memory yet.
+    /// Creates an empty sequence, which uses no page yet.
     pub fn create(&mut self) -> SeqId {
         self.sequences.create()
     }
 
-    /// A sequence with the same tokens. It shares all pages; the last one is copied when either
-    /// of the two first writes to it.
+    /// Creates a sequence with the same tokens. Both share all pages; the last page is copied when
+    /// either of the two first writes to it.
     ///
     /// # Panics
     /// If `seq` does not exist.
     pub fn fork(&mut self, seq: SeqId) -> SeqId {
         self.expect(seq);
         let id = self.sequences.create();
+        // Taken out while the source is read, since both are in one table. The vector of a slot
+        // that was used before has memory already.
         let mut pages = std::mem::take(&mut self.expect_mut(id).pages);
         let source = self.expect(seq);
         let len = source.len;
@@ -194,10 +199,10 @@ impl Engine {
             }
         }
         sequence.len = len;
-        self.say_idle();
+        self.publish_idle();
     }
 
-    /// Forgets a sequence; pages that nobody else uses are free at once.
+    /// Forgets a sequence; pages that no other sequence uses are free at once.
     ///
     /// # Panics
     /// If `seq` does not exist.
@@ -206,7 +211,7 @@ impl Engine {
         self.sequences.remove(seq);
     }
 
-    /// Tokens of a sequence.
+    /// Returns the number of tokens in a sequence.
     ///
     /// # Panics
     /// If `seq` does not exist.
@@ -215,23 +220,25 @@ impl Engine {
         self.expect(seq).len
     }
 
-    /// Whether there are no sequences at all.
+    /// Whether the engine has no sequences.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sequences.len() == 0
     }
 
-    /// Number of sequences.
+    /// The number of sequences, the empty ones included.
     #[must_use]
     pub fn sequences(&self) -> usize {
         self.sequences.len()
     }
 
-    /// The state of the key-value memory.
+    /// Returns the current state of the key-value memory.
     #[must_use]
     pub fn kv(&self) -> KvStats {
         let (total, used) = (self.most_pages(), self.pages.used());
         KvStats {
+            // With claimed loans more pages may be used than the budget has: then none is free, and
+            // `pages_over` counts them.
             pages_total: total,
             pages_own: self.own_pages,
             pages_free: total.saturating_sub(used),
@@ -247,7 +254,7 @@ impl Engine {
         self.runner.page_bytes()
     }
 
-    /// Pages that may be used now.
+    /// Pages that may be in use now: the engine's own and the loan, which changes between calls.
     fn most_pages(&self) -> usize {
         let loan = self.borrows.as_ref();
         let borrowed = loan.map_or(0, |loan| loan.pages(self.page_bytes()));
@@ -256,39 +263,44 @@ impl Engine {
             .min(u32::MAX as usize)
     }
 
-    /// Lets another engine have the cache memory that this one has no use for.
+    /// Publishes the cache memory that this engine does not need in `idle`, for another engine.
     pub fn lend(&mut self, idle: Arc<IdleKv>) {
         self.lends = Some(idle);
-        self.say_idle();
+        self.publish_idle();
     }
 
-    /// Lets this engine use `share.0 / share.1` of what another has no use for, beside its own.
+    /// Lets this engine use `share.0 / share.1` of the bytes in `idle`, in addition to its own
+    /// budget.
     pub fn borrow(&mut self, idle: Arc<IdleKv>, share: (usize, usize)) {
         self.borrows = Some(Loan { from: idle, share });
     }
 
-    /// Reserves pages for its sequences beyond those they have: these are not lent.
+    /// Reserves `pages` for this engine's sequences beyond the pages they have, so that they are
+    /// not lent.
     pub fn reserve(&mut self, pages: usize) {
         self.reserved = pages;
-        self.say_idle();
+        self.publish_idle();
     }
 
-    fn say_idle(&self) {
+    /// Publishes the bytes that a borrower may use; called whenever pages are taken or released.
+    fn publish_idle(&self) {
         if let Some(idle) = &self.lends {
+            // Only the engine's own budget can be lent, never a loan: otherwise two engines could
+            // take the same memory.
             let claimed = self.pages.used() + self.reserved;
             idle.set(self.own_pages.saturating_sub(claimed) * self.page_bytes());
         }
     }
 
-    /// Bytes held besides weights, keys and values: activations, and the rotations of the
-    /// positions reached so far.
+    /// Bytes that the engine holds in addition to weights, keys and values: activations, and the
+    /// rotary table of the positions reached so far.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         self.runner.buffer_bytes()
     }
 
-    /// Pages that appending `extra_tokens` to `seq` takes now, the copy of a shared last page
-    /// included.
+    /// Returns the number of pages that appending `extra_tokens` to `seq` takes now. The copy of a
+    /// shared last page is included.
     ///
     /// # Panics
     /// If `seq` does not exist.
@@ -302,13 +314,13 @@ impl Engine {
         (sequence.len + extra_tokens).div_ceil(self.page_size) - sequence.pages.len() + copies
     }
 
-    /// Appends tokens to sequences and returns the wanted rows, in the order of the items, then
-    /// of their tokens. Prefill, decoding and scoring are this one call.
+    /// Appends tokens to sequences and returns the wanted rows, in the order of the items and,
+    /// within an item, of its tokens. Prefill, decoding and scoring are this one call.
     ///
     /// # Errors
-    /// A sequence that does not exist or appears twice, a token outside the vocabulary, a
-    /// sequence that becomes too long, rows that cannot be wanted, logits of a model without a
-    /// head, or too little memory ([`Error::OutOfMemory`]). Nothing is changed then.
+    /// A sequence that does not exist or appears twice, a token outside the vocabulary, a sequence
+    /// that becomes too long, invalid indices of wanted rows, logits of a model without a head, or
+    /// too little memory ([`Error::OutOfMemory`]). No sequence is changed then.
     pub fn forward(&mut self, items: &[Append<'_>], output: Output) -> Result<Rows, Error> {
         let wanted = self.check(items, output)?;
         self.take_pages(items)?;
@@ -316,12 +328,14 @@ impl Engine {
         let mut data = std::mem::take(&mut self.spare);
         data.resize(wanted * width, 0.0);
         self.compute(items, output, wanted, To::Host(&mut data))?;
+        // Lengths grow only after the pass: if it fails, the written keys and values lie beyond
+        // every sequence's end, and nothing reads them.
         self.lengthen(items);
         Ok(Rows { width, data })
     }
 
-    /// As [`forward`](Self::forward), but rows stay where they were computed. Returns how many they
-    /// are.
+    /// Appends tokens like [`forward`](Self::forward), but leaves the wanted rows on the device.
+    /// Returns the number of wanted rows.
     #[cfg(feature = "cuda")]
     pub(crate) fn forward_on_device(
         &mut self,
@@ -335,7 +349,8 @@ impl Engine {
         Ok(wanted)
     }
 
-    /// Calls so far.
+    /// The number of calls so far, by which [`Logits`](crate::Logits) of an earlier call are
+    /// recognised.
     #[cfg(feature = "cuda")]
     pub(crate) fn calls(&self) -> u64 {
         self.call
@@ -347,16 +362,17 @@ impl Engine {
         }
     }
 
-    /// Gives the memory of rows back, for the next call's.
+    /// Returns the memory of `rows` to the engine, which uses it for the rows of the next call.
     pub fn recycle(&mut self, rows: Rows) {
         if rows.data.capacity() > self.spare.capacity() {
             self.spare = rows.data;
         }
     }
 
-    /// Everything that can be wrong with a call but the memory; counts the wanted rows.
+    /// Checks everything that can be wrong with a call except the memory; returns the number of
+    /// wanted rows.
     fn check(&mut self, items: &[Append<'_>], output: Output) -> Result<usize, Error> {
-        // Once for each call: a system call, where a launch should have none.
+        // Checked once for each call, not for each launch: the check is a system call.
         self.model.compute().check_process()?;
         if output == Output::Logits && !self.model.has_head() {
             return Err(Error::NoHead);
@@ -367,6 +383,8 @@ impl Engine {
         }
         let c = self.model.config();
         let (vocab, max) = (c.vocab_size, c.max_position_embeddings);
+        // A number that no sequence has: a sequence that meets it a second time is a duplicate.
+        // This finds duplicates without a set that would be allocated for each call.
         self.call += 1;
         let mut wanted = 0;
         for item in items {
@@ -393,7 +411,7 @@ impl Engine {
         Ok(wanted)
     }
 
-    /// Gives every sequence the pages for its new tokens, or changes nothing.
+    /// Gives every sequence the pages for its new tokens. If pages are too few, nothing is changed.
     fn take_pages(&mut self, items: &[Append<'_>]) -> Result<(), Error> {
         let mut needed = 0;
         self.pages.total = self.most_pages();
@@ -404,14 +422,16 @@ impl Engine {
             }
             needed += self.pages_needed(item.seq, item.tokens.len());
             if let Some(tail) = self.shared_tail(self.expect(item.seq)) {
-                // Released at once: of sequences that share a page, the last to write keeps it. So
-                // it never becomes free here.
+                // The reference is dropped before the next item is looked at: of several sequences
+                // that share a page, all but the last copy it and the last keeps the original. The
+                // page has another reference, so it never becomes free here.
                 let _ = self.pages.release(tail);
                 self.copies.push(i);
             }
         }
         let free = self.pages.free();
         if needed > free {
+            // Restores the references that the loop above dropped.
             for n in 0..self.copies.len() {
                 let sequence = self.expect(items[self.copies[n]].seq);
                 let tail = *sequence.pages.last().expect("had a tail page");
@@ -422,10 +442,13 @@ impl Engine {
         self.commit(items)
     }
 
+    /// Takes the pages that [`take_pages`](Self::take_pages) has found free, and copies shared
+    /// tails.
     fn commit(&mut self, items: &[Append<'_>]) -> Result<(), Error> {
         for n in 0..self.copies.len() {
             let i = self.copies[n];
             let copy = self.pages.take();
+            // The memory of the copy must exist before something is written there.
             self.runner.prepare(self.pages.touched(), 0);
             let tail = self
                 .expect_mut(items[i].seq)
@@ -445,19 +468,21 @@ impl Engine {
             longest = longest.max(len);
         }
         self.runner.prepare(self.pages.touched(), longest);
-        self.say_idle();
+        self.publish_idle();
         Ok(())
     }
 
-    /// The page that the next token goes to, if it holds tokens already and others share it.
+    /// Returns the page that the next token is written to, if it holds tokens and is shared.
     fn shared_tail(&self, sequence: &Sequence) -> Option<u32> {
         let tail = sequence.pages.last().copied();
         tail.filter(|page| {
+            // At a multiple of the page size the last page is full: the next token opens another
+            // page, and the shared page stays shared.
             !sequence.len.is_multiple_of(self.page_size) && self.pages.is_shared(*page)
         })
     }
 
-    /// Runs all rows, `max_rows` at a time; the wanted ones go where `to` says.
+    /// Runs all rows, at most `max_rows` at a time, and writes the wanted rows to `to`.
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     fn compute(
         &mut self,
@@ -504,13 +529,15 @@ impl Engine {
                 }
             }
             #[allow(unreachable_patterns)]
-            _ => unreachable!("an engine runs where its model is, the processor for the host"),
+            _ => unreachable!("an engine runs where its model is, and rows stay on a device only"),
         }
     }
 
-    /// Floating-point operations of a call, roughly.
+    /// Estimates the floating-point operations of a call; the thread pool wakes threads by it.
     fn work(&self, items: &[Append<'_>]) -> u64 {
         let c = self.model.config();
+        // Scores and weighted values: two multiply-adds for each of a query's values and each
+        // position.
         let per_position = 4 * (c.num_hidden_layers * c.q_width()) as u64;
         let per_row = self.model.row_work();
         items
@@ -531,10 +558,10 @@ impl Engine {
     }
 }
 
-/// Where wanted rows go.
+/// Where a pass writes the wanted rows.
 enum To<'a> {
     Host(&'a mut [f32]),
-    /// They stay on the device.
+    /// Rows stay in the runner's memory on the device.
     #[cfg(feature = "cuda")]
     Device,
 }

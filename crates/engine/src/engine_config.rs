@@ -1,32 +1,32 @@
-//! Settings of an engine.
+//! Settings of an engine, and their limits.
 
 use beamgen_kernels::{Isa, IsaLevel, MachineRates, ThreadPool};
 use serde::{Deserialize, Serialize};
 
 use crate::{DeviceChoice, Error, KvType};
 
-/// Settings of an [`Engine`](crate::Engine).
+/// The settings of an [`Engine`](crate::Engine).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineConfig {
-    /// Positions of a page, 1 to 256. Multiples of 16 are fastest.
+    /// The number of positions in a page, 1 to 256. Multiples of 16 are fastest.
     pub page_size: usize,
-    /// Most bytes of keys and values; in a file also as a size (`"2GiB"`). They are taken from the
-    /// system when they are needed, on a CUDA device at once. 0 (`"auto"`) is
-    /// [`kv_budget`](Self::kv_budget)'s.
+    /// The most bytes of keys and values; in a file also a size such as `"2GiB"`. The processor
+    /// allocates them page by page, a CUDA device all at once. 0 (`"auto"`) means
+    /// [`kv_budget`](Self::kv_budget).
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub kv_bytes: usize,
-    /// How keys and values are kept.
+    /// The number type of cached keys and values.
     pub kv_dtype: KvType,
-    /// Rows computed at once; longer calls are cut, with the same results.
+    /// The most rows of a pass. Longer calls are split, with the same results.
     pub max_rows: usize,
-    /// What computes. An engine computes where its model is; this says where models are loaded.
+    /// The device that models are loaded on. An engine computes where its model is.
     pub device: DeviceChoice,
-    /// Whether passes on a CUDA device may be recorded as graphs, which changes their speed only.
+    /// Whether passes on a CUDA device may be recorded as graphs, which changes only their speed.
     pub cuda_graphs: bool,
-    /// Threads; 0 is one for each physical core.
+    /// The number of threads; 0 means one for each physical core.
     pub threads: usize,
-    /// Instructions of the processor to use.
+    /// The instruction set of the processor.
     pub isa: IsaChoice,
 }
 
@@ -45,11 +45,11 @@ impl Default for EngineConfig {
     }
 }
 
-/// Instructions to use.
+/// The instruction sets of the processor that an engine may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IsaChoice {
-    /// The best the machine has.
+    /// The fastest instruction set that this machine has.
     #[default]
     Auto,
     /// AVX-512 with AMX's tiles of bytes and of bfloat16.
@@ -58,13 +58,13 @@ pub enum IsaChoice {
     Avx512,
     /// AVX2 with FMA and F16C.
     Avx2,
-    /// What the compiler makes of plain loops.
+    /// Plain loops, compiled for any processor.
     Portable,
 }
 
 impl EngineConfig {
-    /// Most bytes of keys and values. Where that is open it is 4 GiB; whoever knows which models
-    /// share a device's memory shares it out instead.
+    /// The most bytes of keys and values. If `kv_bytes` is 0, this is 4 GiB; a caller who knows
+    /// which models share a device's memory should set it.
     #[must_use]
     pub fn kv_budget(&self) -> usize {
         match self.kv_bytes {
@@ -73,7 +73,7 @@ impl EngineConfig {
         }
     }
 
-    /// Refuses settings that no machine can have, before anything is loaded.
+    /// Refuses settings that no machine supports, before anything is loaded.
     ///
     /// # Errors
     /// [`Error::Setting`].
@@ -82,32 +82,33 @@ impl EngineConfig {
         if self.threads <= most {
             return Ok(());
         }
-        let reason = format!("{} is too many: at most {most}", self.threads);
+        let reason = format!("{} is too many: use at most {most}", self.threads);
         Err(Error::setting("threads", reason))
     }
 
-    /// What the machine can do at best with these instructions and threads, measured now with
-    /// `memory` bytes twice (see [`MachineRates::measure`]).
+    /// Measures the machine's best rates with these instructions and threads, on two arrays of
+    /// `memory` bytes (see [`MachineRates::measure`]).
     ///
     /// # Errors
-    /// [`Error::Setting`] if the settings cannot be, or the machine lacks the instructions or the
+    /// [`Error::Setting`] if a setting is invalid, or the machine lacks the instructions or the
     /// memory.
     pub fn ceilings(&self, memory: usize) -> Result<MachineRates, Error> {
         self.validate()?;
         let pool = ThreadPool::new(self.threads);
         let rates = MachineRates::measure(&pool, self.isa.resolve()?, memory);
         rates.map_err(|error| {
-            let reason = format!("{memory} bytes twice cannot be had: {error}");
+            let reason = format!("two arrays of {memory} bytes are not available: {error}");
             Error::setting("memory", reason)
         })
     }
 }
 
 impl IsaChoice {
-    /// The tier that this machine will use: `amx`, `avx512`, `avx2` or `portable`.
+    /// The name of the instruction set that this machine will use: `amx`, `avx512`, `avx2` or
+    /// `portable`.
     ///
     /// # Errors
-    /// The machine lacks it.
+    /// [`Error::Setting`] if the machine lacks it.
     pub fn resolved(self) -> Result<&'static str, Error> {
         Ok(match self.resolve()?.level() {
             IsaLevel::Amx => "amx",
@@ -125,7 +126,10 @@ impl IsaChoice {
             Self::Avx2 => IsaLevel::Avx2,
             Self::Portable => IsaLevel::Portable,
         };
-        let missing = || Error::setting("isa", format!("this machine has no {level:?}"));
-        Isa::new(level).ok_or_else(missing)
+        let found = Isa::new(level);
+        found.ok_or_else(|| {
+            let reason = format!("this machine has no {level:?}: use auto");
+            Error::setting("isa", reason)
+        })
     }
 }

@@ -2,127 +2,128 @@ use std::path::{Path, PathBuf};
 
 use crate::{SeqId, TemplateError, WeightType};
 
-/// Why the engine refuses.
+/// The reason why the engine refuses a model, a setting or a call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A file cannot be read.
+    /// A file cannot be opened or read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// The file.
+        /// The file that was opened.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A JSON file does not parse.
     #[error("{}: {source}", path.display())]
     Json {
-        /// The file.
+        /// The file that was parsed.
         path: PathBuf,
-        /// Where and why.
+        /// The parser's error, with line and column.
         source: serde_json::Error,
     },
-    /// A configuration lacks a field.
+    /// A configuration lacks a required field.
     #[error("{}: field `{field}` is missing", path.display())]
     MissingField {
-        /// The file.
+        /// The configuration file.
         path: PathBuf,
-        /// The field.
+        /// The name of the missing field.
         field: String,
     },
-    /// A field has a value that cannot be.
+    /// A field of a configuration has an invalid value.
     #[error("{}: field `{field}` is {value}, expected {expected}", path.display())]
     BadField {
-        /// The file.
+        /// The configuration file.
         path: PathBuf,
-        /// The field.
+        /// The name of the field.
         field: String,
-        /// Its value.
+        /// The value in the file.
         value: String,
-        /// What would do.
+        /// The values that are valid.
         expected: String,
     },
-    /// A field asks for arithmetic that this engine does not do.
+    /// A field asks for arithmetic that this engine does not implement.
     #[error("{}: field `{field}` is {value}, which is not supported ({supported})", path.display())]
     Unsupported {
-        /// The file.
+        /// The configuration file.
         path: PathBuf,
-        /// The field.
+        /// The name of the field.
         field: String,
-        /// Its value.
+        /// The value in the file.
         value: String,
-        /// What is supported.
+        /// The values that are implemented.
         supported: String,
     },
-    /// A directory without a checkpoint.
+    /// A directory has no checkpoint in a known format.
     #[error("{}: no model.safetensors, model.safetensors.index.json, pytorch_model.bin or \
-             pytorch_model.bin.index.json (a GGUF file is named itself, with its `.gguf`)", path.display())]
+             pytorch_model.bin.index.json: give a folder with one of them, or a GGUF file by its own \
+             name (.gguf)", path.display())]
     NoCheckpoint {
-        /// The directory.
+        /// The directory that was searched.
         path: PathBuf,
     },
     /// A checkpoint file is truncated or corrupt.
     #[error("{}: {reason}", path.display())]
     Checkpoint {
-        /// The file.
+        /// The checkpoint file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect, as a clause that follows the path.
         reason: String,
     },
-    /// A tensor is not in the checkpoint.
+    /// The checkpoint lacks a tensor that the model needs.
     #[error("tensor `{name}` is missing from the checkpoint")]
     MissingTensor {
-        /// The tensor.
+        /// The name of the missing tensor.
         name: String,
     },
-    /// A checkpoint's file became shorter while it was read.
+    /// A checkpoint file became shorter while it was read.
     #[error("tensor `{name}`: the checkpoint's file was shortened while it was read")]
     Shortened {
-        /// The tensor that was wanted.
+        /// The tensor that was being read.
         name: String,
     },
-    /// A tensor has another shape than the configuration says.
+    /// A tensor's shape differs from the shape in the configuration.
     #[error("tensor `{name}` has shape {found:?}, the configuration says {expected:?}")]
     Shape {
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
-        /// Shape by the configuration.
+        /// The shape by the configuration.
         expected: Vec<usize>,
-        /// Shape in the checkpoint.
+        /// The shape in the checkpoint.
         found: Vec<usize>,
     },
-    /// A tensor has a type of numbers that is not read.
+    /// A tensor has an unsupported number type.
     #[error(
         "tensor `{name}` has dtype {dtype}, supported are F32, F16, BF16 and GGUF's Q4_0, Q4_1, Q5_0, \
              Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K"
     )]
     Dtype {
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
-        /// Its dtype.
+        /// The name of its number type in the checkpoint.
         dtype: String,
     },
-    /// A tensor has values beyond the range of the type that was asked for.
+    /// A tensor has values beyond the range of the requested type.
     #[error("tensor `{name}` has values beyond the range of {weight_type}; use f32, bf16 or auto")]
     WeightRange {
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
-        /// The type that was asked for.
+        /// The requested type.
         weight_type: WeightType,
     },
-    /// The checkpoint has a weight of the decoder that the configuration does not know: the
-    /// results would be wrong without it.
+    /// The checkpoint has a weight of the decoder that the configuration does not mention. Without
+    /// it the results would be wrong.
     #[error("tensor `{name}` is in the checkpoint, but the configuration has no use for it")]
     UnexpectedTensor {
-        /// The tensor.
+        /// The name of the tensor.
         name: String,
     },
-    /// An engine setting that cannot be.
+    /// A setting of the engine is invalid.
     #[error("engine setting `{field}`: {reason}")]
     Setting {
-        /// The setting.
+        /// The name of the setting.
         field: &'static str,
-        /// Why not.
+        /// Why the value is invalid, and what to use instead.
         reason: String,
     },
     /// The sequence was freed, or comes from another engine.
@@ -134,77 +135,77 @@ pub enum Error {
     /// A token is outside the vocabulary.
     #[error("token {token} is outside the model's vocabulary of {vocab}")]
     UnknownToken {
-        /// The token.
+        /// The first such token of an item.
         token: u32,
-        /// Size of the vocabulary.
+        /// The size of the vocabulary.
         vocab: usize,
     },
     /// A sequence would become longer than the model's context.
     #[error("{len} tokens and {extra} more exceed the model's context of {max}")]
     ContextOverflow {
-        /// Length of the sequence.
+        /// The current length of the sequence.
         len: usize,
-        /// Tokens to append.
+        /// The number of tokens to append.
         extra: usize,
-        /// Longest sequence.
+        /// The model's context: the longest possible sequence.
         max: usize,
     },
-    /// The wanted rows are not rows of the appended tokens, in rising order.
+    /// The indices of wanted rows do not rise, or lie outside the appended tokens.
     #[error("wanted row {index} of {tokens} appended tokens (indices must rise and lie inside)")]
     BadWant {
-        /// The offending index.
+        /// The first wrong index.
         index: usize,
-        /// Tokens of the item.
+        /// The number of tokens that the item appends.
         tokens: usize,
     },
-    /// Not enough free pages. Nothing was changed.
+    /// Too few pages are free. No sequence was changed.
     #[error("out of key-value memory: {needed} pages needed, {free} free")]
     OutOfMemory {
-        /// Pages the call needs.
+        /// Pages that the call needs.
         needed: usize,
         /// Pages that are free.
         free: usize,
     },
-    /// The device cannot be used, or failed. What was computed on it may be lost.
+    /// The device cannot be used, or failed. Results that were computed on it may be lost.
     #[error("device: {0}")]
     Device(String),
-    /// Logits asked of a model without a language-model head.
+    /// Logits were requested from a model without a language-model head.
     #[error("the model has no language-model head, only hidden states")]
     NoHead,
-    /// No logit of a row is above minus infinity.
+    /// A row has no logit above minus infinity.
     #[error("the model's logits are not numbers (NaN): its weights are damaged, or overflow")]
     NotNumbers,
-    /// tokenizer.json does not load, or text does not encode.
+    /// A tokenizer.json does not load, or a text cannot be encoded.
     #[error("{}: {reason}", path.display())]
     Tokenizer {
-        /// The file.
+        /// The tokenizer's file.
         path: PathBuf,
-        /// What the tokenizer said.
+        /// The tokenizer's own message.
         reason: String,
     },
-    /// The tokenizer is not the model's.
+    /// The tokenizer does not fit the model: other tokens, or other numbers of them.
     #[error("{}: does not match the model: {reason}", path.display())]
     TokenizerMismatch {
         /// The tokenizer's file.
         path: PathBuf,
-        /// What does not match.
+        /// The difference that was found.
         reason: String,
     },
-    /// A sampling setting that cannot be.
+    /// A sampling setting is invalid.
     #[error("sampling setting `{field}` is {value}, expected {expected}")]
     Sampling {
-        /// The setting.
+        /// The name of the setting.
         field: &'static str,
-        /// Its value.
+        /// The value that was given.
         value: f32,
-        /// What would do.
+        /// The values that are valid.
         expected: &'static str,
     },
-    /// A chat template is not valid Jinja, or beyond the limits of templates.
+    /// A chat template is not valid Jinja, or exceeds the limits of templates.
     #[error(transparent)]
     Template(#[from] TemplateError),
-    /// A date for chat templates is no day.
-    #[error("date {0:?} is no day: write YYYY-MM-DD")]
+    /// The date for chat templates is not a calendar day.
+    #[error("invalid date {0:?}: use YYYY-MM-DD")]
     Date(String),
 }
 
@@ -232,7 +233,8 @@ impl From<beamgen_kernels::cuda::CudaError> for Error {
     }
 }
 
-/// Why the contents of a file are refused, in one line; the file is named by whoever opened it.
+/// The reason why the contents of a file are refused, as one line without the file's name: whoever
+/// opened the file adds it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(pub(crate) String);

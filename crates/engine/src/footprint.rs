@@ -1,4 +1,4 @@
-//! What a model takes, known before anything is packed.
+//! The memory that a model needs, known before any weight is packed.
 
 use beamgen_kernels::{KvShape, PackedLinear, RopeTable};
 
@@ -6,25 +6,25 @@ use crate::buffers::Buffers;
 use crate::model::Parts;
 use crate::{Compute, EngineConfig, Error, ModelConfig, WeightType, Weights};
 
-/// Bytes that a model and its engine take.
+/// Bytes of memory that a model and its engine need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Packed weights: [`Model::bytes`](crate::Model::bytes).
+    /// Packed weights, as [`Model::bytes`](crate::Model::bytes) reports them later.
     pub weights: usize,
-    /// Keys and values of a token, all layers together. [`EngineConfig::kv_bytes`] bounds their
-    /// sum, which is taken page by page, on a device at once.
+    /// Keys and values of one token, all layers together. [`EngineConfig::kv_bytes`] bounds their
+    /// sum. The processor allocates them page by page, a CUDA device all at once.
     pub kv_per_token: usize,
-    /// What an engine holds besides when a sequence has filled the context:
-    /// [`Engine::buffer_bytes`](crate::Engine::buffer_bytes). The rows that a call returns come
-    /// on top, `4 * vocab_size` bytes for each row of logits.
+    /// Other buffers of an engine when a sequence has filled the context, as
+    /// [`Engine::buffer_bytes`](crate::Engine::buffer_bytes) reports them. The rows that a call
+    /// returns are not included: each row of logits has `4 * vocab_size` bytes.
     pub buffers: usize,
-    /// The rows that the first passes of an engine on a device return there, at once.
+    /// The rows that the first passes of a new engine return on a device; 0 on the processor.
     pub first_rows: usize,
 }
 
 impl ModelConfig {
-    /// What the decoder among `weights` takes if it is packed as `weight_type` for `compute`, after
-    /// a look whether all of it is there. Reads no weight.
+    /// Computes the memory of the decoder in `weights` if it is packed as `weight_type` for
+    /// `compute`. Checks that all tensors exist with the right shapes, and reads no weight.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`] or [`Error::UnexpectedTensor`].
@@ -45,6 +45,7 @@ impl ModelConfig {
         let (mut bytes, mut int8_inputs) = (self.norm_bytes(), 0);
         for matrix in parts.matrices(weights) {
             let format = matrix.format(weight_type, &matrix.views(weights)?);
+            // Activations are quantised for these matrices only; an embedding multiplies none.
             if format.is_blocks() && !matrix.only_looked_up {
                 int8_inputs = int8_inputs.max(matrix.inputs);
             }
@@ -72,7 +73,7 @@ impl ModelConfig {
     }
 }
 
-/// The memory of the decoder on a CUDA device.
+/// Computes the memory of the decoder on a CUDA device.
 #[cfg(feature = "cuda")]
 fn on_device(
     parts: &Parts<'_>,
@@ -89,7 +90,7 @@ fn on_device(
 
     check(weight_type)?;
     CudaRunner::check(engine)?;
-    // The last one is the last layer's, by which `KvType::Auto` goes.
+    // The last matrix in this order is one of the last layer, whose type `KvType::Auto` follows.
     let (mut bytes, mut last) = (c.norm_bytes(), Number::F32);
     for matrix in parts.matrices(weights) {
         let number = number(matrix.format(weight_type, &matrix.views(weights)?));

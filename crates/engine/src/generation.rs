@@ -1,11 +1,11 @@
-//! What a checkpoint's authors say about sampling: `generation_config.json`.
+//! Sampling settings that a checkpoint's authors recommend: `generation_config.json`.
 
 use serde_json::Value;
 
 use crate::json_file::JsonFile;
 use crate::{Error, SamplingParams};
 
-/// [`SamplingParams`] of which some are left to others.
+/// [`SamplingParams`] in which `None` stands for "not set".
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SamplingSettings {
     /// See [`SamplingParams::temperature`].
@@ -21,7 +21,7 @@ pub struct SamplingSettings {
 }
 
 impl SamplingSettings {
-    /// These, and where they say nothing, `others`.
+    /// Fills the settings that are `None` with those of `others`.
     #[must_use]
     pub fn or(self, others: Self) -> Self {
         Self {
@@ -33,7 +33,8 @@ impl SamplingSettings {
         }
     }
 
-    /// These, and where they say nothing, the model's own distribution.
+    /// Fills the settings that are `None` with [`SamplingParams::default`], the model's own
+    /// distribution.
     #[must_use]
     pub fn params(self) -> SamplingParams {
         let plain = SamplingParams::default();
@@ -47,13 +48,13 @@ impl SamplingSettings {
     }
 }
 
-/// What `generation_config.json` says, end-of-text tokens aside.
+/// The contents of `generation_config.json`, except its end-of-text tokens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerationDefaults {
-    /// The sampling settings in it. Without `do_sample` the file describes greedy decoding, of
+    /// The file's sampling settings. Without `do_sample` the file describes greedy decoding, from
     /// which only the repetition penalty is taken.
     pub sampling: SamplingSettings,
-    /// One line for each field that would change the text and is not followed.
+    /// One line for each field that would change the text and is ignored.
     pub notes: Vec<String>,
 }
 
@@ -93,6 +94,8 @@ impl GenerationDefaults {
             sampling.top_p = file.number("top_p")?;
             sampling.min_p = file.number("min_p")?;
         }
+        // Checked here, so that the error names the file and not a setting that the user never
+        // gave.
         if let Err(Error::Sampling {
             field, expected, ..
         }) = sampling.params().validate()

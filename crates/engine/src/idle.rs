@@ -1,9 +1,9 @@
-//! One budget of cache memory for two engines.
+//! Cache memory that one engine lends to another.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Cache memory that one engine, the *lender*, does not use now, and that another engine, the
-/// *borrower*, may use meanwhile.
+/// *borrower*, may use in the meantime.
 ///
 /// The lender never waits and can always use its whole budget. At each change it publishes the
 /// bytes that are neither in use nor reserved. The borrower always keeps its own budget; when the
@@ -26,18 +26,19 @@ impl IdleKv {
     }
 }
 
-/// What an engine may borrow.
+/// The right of an engine to borrow a lender's idle memory.
 #[derive(Debug)]
 pub(crate) struct Loan {
     pub(crate) from: std::sync::Arc<IdleKv>,
-    /// Of the lender's bytes, this engine's share: `share.0 / share.1`.
+    /// The part of the lender's idle bytes that may be borrowed: `share.0 / share.1`.
     pub(crate) share: (usize, usize),
 }
 
 impl Loan {
-    /// Pages that may be borrowed now.
+    /// Returns the number of pages of `page_bytes` that may be borrowed now.
     pub(crate) fn pages(&self, page_bytes: usize) -> usize {
         let (part, whole) = self.share;
+        // In 128 bits: the product of bytes and a share may exceed 64.
         let bytes = self.from.bytes() as u128 * part as u128 / whole.max(1) as u128;
         usize::try_from(bytes).unwrap_or(usize::MAX) / page_bytes
     }

@@ -1,7 +1,7 @@
-//! Jinja templates that come with a model, rendered as Python renders them and within limits:
-//! whatever a template does, it ends soon and takes little memory.
+//! Jinja templates from checkpoints, rendered like Python renders them and within limits: whatever
+//! a template does, it ends soon and takes little memory.
 //!
-//! `minijinja` counts instructions, and filters can be replaced; its operators cannot. So the
+//! `minijinja` counts instructions, and filters can be replaced, but operators cannot. So the
 //! compiled instructions of operators are exchanged, one for one, for calls of filters that keep
 //! within the limits (`guard`).
 
@@ -24,9 +24,9 @@ pub(crate) use guard::environment;
 pub(crate) use limits::{refusal, spend};
 pub(crate) use print::{printed, tojson};
 
-/// A template's name in its environment, which nobody sees.
+/// The template's name in its environment; messages use the title instead.
 const NAME: &str = "template";
-/// Characters of a message that are shown: a template may say anything.
+/// The most characters of a message that are shown: a template may raise any text.
 const MESSAGE_CHARS: usize = 300;
 
 /// A template that does not compile or cannot be rendered. The message is one line.
@@ -34,13 +34,14 @@ const MESSAGE_CHARS: usize = 300;
 #[error("{template}{}: {reason}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
 #[non_exhaustive]
 pub struct TemplateError {
-    /// Which template it is.
+    /// The title of the template.
     pub template: String,
-    /// The line, from 1, if it is known.
+    /// The line, from 1; `None` if it is unknown.
     pub line: Option<usize>,
-    /// What is wrong, or what the template says itself.
+    /// The defect, or the message that the template raised itself.
     pub reason: String,
-    /// The template takes too much time or memory: not the values are at fault, but the template.
+    /// Whether the template took too much time or memory. Then the template is at fault, and not
+    /// the values that it was rendered with.
     pub exceeds_limits: bool,
 }
 
@@ -59,18 +60,18 @@ impl TemplateError {
 #[derive(Debug)]
 pub struct Template {
     environment: Environment<'static>,
-    /// What errors call it.
+    /// The name of the template in messages.
     title: String,
-    /// Only namespaces can hold each other to any depth.
+    /// Whether the source mentions namespaces, the only values that can nest to any depth.
     has_namespaces: bool,
 }
 
 impl Template {
-    /// A template for which undefined variables are errors and which keeps its last newline.
-    /// `title` is what errors call it.
+    /// Compiles a template that treats undefined variables as errors and keeps its last newline.
+    /// `title` is its name in messages.
     ///
     /// # Errors
-    /// It is not valid Jinja, or beyond the limits.
+    /// [`TemplateError`] if the source is not valid Jinja or exceeds the limits.
     pub fn strict(title: &str, source: &str) -> Result<Self, TemplateError> {
         let mut environment = environment();
         environment.set_keep_trailing_newline(true);
@@ -78,7 +79,7 @@ impl Template {
         Self::compile(title, source, environment)
     }
 
-    /// Compiles `source` in an environment that [`environment`] has made.
+    /// Compiles `source` in an environment from [`environment`].
     pub(crate) fn compile(
         title: &str,
         source: &str,
@@ -94,8 +95,9 @@ impl Template {
             lstrip_blocks: environment.lstrip_blocks(),
             trim_blocks: environment.trim_blocks(),
         };
-        // As Jinja reads every template.
+        // Python's Jinja also turns every line end of a template into a newline.
         let source = &source.replace("\r\n", "\n").replace('\r', "\n");
+        // Checked before the compiler runs, which recurses and folds constants without limits.
         check_tags(source, whitespace).map_err(|(line, reason)| failed(Some(line), reason))?;
         on_large_stack(|| environment.add_template_owned(NAME, source.clone()))
             .map_err(|panic| failed(None, panic))?
@@ -110,7 +112,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Refuses instructions that reach another template; returns the fuel of a rendering.
+    /// Refuses instructions that load another template; returns the fuel of a rendering.
     fn check_instructions(&self) -> Result<u64, TemplateError> {
         let template = self.environment.get_template(NAME);
         let template = template.map_err(|error| self.failed(error.line(), message(&error)))?;
@@ -136,26 +138,30 @@ impl Template {
                 return Err(self.failed(instructions.get_line(i), reason));
             }
         }
+        // Plain text costs one instruction however long it is, so long texts leave fewer
+        // instructions.
         Ok(limits::FUEL.min((limits::RAW_BYTES / longest) as u64))
     }
 
-    /// The environment, for functions that change later.
+    /// The environment, to replace functions after compiling.
     pub(crate) fn environment(&mut self) -> &mut Environment<'static> {
         &mut self.environment
     }
 
-    /// Whether the template reads a variable of that name.
+    /// Whether the template reads the variable `variable`.
     #[must_use]
     pub fn uses(&self, variable: &str) -> bool {
         let template = self.environment.get_template(NAME);
         template.is_ok_and(|template| template.undeclared_variables(false).contains(variable))
     }
 
-    /// The text for these values, `input` bytes of which are not the template's own.
+    /// Renders the template with `values`. `input` is the number of bytes in `values` that do not
+    /// come from the template's author; the limits grow with it.
     ///
     /// # Errors
-    /// What the template says, or which limit it exceeds.
+    /// [`TemplateError`] with the template's own message, or the limit that it exceeds.
     pub fn render(&self, values: Value, input: usize) -> Result<String, TemplateError> {
+        // A thread costs more than most renderings, so only deep nesting gets one.
         let rendered = if self.has_namespaces {
             on_large_stack(|| self.render_here(values, input))
         } else {
@@ -172,6 +178,7 @@ impl Template {
     fn render_here(&self, values: Value, input: usize) -> Result<String, Error> {
         let template = self.environment.get_template(NAME)?;
         let compiled = get_compiled_template(&template);
+        // The exchanged instructions cannot be kept: they borrow from the environment.
         let blocks: BTreeMap<_, _> = compiled
             .blocks
             .iter()
@@ -188,14 +195,14 @@ impl Template {
         Ok(text)
     }
 
-    /// An error of this template.
+    /// Creates an error of this template.
     pub(crate) fn failed(&self, line: Option<usize>, reason: impl Into<String>) -> TemplateError {
         TemplateError::new(&self.title, line, reason.into())
     }
 }
 
-/// The instructions with the operators' exchanged for calls of filters: as many arguments, one
-/// result, so that jumps stay as they are.
+/// Exchanges the operators of compiled instructions for calls of filters. A call takes as many
+/// arguments and leaves one result, so that jumps keep their targets.
 fn guarded<'a>(all: &Instructions<'a>) -> Instructions<'a> {
     let mut out = Instructions::new(all.name(), all.source());
     for i in 0..all.len() as u32 {
@@ -217,7 +224,7 @@ fn guarded<'a>(all: &Instructions<'a>) -> Instructions<'a> {
             _ => None,
         };
         let instruction = match filter {
-            // A source is too short for more items than fit.
+            // The limit on a source's length keeps the number of items within 16 bits.
             Some((name, n)) => Instruction::ApplyFilter(name, Some(n as u16), !0),
             None => instruction.clone(),
         };
@@ -230,15 +237,16 @@ fn guarded<'a>(all: &Instructions<'a>) -> Instructions<'a> {
     out
 }
 
-/// Refuses what would take the compiler's stack, or its memory for constants. What is no template
-/// at all is left to the compiler.
+/// Refuses sources that would exhaust the compiler's stack, or its memory for constants. Sources
+/// that are not valid Jinja pass: the compiler reports them.
 fn check_tags(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, String)> {
     #[derive(Default)]
     struct Tag {
         tokens: usize,
         products: i32,
-        /// Bytes of strings, and the sum of all numbers.
+        /// Bytes of all strings in the tag.
         strings: usize,
+        /// The sum of all numbers in the tag, which bounds each factor of a product.
         numbers: f64,
     }
     let mut tag = Tag::default();
@@ -250,13 +258,14 @@ fn check_tags(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, 
         tag.tokens += 1;
         match token {
             Token::VariableStart | Token::BlockStart => tag = Tag::default(),
+            // The compiler works out products of constants, so `'x' * 10**9` would be made at once.
             Token::Str(text) => tag.strings += text.len(),
             Token::String(text) => tag.strings += text.len(),
             Token::Int(n) => tag.numbers += n as f64,
             Token::Int128(n) => tag.numbers += *n as f64,
             Token::Float(n) => tag.numbers += n.abs(),
             Token::Mul => tag.products += 1,
-            // No string is repeated that often.
+            // A power counts as more factors than any string could be repeated by.
             Token::Pow => tag.products += 64,
             Token::Ident("elif") => elifs += 1,
             Token::VariableEnd | Token::BlockEnd => {
@@ -280,7 +289,7 @@ fn check_tags(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, 
     Ok(())
 }
 
-/// Runs `f` on a thread that has room for deep recursion; the error says why it could not.
+/// Runs `f` on a thread with room for deep recursion; fails if `f` panics or no thread starts.
 fn on_large_stack<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, String> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(limits::STACK_BYTES);
@@ -291,7 +300,7 @@ fn on_large_stack<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, String> {
     })
 }
 
-/// An error's message in one line that is not too long.
+/// The message of an error as one line of limited length.
 fn message(error: &Error) -> String {
     if error.kind() == ErrorKind::OutOfFuel {
         return "runs too long".into();
@@ -306,17 +315,17 @@ fn message(error: &Error) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Without the white space around it, by Python's idea of it.
+/// Strips white space on both sides, by Python's definition of it.
 pub(crate) fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// Without the white space after it, by Python's idea of it.
+/// Strips white space at the end, by Python's definition of it.
 pub(crate) fn rstrip(text: &str) -> &str {
     text.trim_end_matches(is_space)
 }
 
-/// `str.isspace`: Unicode's white space, and four separators of ASCII.
+/// Python's `str.isspace`: Unicode's white space, and four separators of ASCII.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }

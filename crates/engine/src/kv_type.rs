@@ -6,27 +6,27 @@ use strum::{Display, EnumString, VariantNames};
 
 use crate::UnknownName;
 
-/// How keys and values are kept.
+/// The number type of cached keys and values.
 #[derive(Serialize, Deserialize, Display, EnumString, VariantNames)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[strum(parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<KvType>)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KvType {
-    /// float32 on the processor, on a CUDA device what the weights are.
+    /// float32 on the processor, the type of the weights on a CUDA device.
     #[default]
     Auto,
     /// float32.
     F32,
-    /// bfloat16: half the memory, and the fastest attention where the machine has AMX. Queries and
-    /// attention's weights are rounded, too ([`KvFormat::Bf16`]): about three digits.
+    /// bfloat16: half the memory, and the fastest attention on machines with AMX. Queries and
+    /// attention weights are rounded, too ([`KvFormat::Bf16`]), to about three digits.
     Bf16,
-    /// float16: half the memory; computed with in float32.
+    /// float16: half the memory. Values are widened, and the arithmetic is float32.
     F16,
 }
 
 impl KvType {
-    /// What it is on the processor.
+    /// The format on the processor.
     pub(crate) fn format(self) -> KvFormat {
         match self {
             Self::Auto | Self::F32 => KvFormat::F32,
@@ -35,7 +35,7 @@ impl KvType {
         }
     }
 
-    /// What it is on a CUDA device, where weights are `weights`.
+    /// The number type on a CUDA device for a model whose weights are `weights`.
     #[cfg(feature = "cuda")]
     pub(crate) fn number(self, weights: Number) -> Number {
         match self {
@@ -59,6 +59,9 @@ mod tests {
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{name}\""));
         }
         let error = "int4".parse::<KvType>().unwrap_err().to_string();
-        assert_eq!(error, "`int4` is none of auto, f32, bf16, f16");
+        assert_eq!(
+            error,
+            "invalid name `int4`: use one of auto, f32, bf16, f16"
+        );
     }
 }

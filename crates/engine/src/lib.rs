@@ -1,14 +1,14 @@
 //! A decoder-only transformer over a paged key-value cache whose sequences fork for free.
 //!
-//! It knows sequences and rows, and nothing of steps, scores or search:
+//! The crate knows sequences and rows, but no steps, scores or search:
 //!
-//! * [`Checkpoint`]: a model's files: a directory of Hugging Face's, or one GGUF file.
+//! * [`Checkpoint`]: a model's files, a directory in Hugging Face's layout or one GGUF file.
 //! * [`Model`]: packed weights of a Llama, Mistral, Qwen2, Qwen3 or Phi-3 checkpoint, immutable,
 //!   shared.
-//! * [`Engine`]: sequences in fixed-size pages, and **one** call, [`Engine::forward`], for
-//!   prefill, decoding and scoring: tokens to append to each sequence and the rows wanted back.
-//! * [`sample`]: a token from a row of logits, with draws from a counter ([`rng`]), so that a
-//!   chain does not depend on what else is computed, nor in which order.
+//! * [`Engine`]: sequences in pages of a fixed size, and **one** call for prefill, decoding and
+//!   scoring: [`Engine::forward`] takes tokens to append to each sequence and the rows to return.
+//! * [`sample`]: a token from a row of logits, with random numbers from a counter ([`rng`]). A
+//!   chain depends neither on other chains of the batch nor on the order of computation.
 //! * [`Tokenizer`]: text to tokens and back, checked against the model.
 //!
 //! ```no_run

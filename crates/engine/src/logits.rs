@@ -1,27 +1,27 @@
-//! Logits that stay where they were computed, and tokens sampled from them there.
+//! Logits that stay where they were computed, and the tokens that are sampled from them there.
 
 #[cfg(feature = "cuda")]
 use crate::runner::Runner;
 use crate::{Append, Engine, Error, Output, Rows, SampleRow, Sampled, Sampler, log_prob};
 
-/// Logits of one call. Those on a device are there until the engine's next call.
+/// Logits of one call. On a device they are valid until the engine's next call.
 #[derive(Debug, Default)]
 pub struct Logits {
     host: Rows,
     rows: usize,
-    /// Which call of the engine they are of; 0 if they are on the host.
+    /// The number of the engine's call that computed the logits; 0 if they are on the host.
     #[cfg(feature = "cuda")]
     call: u64,
 }
 
 impl Logits {
-    /// Number of rows.
+    /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows == 0
@@ -29,12 +29,12 @@ impl Logits {
 }
 
 impl Engine {
-    /// As [`forward`](Self::forward) for logits, which stay where they are computed: only what is
-    /// sampled from them ([`sample`](Self::sample)) or asked for ([`log_probs`](Self::log_probs),
-    /// [`copy_logits`](Self::copy_logits)) comes to the host.
+    /// Computes logits like [`forward`](Self::forward), but leaves them where they are computed.
+    /// [`sample`](Self::sample), [`log_probs`](Self::log_probs) and
+    /// [`copy_logits`](Self::copy_logits) bring only their results to the host.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward).
+    /// The errors of [`forward`](Self::forward).
     pub fn logits(&mut self, items: &[Append<'_>]) -> Result<Logits, Error> {
         #[cfg(feature = "cuda")]
         if let Runner::Cuda(_) = self.runner {
@@ -55,7 +55,7 @@ impl Engine {
         })
     }
 
-    /// Samples `count` tokens, as [`Sampler::sample_batch`] does, among the first `tokens` of the
+    /// Samples `count` tokens like [`Sampler::sample_batch`], among the first `tokens` of the
     /// vocabulary.
     ///
     /// # Errors
@@ -77,12 +77,17 @@ impl Engine {
             return self.sample_on_device(logits, tokens, count, &choice, out);
         }
         let rows = &logits.host;
-        let request = |i| {
-            let choice = choice(i);
-            let logits = &rows.row(choice.row)[..tokens];
-            choice.of(logits)
-        };
-        sampler.sample_batch(self.pool(), count, request, out);
+        sampler.sample_batch(
+            self.pool(),
+            count,
+            |i| {
+                let choice = choice(i);
+                // A model may have more logits than its tokenizer has tokens.
+                let logits = &rows.row(choice.row)[..tokens];
+                choice.of(logits)
+            },
+            out,
+        );
         Sampled::check(out)
     }
 
@@ -98,18 +103,18 @@ impl Engine {
         let rows = self.rows_of(logits);
         debug_assert!((0..count).all(|i| choice(i).row < rows));
         let width = self.model().config().vocab_size;
-        self.device().draw(width, tokens, count, choice, out)?;
+        self.device().sample(width, tokens, count, choice, out)?;
         Sampled::check(out)
     }
 
-    /// Natural log of the probability of `tokens[i]` under row `i`, for all rows.
+    /// Computes the natural log of the probability of `tokens[i]` under row `i`, for all rows.
     ///
     /// # Errors
     /// [`Error::Device`]
     ///
     /// # Panics
-    /// If there are more or fewer tokens than rows, one is outside of the vocabulary, or the logits
-    /// are of an earlier call.
+    /// If the number of tokens is not that of the rows, a token is outside the vocabulary, or the
+    /// logits are of an earlier call.
     pub fn log_probs(
         &mut self,
         logits: &Logits,
@@ -122,6 +127,7 @@ impl Engine {
         if logits.call > 0 {
             self.rows_of(logits);
             let width = self.model().config().vocab_size;
+            // The kernel does not check its indices.
             assert!(tokens.iter().all(|token| (*token as usize) < width));
             return self.device().log_probs(width, tokens, out);
         }
@@ -130,13 +136,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Copies row `row` to `out`.
+    /// Copies row `row` to `out`, whose former contents are dropped.
     ///
     /// # Errors
     /// [`Error::Device`]
     ///
     /// # Panics
-    /// If there is no such row, or the logits are of an earlier call.
+    /// If `row` is not below [`Logits::len`], or the logits are of an earlier call.
     pub fn copy_logits(
         &mut self,
         logits: &Logits,
@@ -155,7 +161,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits until everything is computed that was asked for.
+    /// Waits until the device has finished all queued work; returns at once on the processor.
     ///
     /// # Errors
     /// [`Error::Device`]
@@ -167,7 +173,7 @@ impl Engine {
         }
     }
 
-    /// Gives their memory back, for the next call's.
+    /// Returns the memory of `logits` to the engine, which uses it for the rows of the next call.
     pub fn recycle_logits(&mut self, logits: Logits) {
         self.recycle(logits.host);
     }

@@ -1,4 +1,4 @@
-//! Packed weights.
+//! Models: configurations with their packed weights.
 
 #[cfg(feature = "cuda")]
 pub(crate) mod device;
@@ -14,14 +14,14 @@ pub(crate) use device::CudaDecoder;
 use load::{Loader, OnCpu};
 pub(crate) use parts::Parts;
 
-/// A decoder ready to run: weights packed for what computes it, immutable.
+/// A decoder that is ready to run. Its weights are packed for one device and never change.
 #[derive(Debug)]
 pub struct Model {
     config: ModelConfig,
     packed: Packed,
 }
 
-/// Weights where they are computed with.
+/// The packed weights, by the device that computes with them.
 #[derive(Debug)]
 pub(crate) enum Packed {
     Cpu(CpuDecoder),
@@ -29,24 +29,24 @@ pub(crate) enum Packed {
     Cuda(CudaDecoder),
 }
 
-/// Matrices packed for the processor, vectors as they are.
+/// A decoder on the processor: packed matrices, and vectors of float32.
 pub(crate) type CpuDecoder = Decoder<PackedLinear, Vec<f32>>;
 
 /// The weights of a decoder: matrices `M`, norms `V`.
 #[derive(Debug)]
 pub(crate) struct Decoder<M, V> {
-    /// Its outputs are the vocabulary: a row of weights is a token's embedding.
+    /// The token embedding, as a matrix whose outputs are the vocabulary: row `t` is token `t`.
     pub(crate) embedding: M,
     pub(crate) layers: Vec<Layer<M, V>>,
     pub(crate) norm: V,
     head: Head<M>,
 }
 
-/// Where the logits come from.
+/// The source of the logits.
 #[derive(Debug)]
 pub(crate) enum Head<M> {
     None,
-    /// The embedding.
+    /// The head is the embedding.
     Tied,
     Own(M),
 }
@@ -54,13 +54,13 @@ pub(crate) enum Head<M> {
 #[derive(Debug)]
 pub(crate) struct Layer<M, V> {
     pub(crate) attention_norm: V,
-    /// Outputs are queries, keys, values.
+    /// Projects to queries, keys and values, in this order.
     pub(crate) qkv: M,
-    /// Norms of a head's queries and of its keys.
+    /// The norms of a head's queries and of its keys.
     pub(crate) qk_norm: Option<(V, V)>,
     pub(crate) attention_out: M,
     pub(crate) mlp_norm: V,
-    /// Outputs are gate, up.
+    /// Projects to gate and up, in this order.
     pub(crate) gate_up: M,
     pub(crate) down: M,
 }
@@ -74,24 +74,24 @@ impl<M, V> Decoder<M, V> {
         }
     }
 
-    /// Bytes of the matrices that a pass with logits streams through, and of an embedding that is
-    /// not among them, given those of a matrix.
-    fn bytes(&self, of: impl Fn(&M) -> usize) -> (usize, usize) {
+    /// Adds up the bytes of the matrices by `bytes_of`: first of those that a pass with logits
+    /// reads as a whole, then of an embedding that is not among them.
+    fn bytes(&self, bytes_of: impl Fn(&M) -> usize) -> (usize, usize) {
         let layers = self.layers.iter().flat_map(Layer::matrices);
-        let layers: usize = layers.map(&of).sum();
+        let layers: usize = layers.map(&bytes_of).sum();
         match &self.head {
-            Head::Own(head) => (layers + of(head), of(&self.embedding)),
-            Head::None | Head::Tied => (layers + of(&self.embedding), 0),
+            Head::Own(head) => (layers + bytes_of(head), bytes_of(&self.embedding)),
+            Head::None | Head::Tied => (layers + bytes_of(&self.embedding), 0),
         }
     }
 }
 
 impl ModelConfig {
-    /// The configuration and the weights of a checkpoint, agreed on where the logits come from
-    /// ([`settle_head`](Self::settle_head)).
+    /// Loads the configuration and the weights of a checkpoint, and settles where the logits come
+    /// from ([`settle_head`](Self::settle_head)).
     ///
     /// # Errors
-    /// One of the two cannot be read, or they contradict each other.
+    /// [`Error`] if either cannot be read, or they contradict each other.
     pub fn load_with_weights(checkpoint: impl Into<Checkpoint>) -> Result<(Self, Weights), Error> {
         let checkpoint = checkpoint.into();
         let mut config = Self::load(checkpoint.clone())?;
@@ -100,9 +100,9 @@ impl ModelConfig {
         Ok((config, weights))
     }
 
-    /// Does with a configuration that ties head and embedding what `transformers` 5 does: a head of
-    /// other values among `weights` is used, a head of equal values is left out, and a head without
-    /// an embedding is both.
+    /// Decides between a tied and a separate head like `transformers` 5 does, if the configuration
+    /// ties head and embedding. A head with other values among `weights` is used, a head with equal
+    /// values is dropped, and a head without an embedding becomes the embedding.
     ///
     /// # Errors
     /// [`Error::Dtype`]
@@ -121,7 +121,7 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// Whether the decoder among `weights` gives logits, not only hidden states.
+    /// Whether the decoder in `weights` gives logits, and not only hidden states.
     #[must_use]
     pub fn gives_logits(&self, weights: &Weights) -> bool {
         !matches!(Parts::new(self, weights).head(weights), Head::None)
@@ -129,20 +129,20 @@ impl ModelConfig {
 }
 
 impl Model {
-    /// Loads a Hugging Face checkpoint with its weights as they are ([`WeightType::Auto`]), on
-    /// threads of its own.
+    /// Loads a Hugging Face checkpoint, with its weights in their own type ([`WeightType::Auto`]),
+    /// on threads of its own.
     ///
     /// # Errors
-    /// As [`Model::load_as`].
+    /// The errors of [`Model::load_as`].
     pub fn load(checkpoint: impl Into<Checkpoint>) -> Result<Self, Error> {
         Self::load_as(checkpoint, WeightType::Auto)
     }
 
-    /// Loads a Hugging Face checkpoint (a directory, or files in memory): `config.json` and
-    /// safetensors in float32, float16 or bfloat16; on threads of its own.
+    /// Loads a checkpoint (a directory, a GGUF file, or files in memory) with its weights as
+    /// `weight_type`, on threads of its own.
     ///
     /// # Errors
-    /// Says which file, field or tensor is missing, corrupt or not supported.
+    /// [`Error`] with the file, field or tensor that is missing, corrupt or unsupported.
     pub fn load_as(
         checkpoint: impl Into<Checkpoint>,
         weight_type: WeightType,
@@ -151,10 +151,10 @@ impl Model {
         Self::from_weights(config, &weights, weight_type)
     }
 
-    /// [`Model::with_pool`] on threads of its own.
+    /// Calls [`Model::with_pool`] with threads of its own.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Model::with_pool`].
     pub fn from_weights(
         config: ModelConfig,
         weights: &Weights,
@@ -163,11 +163,11 @@ impl Model {
         Self::with_pool(config, weights, weight_type, &ThreadPool::new(0))
     }
 
-    /// Packs the decoder's tensors among `weights` for the processor, on the threads of `pool`.
-    /// Tensors that are not the decoder's (a reward model's head) stay there for the caller.
+    /// Packs the decoder's tensors in `weights` for the processor, on the threads of `pool`. Other
+    /// tensors (a reward model's head) are left to the caller.
     ///
     /// # Errors
-    /// As [`Model::on`].
+    /// The errors of [`Model::on`].
     pub fn with_pool(
         config: ModelConfig,
         weights: &Weights,
@@ -177,12 +177,12 @@ impl Model {
         Self::on(&Compute::Cpu, config, weights, weight_type, pool)
     }
 
-    /// As [`with_pool`](Self::with_pool), for what `compute` is.
+    /// Packs the decoder's tensors in `weights` for the device `compute`.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::WeightRange`],
-    /// [`Error::UnexpectedTensor`] for decoder weights that `config` does not know, or
-    /// [`Error::Device`] if they do not fit into its memory.
+    /// [`Error::UnexpectedTensor`] for decoder weights that `config` does not mention, or
+    /// [`Error::Device`] if the weights do not fit in the device's memory.
     pub fn on(
         compute: &Compute,
         config: ModelConfig,
@@ -209,7 +209,7 @@ impl Model {
         Ok(Self { config, packed })
     }
 
-    /// What computes it.
+    /// The device that the model is on.
     #[must_use]
     pub fn compute(&self) -> Compute {
         match &self.packed {
@@ -223,13 +223,13 @@ impl Model {
         &self.packed
     }
 
-    /// What the model computes.
+    /// The sizes and variants of the model.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
 
-    /// Whether the model gives logits, not only hidden states.
+    /// Whether the model gives logits, and not only hidden states.
     #[must_use]
     pub fn has_head(&self) -> bool {
         match &self.packed {
@@ -261,7 +261,7 @@ impl Model {
         Ok(found.map(|()| row))
     }
 
-    /// The bytes of the matrices by [`Decoder::bytes`].
+    /// Bytes of the matrices: those that a pass reads as a whole, and a separate embedding.
     fn matrix_bytes(&self) -> (usize, usize) {
         match &self.packed {
             Packed::Cpu(decoder) => decoder.bytes(PackedLinear::bytes),
@@ -270,13 +270,13 @@ impl Model {
         }
     }
 
-    /// Bytes of the packed weights.
+    /// Bytes of the packed weights, on whichever device they are.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.streamed_bytes() + self.matrix_bytes().1
     }
 
-    /// Bytes of keys and values of a token, kept as `kv_dtype` says where the model is.
+    /// Bytes of the keys and values of one token, all layers together, stored as `kv_dtype`.
     #[must_use]
     pub fn kv_bytes(&self, kv_dtype: KvType) -> usize {
         let c = &self.config;
@@ -288,15 +288,15 @@ impl Model {
         2 * bytes * c.num_hidden_layers * c.kv_width()
     }
 
-    /// Bytes of weights that a pass with logits streams through: all but a separate embedding, of
-    /// which it reads a row a token.
+    /// Bytes of weights that a pass with logits reads: all except a separate embedding, of which a
+    /// pass reads one row for each token.
     #[must_use]
     pub fn streamed_bytes(&self) -> usize {
         self.matrix_bytes().0 + self.config.norm_bytes()
     }
 
-    /// Floating-point operations of one row with logits that attends to `context` tokens; a
-    /// multiply-add is two.
+    /// Floating-point operations of one row with logits that attends to `context` tokens. A
+    /// multiply-add counts as two.
     #[must_use]
     pub fn row_flops(&self, context: usize) -> u64 {
         let c = &self.config;
@@ -309,7 +309,7 @@ impl Model {
         self.row_work() + (2 * head + attention) as u64
     }
 
-    /// Floating-point operations of one row through the layers, without attention to others.
+    /// Floating-point operations of one row through the layers, without attention and head.
     pub(crate) fn row_work(&self) -> u64 {
         let c = &self.config;
         let attention = c.hidden_size * (c.qkv_width() + c.q_width());
@@ -327,7 +327,7 @@ impl CpuDecoder {
         }
     }
 
-    /// Most inputs of a matrix that quantises them; 0 without any.
+    /// The most inputs of a matrix that quantises its inputs; 0 if none does.
     pub(crate) fn int8_inputs(&self) -> usize {
         let matrices = self.layers.iter().flat_map(Layer::matrices);
         matrices

@@ -1,18 +1,18 @@
-//! Names of settings.
+//! The error for an unknown name of a setting's value.
 
-/// A name that is none of the known ones.
+/// A name that an enumeration does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is none of {}", known.join(", "))]
+#[error("invalid name `{name}`: use one of {}", known.join(", "))]
 #[non_exhaustive]
 pub struct UnknownName {
-    /// What was given.
+    /// The name that was given.
     pub name: String,
-    /// The names there are.
+    /// All valid names.
     pub known: &'static [&'static str],
 }
 
 impl UnknownName {
-    /// For an enumeration whose names `strum` derives.
+    /// Creates the error for an enumeration whose names `strum` derives.
     pub(crate) fn of<T: strum::VariantNames>(name: &str) -> Self {
         Self {
             name: name.to_owned(),

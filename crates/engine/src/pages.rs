@@ -1,18 +1,19 @@
-//! Which pages are used, and by how many sequences. Numbers only; the memory is elsewhere.
+//! Reference counts of pages. The pool knows numbers of pages only; runners own the memory.
 
 use std::collections::VecDeque;
 
-/// Reference counts and free pages.
+/// Reference counts of pages, and the free pages.
 #[derive(Debug)]
 pub(crate) struct PagePool {
-    /// References of every page that was ever used; 0 is free.
+    /// The number of references to every page that was ever used; 0 for a free page.
     refs: Vec<u32>,
-    /// Free pages among those that still have their memory; the one freed last is used first.
+    /// Free pages that still have their memory; the page freed last is used first.
     warm: VecDeque<u32>,
     /// Free pages whose memory went back to the system.
     cold: Vec<u32>,
+    /// The most free pages that keep their memory.
     most_warm: usize,
-    /// How many pages there may be. If more are used, none is free.
+    /// The most pages that may be used. If more are used already, no page is free.
     pub(crate) total: usize,
     peak: usize,
 }
@@ -30,30 +31,34 @@ impl PagePool {
         }
     }
 
+    /// Every page is used, warm or cold, so the used pages need no counter of their own.
     pub(crate) fn used(&self) -> usize {
         self.refs.len() - self.warm.len() - self.cold.len()
     }
 
     pub(crate) fn free(&self) -> usize {
+        // `total` may fall below `used` when a lender claims its pages.
         self.total.saturating_sub(self.used())
     }
 
-    /// Most pages used at once so far.
+    /// The most pages that were in use at once so far.
     pub(crate) fn peak(&self) -> usize {
         self.peak
     }
 
-    /// Pages that were ever used: the memory that must exist.
+    /// Pages that were ever used, for all of which the runner must have memory.
     pub(crate) fn touched(&self) -> usize {
         self.refs.len()
     }
 
-    /// A page with one reference.
+    /// Takes a free page, which then has one reference.
     ///
     /// # Panics
-    /// If none is free; callers reserve first.
+    /// If no page is free; callers compare with [`free`](Self::free) first.
     pub(crate) fn take(&mut self) -> u32 {
         assert!(self.free() > 0, "pages are reserved before they are taken");
+        // The page freed last is likely still in the caches of the processor. A cold page is better
+        // than a new number: page numbers stay small, and with them the memory that must exist.
         let free = self.warm.pop_back().or_else(|| self.cold.pop());
         let page = free.unwrap_or_else(|| {
             self.refs.push(0);
@@ -69,8 +74,8 @@ impl PagePool {
         self.refs[page as usize] += 1;
     }
 
-    /// Drops a reference; the page is free when it was the last. Returns a free page whose memory
-    /// is to be given back, if too many have theirs.
+    /// Drops a reference to `page`, which becomes free with its last reference. Returns a free page
+    /// whose memory the caller must give back, if more than `most_warm` free pages have memory.
     #[must_use]
     pub(crate) fn release(&mut self, page: u32) -> Option<u32> {
         let refs = &mut self.refs[page as usize];
@@ -80,6 +85,7 @@ impl PagePool {
             return None;
         }
         self.warm.push_back(page);
+        // The page that has been free for longest goes cold, as it will be needed last.
         let cold = (self.warm.len() > self.most_warm).then(|| self.warm.pop_front());
         self.cold.extend(cold.flatten());
         cold.flatten()

@@ -1,4 +1,4 @@
-//! Panics of crates that read what a checkpoint brings along, as errors.
+//! Turns panics of the crates that parse a checkpoint's files into errors.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -6,13 +6,15 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
-    /// Panics of this thread are caught, and are no news.
+    /// Whether this thread's panics are being caught, so that the hook prints nothing.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f`; a panic in it is an error with the panic's message, and nothing is printed.
+/// Runs `f`. A panic in `f` becomes an error with the panic's message, and nothing is printed.
 pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
+    // The hook is global, so it is set once and asks the thread that panics: other threads' panics
+    // are printed as before.
     HOOK.call_once(|| {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -22,7 +24,7 @@ pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
         }));
     });
     let outer = QUIET.replace(true);
-    // What `f` has left half done is not looked at again: its callers give an error.
+    // Whatever `f` has left half done is never used again: its callers return an error.
     let done = panic::catch_unwind(AssertUnwindSafe(f));
     QUIET.set(outer);
     done.map_err(|payload| message(&*payload))

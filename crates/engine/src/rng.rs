@@ -1,22 +1,22 @@
-//! Random numbers from a counter: the same key and position give the same draws, whatever was
-//! drawn before or elsewhere. Philox4x32-10 (Salmon et al., SC 2011).
+//! Random numbers from a counter: equal keys and positions give equal numbers, whatever was
+//! sampled before or elsewhere. Philox4x32-10 (Salmon et al., SC 2011).
 
 /// The key of a chain's random numbers. Equal keys give equal numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Seed of the run.
+    /// The seed of the run.
     pub seed: u64,
-    /// The problem, a stable hash of it.
+    /// A stable hash of the problem.
     pub problem: u64,
-    /// The chain's random stream.
+    /// The number of the chain's random stream.
     pub chain: u64,
 }
 
 impl Key {
-    /// The random numbers for the token at `position` of the chain.
+    /// Returns the random numbers for the token at `position` of the chain.
     #[must_use]
     pub fn at(self, position: u32) -> Draw {
-        // 192 bits are folded into the 128 that the position and the block leave free.
+        // Three words of 64 bits are hashed into the 128 bits that position and block leave free.
         let low = mix(self.seed ^ mix(self.problem));
         let high = mix(self.chain ^ mix(self.problem ^ 0x5851_F42D_4C95_7F2D));
         Draw {
@@ -28,18 +28,19 @@ impl Key {
     }
 }
 
-/// The random numbers of one position, as many as are asked for.
+/// The stream of random numbers of one position.
 #[derive(Clone, Debug)]
 pub struct Draw {
     key: [u32; 2],
-    /// Block, position, and the two words of the stream.
+    /// Number of the block, position, and two words that name the stream.
     counter: [u32; 4],
+    /// Unused words at the end of `block`.
     block: [u32; 4],
     left: usize,
 }
 
 impl Draw {
-    /// 32 uniform bits.
+    /// Returns 32 uniform bits.
     pub fn bits(&mut self) -> u32 {
         if self.left == 0 {
             self.block = philox(self.counter, self.key);
@@ -50,15 +51,16 @@ impl Draw {
         self.block[3 - self.left]
     }
 
-    /// Key and counter of the block of Philox4x32-10 that the first [`uniform`](Self::uniform)
-    /// number comes from, for a device that computes it itself.
+    /// Returns the key and counter of the block of Philox4x32-10 from which the first
+    /// [`uniform`](Self::uniform) number comes, for devices that compute it themselves.
     #[must_use]
     pub fn key_and_counter(&self) -> ([u32; 2], [u32; 4]) {
         (self.key, self.counter)
     }
 
-    /// Uniform in `[0, 1)`, 53 bits.
+    /// Returns a number uniform in `[0, 1)`, with 53 random bits.
     pub fn uniform(&mut self) -> f64 {
+        // High word first. Device kernels combine the words in the same order.
         let bits = u64::from(self.bits()) << 32 | u64::from(self.bits());
         (bits >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -76,15 +78,11 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Philox4x32 with ten rounds.
+/// Computes a block of Philox4x32 with ten rounds.
 fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
-    let product = |a: u32, b: u32| {
-        let p = u64::from(a) * u64::from(b);
-        ((p >> 32) as u32, p as u32)
-    };
     for _ in 0..10 {
-        let (high0, low0) = product(0xD251_1F53, counter[0]);
-        let (high1, low1) = product(0xCD9E_8D57, counter[2]);
+        let (high0, low0) = wide_product(0xD251_1F53, counter[0]);
+        let (high1, low1) = wide_product(0xCD9E_8D57, counter[2]);
         counter = [
             high1 ^ counter[1] ^ key[0],
             low1,
@@ -99,11 +97,17 @@ fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
+/// The high and the low word of a product.
+fn wide_product(a: u32, b: u32) -> (u32, u32) {
+    let p = u64::from(a) * u64::from(b);
+    ((p >> 32) as u32, p as u32)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The known answers of Random123's `kat_vectors`.
+    /// Uses the known answers of Random123's `kat_vectors`.
     #[test]
     fn philox_gives_the_known_answers() {
         let cases = [

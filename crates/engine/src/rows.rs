@@ -1,45 +1,45 @@
-//! What goes into a forward pass and what comes out.
+//! The items and wanted rows of a forward pass, and the rows that it returns.
 
 use crate::{Error, ModelConfig, SeqId};
 
 /// Tokens to append to one sequence, and the rows wanted back.
 #[derive(Clone, Copy, Debug)]
 pub struct Append<'a> {
-    /// The sequence.
+    /// The sequence to extend.
     pub seq: SeqId,
-    /// The tokens; none is allowed and does nothing.
+    /// The tokens to append; an empty slice is allowed and changes nothing.
     pub tokens: &'a [u32],
-    /// Which of their rows come back.
+    /// The rows to return.
     pub want: Want<'a>,
 }
 
-/// Rows wanted of an [`Append`]; indices are into its `tokens`.
+/// Rows of an [`Append`] to return; indices are into its `tokens`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want<'a> {
-    /// None: the tokens only go into the cache.
+    /// No rows: the tokens only go into the cache.
     None,
-    /// That of the last token; none if there are no tokens.
+    /// The row of the last token; no row if there are no tokens.
     Last,
-    /// All.
+    /// The rows of all tokens.
     All,
-    /// These, in rising order.
+    /// The rows at these indices, which must rise.
     At(&'a [usize]),
 }
 
-/// What a row is.
+/// The contents of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Logits `[vocab]`.
     Logits,
     /// Hidden state after the final norm, `[hidden]`.
     Hidden,
-    /// Hidden state before the final norm, `[hidden]`: what the next layer of a deeper model reads.
-    /// On the processor only.
+    /// Hidden state before the final norm, `[hidden]`: what the next layer of a deeper model would
+    /// read. Available on the processor only.
     Residual,
 }
 
 impl Output {
-    /// Values of a row.
+    /// The number of values in a row.
     pub(crate) fn width(self, config: &ModelConfig) -> usize {
         match self {
             Self::Logits => config.vocab_size,
@@ -49,7 +49,7 @@ impl Output {
 }
 
 impl Want<'_> {
-    /// Rows wanted of `tokens` tokens.
+    /// The number of wanted rows among `tokens` tokens.
     pub(crate) fn count(&self, tokens: usize) -> usize {
         match self {
             Self::None => 0,
@@ -73,7 +73,7 @@ impl Want<'_> {
         Ok(())
     }
 
-    /// Calls `body` with each wanted index in `from..to`, of `tokens` tokens in all.
+    /// Calls `body` with each wanted index in `from..to`. The item has `tokens` tokens in all.
     pub(crate) fn for_each_in(
         &self,
         from: usize,
@@ -100,7 +100,7 @@ impl Want<'_> {
     }
 }
 
-/// Rows of float32, `[len, width]`, in the order of the items, then of their tokens.
+/// Rows of float32 `[len, width]`, in the order of the items and, within an item, of its tokens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
     pub(crate) width: usize,
@@ -108,33 +108,34 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Row `i`.
+    /// Returns row `i`.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If `i` is not below [`len`](Self::len).
     #[must_use]
     pub fn row(&self, i: usize) -> &[f32] {
         &self.data[i * self.width..][..self.width]
     }
 
-    /// All rows in order.
+    /// Iterates over the rows in order.
     pub fn iter(&self) -> std::slice::ChunksExact<'_, f32> {
+        // The default has a width of 0, at which `chunks_exact` would panic.
         self.data.chunks_exact(self.width.max(1))
     }
 
-    /// Number of rows.
+    /// The number of rows.
     #[must_use]
     pub fn len(&self) -> usize {
         self.data.len() / self.width.max(1)
     }
 
-    /// Whether there are none.
+    /// Whether there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
 
-    /// Values of a row.
+    /// The number of values in a row.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width

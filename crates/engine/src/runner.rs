@@ -22,7 +22,7 @@ pub(crate) enum Runner {
     Cuda(Box<CudaRunner>),
 }
 
-/// Calls the same method on either runner.
+/// Calls a method that both runners have.
 macro_rules! on_each {
     ($runner:expr, $each:ident => $call:expr) => {
         match $runner {
@@ -34,7 +34,7 @@ macro_rules! on_each {
 }
 
 impl Runner {
-    /// A runner where the model is, and how many pages it may have.
+    /// Creates a runner on the model's device. Returns it with the number of pages in the budget.
     pub(crate) fn new(
         model: &Arc<Model>,
         config: &EngineConfig,
@@ -53,17 +53,17 @@ impl Runner {
         })
     }
 
-    /// Bytes of a page, all layers together.
+    /// Bytes of a page with the keys and values of all layers.
     pub(crate) fn page_bytes(&self) -> usize {
         on_each!(self, runner => runner.page_bytes())
     }
 
-    /// Bytes held besides weights, keys and values.
+    /// Bytes that the runner holds in addition to keys and values.
     pub(crate) fn buffer_bytes(&self) -> usize {
         on_each!(self, runner => runner.buffer_bytes())
     }
 
-    /// Most segments of positions that the rows of a chunk may attend to together.
+    /// The most segments of positions that the rows of a chunk may attend to, summed over the rows.
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     pub(crate) fn most_segments(&self, c: &ModelConfig, rows: usize) -> usize {
         match self {
@@ -73,17 +73,17 @@ impl Runner {
         }
     }
 
-    /// Makes pages `0..pages` exist, and positions up to `longest`.
+    /// Makes memory exist for pages `0..pages` and for the rotations of positions up to `longest`.
     pub(crate) fn prepare(&mut self, pages: usize, longest: usize) {
         match self {
             Self::Cpu(runner) => runner.prepare(pages, longest),
-            // Everything is there from the start.
+            // A device's memory is allocated when its runner is created: graphs keep the addresses.
             #[cfg(feature = "cuda")]
             Self::Cuda(_) => {}
         }
     }
 
-    /// Gives the memory of a page that nobody uses back to the system.
+    /// Gives the memory of an unused page back to the system.
     pub(crate) fn discard_page(&mut self, page: u32) {
         match self {
             Self::Cpu(runner) => runner.kv.discard_page(page),
@@ -92,7 +92,7 @@ impl Runner {
         }
     }
 
-    /// Copies a page.
+    /// Copies the keys and values of a page, all layers together.
     pub(crate) fn copy_page(&mut self, from: u32, to: u32) -> Result<(), Error> {
         match self {
             Self::Cpu(runner) => runner.kv.copy_page(from, to),

@@ -1,4 +1,4 @@
-//! A token from a row of logits.
+//! Samples a token from a row of logits.
 
 mod distribution;
 mod sampler;
@@ -13,21 +13,21 @@ use crate::Error;
 use crate::rng::Draw;
 pub use sampler::{SampleRequest, Sampler};
 
-/// How tokens are sampled. Filters apply to the tempered distribution, in the order top-k, top-p,
-/// min-p, each to what the one before has left; at least one token always stays.
+/// The settings of sampling. Filters apply to the tempered distribution in the order top-k, top-p,
+/// min-p, each to the tokens that the previous one kept. At least one token always stays.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SamplingParams {
-    /// Divides the logits. 0 takes the most likely token, the lowest id of equals.
+    /// The divisor of the logits. At 0 the most likely token is taken, of equals the lowest id.
     pub temperature: f32,
-    /// Keeps that many most likely tokens; 0 keeps all.
+    /// Keeps the `top_k` most likely tokens; 0 keeps all.
     pub top_k: usize,
-    /// Keeps the fewest most likely tokens that have this probability together; 1 keeps all.
+    /// Keeps the fewest most likely tokens whose probabilities sum to at least this; 1 keeps all.
     pub top_p: f32,
-    /// Keeps tokens at least this fraction as likely as the most likely one; 0 keeps all.
+    /// Keeps tokens at least this fraction as likely as the most likely token; 0 keeps all.
     pub min_p: f32,
-    /// Before all others: divides the positive and multiplies the negative logits of tokens that
-    /// were read or said before (Keskar et al. 2019, arXiv:1909.05858); 1 changes nothing.
+    /// Divides positive and multiplies negative logits of tokens in the sequence so far, before all
+    /// other settings (Keskar et al. 2019, arXiv:1909.05858); 1 changes nothing.
     pub repetition_penalty: f32,
 }
 
@@ -44,10 +44,10 @@ impl Default for SamplingParams {
 }
 
 impl SamplingParams {
-    /// Checks the ranges.
+    /// Checks that every setting is in its range.
     ///
     /// # Errors
-    /// [`Error::Sampling`] names the setting.
+    /// [`Error::Sampling`] with the first setting that is not.
     pub fn validate(&self) -> Result<(), Error> {
         let bad = |field, value, expected| {
             Err(Error::Sampling {
@@ -71,21 +71,22 @@ impl SamplingParams {
         Ok(())
     }
 
-    /// Returns the request for a token of row `row` on a CUDA device, where `said` are the places of
-    /// the tokens that the repetition penalty is for.
+    /// Creates the request for a token of row `row` on a CUDA device. `history` is the range, in
+    /// the batch's history buffer, of the tokens that the repetition penalty applies to.
     #[cfg(feature = "cuda")]
     #[must_use]
     pub fn on_device(
         &self,
         row: usize,
-        said: Range<usize>,
+        history: Range<usize>,
         draw: &Draw,
     ) -> beamgen_kernels::cuda::SampleRequest {
         let (key, counter) = draw.key_and_counter();
         beamgen_kernels::cuda::SampleRequest {
             row: row as u32,
-            said_first: said.start as u32,
-            said_count: said.len() as u32,
+            said_first: history.start as u32,
+            said_count: history.len() as u32,
+            // No vocabulary has as many tokens: 0 keeps all.
             top_k: u32::try_from(self.top_k).unwrap_or(0),
             penalty: self.repetition_penalty,
             temperature: self.temperature,
@@ -100,18 +101,18 @@ impl SamplingParams {
 /// A token to sample from one row of [`Logits`](crate::Logits).
 #[derive(Clone, Debug)]
 pub struct SampleRow<'a> {
-    /// The row.
+    /// The index of the row.
     pub row: usize,
-    /// Tokens that the repetition penalty is for.
+    /// Tokens that the repetition penalty applies to.
     pub history: &'a [u32],
-    /// How it is sampled.
+    /// The settings of sampling.
     pub params: SamplingParams,
-    /// The random numbers.
+    /// The random numbers of the token's position.
     pub draw: Draw,
 }
 
 impl<'a> SampleRow<'a> {
-    /// Returns the request for a token from this row of logits.
+    /// Creates the request for a token from `logits`, the row of this choice.
     #[must_use]
     pub fn of(self, logits: &'a [f32]) -> SampleRequest<'a> {
         SampleRequest {
@@ -126,39 +127,45 @@ impl<'a> SampleRow<'a> {
 /// A sampled token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampled {
-    /// The token.
+    /// The token's id.
     pub token: u32,
-    /// Natural log of its probability under the model's own distribution: temperature 1, no
-    /// filters, whatever the settings. Never NaN.
+    /// The natural log of the token's probability under the model's own distribution: temperature
+    /// 1 and no filters, whatever the settings are. Never NaN.
     pub logprob: f32,
 }
 
 impl Sampled {
-    /// Refuses tokens of rows in which no logit is above minus infinity: they stand for nothing.
+    /// Refuses tokens of rows without any logit above minus infinity: such tokens mean nothing.
     ///
     /// # Errors
-    /// [`Error::NotNumbers`]
+    /// [`Error::NotNumbers`] if there is such a token.
     pub fn check(all: &[Self]) -> Result<(), Error> {
-        let sane = |sampled: &Self| sampled.logprob > f32::NEG_INFINITY;
-        all.iter().all(sane).then_some(()).ok_or(Error::NotNumbers)
+        if all
+            .iter()
+            .all(|sampled| sampled.logprob > f32::NEG_INFINITY)
+        {
+            Ok(())
+        } else {
+            Err(Error::NotNumbers)
+        }
     }
 }
 
-/// Samples a token. See [`Sampler::sample`]; a [`Sampler`] that is kept saves the working memory.
+/// Samples a token like [`Sampler::sample`]. Keeping a [`Sampler`] avoids an allocation per token.
 pub fn sample(logits: &[f32], params: &SamplingParams, draw: &mut Draw) -> Sampled {
     Sampler::new().sample(logits, params, draw)
 }
 
-/// Natural log of a token's probability under `logits`. NaN logits count as minus infinity.
+/// The natural log of a token's probability under `logits`. NaN logits count as minus infinity.
 ///
 /// # Panics
-/// If the token is outside.
+/// If `token` is not below the number of logits.
 #[must_use]
 pub fn log_prob(logits: &[f32], token: u32) -> f32 {
     relative_to(log_sum_exp(Isa::detect(), logits), logits[token as usize])
 }
 
-/// `logit - total`, where neither infinities nor NaN make a NaN.
+/// Computes `logit - total`, in float64 and without making NaN of infinities.
 fn relative_to(total: f64, logit: f32) -> f32 {
     if logit.is_nan() || logit == f32::NEG_INFINITY {
         f32::NEG_INFINITY

@@ -1,6 +1,6 @@
-//! Whether a CUDA device computes what the CPU does: every kernel at small sizes, against references
-//! in float64. Run before a device is given any work, since the same kernels are compiled anew by
-//! every driver.
+//! Tests whether a CUDA device computes what the CPU does: every kernel at small sizes, against
+//! references in float64. The test runs before a device gets any work, since each driver compiles
+//! the kernels for itself.
 
 mod attention;
 mod linear;
@@ -16,12 +16,13 @@ use beamgen_kernels::cuda::Device;
 use crate::Error;
 use values::NUMBERS;
 
-/// Runs the operations on the device.
+/// Runs every operation on the device.
 ///
 /// # Errors
-/// [`Error::Device`] names the operation that fails, or whose numbers differ from the CPU's by more
+/// [`Error::Device`] with the operation that fails, or whose results differ from the CPU's by more
 /// than its tolerance.
 pub(crate) fn run(device: &Device) -> Result<(), Error> {
+    // Simple operations come first, so that the message names the simplest that fails.
     for number in NUMBERS {
         rows::embed(device, number)?;
         norms::rows(device, number)?;

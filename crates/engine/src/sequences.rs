@@ -1,14 +1,14 @@
-//! Sequences: what a handle stands for.
+//! The table of an engine's sequences, and the handles that name them.
 
-/// A sequence of an engine. It stays valid until it is freed; a handle that outlived its
-/// sequence is recognised as such.
+/// A handle of a sequence in an engine. After the sequence is freed, its handle names no other
+/// sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SeqId {
     index: u32,
     generation: u32,
 }
 
-/// Tokens in the cache. `pages.len() * page_size` is `len` rounded up.
+/// Tokens in the cache. `pages` has `len / page_size` entries, rounded up.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     pub(crate) pages: Vec<u32>,
@@ -17,7 +17,7 @@ pub(crate) struct Sequence {
     pub(crate) call: u64,
 }
 
-/// The sequences that exist.
+/// Slots of sequences; freed slots are used again.
 #[derive(Debug, Default)]
 pub(crate) struct Sequences {
     slots: Vec<Slot>,
@@ -26,13 +26,14 @@ pub(crate) struct Sequences {
 
 #[derive(Debug)]
 struct Slot {
+    /// Rises when a sequence is removed, so that handles of removed sequences no longer match.
     generation: u32,
     live: bool,
     sequence: Sequence,
 }
 
 impl Sequences {
-    /// An empty sequence; its memory is that of one freed before, if there is one.
+    /// Creates an empty sequence, in the memory of a removed one where possible.
     pub(crate) fn create(&mut self) -> SeqId {
         let index = self.free.pop().unwrap_or_else(|| {
             let sequence = Sequence::default();
@@ -65,17 +66,18 @@ impl Sequences {
             .map(|s| &mut s.sequence)
     }
 
-    /// Forgets a sequence, whose pages were released before.
+    /// Forgets a sequence, whose pages must have been released before.
     pub(crate) fn remove(&mut self, id: SeqId) {
         let slot = &mut self.slots[id.index as usize];
         debug_assert!(slot.is(id) && slot.sequence.pages.is_empty());
         slot.live = false;
         slot.generation = slot.generation.wrapping_add(1);
         slot.sequence.len = 0;
+        // The vector of pages stays in the slot: the next sequence there allocates nothing.
         self.free.push(id.index);
     }
 
-    /// Number of sequences.
+    /// The number of sequences that exist.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

@@ -1,4 +1,4 @@
-//! Text to tokens and back, with what a chat needs to know beside it.
+//! Text to tokens and back, with the tokens and settings that a chat needs.
 
 mod declared;
 mod limit;
@@ -24,44 +24,44 @@ use crate::{Checkpoint, Error, ModelConfig};
 pub struct Tokenizer {
     path: PathBuf,
     inner: tokenizers::Tokenizer,
-    /// How long a text may become before it is cut into tokens.
+    /// The bound on the length of a text after normalisation.
     growth: Growth,
-    /// Bytes of token `id` at `bytes[ends[id - 1]..ends[id]]`.
+    /// The bytes of all tokens; those of token `id` are at `bytes[ends[id - 1]..ends[id]]`.
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// Bytes of the longest token.
+    /// The length of the longest token, in bytes.
     longest: usize,
     special: Vec<bool>,
     eos_ids: Vec<u32>,
     special_tokens: BTreeMap<String, String>,
-    /// Tokens whose ids the files contradict each other about, each with how.
+    /// Tokens with contradictory ids in the files, each with an explanation.
     contradicted: BTreeMap<String, String>,
     chat_template: Option<String>,
     generation: GenerationDefaults,
 }
 
-/// Two texts as an encoder reads them.
+/// The tokens of two texts, as an encoder reads them together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenPair {
-    /// Of both, with special tokens.
+    /// The tokens of both texts, with special tokens.
     pub tokens: Vec<u32>,
-    /// For each token which text it is of, 0 or 1, as the tokenizer's post-processor says.
+    /// For each token the text it belongs to, 0 or 1, by the tokenizer's post-processor.
     pub types: Vec<u32>,
 }
 
 impl Tokenizer {
     /// Reads `tokenizer.json` and, where they exist, `tokenizer_config.json`,
     /// `special_tokens_map.json`, `added_tokens.json`, `chat_template.jinja`,
-    /// `generation_config.json` and `config.json`. Tokens that only these declare are added as
-    /// `transformers` 5 adds them.
+    /// `generation_config.json` and `config.json`. Tokens that only the other files declare are
+    /// added like `transformers` 5 adds them.
     ///
-    /// The end-of-text tokens are those of the first of `generation_config.json`,
-    /// `config.json`, `tokenizer_config.json` that names any.
+    /// The end-of-text tokens come from the first file that names any: `generation_config.json`,
+    /// `config.json`, `tokenizer_config.json`.
     ///
     /// # Errors
     /// [`Error::Io`] without a `tokenizer.json`; [`Error::Tokenizer`] if it does not load;
     /// [`Error::Json`] and [`Error::BadField`] for the other files;
-    /// [`Error::TokenizerMismatch`] if they name tokens that it does not have.
+    /// [`Error::TokenizerMismatch`] if they name tokens that `tokenizer.json` lacks.
     pub fn load(checkpoint: impl Into<Checkpoint>) -> Result<Self, Error> {
         let checkpoint = checkpoint.into();
         let path = checkpoint.path_of("tokenizer.json");
@@ -86,8 +86,8 @@ impl Tokenizer {
             Ok(inner)
         });
         let mut inner = inner.map_err(broken)?;
-        // They say how batches were cut when the model was trained. `transformers` ignores both for
-        // a chat; a cut prompt would be another question.
+        // Padding and truncation are settings of the model's training. `transformers` ignores both
+        // for a chat; a truncated prompt would be another question.
         inner.with_padding(None);
         inner
             .with_truncation(None)
@@ -118,7 +118,7 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// The checkpoint that the tokenizer is of: its directory or GGUF file.
+    /// The checkpoint of the tokenizer: its directory or GGUF file.
     #[must_use]
     pub fn checkpoint(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
@@ -152,11 +152,11 @@ impl Tokenizer {
         }
     }
 
-    /// Checks that the tokenizer can be that model's: every token is inside the model's
-    /// vocabulary, which may have some unused ids at its end, but not half of it.
+    /// Checks that the tokenizer fits the model: every token is inside the model's vocabulary,
+    /// whose last ids may be unused, but not half of them.
     ///
     /// # Errors
-    /// [`Error::TokenizerMismatch`] with both numbers.
+    /// [`Error::TokenizerMismatch`] with the numbers of tokens and of ids.
     pub fn check(&self, model: &ModelConfig) -> Result<(), Error> {
         let (tokens, vocab) = (self.len(), model.vocab_size);
         if tokens <= vocab && tokens >= vocab / 2 {
@@ -171,11 +171,11 @@ impl Tokenizer {
         Err(self.mismatch(reason))
     }
 
-    /// Tokens of `text`. Special tokens written out in it are recognised;
-    /// `add_special_tokens` also adds those that the tokenizer puts around every text.
+    /// Encodes `text`. Special tokens that are written out in it are recognised;
+    /// `add_special_tokens` also adds the tokens that the tokenizer puts around every text.
     ///
     /// # Errors
-    /// [`Error::Tokenizer`].
+    /// [`Error::Tokenizer`] if the text is too long, or contains a token with contradictory ids.
     pub fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, Error> {
         let tokens = self.may_encode(&[text]).and_then(|()| {
             let encoding = sane(|| self.inner.encode_fast(text, add_special_tokens))?;
@@ -184,11 +184,10 @@ impl Tokenizer {
         tokens.map_err(|malformed| self.broken(malformed))
     }
 
-    /// Tokens of two texts with those that the tokenizer puts around a pair, as an encoder reads
-    /// them.
+    /// Encodes two texts together, with the tokens that the tokenizer puts around a pair.
     ///
     /// # Errors
-    /// [`Error::Tokenizer`].
+    /// [`Error::Tokenizer`] if the texts are too long, or contain a token with contradictory ids.
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<TokenPair, Error> {
         let pair = self.may_encode(&[first, second]).and_then(|()| {
             let encoding = sane(|| self.inner.encode_fast((first, second), true))?;
@@ -200,21 +199,22 @@ impl Tokenizer {
         pair.map_err(|malformed| self.broken(malformed))
     }
 
+    /// Refuses texts that would become too long, or contain a token with contradictory ids.
     fn may_encode(&self, texts: &[&str]) -> Result<(), Malformed> {
         self.growth
             .check(texts.iter().map(|text| text.len()).sum())?;
-        let is_used = |token: &str| texts.iter().any(|text| text.contains(token));
-        match self.contradicted.iter().find(|(token, _)| is_used(token)) {
+        let mut contradicted = self.contradicted.iter();
+        match contradicted.find(|(token, _)| texts.iter().any(|text| text.contains(*token))) {
             Some((_, how)) => Err(Malformed(how.clone())),
             None => Ok(()),
         }
     }
 
-    /// Text of `tokens`. Bytes that are not UTF-8 (a character cut in two) become U+FFFD;
+    /// Decodes `tokens`. Bytes that are not UTF-8 (a character cut in two) become U+FFFD;
     /// unknown ids are left out.
     ///
     /// # Errors
-    /// [`Error::Tokenizer`].
+    /// [`Error::Tokenizer`] if the tokenizer's decoder fails.
     pub fn decode(&self, tokens: &[u32], skip_special_tokens: bool) -> Result<String, Error> {
         sane(|| self.inner.decode(tokens, skip_special_tokens))
             .map_err(|malformed| self.broken(malformed))
@@ -227,8 +227,8 @@ impl Tokenizer {
         }
     }
 
-    /// The bytes that a token stands for; none for an unknown id. A token need not hold whole
-    /// characters: boundaries are looked for in bytes.
+    /// The bytes of a token; empty for an unknown id. A token need not hold whole characters, so
+    /// boundaries are searched in bytes.
     #[must_use]
     pub fn token_bytes(&self, id: u32) -> &[u8] {
         let id = id as usize;
@@ -244,57 +244,57 @@ impl Tokenizer {
         self.special.get(id as usize).copied().unwrap_or(false)
     }
 
-    /// The id of a token as the vocabulary spells it.
+    /// The id of a token, spelled as in the vocabulary; `None` if the vocabulary lacks it.
     #[must_use]
     pub fn id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
     }
 
-    /// A token as the vocabulary spells it.
+    /// The token with this id, spelled as in the vocabulary; `None` if no token has it.
     #[must_use]
     pub fn token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
 
-    /// The highest id plus one.
+    /// The highest id plus one. Ids may have gaps.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are no tokens.
+    /// Whether the vocabulary has no tokens.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The tokens that end a text; may be none.
+    /// The tokens that end a text; may be empty.
     #[must_use]
     pub fn eos_ids(&self) -> &[u32] {
         &self.eos_ids
     }
 
-    /// Whether a token ends a text.
+    /// Whether a token is among [`eos_ids`](Self::eos_ids).
     #[must_use]
     pub fn is_eos(&self, id: u32) -> bool {
         self.eos_ids.contains(&id)
     }
 
-    /// The special tokens that have a name in `tokenizer_config.json`, for chat templates:
-    /// `bos_token`, `eos_token`, `pad_token` and others.
+    /// The names and texts of the special tokens that have a name in `tokenizer_config.json`, for
+    /// chat templates: `bos_token`, `eos_token`, `pad_token` and others.
     pub fn special_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
         self.special_tokens
             .iter()
             .map(|(name, token)| (name.as_str(), token.as_str()))
     }
 
-    /// The special token of that name, such as `bos_token`.
+    /// The text of the special token named `name`, such as `bos_token`.
     #[must_use]
     pub fn special_token(&self, name: &str) -> Option<&str> {
         self.special_tokens.get(name).map(String::as_str)
     }
 
-    /// The Jinja template of `chat_template.jinja` or of `tokenizer_config.json`.
+    /// The Jinja template in `chat_template.jinja` or in `tokenizer_config.json`.
     #[must_use]
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
@@ -306,14 +306,14 @@ impl Tokenizer {
         &self.generation
     }
 
-    /// The tokenizer itself, for what is not wrapped.
+    /// The wrapped tokenizer, for everything that has no method here.
     #[must_use]
     pub fn inner(&self) -> &tokenizers::Tokenizer {
         &self.inner
     }
 }
 
-/// What the crate `tokenizers` does, which panics at some files that it should refuse.
+/// Calls the crate `tokenizers`, which panics at some files that it should refuse.
 fn sane<T>(f: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Malformed> {
     match caught(f) {
         Ok(done) => done.map_err(|error| Malformed(error.to_string())),
@@ -321,14 +321,14 @@ fn sane<T>(f: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Malformed> {
     }
 }
 
-/// How the vocabulary spells bytes.
+/// The way in which the vocabulary spells bytes.
 #[derive(Clone, Copy)]
 enum Spelling {
     /// A printable character for each byte (GPT-2 and its kin).
     ByteLevel,
-    /// `▁` for a space, `<0x0A>` for bytes that have no token (`SentencePiece`).
+    /// `▁` for a space, `<0x0A>` for a byte without a token (`SentencePiece`).
     Fallback,
-    /// As it is.
+    /// The bytes of the text itself.
     Plain,
 }
 
@@ -355,7 +355,8 @@ impl Spelling {
                     if let Some(byte) = byte_of(c) {
                         out.push(byte);
                     } else {
-                        // Not spelled in bytes at all.
+                        // One character stands for no byte, so the token is not spelled in bytes at
+                        // all.
                         out.truncate(start);
                         out.extend_from_slice(token.as_bytes());
                         return;
@@ -378,8 +379,8 @@ impl Spelling {
     }
 }
 
-/// The byte that a character of a byte-level vocabulary stands for: printable Latin-1 stands
-/// for itself, the 68 others are counted from U+0100 on.
+/// The byte that a character of a byte-level vocabulary stands for. Printable Latin-1 characters
+/// stand for themselves; the 68 other bytes are numbered from U+0100 on.
 fn byte_of(c: char) -> Option<u8> {
     let itself = |b: u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     match u32::from(c) {
@@ -389,7 +390,7 @@ fn byte_of(c: char) -> Option<u8> {
     }
 }
 
-/// Bytes of all tokens, one after the other; where each ends; which are special.
+/// The bytes of all tokens, concatenated; the end of each token; whether each is special.
 type TokenTable = (Vec<u8>, Vec<usize>, Vec<bool>);
 
 fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, Malformed> {
@@ -404,11 +405,11 @@ fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, Malformed> {
     tokens.sort_unstable();
     let (mut bytes, mut ends, mut special) = (Vec::new(), Vec::new(), Vec::new());
     for (id, token) in tokens {
-        // Ids may have gaps.
+        // Ids may have gaps, which become empty tokens.
         ends.resize(id as usize, bytes.len());
         special.resize(id as usize, false);
         match added.get(&id) {
-            // Added tokens are spelled as they are.
+            // Added tokens are recognised in the text itself, so they are never spelled in bytes.
             Some(added) => bytes.extend_from_slice(added.content.as_bytes()),
             None => spelling.bytes(&token, &mut bytes),
         }
@@ -418,20 +419,20 @@ fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, Malformed> {
     Ok((bytes, ends, special))
 }
 
-/// The length of the longest token, 1 at least.
+/// The length of the longest token in bytes, at least 1.
 fn longest_token(ends: &[usize]) -> usize {
     let starts = [0].into_iter().chain(ends.iter().copied());
     let lengths = ends.iter().zip(starts).map(|(end, start)| end - start);
     lengths.max().unwrap_or(0).max(1)
 }
 
-/// A token: a string, or an object with its `content`.
+/// The text of a token, which is a string or an object with a `content`.
 fn content(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value.get("content")?.as_str())
 }
 
 impl JsonFile {
-    /// A template, or the one named `default` of several.
+    /// The template; of several templates, the one named `default`.
     fn chat_template(&self) -> Result<Option<String>, Error> {
         const FIELD: &str = "chat_template";
         let named: Vec<(Option<&str>, &Value)> = match self.value.get(FIELD) {
@@ -455,7 +456,7 @@ impl JsonFile {
                 path: self.path.clone(),
                 field: FIELD.into(),
                 value: format!("templates named {names:?}"),
-                expected: "one named `default`; rename the one to use, or write it to \
+                expected: "a template named `default`; rename the template to use, or write it to \
                     chat_template.jinja"
                     .into(),
             })

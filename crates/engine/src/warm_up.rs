@@ -1,23 +1,23 @@
-//! The first passes on a device, before anybody depends on them.
+//! The first passes on a device, which test it before a search depends on it.
 
 use std::slice;
 
 use crate::model::{CudaDecoder, Layer, Packed};
 use crate::{Append, Engine, Error, Output, Rows, Want};
 
-/// Rows of passes that together run every kernel of layers on tensor cores. For other layers there
-/// is one kernel, and the last is enough.
+/// Sizes of passes that together run every kernel of matrices on tensor cores. Other matrices have
+/// only one kernel, for which the last size is enough.
 const PASSES: [usize; 4] = [33, 17, 9, 8];
-/// Passes of one row after them: the first is run, the second recorded, the third replayed.
+/// Passes of one row at the end: the first is run, the second recorded, the third replayed.
 const SINGLE: usize = 3;
 
 impl Engine {
-    /// Most rows of the text that a device reads when an engine is made there.
+    /// The most rows of the text that a device reads when an engine is created there.
     pub(crate) const FIRST_ROWS: usize = 33 + 17 + 9 + 8 + SINGLE;
 
-    /// If the model is on a device: a text in one pass, and again in passes of other sizes, which
-    /// run other kernels. Loads the kernels of these passes, and finds out whether the model
-    /// computes there: rows have to be finite and the same, to the last bit, in all ways.
+    /// Tests the model if it is on a device: reads a text in one pass, and again in passes of other
+    /// sizes, which run other kernels. All rows must be finite and have the same bits in each way.
+    /// The passes also load their kernels, so that no later pass waits for that.
     ///
     /// # Errors
     /// [`Error::Device`]
@@ -43,7 +43,8 @@ impl Engine {
             Output::Hidden
         };
         let whole = &self.rows_of_text(&text, &[count], Want::All, output)?[0];
-        // Where not all are wanted, the last layer has fewer rows, and nothing is recorded.
+        // Where only some rows are wanted, the last layer computes fewer rows and nothing is
+        // recorded.
         let mut some = vec![0, count / 2, count - 1];
         some.dedup();
         let chosen = &self.rows_of_text(&text, &[count], Want::At(&some), output)?[0];
@@ -59,7 +60,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The wanted rows of a text that is read in passes of so many tokens.
+    /// Reads a text in passes of the given sizes and returns the wanted rows of each pass.
     fn rows_of_text(
         &mut self,
         text: &[u32],
@@ -69,12 +70,14 @@ impl Engine {
     ) -> Result<Vec<Rows>, Error> {
         let seq = self.create();
         let mut rest = text;
-        let read = |count: &usize| {
-            let tokens;
-            (tokens, rest) = rest.split_at(*count);
-            self.forward(slice::from_ref(&Append { seq, tokens, want }), output)
-        };
-        let rows = passes.iter().map(read).collect();
+        let rows = passes
+            .iter()
+            .map(|count| {
+                let tokens;
+                (tokens, rest) = rest.split_at(*count);
+                self.forward(slice::from_ref(&Append { seq, tokens, want }), output)
+            })
+            .collect();
         self.free(seq);
         rows
     }
@@ -85,7 +88,7 @@ fn on_tensor_cores(decoder: &CudaDecoder) -> bool {
     matrices.any(|matrix| matrix.shape.on_tensor_cores())
 }
 
-/// Passes of these sizes, as far as they and those of one row are no more than `most` rows.
+/// Keeps the sizes that fit in `most` rows, and adds the passes of one row.
 fn passes(sizes: &[usize], most: usize) -> Vec<usize> {
     let mut left = most;
     let mut passes = sizes.to_vec();
@@ -98,9 +101,9 @@ fn passes(sizes: &[usize], most: usize) -> Vec<usize> {
     passes
 }
 
-/// Compares row `at` of a pass over the whole text with what another pass gives.
+/// Compares row `at` of a pass over the whole text with the row of another pass.
 fn same(at: usize, whole: &Rows, row: &[f32], other: String) -> Result<(), Error> {
-    let wrong = |what: String| Err(Error::Device(format!("it computes wrong numbers: {what}")));
+    let wrong = |what: String| Err(Error::Device(format!("wrong numbers: {what}")));
     let count = whole.len();
     for (i, (a, b)) in whole.row(at).iter().zip(row).enumerate() {
         if !a.is_finite() {

@@ -1,35 +1,38 @@
-//! How a model's weights are kept.
+//! The number types of a model's weights in memory.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantNames};
 
 use crate::UnknownName;
 
-/// How a model's weights are kept in memory. The arithmetic is float32, but for `Int8`. Norms and
-/// biases are float32 in any case.
+/// The number type of a model's weights in memory. The arithmetic is float32, except with `Int8`.
+/// Norms and biases are always float32.
 #[derive(Serialize, Deserialize, Display, EnumString, VariantNames)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[strum(parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<WeightType>)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightType {
-    /// The narrowest that holds the checkpoint's own values exactly, for each matrix: the same
-    /// results as with `F32`, bit for bit, in less memory. GGUF's blocks are unpacked to float32,
-    /// but for embeddings that are only looked up.
+    /// The narrowest type that holds the checkpoint's values exactly, chosen for each matrix: the
+    /// same bits as with `F32` in less memory. GGUF's blocks are unpacked to float32, except for
+    /// embeddings that are only looked up.
     #[default]
     Auto,
     /// float32.
     F32,
     /// bfloat16. Other values are rounded to the nearest, ties to even.
     Bf16,
-    /// float16, likewise. Values beyond its range are an error.
+    /// float16. Other values are rounded to the nearest, ties to even; values beyond the range are
+    /// an error.
     F16,
-    /// 8 bits with a float16 scale for every 32, multiplied by activations that are quantised the
-    /// same way ([`WeightFormat::Int8`](beamgen_kernels::WeightFormat::Int8)): about half of
-    /// `Bf16`'s memory, several times its speed, other results. Blocks of GGUF's `Q4_0`, `Q4_1`, `Q8_0`,
-    /// `Q4_K` and `Q6_K` are kept as they are where a matrix has one kind of them, other values are
-    /// rounded to the nearest. As in `Auto` stay matrices whose inputs are no multiple of 32, and
-    /// embeddings that are not the head, too: their rows are only looked up.
+    /// 8 bits with a float16 scale for every 32 weights, multiplied by activations that are
+    /// quantised in the same way ([`WeightFormat::Int8`](beamgen_kernels::WeightFormat::Int8)).
+    /// This takes about half of `Bf16`'s memory and is several times as fast, with other results.
+    ///
+    /// Blocks of GGUF's `Q4_0`, `Q4_1`, `Q8_0`, `Q4_K` and `Q6_K` are kept unchanged if a whole
+    /// matrix has one kind of them; other values are rounded to the nearest. Two kinds of matrices
+    /// stay as with `Auto`: those whose number of inputs is not a multiple of 32, and embeddings
+    /// that are not the head, whose rows are only looked up.
     Int8,
 }
 
@@ -45,6 +48,9 @@ mod tests {
             assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{name}\""));
         }
         let error = "int4".parse::<WeightType>().unwrap_err().to_string();
-        assert_eq!(error, "`int4` is none of auto, f32, bf16, f16, int8");
+        assert_eq!(
+            error,
+            "invalid name `int4`: use one of auto, f32, bf16, f16, int8"
+        );
     }
 }

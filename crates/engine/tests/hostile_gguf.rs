@@ -210,7 +210,7 @@ fn gguf_tensors_that_cannot_be() {
     }
     good.clone()
         .tensor(tensor(name, &[4], 0, 8))
-        .refused(&[name, "no multiple of 32"]);
+        .refused(&[name, "not a multiple of 32"]);
     good.clone()
         .tensor(tensor(name, &[33], 8, 0))
         .refused(&[name, "multiples of 32"]);

@@ -1,11 +1,12 @@
-//! What Jinja does differently in Python, where `transformers` renders chat templates.
+//! Python's dialect of Jinja, in which `transformers` renders chat templates.
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error};
 
 use crate::jinja::{printed, refusal, spend, strip, tojson};
 
-/// Sets what `transformers` sets, and makes values act as Python's do.
+/// Sets the options, filters and tests that `transformers` sets, and those that act otherwise in
+/// Python.
 pub(super) fn prepare(environment: &mut Environment<'_>) {
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
@@ -17,11 +18,11 @@ pub(super) fn prepare(environment: &mut Environment<'_>) {
         spend(text.len())?;
         Ok::<_, Error>(strip(text).to_owned())
     });
-    // None is not, what is undefined is.
+    // Python's None is not iterable, but Jinja's undefined is.
     environment.add_test("iterable", |value: &Value| {
         !value.is_none() && value.try_iter().is_ok()
     });
-    // Whatever has a length and items: a string too.
+    // Python's Jinja calls everything with a length and items a sequence: strings, too.
     environment.add_test("sequence", |value: &Value| {
         matches!(
             value.kind(),
@@ -30,8 +31,8 @@ pub(super) fn prepare(environment: &mut Environment<'_>) {
     });
 }
 
-/// A template's source with its `generation` blocks, which mark what the assistant says, as plain
-/// scopes.
+/// Replaces the `generation` blocks of a template by plain scopes. `transformers` adds these blocks
+/// to mark the assistant's text for training; for a prompt they have no effect.
 pub(super) fn without_generation_tags(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -41,17 +42,18 @@ pub(super) fn without_generation_tags(source: &str) -> String {
         rest = tag;
         let inside = tag.trim_start_matches(['-', '+']).trim_start();
         for name in ["generation", "endgeneration"] {
-            let Some(behind) = inside.strip_prefix(name) else {
+            let Some(after) = inside.strip_prefix(name) else {
                 continue;
             };
-            if behind
+            // A longer word (`generations`) or an assignment is no such block.
+            if after
                 .trim_start()
                 .trim_start_matches(['-', '+'])
                 .starts_with("%}")
             {
                 out.push_str(&tag[..tag.len() - inside.len()]);
                 out.push_str(&name.replace("generation", "with"));
-                rest = behind;
+                rest = after;
             }
             break;
         }

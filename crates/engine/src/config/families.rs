@@ -1,6 +1,6 @@
-//! The families as data: what a configuration leaves unsaid, as `transformers` reads it.
+//! The families as data: the defaults of their configurations in `transformers`.
 
-/// Where a family's flag comes from.
+/// The source of a yes-or-no property of a family.
 pub(super) enum Flag {
     Always,
     Never,
@@ -10,34 +10,34 @@ pub(super) enum Flag {
 /// Which layers attend through a sliding window.
 #[derive(PartialEq, Eq)]
 pub(super) enum Windows {
-    /// None; the family has no such thing.
+    /// No layer: the family has no windows.
     None,
-    /// All of them, through `sliding_window`; without that field, through this one.
+    /// All layers, through the field `sliding_window`, or `default` if it is absent.
     All { default: Option<usize> },
-    /// With `use_sliding_window`, those that `layer_types` names; without such a list, those from
-    /// `max_window_layers` on.
+    /// With `use_sliding_window`, the layers that `layer_types` names; without such a list, the
+    /// layers from `max_window_layers` on.
     Listed,
 }
 
-/// What a family's configuration leaves unsaid.
+/// The defaults of a family's configuration.
 pub(super) struct Family {
     pub(super) model_type: &'static str,
     pub(super) qkv_bias: Flag,
     pub(super) o_bias: Flag,
     pub(super) mlp_bias: Flag,
     pub(super) qk_norm: bool,
-    /// Without one: `hidden_size / num_attention_heads`.
+    /// The default of `head_dim`; `None` means `hidden_size / num_attention_heads`.
     pub(super) default_head_dim: Option<usize>,
-    /// If the field is absent. Where it is `null`, and where this is `None`: as many as query
-    /// heads.
+    /// The default of an absent `num_key_value_heads`. If this is `None`, or the field is `null`,
+    /// there are as many as query heads.
     pub(super) default_kv_heads: Option<usize>,
     pub(super) default_rms_norm_eps: f64,
     pub(super) windows: Windows,
-    /// Queries, keys and values come from one tensor, and so do gate and up.
+    /// Whether queries, keys and values come from one tensor, and so do gate and up.
     pub(super) fused_projections: bool,
-    /// `partial_rotary_factor` below 1 is understood.
+    /// Whether a `partial_rotary_factor` below 1 is supported.
     pub(super) partial_rotation: bool,
-    /// The rotation may be scaled.
+    /// Whether scaled rotations are supported.
     pub(super) scaled_rotation: bool,
 }
 
@@ -96,20 +96,20 @@ pub(super) const FAMILIES: [Family; 5] = [
         windows: Windows::All { default: None },
         fused_projections: true,
         partial_rotation: true,
-        // Its only scaling is LongRoPE, which turns cached keys anew at a certain length.
+        // Phi-3 scales only by LongRoPE, which would rotate all cached keys again at some length.
         scaled_rotation: false,
         ..LLAMA
     },
 ];
 
-/// The names of all families, for a message.
+/// The names of all families, for messages.
 pub(super) fn names() -> String {
     let names: Vec<&str> = FAMILIES.iter().map(|f| f.model_type).collect();
     names.join(", ")
 }
 
-/// Fields that other models have and whose arithmetic is not supported, with the values at which
-/// they have no effect (`null` and an absent field never have one).
+/// Fields whose arithmetic is not implemented, with the values at which they have no effect. `null`
+/// and an absent field never have an effect.
 pub(super) const UNSUPPORTED: [(&str, &[&str]); 25] = [
     ("quantization_config", &[]),
     ("compression_config", &[]),

@@ -6,13 +6,13 @@ use serde_json::{Map, Value};
 
 use crate::Error;
 
-/// The largest size of anything.
+/// The largest value of any size, about 2^30: positions and token ids are 32-bit numbers.
 pub(super) const MAX_SIZE: usize = u32::MAX as usize / 4;
 
-/// The fields of a configuration file, or of an object in it; `null` is absent.
+/// The fields of a configuration file, or of an object in it. A field that is `null` is absent.
 pub(super) struct Fields<'a> {
     pub(super) path: PathBuf,
-    /// What stands before a field's name in messages: the object's own name and a dot.
+    /// The text before a field's name in messages: the object's own name and a dot.
     pub(super) prefix: String,
     pub(super) map: &'a Map<String, Value>,
 }
@@ -22,12 +22,12 @@ impl<'a> Fields<'a> {
         self.map.get(field).filter(|v| !v.is_null())
     }
 
-    /// Whether the field stands there, be it as `null`.
+    /// Whether the file has the field, even if it is `null`.
     pub(super) fn says(&self, field: &str) -> bool {
         self.map.contains_key(field)
     }
 
-    /// The fields of an object that is a field of this one; `None` if it is absent or empty.
+    /// The fields of the object in a field; `None` if the object is absent or empty.
     pub(super) fn object(&self, field: &str) -> Result<Option<Fields<'a>>, Error> {
         let Some(value) = self.get(field) else {
             return Ok(None);
@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
         }))
     }
 
-    /// The value as it stands in the file, shortened.
+    /// The value of a field in the file, shortened for messages.
     fn shown(&self, field: &str) -> String {
         let mut text = self
             .map
@@ -88,7 +88,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The value that `read` makes of a field; `expected` says which values it can read.
+    /// Reads a field with `read`; `expected` describes the values for which `read` succeeds.
     fn optional<T>(
         &self,
         field: &str,
@@ -129,7 +129,7 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| self.missing(field))
     }
 
-    /// A number for which `good` holds; `expected` says which these are.
+    /// Reads a number for which `good` holds; `expected` describes these numbers.
     pub(super) fn optional_number_if(
         &self,
         field: &str,

@@ -1,12 +1,12 @@
-//! The rotation among the fields of a configuration.
+//! Reads the rotary embedding from the fields of a configuration.
 
 use super::families::Family;
 use super::fields::{Fields, MAX_SIZE};
 use super::rope::{Rope, RopeScaling};
 use crate::Error;
 
-/// Reads `rope_scaling` (the older form, which goes first) or `rope_parameters` (of
-/// transformers 5), and the fields beside them. Returns the rotation and the longest sequence.
+/// Reads `rope_scaling` (the older form, which has priority) or `rope_parameters` (of
+/// transformers 5), and the fields next to them. Returns the rotation and the longest sequence.
 pub(super) fn read(
     config: &Fields<'_>,
     family: &Family,
@@ -38,7 +38,7 @@ pub(super) fn read(
     };
     let context = rope.context(max_position_embeddings);
     match &object {
-        // Positions are 32-bit.
+        // Positions are 32-bit numbers.
         Some(object) if context > MAX_SIZE => {
             Err(object.bad("factor", "a context of 2^30 at most"))
         }
@@ -47,7 +47,7 @@ pub(super) fn read(
 }
 
 fn theta(fields: &Fields<'_>) -> Result<Option<f64>, Error> {
-    // YaRN divides by its logarithm.
+    // YaRN divides by the logarithm of theta, so theta must not be 1.
     fields.optional_number_if("rope_theta", "a number above 1", |x| {
         x.is_finite() && x > 1.0
     })
@@ -104,6 +104,7 @@ fn scaling(
         }
     };
     let always = ["rope_type", "type", "rope_theta", "partial_rotary_factor"];
+    // An unknown key would change the rotation in a way that is not implemented.
     for key in object.map.keys() {
         if !always.contains(&key.as_str()) && !known.contains(&key.as_str()) {
             let supported = format!("a {kind} rotation has no such key");
@@ -115,12 +116,12 @@ fn scaling(
         object.optional_number_if(field, "a positive number", |x| x.is_finite() && x > 0.0)
     };
     let required = |field: &str| positive(field)?.ok_or_else(|| object.missing(field));
-    // Beside the object it goes first; in neither place, the context counts as the original one.
+    // The field next to the object has priority; without either, the context is the original one.
     let original = || -> Result<usize, Error> {
         let field = "original_max_position_embeddings";
-        let beside = config.optional_size(field)?;
-        let within = object.optional_size(field)?;
-        Ok(beside.or(within).unwrap_or(max_position_embeddings))
+        let outer = config.optional_size(field)?;
+        let inner = object.optional_size(field)?;
+        Ok(outer.or(inner).unwrap_or(max_position_embeddings))
     };
     match kind {
         "linear" => Ok(RopeScaling::Linear {
@@ -147,7 +148,7 @@ fn scaling(
             let original = original()?;
             let implied = max_position_embeddings as f64 / original as f64;
             let factor = positive("factor")?.unwrap_or(implied);
-            // 0 is as good as absent for these.
+            // For these fields `transformers` treats 0 like an absent field.
             let nonzero = |field: &str| {
                 let x = object.optional_number_if(field, "a number, not negative", |x| {
                     x.is_finite() && x >= 0.0
@@ -157,7 +158,7 @@ fn scaling(
             let beta_fast = nonzero("beta_fast")?.unwrap_or(32.0);
             let beta_slow = nonzero("beta_slow")?.unwrap_or(1.0);
             if beta_fast < beta_slow {
-                return Err(object.bad("beta_fast", "no less than beta_slow"));
+                return Err(object.bad("beta_fast", "at least beta_slow"));
             }
             let temperature = |mscale: f64| {
                 if factor <= 1.0 {

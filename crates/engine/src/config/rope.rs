@@ -1,5 +1,5 @@
-//! How far each pair of a head turns with the position: the original rotation and its scaled
-//! variants, as `transformers` computes them (`modeling_rope_utils.py`).
+//! The angles of the rotary embedding: the original ones and their scaled variants, computed like
+//! `transformers` does (`modeling_rope_utils.py`).
 
 use std::f64::consts::PI;
 
@@ -8,59 +8,60 @@ use beamgen_kernels::RopeTable;
 /// The rotary position embedding of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
-    /// Base of the frequencies.
+    /// The base of the frequencies.
     pub theta: f64,
-    /// The share of a head's elements that turn, from its first on.
+    /// The share of a head's elements that are rotated, from the first element on.
     pub partial_rotary_factor: f64,
-    /// How the frequencies are stretched for longer contexts.
+    /// The way in which frequencies are lowered for longer contexts.
     pub scaling: RopeScaling,
 }
 
-/// How rotary frequencies are stretched for contexts longer than those first trained on.
+/// The way in which rotary frequencies are lowered for contexts longer than in training.
 ///
 /// `dynamic` (NTK) scaling has no variant: up to `max_position_embeddings` it is the original
-/// rotation, and beyond it would turn all cached keys anew with every token, so a model with it
-/// ends there.
+/// rotation. Beyond, every new token would rotate all cached keys again, so the context of such a
+/// model ends there.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RopeScaling {
     /// The original rotation.
     None,
     /// Positions divided by `factor` (kaiokendev 2023; Chen et al. 2023, arXiv:2306.15595).
     Linear {
-        /// How much longer the context becomes.
+        /// The factor by which the context grows.
         factor: f64,
     },
-    /// Llama 3.1: slow pairs are divided by `factor`, fast ones are left, those between are
-    /// mixed.
+    /// Llama 3.1: the frequencies of slow pairs are divided by `factor`, those of fast pairs are
+    /// unchanged, and those in between are interpolated.
     Llama3 {
-        /// How much longer the context becomes.
+        /// The factor by which the context grows.
         factor: f64,
-        /// Turns in the original context below which a pair is slow.
+        /// A pair is slow if it turns fewer times than this in the original context.
         low_freq_factor: f64,
-        /// Turns in the original context above which a pair is fast.
+        /// A pair is fast if it turns more often than this in the original context.
         high_freq_factor: f64,
-        /// Context first trained on.
+        /// The number of positions of the original context.
         original: usize,
     },
     /// `YaRN` (Peng et al. 2023, arXiv:2309.00071).
     Yarn {
-        /// How much longer the context becomes.
+        /// The factor by which the context grows.
         factor: f64,
-        /// Turns in the original context above which a pair is left as it is.
+        /// A pair is unchanged if it turns more often than this in the original context.
         beta_fast: f64,
-        /// Turns in the original context below which a pair is divided by `factor`.
+        /// A pair's frequency is divided by `factor` if it turns less often than this in the
+        /// original context.
         beta_slow: f64,
-        /// The ends of the ramp between are rounded outwards to whole pairs.
+        /// Whether the ends of the ramp in between are rounded outwards to whole pairs.
         truncate: bool,
-        /// Factor of cosines and sines.
+        /// The factor of cosines and sines.
         attention_factor: f64,
-        /// Context first trained on.
+        /// The number of positions of the original context.
         original: usize,
     },
 }
 
 impl Rope {
-    /// The original rotation of whole heads.
+    /// Creates the original rotation of whole heads.
     #[must_use]
     pub fn plain(theta: f64) -> Self {
         Self {
@@ -70,17 +71,17 @@ impl Rope {
         }
     }
 
-    /// Elements of a head of `head_dim` that turn.
+    /// The number of elements that are rotated in a head of `head_dim`.
     fn dim(&self, head_dim: usize) -> usize {
         (self.partial_rotary_factor * head_dim as f64) as usize
     }
 
-    /// Pairs of a head of `head_dim` that turn.
+    /// The number of pairs that are rotated in a head of `head_dim`.
     pub(crate) fn pairs(&self, head_dim: usize) -> usize {
         self.dim(head_dim).div_ceil(2)
     }
 
-    /// Radians per position of each pair of a head of `head_dim`.
+    /// The frequency of each rotated pair of a head of `head_dim`, in radians per position.
     #[must_use]
     pub fn frequencies(&self, head_dim: usize) -> Vec<f64> {
         let dim = self.dim(head_dim) as f64;
@@ -109,7 +110,8 @@ impl Rope {
                 original,
                 ..
             } => {
-                // The pair (not a whole number) that turns so often in the original context.
+                // The fractional index of the pair that turns `turns` times in the original
+                // context.
                 let pair = |turns: f64| {
                     dim * (original as f64 / (turns * 2.0 * PI)).ln() / (2.0 * self.theta.ln())
                 };
@@ -118,6 +120,7 @@ impl Rope {
                     (low, high) = (low.floor(), high.ceil());
                 }
                 (low, high) = (low.max(0.0), high.min(dim - 1.0));
+                // Avoids a division by zero; the same constant as in `transformers`.
                 if low == high {
                     high += 0.001;
                 }
@@ -132,7 +135,7 @@ impl Rope {
         }
     }
 
-    /// The table of heads of `head_dim`.
+    /// Creates the table of angles for heads of `head_dim`.
     pub(crate) fn table(&self, head_dim: usize) -> RopeTable {
         RopeTable::new(
             head_dim,
@@ -141,7 +144,7 @@ impl Rope {
         )
     }
 
-    /// What cosines and sines are multiplied by.
+    /// The factor of cosines and sines.
     #[must_use]
     pub fn attention_factor(&self) -> f64 {
         match self.scaling {
@@ -152,8 +155,8 @@ impl Rope {
         }
     }
 
-    /// The longest sequence, where the configuration says `max_position_embeddings`. Checkpoints
-    /// with `YaRN` often leave that at the original context.
+    /// The longest sequence for a configured `max_position_embeddings`. Checkpoints with `YaRN`
+    /// often leave that field at the original context.
     pub(super) fn context(&self, max_position_embeddings: usize) -> usize {
         match self.scaling {
             RopeScaling::Yarn {

@@ -1,4 +1,4 @@
-//! Which layers attend through a sliding window.
+//! Reads which layers attend through a sliding window.
 
 use super::families::Windows;
 use super::fields::Fields;
@@ -7,7 +7,7 @@ use crate::Error;
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
 
-/// The window of each layer; `None` is all positions.
+/// Returns the window of each layer; `None` for a layer that attends to all positions.
 pub(super) fn read(
     fields: &Fields<'_>,
     family: &Windows,
@@ -19,6 +19,7 @@ pub(super) fn read(
     let types = types(fields)?;
     match family {
         Windows::None => {
+            // A window that is longer than the context changes nothing.
             if window.is_some_and(|w| w < context) && used != Some(false) {
                 return Err(fields.unsupported("sliding_window", "this family has no window"));
             }
@@ -45,6 +46,7 @@ pub(super) fn read(
         Windows::Listed => {
             let window = match used {
                 Some(true) if fields.says("sliding_window") => window,
+                // The default of `sliding_window` in `transformers`.
                 Some(true) => Some(4096),
                 _ => None,
             };
@@ -53,6 +55,7 @@ pub(super) fn read(
                     Some(value) => value
                         .as_u64()
                         .ok_or_else(|| fields.bad("max_window_layers", "a number of layers"))?,
+                    // The default of `max_window_layers` in `transformers`.
                     None => 28,
                 };
                 return Ok((0..layers as u64)
@@ -75,7 +78,7 @@ pub(super) fn read(
     }
 }
 
-/// `layer_types`, each either full or sliding.
+/// Reads `layer_types`, in which each layer is either full or sliding.
 fn types<'a>(fields: &Fields<'a>) -> Result<Option<Vec<&'a str>>, Error> {
     let Some(value) = fields.get("layer_types") else {
         return Ok(None);

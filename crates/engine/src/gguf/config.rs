@@ -1,25 +1,25 @@
-//! `config.json` and `generation_config.json` from the metadata.
+//! Makes `config.json` and `generation_config.json` from a GGUF file's metadata.
 
 use serde_json::{Value, json};
 
 use super::Gguf;
 use crate::Error;
 
-/// Tensors that say how the rotation is rescaled: `config.json` tells it.
+/// Tensors with the rescaling of the rotation, which goes into `config.json` instead.
 pub(super) const RESCALING: [&str; 3] = [
     "rope_freqs.weight",
     "rope_factors_long.weight",
     "rope_factors_short.weight",
 ];
 
-/// What is particular to an architecture.
+/// The properties of an architecture.
 pub(super) struct Architecture {
-    /// `general.architecture`, before the names of its other keys, and `model_type`.
+    /// `general.architecture`, the prefix of the architecture's other keys; also `model_type`.
     pub(super) name: &'static str,
     class: &'static str,
-    /// Rows of queries and keys lie for the rotation of neighbours.
+    /// Whether the rows of queries and keys are ordered for a rotation of neighbouring elements.
     pub(super) interleaved: bool,
-    /// Queries, keys and values are one matrix, so are gate and up.
+    /// Whether queries, keys and values are one matrix, and so are gate and up.
     pub(super) fused: bool,
 }
 
@@ -72,24 +72,25 @@ impl Architecture {
     }
 }
 
-/// A size of the architecture, at `suffix`.
+/// Reads the size at key `suffix` of the file's architecture.
 fn size(file: &Gguf, suffix: &str) -> Result<u64, Error> {
     let key = key(file, suffix)?;
     file.integer(&key)?.ok_or_else(|| file.missing(&key))
 }
 
+/// The full name of the key `suffix` of the file's architecture.
 fn key(file: &Gguf, suffix: &str) -> Result<String, Error> {
     Ok(format!("{}.{suffix}", Architecture::of(file)?.name))
 }
 
-/// The base of the rotation's frequencies.
+/// The base of the rotation's frequencies, by default that of the original rotation.
 fn theta(file: &Gguf) -> Result<f64, Error> {
     Ok(file
         .number(&key(file, "rope.freq_base")?)?
         .unwrap_or(10_000.0))
 }
 
-/// Values of a head.
+/// The number of values in a head.
 pub(super) fn head_dim(file: &Gguf) -> Result<usize, Error> {
     let length = key(file, "attention.key_length")?;
     let head_dim = if let Some(length) = file.integer(&length)? {
@@ -103,7 +104,7 @@ pub(super) fn head_dim(file: &Gguf) -> Result<usize, Error> {
         .map_err(|_| file.bad(&length, &head_dim.to_string(), "a small number"))
 }
 
-/// `config.json`.
+/// Makes `config.json`.
 pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
     let architecture = Architecture::of(file)?;
     let key = |suffix: &str| key(file, suffix);
@@ -122,11 +123,14 @@ pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
         .iter()
         .find(|tensor| tensor.name == "token_embd.weight");
     let epsilon = key("attention.layer_norm_rms_epsilon")?;
+    // The metadata often has no vocabulary size, so the embedding's number of rows is taken.
     let vocabulary = embedding.and_then(|tensor| tensor.shape.first().copied());
     let mut config = json!({
         "architectures": [architecture.class],
         "model_type": architecture.name,
-        "vocab_size": vocabulary.ok_or_else(|| Error::MissingTensor { name: "token_embd.weight".into() })?,
+        "vocab_size": vocabulary.ok_or_else(|| Error::MissingTensor {
+            name: "token_embd.weight".into(),
+        })?,
         "hidden_size": size(file, "embedding_length")?,
         "intermediate_size": size(file, "feed_forward_length")?,
         "num_hidden_layers": size(file, "block_count")?,
@@ -145,7 +149,7 @@ pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
         ("num_local_experts", "expert_count"),
         ("sliding_window", "attention.sliding_window"),
     ] {
-        // 0 is none: llama.cpp writes a window of 0 for Phi-4.
+        // 0 means none: llama.cpp writes a window of 0 for Phi-4.
         if let Some(value) = file.integer(&key(suffix)?)?
             && value > 0
         {
@@ -172,7 +176,7 @@ pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
     Ok(config)
 }
 
-/// `generation_config.json`: the tokens that end a text, and an answer in a chat.
+/// Makes `generation_config.json`, with the tokens that end a text or an answer in a chat.
 pub(super) fn generation_config(file: &Gguf) -> Result<Value, Error> {
     let mut ids = Vec::new();
     for key in [
@@ -189,6 +193,7 @@ pub(super) fn generation_config(file: &Gguf) -> Result<Value, Error> {
     Ok(json!({ "eos_token_id": ids }))
 }
 
+/// Reads the rescaling of the rotation; `None` if the rotation is the original one.
 fn rope_scaling(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     let key = |suffix: &str| key(file, suffix);
     if file.has_tensor("rope_freqs.weight") {
@@ -199,7 +204,7 @@ fn rope_scaling(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     }
     let kind_key = key("rope.scaling.type")?;
     let factor_key = key("rope.scaling.factor")?;
-    // The older key of linear scaling, `rope.scale_linear`, has no type beside it.
+    // The older key of linear scaling, `rope.scale_linear`, has no type next to it.
     let old = file
         .number(&key("rope.scale_linear")?)?
         .filter(|f| *f != 1.0);
@@ -218,8 +223,8 @@ fn rope_scaling(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     Ok(Some(scaling))
 }
 
-/// llama.cpp stores the rescaling of Llama 3 as one divisor a frequency. The settings behind them
-/// are looked for among those in use; others would silently be another model.
+/// Recovers the settings of Llama 3's rescaling, of which llama.cpp stores only one divisor for
+/// each frequency. Settings that nobody uses are not searched: the model would silently be another.
 fn llama3(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     let name = "rope_freqs.weight";
     let divisors = file.values(name)?;
@@ -234,6 +239,7 @@ fn llama3(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
         return Ok(None);
     }
     let base = theta(file)?;
+    // The slowest pair is divided by the whole factor; the context is a power of two.
     let factor = f64::from(divisors[divisors.len() - 1]);
     let context = (10..=20).map(|bits| 1u64 << bits).find(|context| {
         divisors.iter().enumerate().all(|(i, divisor)| {
@@ -252,16 +258,16 @@ fn llama3(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     })))
 }
 
-/// What a frequency (in radians a position) is divided by, for a model trained on `context` tokens.
+/// The divisor of a frequency (in radians per position) for a model trained on `context` tokens.
 fn llama3_divisor(frequency: f64, factor: f64, context: f64) -> f64 {
-    // Turns within the context: all below one are slowed down, none above four.
+    // Turns within the context. Pairs below one turn are slowed down, pairs above four are not.
     let turns = context * frequency / (2.0 * std::f64::consts::PI);
     let keep = ((turns - 1.0) / 3.0).clamp(0.0, 1.0);
     1.0 / ((1.0 - keep) / factor + keep)
 }
 
 impl Gguf {
-    /// The values of a vector of the file.
+    /// Decodes the values of a tensor.
     fn values(&self, name: &str) -> Result<Vec<f32>, Error> {
         let tensor = self.tensors.iter().find(|tensor| tensor.name == name);
         let tensor = tensor.ok_or_else(|| Error::MissingTensor { name: name.into() })?;

@@ -8,9 +8,9 @@ use crate::Encoding;
 use crate::error::Malformed;
 
 const MAGIC: &[u8] = b"GGUF";
-/// Where `general.alignment` says nothing.
+/// The alignment of tensors in a file without `general.alignment`.
 const ALIGNMENT: u64 = 32;
-/// Longest shape of a tensor (`GGML_MAX_DIMS`).
+/// The most dimensions of a tensor (`GGML_MAX_DIMS`).
 const MAX_DIMS: u32 = 4;
 
 pub(super) struct Header {
@@ -18,7 +18,7 @@ pub(super) struct Header {
     pub(super) tensors: Vec<TensorInfo>,
 }
 
-/// A value of the metadata. Texts and arrays stay in the file.
+/// A value of the metadata. Texts and arrays are places in the file and are not copied.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Integer(i128),
@@ -32,7 +32,7 @@ pub(super) enum Value {
     },
 }
 
-/// Type of a value.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     U8,
@@ -53,16 +53,16 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(crate) struct TensorInfo {
     pub(crate) name: String,
-    /// Outermost dimension first, as everywhere but in the file.
+    /// The shape, with the outermost dimension first; the file stores it in the other order.
     pub(crate) shape: Vec<usize>,
-    /// The encoding, or the name of a type that is not read.
+    /// The encoding, or the name of an unsupported type.
     pub(crate) encoding: Result<Encoding, String>,
-    /// The bytes; none of a type that is not read.
+    /// The place of the bytes in the file; empty for an unsupported type.
     pub(crate) range: Range<usize>,
 }
 
 impl Value {
-    /// The value for a message.
+    /// The value for a message, shortened.
     pub(super) fn describe(&self, bytes: &[u8]) -> String {
         match self {
             Self::Integer(n) => n.to_string(),
@@ -89,7 +89,7 @@ impl Kind {
             .ok_or_else(|| Malformed(format!("corrupt GGUF header: value of unknown type {id}")))
     }
 
-    /// Bytes that a value takes at least.
+    /// The fewest bytes that a value takes in the file.
     fn smallest(self) -> usize {
         match self {
             Self::U8 | Self::I8 | Self::Bool => 1,
@@ -101,7 +101,7 @@ impl Kind {
     }
 }
 
-/// A place in the file.
+/// A position in the file.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -147,7 +147,7 @@ impl<'a> Cursor<'a> {
         self.take(len)
     }
 
-    /// A text that names something.
+    /// Reads a text that names something, so it must be UTF-8.
     fn name(&mut self) -> Result<&'a str, Malformed> {
         let at = self.at;
         let range = self.text()?;
@@ -158,13 +158,13 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A number of things that take at least `smallest` bytes each.
+    /// Reads a number of things that take at least `smallest` bytes each.
     fn count(&mut self, what: &str, smallest: usize) -> Result<usize, Malformed> {
         let n = self.u64()?;
         self.fits(n, what, smallest)
     }
 
-    /// Refuses more things than the rest of the file can hold.
+    /// Refuses a number of things that the rest of the file cannot hold.
     fn fits(&self, n: u64, what: &str, smallest: usize) -> Result<usize, Malformed> {
         match usize::try_from(n) {
             Ok(count) if count <= self.left() / smallest => Ok(count),
@@ -197,11 +197,13 @@ impl<'a> Cursor<'a> {
                 let len = self.count("values of a list", kind.smallest())?;
                 let start = self.at;
                 if kind == Kind::Text {
+                    // Texts have lengths of their own, so their end is found only by reading them
+                    // all.
                     for _ in 0..len {
                         self.text()?;
                     }
                 } else {
-                    // `count` has seen that they are there.
+                    // `count` has checked that the file has these bytes.
                     self.at += len * kind.smallest();
                 }
                 Value::Array { kind, len, start }
@@ -210,7 +212,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The items of an array that was read.
+/// Iterates over the items of an array in the header that was read before.
 pub(super) fn items(
     bytes: &[u8],
     kind: Kind,
@@ -236,10 +238,12 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, Malformed> {
             format!("it has version {version}")
         };
         return Err(Malformed(format!(
-            "GGUF files of version 2 and 3, little endian, are read; {why}"
+            "unsupported GGUF file: {why}; use version 2 or 3, little endian"
         )));
     }
-    // A name, a dimension count, a type, an offset; a name, a type, a byte.
+    // `tensors` is checked only after the number of pairs was read, which follows it. An entry
+    // has at least a name, a type and a byte; a tensor a name, a dimension count, a type and an
+    // offset.
     let tensors = cursor.u64()?;
     let pairs = cursor.count("entries of metadata", 13)?;
     cursor.fits(tensors, "tensors", 24)?;
@@ -276,7 +280,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, Malformed> {
         }
         raw.push(tensor);
     }
-    // Data begins at the next multiple of the alignment.
+    // The tensors' data begin at the next multiple of the alignment after the header.
     let start = (cursor.at as u64).next_multiple_of(alignment);
     let tensors = raw
         .into_iter()
@@ -285,7 +289,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, Malformed> {
     Ok(Header { metadata, tensors })
 }
 
-/// What the header says of a tensor.
+/// The entry of a tensor, whose place was not checked yet.
 struct RawTensor<'a> {
     name: &'a str,
     shape: Vec<usize>,
@@ -316,7 +320,7 @@ impl<'a> RawTensor<'a> {
             values = total;
             shape.push(size);
         }
-        // The file has the innermost first.
+        // The file has the innermost dimension first.
         shape.reverse();
         Ok(Self {
             name,
@@ -326,7 +330,7 @@ impl<'a> RawTensor<'a> {
         })
     }
 
-    /// With its place in a file of `len` bytes whose data begin at `start`.
+    /// Checks that the tensor lies in a file of `len` bytes whose data begin at `start`.
     fn check(self, len: usize, start: u64, alignment: u64) -> Result<TensorInfo, Malformed> {
         let Self {
             name,
@@ -341,19 +345,21 @@ impl<'a> RawTensor<'a> {
             range,
         };
         let encoding = match encoding(type_id) {
+            // An unsupported tensor is an error only if it is needed.
             Ok(encoding) => encoding,
             Err(dtype) => return Ok(info(Err(dtype), 0..0)),
         };
         let Some(size) = encoding.bytes(&shape) else {
             let values = encoding.block().0;
             return Err(Malformed(format!(
-                "corrupt GGUF header: tensor `{name}` of shape {shape:?} cannot be {encoding:?}, whose \
-                 rows are multiples of {values} values (or it is beyond all sizes)"
+                "corrupt GGUF header: tensor `{name}` of shape {shape:?} cannot be {encoding:?}: \
+                 rows must be multiples of {values} values (or the size is beyond all sizes)"
             )));
         };
         if !offset.is_multiple_of(alignment) {
             return Err(Malformed(format!(
-                "corrupt GGUF header: tensor `{name}` begins at {offset}, no multiple of {alignment}"
+                "corrupt GGUF header: tensor `{name}` begins at {offset}, which is not a multiple of \
+                 {alignment}"
             )));
         }
         let end = start
@@ -365,14 +371,14 @@ impl<'a> RawTensor<'a> {
                 Ok(info(Ok(encoding), end - size..end))
             }
             _ => Err(Malformed(format!(
-                "truncated or corrupt GGUF file: tensor `{name}` has {size} bytes at {offset} of the \
-                 data, which begin at {start}; the file has {len}"
+                "truncated or corrupt GGUF file: tensor `{name}` has {size} bytes at {offset} of \
+                 the data, which begin at {start}; the file has {len}"
             ))),
         }
     }
 }
 
-/// The encoding with a number of `enum ggml_type`, or the name of another type.
+/// The encoding with a number of `enum ggml_type`, or the name of an unsupported type.
 fn encoding(id: u32) -> Result<Encoding, String> {
     Encoding::of_gguf(id).ok_or_else(|| {
         let name = match id {

@@ -1,5 +1,5 @@
-//! One GGUF file as a whole checkpoint: its tensors, and Hugging Face's files made from its
-//! metadata.
+//! One GGUF file as a whole checkpoint: its tensors, and the files of Hugging Face's layout, made
+//! from its metadata.
 //!
 //! The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>. Versions 2 and 3,
 //! little endian.
@@ -18,10 +18,10 @@ use header::Value;
 use crate::Error;
 use crate::bytes::{Bytes, mapped};
 
-/// Makes a file from the metadata.
+/// Makes the contents of a JSON file from the metadata.
 type Make = fn(&Gguf) -> Result<serde_json::Value, Error>;
 
-/// The files that a GGUF file stands for.
+/// The files of Hugging Face's layout that are made from a GGUF file.
 const FILES: [(&str, Make); 4] = [
     ("config.json", config::config),
     ("generation_config.json", config::generation_config),
@@ -35,17 +35,17 @@ pub(crate) struct Gguf {
     path: PathBuf,
     bytes: Arc<Bytes>,
     metadata: BTreeMap<String, Value>,
-    /// In the order of the file.
+    /// The tensors, in the order of the file.
     tensors: Vec<header::TensorInfo>,
 }
 
-/// Whether a GGUF file has a file of that name in it.
+/// Whether a GGUF file replaces the file `file` of Hugging Face's layout.
 pub(crate) fn has(file: &str) -> bool {
     FILES.iter().any(|(name, _)| *name == file)
 }
 
 impl Gguf {
-    /// Maps a file and reads its header.
+    /// Maps a file, and reads and checks its header.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let bytes = mapped(path)?;
         let header = header::read(&bytes);
@@ -68,7 +68,7 @@ impl Gguf {
         &self.bytes
     }
 
-    /// The text of a file that it stands for; `None` for other names.
+    /// Makes the text of `file` from the metadata; `None` for other names than those of [`FILES`].
     pub(crate) fn text(&self, file: &str) -> Result<Option<String>, Error> {
         let found = FILES.iter().find(|(name, _)| *name == file);
         found
@@ -187,7 +187,7 @@ impl Gguf {
         };
         let items = header::items(&self.bytes, *kind, *len, *start);
         let read: Option<Vec<T>> = items.map(read).collect();
-        let bad = || self.bad(key, &value.describe(&self.bytes), expected);
-        read.map(Some).ok_or_else(bad)
+        read.map(Some)
+            .ok_or_else(|| self.bad(key, &value.describe(&self.bytes), expected))
     }
 }

@@ -6,21 +6,21 @@ use crate::gguf::header::TensorInfo;
 
 /// A tensor of a GGUF file.
 pub(crate) struct Tensor<'a> {
-    /// As Hugging Face names it.
+    /// The name that Hugging Face's checkpoints use.
     pub(crate) name: String,
     pub(crate) info: &'a TensorInfo,
-    /// The rows of each head of so many alternate between its halves.
+    /// The head's number of rows, if the rows of its two halves alternate in the file.
     pub(crate) interleaved: Option<usize>,
 }
 
-/// Parts outside of the blocks.
+/// Names of the tensors outside of the blocks.
 const WHOLE: [(&str, &str); 3] = [
     ("token_embd.weight", "model.embed_tokens.weight"),
     ("output_norm.weight", "model.norm.weight"),
     ("output.weight", "lm_head.weight"),
 ];
 
-/// Parts of a block, without `.weight` and `.bias`.
+/// Names of a block's tensors, without `.weight` and `.bias`.
 const PARTS: [(&str, &str); 13] = [
     ("attn_norm", "input_layernorm"),
     ("ffn_norm", "post_attention_layernorm"),
@@ -38,8 +38,8 @@ const PARTS: [(&str, &str); 13] = [
 ];
 
 impl Gguf {
-    /// The decoder's tensors. Those that `config.json` tells instead (`rope_freqs.weight`) are left
-    /// out.
+    /// The decoder's tensors. Tensors whose contents go into `config.json` (`rope_freqs.weight`)
+    /// are left out.
     pub(crate) fn tensors(&self) -> Result<Vec<Tensor<'_>>, Error> {
         let architecture = config::Architecture::of(self)?;
         let head_dim = config::head_dim(self)?;
@@ -48,13 +48,13 @@ impl Gguf {
             if config::RESCALING.contains(&info.name.as_str()) {
                 continue;
             }
-            let rotated = |part: &str| part == "attn_q" || part == "attn_k";
             let Some((name, part)) = hugging_face(&info.name, architecture.fused) else {
                 return Err(Error::UnexpectedTensor {
                     name: info.name.clone(),
                 });
             };
-            let interleaved = (architecture.interleaved && rotated(part)).then_some(head_dim);
+            let is_rotated = part == "attn_q" || part == "attn_k";
+            let interleaved = (architecture.interleaved && is_rotated).then_some(head_dim);
             if interleaved.is_some() && !rows_are_heads(info, head_dim) {
                 let (name, shape) = (&info.name, &info.shape);
                 let reason =
@@ -70,13 +70,13 @@ impl Gguf {
         Ok(tensors)
     }
 
-    /// Whether there is a tensor of that name in the file.
+    /// Whether the file has a tensor of that name in GGUF's naming.
     pub(super) fn has_tensor(&self, name: &str) -> bool {
         self.tensors.iter().any(|tensor| tensor.name == name)
     }
 }
 
-/// Whether the first dimension is made of heads and each row of it can be read alone.
+/// Whether the first dimension consists of heads, and each row can be read without its neighbours.
 fn rows_are_heads(info: &TensorInfo, head_dim: usize) -> bool {
     let width: usize = info.shape.iter().skip(1).product();
     let encoding = info.encoding.as_ref();
@@ -85,7 +85,7 @@ fn rows_are_heads(info: &TensorInfo, head_dim: usize) -> bool {
     whole_rows && head_dim.is_multiple_of(2) && head_dim > 0 && rows.is_multiple_of(head_dim)
 }
 
-/// Hugging Face's name of a tensor, with the part of the block that it is.
+/// Translates a tensor's name to Hugging Face's. Also returns the part of the block it names.
 fn hugging_face(name: &str, fused: bool) -> Option<(String, &str)> {
     if let Some((_, whole)) = WHOLE.iter().find(|(gguf, _)| *gguf == name) {
         return Some(((*whole).into(), ""));
@@ -96,7 +96,7 @@ fn hugging_face(name: &str, fused: bool) -> Option<(String, &str)> {
     if !matches!(kind, "weight" | "bias") {
         return None;
     }
-    // Where gate and up are one matrix, it is called `ffn_up`.
+    // Where gate and up are one matrix, llama.cpp calls it `ffn_up`.
     let sought = if fused && part == "ffn_up" {
         "ffn_gate_up"
     } else {

@@ -1,4 +1,4 @@
-//! `tokenizer.json` and `tokenizer_config.json` from the metadata.
+//! Makes `tokenizer.json` and `tokenizer_config.json` from a GGUF file's metadata.
 
 mod byte_level;
 mod sentencepiece;
@@ -13,7 +13,7 @@ const PRE: &str = "tokenizer.ggml.pre";
 const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
 
-/// `llama_token_type`.
+/// Types of tokens, numbered like llama.cpp's `llama_token_type`.
 const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
@@ -22,7 +22,7 @@ const UNUSED: i64 = 5;
 /// The vocabulary of a file.
 struct Vocabulary<'a> {
     tokens: Vec<&'a str>,
-    /// One for each token.
+    /// The type of each token.
     types: Vec<i64>,
 }
 
@@ -37,20 +37,20 @@ impl<'a> Vocabulary<'a> {
         Ok(Self { tokens, types })
     }
 
-    /// Tokens with their ids, without those that only fill the table up.
+    /// The tokens with their ids, without those that only pad the table.
     fn used(&self) -> impl Iterator<Item = (usize, &'a str)> {
         let tokens = self.tokens.iter().copied().enumerate();
         tokens.filter(|(id, _)| self.types[*id] != UNUSED)
     }
 
-    /// The `vocab` of a BPE model.
+    /// The field `vocab` of a BPE model.
     fn as_json(&self) -> Value {
         let pairs = self.used().map(|(id, token)| (token.to_owned(), id.into()));
         Value::Object(pairs.collect())
     }
 
-    /// Tokens that are found in the text before anything else. Control tokens are special; those
-    /// that users of the model have defined are not.
+    /// Tokens that are recognised in a text before anything else. Control tokens are special;
+    /// tokens that the model's users have defined are not.
     fn added(&self) -> Value {
         let added = self.used().filter_map(|(id, token)| {
             let special = match self.types[id] {
@@ -72,7 +72,7 @@ impl<'a> Vocabulary<'a> {
     }
 }
 
-/// `tokenizer.json`.
+/// Makes `tokenizer.json`.
 pub(super) fn tokenizer(file: &Gguf) -> Result<Value, Error> {
     let vocabulary = Vocabulary::of(file)?;
     let mut json = match file.required_string(MODEL)? {
@@ -91,15 +91,14 @@ pub(super) fn tokenizer(file: &Gguf) -> Result<Value, Error> {
     Ok(json)
 }
 
-/// The tokens put around every text.
+/// The post-processor, which puts tokens around every text; `null` if there are none.
 fn around(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
     let mut tokens = serde_json::Map::new();
     let mut special = |key: &str, wanted: bool| -> Result<Option<Value>, Error> {
-        let Some((id, token)) = (if wanted {
-            token(file, vocabulary, key)?
-        } else {
-            None
-        }) else {
+        if !wanted {
+            return Ok(None);
+        }
+        let Some((id, token)) = token(file, vocabulary, key)? else {
             return Ok(None);
         };
         let entry = json!({ "id": token, "ids": [id], "tokens": [token] });
@@ -131,20 +130,19 @@ fn around(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
     }))
 }
 
-/// Whether texts begin with the bos token. Where the file does not say, as llama.cpp does it.
+/// Whether texts begin with the bos token. A file without the flag follows llama.cpp's default.
 fn adds_bos(file: &Gguf) -> Result<bool, Error> {
-    let said = file.flag("tokenizer.ggml.add_bos_token")?;
-    let usual = || -> Result<bool, Error> {
-        let sentencepiece = file.required_string(MODEL)? == "llama";
-        Ok(sentencepiece
-            || file
-                .string(PRE)?
-                .is_some_and(|pre| byte_level::LLAMA3.contains(&pre)))
-    };
-    said.map_or_else(usual, Ok)
+    if let Some(given) = file.flag("tokenizer.ggml.add_bos_token")? {
+        return Ok(given);
+    }
+    if file.required_string(MODEL)? == "llama" {
+        return Ok(true);
+    }
+    let pre = file.string(PRE)?;
+    Ok(pre.is_some_and(|pre| byte_level::LLAMA3.contains(&pre)))
 }
 
-/// The token whose id the key gives.
+/// The token whose id is the value of `key`, with that id.
 fn token<'a>(
     file: &Gguf,
     vocabulary: &Vocabulary<'a>,
@@ -164,7 +162,7 @@ fn token<'a>(
     }
 }
 
-/// `tokenizer_config.json`.
+/// Makes `tokenizer_config.json`.
 pub(super) fn tokenizer_config(file: &Gguf) -> Result<Value, Error> {
     let vocabulary = Vocabulary::of(file)?;
     let mut config = json!({ "add_bos_token": adds_bos(file)? });

@@ -1,4 +1,4 @@
-//! Operators, filters, tests and functions that keep within the limits.
+//! Operators, filters, tests and functions that spend from a rendering's account.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ use super::limits::{
 };
 use super::print::{print, printed};
 
-/// An environment whose templates keep within the limits.
+/// Creates an environment whose templates keep within the limits.
 pub(crate) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_debug(false);
-    // Tells a template about the program around it, and Jinja does not have it.
+    // `debug` shows a template the program around it, and Python's Jinja does not have it.
     environment.remove_global("debug");
     environment.set_unknown_method_callback(method);
     environment.set_formatter(|out, _, value| {
@@ -49,7 +49,7 @@ pub(crate) fn environment() -> Environment<'static> {
     environment
 }
 
-/// The operators, as filters whose names no template can write.
+/// Adds the operators as filters with names that no template can write.
 fn add_operators(environment: &mut Environment<'_>) {
     environment.add_filter("+", add);
     environment.add_filter("*", multiply);
@@ -61,6 +61,7 @@ fn add_operators(environment: &mut Environment<'_>) {
         Ok::<_, Error>(text.into_string())
     });
     environment.add_filter("[:]", slice);
+    // Items were counted when they were made; a list of them may still nest too deeply.
     environment.add_filter("[]", |items: &[Value]| admit(Value::from(items.to_vec())));
     environment.add_filter("{}", |pairs: &[Value]| {
         let pairs = pairs.chunks_exact(2);
@@ -92,12 +93,13 @@ fn add_operators(environment: &mut Environment<'_>) {
     });
 }
 
-/// What an operator of Jinja does with values that are small.
+/// Evaluates an operator as `minijinja` does, for operands that are small enough.
 fn evaluate(state: &State, operation: &'static str, a: &Value, b: &Value) -> Result<Value, Error> {
     let operation = state.env().compile_expression(operation)?;
     operation.eval(context! { a, b })
 }
 
+/// Refuses undefined operands where the environment is strict, as the replaced operators would.
 fn defined(state: &State, values: &[&Value]) -> Result<(), Error> {
     let strict = matches!(
         state.env().undefined_behavior(),
@@ -114,10 +116,12 @@ fn is_list(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
 }
 
+/// Copies the items of a list, and charges them before memory is taken.
 fn items(list: &Value) -> Result<Vec<Value>, Error> {
     spend_items(list.len().unwrap_or(0))?;
     let mut items = Vec::new();
     for item in list.try_iter()? {
+        // Without a known length, each item is charged as it comes: the list may have no end.
         if list.len().is_none() {
             spend_items(items.len() + 1)?;
         }
@@ -159,7 +163,7 @@ fn multiply(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
     evaluate(state, "a * b", a, b)
 }
 
-/// `value[start:stop:step]` as Python has it.
+/// `value[start:stop:step]` with Python's meaning of negative and missing bounds.
 fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Value, Error> {
     let bound = |value: &Value| {
         if value.is_none() {
@@ -191,7 +195,7 @@ fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Val
     Ok(chosen.map(|i| all[i].clone()).collect::<Vec<_>>().into())
 }
 
-/// The indices that a slice of `len` items takes.
+/// Returns the indices that a slice of `len` items takes.
 fn chosen(
     len: usize,
     start: Option<i64>,
@@ -199,7 +203,7 @@ fn chosen(
     step: i64,
 ) -> impl Iterator<Item = usize> {
     let len = len as i64;
-    // Behind the last item that a slice may begin or end at, and before the first.
+    // The first and last bound that a slice may have: backwards, -1 stands before the first item.
     let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
     let place = |bound: i64| {
         let from_the_end = if bound < 0 {
@@ -222,7 +226,7 @@ fn add_filters(environment: &mut Environment<'_>) {
             [$(($name, Value::from_function(filters::$filter))),*]
         };
     }
-    // These read text: what is none is printed first.
+    // Filters of text: lists and maps are printed first, as Python's would be.
     let of_text = all![
         "safe" safe, "escape" escape, "e" escape, "lower" lower, "upper" upper, "title" title,
         "capitalize" capitalize, "lines" lines, "split" split, "int" int, "float" float,
@@ -244,7 +248,7 @@ fn add_filters(environment: &mut Environment<'_>) {
             call(&filter, state, args)
         });
     }
-    // They make as many items as a number says.
+    // The number of items that these filters make is an argument.
     for (name, filter) in all!["batch" batch, "slice" slice] {
         environment.add_filter(name, move |state: &State, args: &[Value]| {
             let count = args.get(1).and_then(Value::as_usize).unwrap_or(0);
@@ -261,6 +265,8 @@ fn add_filters(environment: &mut Environment<'_>) {
         spend_string(width.saturating_mul(lines).saturating_add(text.len()))?;
         call(&indent, state, &args)
     });
+    // The methods and filters below can make a text much longer than their input, so the
+    // result's length is computed and charged first.
     let replace = Value::from_function(filters::replace);
     environment.add_filter("replace", move |state: &State, args: &[Value]| {
         let args = with_text(args, 3)?;
@@ -286,30 +292,34 @@ fn call(filter: &Value, state: &State, args: &[Value]) -> Result<Value, Error> {
     admit_made(filter.call(state, args)?)
 }
 
-/// Counts what a filter or a method has made.
+/// Charges a value that a filter or a method has made.
 fn admit_made(made: Value) -> Result<Value, Error> {
     if made.kind() == ValueKind::Iterable {
-        // Made of another, it would hold it, and that another.
+        // A lazy value holds the value it was made from, so a chain of filters could nest without
+        // limit. Its items are copied instead.
         return admit(Value::from_object(Items(items(&made)?)));
     }
     admit(made)
 }
 
-/// The first `count` arguments as text where they are lists or maps.
+/// Prints the first `count` arguments where they are lists or maps.
 fn with_text(args: &[Value], count: usize) -> Result<Vec<Value>, Error> {
-    let text = |(i, value): (usize, &Value)| match i < count && is_nested(value) {
-        true if value.is_kwargs() => Ok(value.clone()),
-        true => Ok(printed(value)?.into()),
-        false => Ok(value.clone()),
-    };
-    args.iter().enumerate().map(text).collect()
+    let args = args.iter().enumerate().map(|(i, value)| {
+        if i < count && is_nested(value) && !value.is_kwargs() {
+            Ok(printed(value)?.into())
+        } else {
+            Ok(value.clone())
+        }
+    });
+    args.collect()
 }
 
-/// Counts what replacing makes: text, what is replaced, by what.
+/// Charges the result of a replacement. `args` are the text, the pattern and the replacement.
 fn check_replace(args: &[Value]) -> Result<(), Error> {
     if let [text, from, to, ..] = args
         && let (Some(text), Some(from)) = (text.as_str(), from.as_str())
     {
+        // A replacement that is not a string is a number or a constant: at most 64 bytes.
         let by = to.as_str().map_or(64, str::len);
         let times = text.matches(from).count();
         spend_string(text.len().saturating_add(times.saturating_mul(by)))?;
@@ -317,7 +327,8 @@ fn check_replace(args: &[Value]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts what formatting can make: a format whose fields begin with `mark`, and its arguments.
+/// Charges the longest possible result of formatting. `args` are a format, whose fields begin with
+/// `mark`, and the values.
 fn check_format(args: &[Value], mark: char) -> Result<(), Error> {
     let Some((format, values)) = args.split_first() else {
         return Ok(());
@@ -325,6 +336,7 @@ fn check_format(args: &[Value], mark: char) -> Result<(), Error> {
     let format = format.as_str().unwrap_or_default();
     let fields = format.matches(mark).count();
     let mut widths = 0usize;
+    // Any number in a format may be a width or a precision, so all numbers are added up.
     for digits in format.split(|c: char| !c.is_ascii_digit()) {
         if !digits.is_empty() {
             widths = widths.saturating_add(digits.parse().unwrap_or(usize::MAX));
@@ -362,7 +374,7 @@ fn join(list: &Value, joiner: &str) -> Result<String, Error> {
     Ok(text.into_string())
 }
 
-/// The methods of Python's strings, lists and dictionaries.
+/// Calls a method of Python's strings, lists and dictionaries.
 fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     read(value)?;
     args.iter().try_for_each(read)?;
@@ -372,7 +384,7 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
             ("lstrip", []) => return Ok(text.trim_start_matches(super::is_space).into()),
             ("rstrip", []) => return Ok(super::rstrip(text).into()),
             ("join", [list]) => return Ok(join(list, text)?.into()),
-            // `pycompat` never ends at it.
+            // `pycompat` does not terminate for an empty pattern.
             ("count", [what]) if what.as_str() == Some("") => {
                 return Ok((text.chars().count() + 1).into());
             }
@@ -394,7 +406,7 @@ fn add_tests(environment: &mut Environment<'_>) {
             [$(($name, Value::from_function(tests::$test))),*]
         };
     }
-    // Those that read a value as a whole; the others look at its kind.
+    // Only tests that compare or search a whole value: the others look at its kind.
     for (name, test) in all![
         "startingwith" is_startingwith, "endingwith" is_endingwith, "lower" is_lower,
         "upper" is_upper, "eq" is_eq, "equalto" is_eq, "==" is_eq, "ne" is_ne, "!=" is_ne,
@@ -408,7 +420,7 @@ fn add_tests(environment: &mut Environment<'_>) {
     }
 }
 
-/// The items of a generator of Python's: something to go through that is no list.
+/// A generator in Python's sense: a value that can be iterated and is not a list.
 #[derive(Debug)]
 struct Items(Vec<Value>);
 

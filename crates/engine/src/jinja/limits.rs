@@ -1,39 +1,42 @@
-//! What a template may use up: a checkpoint brings it along, so it is a stranger's program.
+//! The limits of templates. A checkpoint brings its template along: it is a stranger's program.
 
 use std::cell::Cell;
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 
-/// Bytes of a template. The longest published ones have 40,000.
+/// The most bytes of a template. The longest published ones have 40,000.
 pub(super) const SOURCE_BYTES: usize = 128 << 10;
-/// Tokens between `{{` and `}}`, or `{%` and `%}`: the compiler recurses once for each operator.
+/// The most tokens between `{{` and `}}`, or `{%` and `%}`: the compiler recurses once for each
+/// operator.
 pub(super) const TAG_TOKENS: usize = 4096;
-/// `elif` in a template: the compiler recurses once for each.
+/// The most `elif` of a template: the compiler recurses once for each.
 pub(super) const ELIFS: usize = 1000;
-/// Bytes that a product of constants may have, which the compiler works out.
+/// The most bytes of a product of constants, which the compiler computes.
 pub(super) const CONSTANT_BYTES: f64 = (1 << 20) as f64;
-/// Lists whose items one call may take as its arguments.
+/// The most lists whose items one call may take as its arguments.
 pub(super) const UNPACKED: usize = 8;
-/// Instructions of a rendering.
+/// The most instructions of a rendering.
 pub(super) const FUEL: u64 = 250_000;
-/// Bytes of plain text of the template that a rendering may write, however often.
+/// The most bytes of the template's own text that a rendering may write, repetitions included.
 pub(super) const RAW_BYTES: usize = 256 << 20;
-/// Stack of a thread that compiles, or that renders what may be nested deeply.
+/// Bytes of stack for a thread that compiles, or that renders deeply nested values.
 pub(super) const STACK_BYTES: usize = 64 << 20;
 
-/// Lists and maps inside each other.
+/// The most levels of lists and maps inside each other.
 const DEPTH: usize = 32;
-/// Items of a list.
+/// The most items of a list.
 const ITEMS: usize = 1 << 16;
-/// Namespaces of a rendering. They may hold each other to any depth.
+/// The most namespaces of a rendering, which may hold each other to any depth.
 const NAMESPACES: usize = 512;
-/// Bytes of a string, and of all that a rendering makes, beside what its input accounts for.
+/// The most bytes of a string, in addition to four for each byte of input.
 const STRING_BYTES: usize = 1 << 20;
+/// The most bytes that a rendering makes, in addition to 64 for each byte of input.
 const TOTAL_BYTES: usize = 64 << 20;
-/// What an item of a list counts, in bytes.
+/// The bytes that an item of a list is charged.
 const ITEM: usize = 24;
 
+/// The rest of a rendering's limits.
 #[derive(Clone, Copy, Default)]
 struct Left {
     string: usize,
@@ -42,12 +45,12 @@ struct Left {
 }
 
 thread_local! {
-    /// What the rendering of this thread may still use. Filters and functions do not see whose they
-    /// are.
+    /// The account of the rendering on this thread. A global, since filters and functions do not
+    /// see which rendering calls them.
     static LEFT: Cell<Left> = Cell::default();
 }
 
-/// Renders within the limits, given the bytes that come from outside.
+/// Renders with a fresh account; `input` is the number of bytes that the caller brings.
 pub(super) fn within<T>(input: usize, render: impl FnOnce() -> T) -> T {
     LEFT.set(Left {
         string: STRING_BYTES.saturating_add(input.saturating_mul(4)),
@@ -63,7 +66,7 @@ pub(crate) fn refusal(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
-/// What tells an error of the limits from one of the template.
+/// The source of errors from a limit, by which [`is_exceeded`] recognises them.
 #[derive(Debug, thiserror::Error)]
 #[error("beyond the limits of templates")]
 struct Exceeded;
@@ -72,14 +75,14 @@ fn exceeded(message: impl Into<String>) -> Error {
     refusal(message).with_source(Exceeded)
 }
 
-/// Whether a limit was exceeded.
+/// Whether an error comes from a limit rather than from the template.
 pub(super) fn is_exceeded(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     error.kind() == ErrorKind::OutOfFuel
         || source.is_some_and(<dyn std::error::Error>::is::<Exceeded>)
 }
 
-/// Counts bytes that are made or read.
+/// Charges bytes that are made or read.
 pub(crate) fn spend(bytes: usize) -> Result<(), Error> {
     let left = LEFT.get();
     let total = left
@@ -90,7 +93,7 @@ pub(crate) fn spend(bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts a string of as many bytes, before it is made.
+/// Charges a string of `bytes` bytes before it is made.
 pub(super) fn spend_string(bytes: usize) -> Result<(), Error> {
     if bytes > LEFT.get().string {
         return Err(exceeded("makes too long a text"));
@@ -98,7 +101,7 @@ pub(super) fn spend_string(bytes: usize) -> Result<(), Error> {
     spend(bytes)
 }
 
-/// Counts a list of as many items, before it is made.
+/// Charges a list of `items` items before it is made.
 pub(super) fn spend_items(items: usize) -> Result<(), Error> {
     if items > ITEMS {
         return Err(exceeded(format!("makes a list of more than {ITEMS} items")));
@@ -116,7 +119,7 @@ pub(super) fn spend_namespace() -> Result<(), Error> {
     Ok(())
 }
 
-/// Counts a value that was made, with all that is in it.
+/// Charges a value that was made, with everything inside it.
 pub(super) fn admit(value: Value) -> Result<Value, Error> {
     match value.as_str() {
         Some(text) => spend_string(text.len())?,
@@ -125,7 +128,7 @@ pub(super) fn admit(value: Value) -> Result<Value, Error> {
     Ok(value)
 }
 
-/// Counts a value that is read as a whole (compared, say).
+/// Charges a value that is read as a whole, in a comparison for example.
 pub(super) fn read(value: &Value) -> Result<(), Error> {
     match value.as_str() {
         Some(text) => spend(text.len()),
@@ -150,6 +153,7 @@ fn check_depth(value: &Value, left: usize) -> Result<(), Error> {
     let mut items = 0;
     for item in value.try_iter()? {
         items += 1;
+        // A list without a known length may have no end: stop at the limit.
         if items > ITEMS {
             spend_items(items)?;
         }
@@ -159,18 +163,18 @@ fn check_depth(value: &Value, left: usize) -> Result<(), Error> {
     spend(ITEM)
 }
 
-/// The levels that are left one level further down.
+/// The levels that remain inside a value; an error if there are none.
 pub(super) fn deeper(left: usize) -> Result<usize, Error> {
     left.checked_sub(1)
         .ok_or_else(|| exceeded(format!("nests values more than {DEPTH} deep")))
 }
 
-/// Text that is counted while it is written.
+/// A text that is charged while it is written.
 #[derive(Default)]
 pub(crate) struct Text(String);
 
 impl Text {
-    /// The levels that a value may be nested.
+    /// The most levels of nesting that are printed.
     pub(crate) const DEPTH: usize = DEPTH;
 
     pub(crate) fn push_str(&mut self, text: &str) -> Result<(), Error> {

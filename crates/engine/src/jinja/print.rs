@@ -1,5 +1,5 @@
-//! Values as text: as Python prints them, and as the filter `tojson` has them in `transformers`
-//! (`json.dumps`, nothing escaped for HTML).
+//! Values as text: printed like Python prints them, and as JSON like the filter `tojson` of
+//! `transformers` (`json.dumps`, with nothing escaped for HTML).
 
 use minijinja::Error;
 use minijinja::value::{Kwargs, Value, ValueKind};
@@ -34,7 +34,7 @@ pub(crate) fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
     Ok(out.into_string())
 }
 
-/// `str(value)`, and nothing for what is undefined.
+/// Writes `str(value)`, and nothing for an undefined value.
 pub(crate) fn print(value: &Value, out: &mut Text) -> Result<(), Error> {
     match value.kind() {
         ValueKind::Undefined => Ok(()),
@@ -43,7 +43,7 @@ pub(crate) fn print(value: &Value, out: &mut Text) -> Result<(), Error> {
     }
 }
 
-/// [`print`] as a string.
+/// Returns the text that [`print`] writes.
 pub(crate) fn printed(value: &Value) -> Result<String, Error> {
     let mut text = Text::default();
     print(value, &mut text)?;
@@ -53,13 +53,13 @@ pub(crate) fn printed(value: &Value) -> Result<String, Error> {
 #[derive(Clone, Copy)]
 enum Language {
     Json {
-        /// Other characters are escaped.
+        /// Whether characters outside ASCII are escaped.
         ascii: bool,
     },
     Python,
 }
 
-/// How a value is written.
+/// The style in which a value is written.
 struct Writer<'a> {
     indent: Option<String>,
     between: &'a str,
@@ -69,7 +69,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// `repr(value)`.
+    /// The style of Python's `repr(value)`.
     const PYTHON: Self = Writer {
         indent: None,
         between: ", ",
@@ -106,13 +106,13 @@ impl Writer<'_> {
                 })
             }
             kind => match self.language {
-                Language::Json { .. } => Err(refusal(format!("tojson: {kind} is no JSON"))),
+                Language::Json { .. } => Err(refusal(format!("tojson: {kind} has no JSON form"))),
                 Language::Python => out.push_str(&value.to_string()),
             },
         }
     }
 
-    /// A key of a map: a text in JSON, whatever it is.
+    /// Writes a key of a map. JSON has only texts as keys, so others are quoted.
     fn key(&self, key: &Value, depth: usize, out: &mut Text) -> Result<(), Error> {
         let is_bare = matches!(self.language, Language::Json { .. }) && key.as_str().is_none();
         let quote = if is_bare { "\"" } else { "" };
@@ -156,6 +156,7 @@ impl Writer<'_> {
 
     fn string(&self, text: &str, out: &mut Text) -> Result<(), Error> {
         let is_python = matches!(self.language, Language::Python);
+        // Like Python's `repr`: double quotes only if that saves escaping.
         let mark = if is_python && (text.contains('"') || !text.contains('\'')) {
             '\''
         } else {

@@ -14,12 +14,12 @@ use super::Decoder;
 use super::load::{Loader, Pack, Source};
 use crate::{Error, ModelConfig, WeightType};
 
-/// Values that are staged on the host at a time.
+/// The number of values that are staged on the host at a time.
 const STAGED: usize = 1 << 22;
 
 pub(crate) type CudaDecoder = Decoder<DeviceLinear, Buffer>;
 
-/// A matrix `[outputs, inputs]` and its bias.
+/// A matrix `[outputs, inputs]` and its optional bias.
 #[derive(Debug)]
 pub(crate) struct DeviceLinear {
     pub(crate) weight: Buffer,
@@ -28,7 +28,7 @@ pub(crate) struct DeviceLinear {
 }
 
 impl CudaDecoder {
-    /// What most weights are in, by which [`KvType::Auto`](crate::KvType::Auto) goes.
+    /// The number type of the last layer, which [`KvType::Auto`](crate::KvType::Auto) follows.
     pub(crate) fn number(&self) -> Number {
         let last = self.layers.last();
         last.map_or(Number::F32, |layer| layer.down.number())
@@ -40,12 +40,12 @@ impl DeviceLinear {
         self.weight.bytes() + self.bias.as_ref().map_or(0, Buffer::bytes)
     }
 
-    /// What the weights are in, and the inputs have to be.
+    /// The number type of the weights, which the inputs must have, too.
     pub(crate) fn number(&self) -> Number {
         self.shape.number
     }
 
-    /// `out = x Wᵀ + b`, or added to it, for `rows` rows.
+    /// Computes `out = x Wᵀ + b` for `rows` rows, or adds that to `out`.
     pub(crate) fn forward(
         &self,
         x: &Buffer,
@@ -60,13 +60,14 @@ impl DeviceLinear {
         Ok(())
     }
 
-    /// Whether [`gated`](Self::gated) can be, for a matrix with inputs in `number`.
+    /// Whether [`gated`](Self::gated) supports this matrix, before a matrix with inputs in
+    /// `number`.
     pub(crate) fn gates(&self, number: Number) -> bool {
         self.bias.is_none() && self.number() == number && self.shape.on_tensor_cores()
     }
 
-    /// The outputs are gates and what they let through: `out` is that, half as wide, for a next
-    /// matrix.
+    /// Computes gate and up, and writes `silu(gate) * up` to `out`, half as wide, as the input of
+    /// the next matrix.
     pub(crate) fn gated(
         &self,
         x: &Buffer,
@@ -85,14 +86,14 @@ impl DeviceLinear {
         Ok(())
     }
 
-    /// Copies a row of weights to the host.
+    /// Copies one row of the weights to the host, widened to float32.
     pub(crate) fn weight_row(&self, row: usize, out: &mut [f32]) -> Result<(), Error> {
         let at = row * self.shape.inputs * self.number().bytes();
         Ok(self.weight.read_f32(at, self.number(), out)?)
     }
 }
 
-/// How a device keeps what a checkpoint has in `format`: blocks are unpacked.
+/// The number type in which a device keeps weights of `format`; blocks are unpacked.
 pub(crate) fn number(format: WeightFormat) -> Number {
     match format {
         WeightFormat::Bf16 => Number::Bf16,
@@ -106,7 +107,8 @@ pub(crate) fn check(weight_type: WeightType) -> Result<(), Error> {
     if weight_type != WeightType::Int8 {
         return Ok(());
     }
-    let reason = "int8 is computed on the cpu only (device cpu); a CUDA device takes auto, bf16, f16 and f32";
+    let reason = "int8 runs on the CPU only: use device cpu, or auto, bf16, f16 or f32 on a CUDA \
+                  device";
     Err(Error::setting("dtype", reason))
 }
 
@@ -120,6 +122,7 @@ pub(super) fn load(
     check_process()?;
     let threads = pool.threads();
     let decoder = loader.decoder(config, &OnDevice { device, threads })?;
+    // Errors of work that is still queued belong to loading, not to the first pass.
     device.synchronize()?;
     Ok(decoder)
 }
@@ -164,7 +167,7 @@ impl Pack for OnDevice<'_> {
 }
 
 impl OnDevice<'_> {
-    /// Copies a matrix piece by piece, each narrowed by all threads.
+    /// Copies a matrix to the device piece by piece; all threads narrow the rows of a piece.
     fn upload<T: Element + Default + Send>(
         &self,
         source: &Source<'_>,
@@ -173,6 +176,7 @@ impl OnDevice<'_> {
     ) -> Result<Buffer, Error> {
         let (inputs, outputs) = (source.inputs, source.outputs);
         let mut buffer = self.device.alloc(size_of::<T>() * inputs * outputs)?;
+        // In pieces, so that the host never has a whole matrix in two types.
         let piece = (STAGED / inputs.max(1)).clamp(1, outputs.max(1));
         let mut staged = vec![T::default(); piece * inputs];
         for first in (0..outputs).step_by(piece) {

@@ -1,4 +1,4 @@
-//! The formats that matrices are kept in.
+//! Chooses the formats in which matrices are kept.
 
 use beamgen_kernels::WeightFormat;
 
@@ -6,7 +6,7 @@ use crate::WeightType;
 use crate::weights::View;
 
 impl WeightType {
-    /// The format of a matrix whose rows are only looked up: blocks give back their values exactly.
+    /// The format of a matrix whose rows are only looked up. Blocks stay: a row unpacks exactly.
     pub(crate) fn format_of_lookups(self, views: &[View<'_>]) -> WeightFormat {
         match self {
             Self::Auto | Self::Int8 => kept(views).unwrap_or_else(|| Self::Auto.format(0, views)),
@@ -14,7 +14,7 @@ impl WeightType {
         }
     }
 
-    /// The format of a matrix `[outputs, inputs]` whose rows are those of the tensors in `views`.
+    /// The format of a matrix with `inputs` columns whose rows are those of the tensors in `views`.
     pub(crate) fn format(self, inputs: usize, views: &[View<'_>]) -> WeightFormat {
         match self {
             Self::Int8 if inputs.is_multiple_of(32) => kept(views).unwrap_or(WeightFormat::Int8),
@@ -28,12 +28,12 @@ impl WeightType {
     }
 }
 
-/// The format of GGUF's blocks, if all tensors have the same.
+/// The format of GGUF's blocks, if all tensors have the same one.
 fn kept(views: &[View<'_>]) -> Option<WeightFormat> {
     same(views, |view| view.encoding.blocks_format())
 }
 
-/// The format of all tensors, if it is the same.
+/// The format that all tensors have; `None` if they differ.
 fn same(
     views: &[View<'_>],
     format: impl Fn(&View<'_>) -> Option<WeightFormat>,

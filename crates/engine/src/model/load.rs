@@ -1,4 +1,4 @@
-//! Tensors to packed weights.
+//! Packs the tensors of a checkpoint into a decoder's weights.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,25 +9,25 @@ use super::{Decoder, Head, Layer};
 use crate::weights::View;
 use crate::{Error, ModelConfig, WeightType, Weights};
 
-/// Reads decoder tensors.
+/// Reads a decoder's tensors and passes them to a [`Pack`].
 pub(super) struct Loader<'a> {
     pub(super) weights: &'a Weights,
     pub(super) parts: &'a Parts<'a>,
     pub(super) weight_type: WeightType,
 }
 
-/// Makes of a decoder's tensors what computes with them.
+/// Packs matrices and vectors for one kind of device.
 pub(super) trait Pack {
     type Matrix;
     type Vector;
 
-    /// A matrix out of tensors that lie one below the other, stored in `format`, and its bias.
+    /// Packs a matrix in the format of `source`, together with its bias.
     fn matrix(&self, source: &Source<'_>, bias: Option<Vec<f32>>) -> Result<Self::Matrix, Error>;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, Error>;
 }
 
-/// The tensors of a matrix, one below the other.
+/// The tensors of a matrix, whose rows are concatenated.
 pub(super) struct Source<'a> {
     matrix: &'a Matrix,
     views: Vec<View<'a>>,
@@ -35,12 +35,13 @@ pub(super) struct Source<'a> {
     pub(super) format: WeightFormat,
     pub(super) inputs: usize,
     pub(super) outputs: usize,
-    /// The first tensor with a value out of the format's range.
+    /// The index of the first tensor with a value outside the format's range. Threads write it in
+    /// any order, so it is a minimum.
     out_of_range: AtomicUsize,
 }
 
 impl Source<'_> {
-    /// Which tensor has row `n`, and which of its rows that is.
+    /// Returns the tensor that has row `n`, and the number of the row in that tensor.
     fn locate(&self, mut n: usize) -> (usize, usize) {
         let mut i = 0;
         while n >= self.views[i].rows() {
@@ -50,16 +51,17 @@ impl Source<'_> {
         (i, n)
     }
 
-    /// Writes row `n`, whose values will be rounded to `format`.
+    /// Reads row `n`, whose values the caller will round to `format`.
     pub(super) fn widen(&self, n: usize, format: WeightFormat, row: &mut [f32]) {
         let (i, n) = self.locate(n);
         self.views[i].widen(n * self.inputs, row);
+        // Values that the checkpoint has in this format already cannot overflow it.
         if self.views[i].format() != format && overflows(format, row) {
             self.out_of_range.fetch_min(i, Ordering::Relaxed);
         }
     }
 
-    /// Writes row `n` in blocks.
+    /// Reads row `n` as quantised blocks.
     fn blocks(&self, n: usize, blocks: &mut [u8]) {
         let (i, n) = self.locate(n);
         if !self.views[i].blocks(n, self.format, blocks) {
@@ -82,7 +84,7 @@ impl Source<'_> {
     }
 }
 
-/// Packs for the processor.
+/// Packs for the processor, on the threads of a pool.
 pub(super) struct OnCpu<'a> {
     pub(super) parallel: Parallel<'a>,
 }
@@ -114,13 +116,13 @@ impl Pack for OnCpu<'_> {
 }
 
 impl Loader<'_> {
-    /// The decoder, packed by `pack`.
+    /// Loads and packs the whole decoder.
     pub(super) fn decoder<P: Pack>(
         &self,
         c: &ModelConfig,
         pack: &P,
     ) -> Result<Decoder<P::Matrix, P::Vector>, Error> {
-        // The largest first, while nothing else is in memory.
+        // The largest matrices come first, while nothing else is in memory.
         let embedding = self.matrix(&self.parts.embedding(), pack)?;
         let head = match self.parts.head(self.weights) {
             Head::None => Head::None,
@@ -167,7 +169,8 @@ impl Loader<'_> {
         let packed = pack.matrix(&source, bias)?;
         source.check()?;
         drop(source);
-        // Loading needs the packed weights and one unpacked matrix, not both of all.
+        // Otherwise the mapped pages of all tensors would stay in memory next to the packed
+        // weights.
         for (name, _) in &matrix.tensors {
             self.weights.set_aside(&format!("{name}.weight"));
         }
@@ -202,6 +205,7 @@ impl Loader<'_> {
     }
 }
 
+/// Whether rounding to `format` makes a finite value infinite.
 fn overflows(format: WeightFormat, row: &[f32]) -> bool {
     row.iter().any(|x| {
         let mut rounded = [*x];

@@ -1,4 +1,4 @@
-//! Which tensors a decoder is made of: the one list that loading and counting go by.
+//! The tensors of a decoder: one list, by which memory is computed and weights are loaded.
 
 use std::collections::HashSet;
 
@@ -8,38 +8,40 @@ use super::Head;
 use crate::weights::View;
 use crate::{Error, ModelConfig, WeightType, Weights};
 
-/// The language-model head.
+/// The name of the language-model head's tensor.
 pub(crate) const HEAD: &str = "lm_head.weight";
 
 /// The names of a decoder's tensors.
 pub(crate) struct Parts<'a> {
     config: &'a ModelConfig,
-    /// A checkpoint of the bare decoder has no `model.` before its names.
+    /// The text before all names: empty for a checkpoint of the bare decoder, else `model.`.
     pub(crate) prefix: &'static str,
 }
 
-/// Tensors that read the same input and are packed one after the other as one matrix.
+/// Tensors that read the same input and are packed as one matrix, their rows concatenated.
 pub(crate) struct Matrix {
-    /// Names without `.weight` and `.bias`, each with its outputs.
+    /// The names without `.weight` and `.bias`, each with its number of outputs.
     pub(crate) tensors: Vec<(String, usize)>,
     pub(crate) inputs: usize,
     pub(crate) bias: bool,
-    /// Nothing is multiplied by it; its rows are looked up.
+    /// Whether the rows are only looked up, and nothing is multiplied by the matrix.
     pub(crate) only_looked_up: bool,
 }
 
 impl Matrix {
     fn new(prefix: &str, tensors: &[(&str, usize)], inputs: usize, bias: bool) -> Self {
-        let named = |(name, outputs): &(&str, usize)| (format!("{prefix}{name}"), *outputs);
+        let tensors = tensors.iter();
         Self {
-            tensors: tensors.iter().map(named).collect(),
+            tensors: tensors
+                .map(|(name, outputs)| (format!("{prefix}{name}"), *outputs))
+                .collect(),
             inputs,
             bias,
             only_looked_up: false,
         }
     }
 
-    /// How it is stored.
+    /// The format in which the matrix is kept.
     pub(crate) fn format(&self, weight_type: WeightType, views: &[View<'_>]) -> WeightFormat {
         if self.only_looked_up {
             weight_type.format_of_lookups(views)
@@ -52,10 +54,10 @@ impl Matrix {
         self.tensors.iter().map(|(_, outputs)| outputs).sum()
     }
 
-    /// The weights, not read yet.
+    /// The tensors of the weights; no value is read.
     ///
     /// # Errors
-    /// One is missing or has another shape.
+    /// [`Error`] if a tensor is missing or has another shape.
     pub(crate) fn views<'w>(&self, weights: &'w Weights) -> Result<Vec<View<'w>>, Error> {
         self.tensors
             .iter()
@@ -65,7 +67,7 @@ impl Matrix {
             .collect()
     }
 
-    /// The names of all its tensors, each with its shape.
+    /// The names and shapes of all tensors of the matrix, biases included.
     fn shapes(&self) -> impl Iterator<Item = (String, Vec<usize>)> {
         self.tensors.iter().flat_map(|(name, outputs)| {
             let weight = (format!("{name}.weight"), vec![*outputs, self.inputs]);
@@ -77,16 +79,16 @@ impl Matrix {
 
 /// The matrices of a layer.
 pub(crate) struct LayerParts {
-    /// Outputs are queries, keys, values.
+    /// Projects to queries, keys and values, in this order.
     pub(crate) qkv: Matrix,
     pub(crate) attention_out: Matrix,
-    /// Outputs are gate, up.
+    /// Projects to gate and up, in this order.
     pub(crate) gate_up: Matrix,
     pub(crate) down: Matrix,
 }
 
 impl Weights {
-    /// Random weights of a decoder, bfloat16: for measurements that ask only for the shape.
+    /// Creates random weights of a decoder in bfloat16, for measurements that need only the shapes.
     #[must_use]
     pub fn random(config: &ModelConfig) -> Self {
         let none = Self::default();
@@ -105,12 +107,12 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The name of a tensor that is no layer's.
+    /// The name of a tensor that belongs to no layer.
     pub(crate) fn vector(&self, name: &str) -> String {
         format!("{}{name}.weight", self.prefix)
     }
 
-    /// A norm of layer `i`.
+    /// The name of a norm of layer `i`.
     pub(crate) fn layer_vector(&self, i: usize, name: &str) -> String {
         self.vector(&format!("layers.{i}.{name}"))
     }
@@ -147,23 +149,22 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The norms outside the matrices, each with its length.
+    /// The names of all norms, each with its length.
     fn vectors(&self) -> Vec<(String, usize)> {
         let c = self.config;
         let mut vectors = vec![(self.vector("norm"), c.hidden_size)];
         for i in 0..c.num_hidden_layers {
-            let mut of_layer = |name, len| vectors.push((self.layer_vector(i, name), len));
-            of_layer("input_layernorm", c.hidden_size);
-            of_layer("post_attention_layernorm", c.hidden_size);
+            let hidden = ["input_layernorm", "post_attention_layernorm"];
+            vectors.extend(hidden.map(|name| (self.layer_vector(i, name), c.hidden_size)));
             if c.qk_norm {
-                of_layer("self_attn.q_norm", c.head_dim);
-                of_layer("self_attn.k_norm", c.head_dim);
+                let heads = ["self_attn.q_norm", "self_attn.k_norm"];
+                vectors.extend(heads.map(|name| (self.layer_vector(i, name), c.head_dim)));
             }
         }
         vectors
     }
 
-    /// All matrices.
+    /// All matrices: the embedding, a separate head, and those of the layers in order.
     pub(crate) fn matrices(&self, weights: &Weights) -> Vec<Matrix> {
         let mut all = vec![self.embedding()];
         if let Head::Own(head) = self.head(weights) {
@@ -176,7 +177,7 @@ impl<'a> Parts<'a> {
         all
     }
 
-    /// The names of all tensors, each with its shape.
+    /// The names and shapes of all tensors.
     fn shapes(&self, weights: &Weights) -> impl Iterator<Item = (String, Vec<usize>)> {
         let vectors = self.vectors().into_iter();
         let vectors = vectors.map(|(name, len)| (name, vec![len]));
@@ -185,7 +186,7 @@ impl<'a> Parts<'a> {
         vectors.chain(matrices)
     }
 
-    /// Holds the names and shapes of all tensors against the checkpoint; reads no weight.
+    /// Compares the names and shapes of all tensors with the checkpoint; reads no value.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::UnexpectedTensor`].
@@ -198,20 +199,21 @@ impl<'a> Parts<'a> {
         self.refuse_unused(weights, &used)
     }
 
-    /// A bias or a layer that the configuration does not mention would silently be left out.
+    /// Refuses decoder tensors that the configuration does not mention: without a bias or a layer
+    /// the results would be wrong, and nobody would notice.
     fn refuse_unused(&self, weights: &Weights, used: &HashSet<String>) -> Result<(), Error> {
-        let decoders = |name: &str| match name.strip_prefix(self.prefix) {
+        let is_decoders = |name: &str| match name.strip_prefix(self.prefix) {
             Some(rest) => ["layers.", "embed_tokens.", "norm."]
                 .iter()
                 .any(|p| rest.starts_with(p)),
-            // Beside a tied head, `ModelConfig::settle_head` leaves none.
+            // A tied model has no head here: `ModelConfig::settle_head` has removed it.
             None => {
                 name.starts_with("lm_head.") && (name != HEAD || self.config.tie_word_embeddings)
             }
         };
-        // Old checkpoints carry the rotary frequencies, which the configuration implies.
+        // Old checkpoints store the rotary frequencies, which follow from the configuration.
         let unused = weights.names().find(|name| {
-            decoders(name) && !used.contains(*name) && !name.ends_with("rotary_emb.inv_freq")
+            is_decoders(name) && !used.contains(*name) && !name.ends_with("rotary_emb.inv_freq")
         });
         match unused {
             Some(name) => Err(Error::UnexpectedTensor { name: name.into() }),

@@ -6,7 +6,7 @@ use crate::decoder::Pass;
 use crate::model::CpuDecoder;
 use crate::{EngineConfig, Error, KvType, ModelConfig, Output};
 
-/// Passes on the processor.
+/// Keys, values and activations of an engine on the processor.
 #[derive(Debug)]
 pub(crate) struct CpuRunner {
     pool: ThreadPool,
@@ -16,13 +16,14 @@ pub(crate) struct CpuRunner {
     buffers: Buffers,
 }
 
-/// A pass to run.
+/// A call to run on the processor.
 pub(crate) struct CpuPass<'a> {
     pub(crate) config: &'a ModelConfig,
     pub(crate) decoder: &'a CpuDecoder,
     /// Page tables that [`Chunk::attends`] points into.
     pub(crate) tables: &'a [u32],
-    /// Floating-point operations, roughly.
+    /// An estimate of the floating-point operations, by which the pool decides how many threads to
+    /// wake.
     pub(crate) work: u64,
     pub(crate) output: Output,
 }
@@ -71,7 +72,7 @@ impl CpuRunner {
         self.rope.cover(longest);
     }
 
-    /// Runs the chunks that `fill` brings, and fills `out` with the wanted rows.
+    /// Runs the chunks that `fill` passes to its argument, and fills `out` with the wanted rows.
     pub(crate) fn run(
         &mut self,
         pass: &CpuPass<'_>,
@@ -88,6 +89,7 @@ impl CpuRunner {
             buffers: &mut self.buffers,
             tables: pass.tables,
         };
+        // One region of the pool for all chunks: its threads are woken once for each call.
         self.pool.run(pass.work, |parallel| {
             let cpu = Cpu { isa, parallel };
             let mut out = out;

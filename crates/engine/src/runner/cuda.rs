@@ -1,15 +1,15 @@
 //! Passes on a CUDA device.
 //!
-//! Memory for keys, values and activations is allocated when the engine is made. A pass copies its
-//! lists (tokens, positions, what each row attends to) and queues its kernels; it waits for no
-//! result. A pass in which every row is wanted, as in decoding, is rounded up to a size that comes
-//! again, recorded as a graph for that size, and replayed. The rows that pad it write their keys
-//! and values to a scratch page. Graphs change no bit: where they fail, or are not wanted, every
+//! Memory for keys, values and activations is allocated when the engine is created. A pass copies
+//! its lists (tokens, positions, what each row attends to), queues its kernels and waits for no
+//! result. A pass in which every row is wanted, such as a decoding pass, is padded to one of a few
+//! sizes, recorded as a graph for that size, and replayed. The padding rows write their keys and
+//! values to a scratch page. Graphs change no bit: if recording fails or is switched off, every
 //! kernel is launched by itself.
 
-mod draw;
 mod lists;
 mod memory;
+mod sample;
 mod steps;
 
 use std::collections::HashMap;
@@ -19,21 +19,21 @@ use beamgen_kernels::cuda::{Buffer, Device, Graph, KvLayout};
 use crate::chunk::Chunk;
 use crate::model::CudaDecoder;
 use crate::{EngineConfig, Error, ModelConfig, Output};
-use draw::Drawing;
 pub(crate) use lists::most_partials;
 use lists::{Key, Lists};
 use memory::Activations;
+use sample::Sampling;
 use steps::Steps;
 
-/// Most rows of a pass that is recorded.
+/// The most rows of a pass that is recorded.
 const GRAPH_ROWS: usize = 256;
-/// Most graphs that are kept. When there are more, all are dropped and recorded again.
+/// The most graphs that are kept. If there would be more, all are dropped and recorded again.
 const GRAPHS: usize = 64;
 
-/// By the size of the pass; `None` after its first run, which loads the kernels.
+/// Graphs by the size of the pass; `None` after the first run of a size, which loads the kernels.
 type Graphs = HashMap<Key, Option<Graph>>;
 
-/// Keys, values and activations on a device.
+/// Keys, values and activations of an engine on a CUDA device.
 #[derive(Debug)]
 pub(crate) struct CudaRunner {
     device: Device,
@@ -44,12 +44,12 @@ pub(crate) struct CudaRunner {
     /// Whether passes may be recorded.
     records: bool,
     graphs: Graphs,
-    /// Rows of the last call, float32.
+    /// Rows of the last call, in float32; they are valid until the next call.
     out: Buffer,
-    drawing: Drawing,
+    sampling: Sampling,
 }
 
-/// The memory of keys and values.
+/// The layout of the keys and values in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kv {
     pub(super) layout: KvLayout,
@@ -58,21 +58,24 @@ pub(super) struct Kv {
 }
 
 impl CudaRunner {
-    /// Bytes of the activations and lists, a row of wanted rows not among them.
+    /// Bytes of the activations and lists, without the rows that a call returns.
     pub(crate) fn bytes_for(c: &ModelConfig, config: &EngineConfig) -> usize {
         Activations::bytes_for(c, config.max_rows) + Lists::bytes_for(c, config)
     }
 
-    /// Refuses settings that a device cannot have.
+    /// Refuses settings that no CUDA device supports.
     pub(crate) fn check(config: &EngineConfig) -> Result<(), Error> {
         if config.page_size.is_multiple_of(16) {
             return Ok(());
         }
-        let reason = format!("{}: a CUDA device needs a multiple of 16", config.page_size);
+        let reason = format!(
+            "{}: use a multiple of 16 on a CUDA device",
+            config.page_size
+        );
         Err(Error::setting("page_size", reason))
     }
 
-    /// A runner with the pages of the budget and the scratch page.
+    /// Creates a runner with the pages of the budget and the scratch page.
     pub(crate) fn new(
         c: &ModelConfig,
         decoder: &CudaDecoder,
@@ -94,13 +97,13 @@ impl CudaRunner {
             scratch: pages as u32,
         };
         let mut kv = device.alloc((pages + 1).saturating_mul(page_bytes))?;
-        // Nothing reads the scratch page, but its contents should not depend on what used the
+        // Nothing reads the scratch page, but its contents should not depend on what used this
         // memory before.
         kv.clear()?;
         let runner = Self {
             activations: Activations::new(&device, c, config.max_rows)?,
             lists: Lists::new(&device, c, config)?,
-            drawing: Drawing::new(&device, config.max_rows, 0)?,
+            sampling: Sampling::new(&device, config.max_rows, 0)?,
             out: device.alloc(0)?,
             records: config.cuda_graphs,
             graphs: Graphs::new(),
@@ -121,11 +124,11 @@ impl CudaRunner {
 
     pub(crate) fn copy_page(&mut self, from: u32, to: u32) -> Result<(), Error> {
         let bytes = self.page_bytes();
-        let at = |page: u32| page as usize * bytes;
-        Ok(self.kv.copy_within(at(from), at(to), bytes)?)
+        let (from, to) = (from as usize * bytes, to as usize * bytes);
+        Ok(self.kv.copy_within(from, to, bytes)?)
     }
 
-    /// Begins a call.
+    /// Begins a call that returns `wanted` rows.
     pub(crate) fn begin<'a>(
         &'a mut self,
         config: &'a ModelConfig,
@@ -137,8 +140,8 @@ impl CudaRunner {
         let width = output.width(config);
         let bytes = 4 * width * wanted;
         if self.out.bytes() < bytes {
-            // No graph uses it. Freed first: both together would be more than the memory plan
-            // allows.
+            // No graph uses this buffer, so it may move. The old one is freed first: both together
+            // would exceed the memory plan.
             self.out = self.device.alloc(0)?;
             self.out = self.device.alloc(bytes)?;
         }
@@ -152,12 +155,12 @@ impl CudaRunner {
         })
     }
 
-    /// Rows of the last call.
+    /// The wanted rows of the last call.
     pub(crate) fn rows(&self) -> &Buffer {
         &self.out
     }
 
-    /// Copies rows of the last call from row `from` on to the host.
+    /// Copies rows of the last call to the host, from row `from` on, until `out` is full.
     pub(crate) fn read_rows(
         &self,
         from: usize,
@@ -168,19 +171,19 @@ impl CudaRunner {
     }
 }
 
-/// A call, chunk by chunk.
+/// A call in progress.
 pub(crate) struct CudaCall<'a> {
     runner: &'a mut CudaRunner,
     config: &'a ModelConfig,
     decoder: &'a CudaDecoder,
     tables: &'a [u32],
     output: Output,
-    /// Rows that are in `out`.
+    /// The number of wanted rows that earlier chunks have written to the output.
     done: usize,
 }
 
 impl CudaCall<'_> {
-    /// Queues a chunk.
+    /// Queues the kernels of a chunk.
     pub(crate) fn run(&mut self, chunk: &mut Chunk) -> Result<(), Error> {
         let (config, runner) = (self.config, &mut *self.runner);
         let records = runner.records && runner.device.graphs_lost().is_none();
@@ -189,7 +192,8 @@ impl CudaCall<'_> {
             .lists
             .write(chunk, self.tables, runner.shape, decoding);
         if !matches!(written, Ok((_, false))) {
-            // The graphs read lists from where these no longer are.
+            // Graphs remember the addresses of the lists, which have moved (or may have, on an
+            // error).
             runner.graphs.clear();
         }
         let (key, _) = written?;
@@ -205,6 +209,7 @@ impl CudaCall<'_> {
             None => steps.layers()?,
             Some(key) => recorded(&runner.device, &mut runner.graphs, key, || steps.layers())?,
         }
+        // Outside of the graph, since the place of the output changes from call to call.
         let wanted = chunk.wanted.len();
         if wanted > 0 {
             let at = 4 * self.output.width(config) * self.done;
@@ -214,26 +219,28 @@ impl CudaCall<'_> {
         Ok(())
     }
 
-    /// Waits, and copies all wanted rows to the host.
+    /// Waits for the device and copies all wanted rows to the host.
     pub(crate) fn read(self, out: &mut [f32]) -> Result<(), Error> {
         let width = self.output.width(self.config);
         self.runner.read_rows(0, width, out)
     }
 }
 
-/// Queues the layers of a pass: launch by launch the first time that its size comes, then as a
-/// graph. If that fails they are launched all the same, which no more than repeats what was done,
-/// and nothing is recorded on this device again.
+/// Queues the layers of a pass: launch by launch the first time that its size comes, later as a
+/// graph. If the graph fails, the kernels are launched one by one, and the device records no graph
+/// again.
 fn recorded(
     device: &Device,
     graphs: &mut Graphs,
     key: Key,
     layers: impl Fn() -> Result<(), Error>,
 ) -> Result<(), Error> {
+    // All at once: an order of use would cost every pass, recording a size again only one.
     if graphs.len() >= GRAPHS && !graphs.contains_key(&key) {
         graphs.clear();
     }
     let Some(graph) = graphs.get_mut(&key) else {
+        // The first launch of a kernel loads its code, which is not allowed during recording.
         layers()?;
         graphs.insert(key, None);
         return Ok(());
@@ -243,6 +250,8 @@ fn recorded(
         None => Graph::record(device, &layers).and_then(|new| Ok(graph.insert(new).launch()?)),
     };
     if let Err(error) = queued {
+        // Running the layers twice gives the same result: they only overwrite activations and the
+        // keys and values of this pass.
         layers()?;
         device.lose_graphs(error.to_string());
         graphs.clear();

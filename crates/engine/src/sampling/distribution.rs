@@ -1,4 +1,4 @@
-//! What one row of logits and the settings leave to draw from.
+//! The distribution that the settings make of one row of logits.
 
 use beamgen_kernels::{
     BLOCK, ExpRow, Isa, exp_sums, exp_weights, indices_at_least, maxima, maxima_len, nucleus,
@@ -7,36 +7,38 @@ use beamgen_kernels::{
 
 use super::SamplingParams;
 
-/// Weights that are summed together on the way to one of them.
+/// The number of weights whose sum is compared at once in the search for a token.
 const GROUP: usize = 32;
 
-/// The distribution of the row that was read last; keeps its working memory.
+/// The distribution of the row that was read last. Its working memory is kept from row to row.
 #[derive(Debug)]
 pub(super) struct Distribution {
     isa: Isa,
-    /// The log of the sum of exponentials of the row itself: temperature 1, no filters.
+    /// The log of the sum of exponentials of the row at temperature 1, without filters.
     pub(super) total: f64,
     shape: Shape,
-    /// As [`maxima`] gives them.
+    /// Maxima of pieces of the row, from [`maxima`].
     maxima: Vec<f32>,
-    /// What top-k left: tokens in rising order, and their logits.
+    /// The tokens that top-k keeps, rising.
     ids: Vec<u32>,
+    /// The logits of `ids`.
     logits: Vec<f32>,
-    /// Weights, if a filter looks at them more than once.
+    /// The weights of the tokens, if a filter reads them more than once.
     weights: Vec<f32>,
-    /// Sums of the weights that stay, a block each.
+    /// Sums of the weights that the filters keep, one for each block.
     sums: Vec<f64>,
     spare: Vec<f32>,
 }
 
-/// Where the weights are.
+/// The place of the weights of the kept tokens.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
-    /// Nowhere: this token is the only one.
+    /// No weights are needed: this token is the only one.
     Sure(usize),
-    /// In the row: `e^((logit - max) * scale)` of at least `least`.
+    /// The weights are computed from the row, as `e^((logit - max) * scale)`; weights below `least`
+    /// are dropped.
     Row { max: f32, scale: f32, least: f32 },
-    /// In `weights`, those of at least `least`: all tokens, or those in `ids`.
+    /// In `weights`, of all tokens or of those in `ids`; weights below `least` are dropped.
     Weights { least: f32, of_ids: bool },
 }
 
@@ -59,7 +61,7 @@ impl Distribution {
         self.isa
     }
 
-    /// Takes the memory that rows of `len` logits may need, `filtered` by top-k or top-p or not.
+    /// Allocates what rows of `len` logits may need. `filtered` is true for top-k and top-p.
     pub(super) fn reserve(&mut self, len: usize, filtered: bool) {
         room(&mut self.maxima, maxima_len(len));
         room(&mut self.sums, len.div_ceil(BLOCK));
@@ -71,8 +73,8 @@ impl Distribution {
         }
     }
 
-    /// Reads a row. Settings outside their ranges act as the nearest that makes sense. `next` is
-    /// the row to come, if any.
+    /// Reads a row. Settings outside their ranges act like the nearest valid ones. `next` is the
+    /// row that is read after this one, which is fetched ahead; empty if there is none.
     pub(super) fn read(&mut self, x: &[f32], params: &SamplingParams, next: &[f32]) {
         self.maxima.resize(maxima_len(x.len()), 0.0);
         let max = maxima(self.isa, x, &mut self.maxima);
@@ -94,11 +96,12 @@ impl Distribution {
         } else {
             0.0
         };
-        // Also for a temperature so small that its inverse overflows, and for NaN.
+        // True for a temperature of 0, so small that its inverse overflows, or NaN: all greedy.
         if !(scale > 0.0 && scale.is_finite()) {
             self.sum(ExpRow { scale: 1.0, ..row });
             self.shape = Shape::Sure(self.first(x, max));
         } else if (1..x.len()).contains(&params.top_k) {
+            // The total is of the whole row, before top-k leaves only a part of it.
             self.sum(ExpRow { scale: 1.0, ..row });
             self.keep_top_k(x, params.top_k);
             let kept = std::mem::take(&mut self.logits);
@@ -115,13 +118,15 @@ impl Distribution {
             self.total = f64::from(max) + sum.ln();
             self.filter(params.top_p, min_p, false);
         } else {
+            // Without top-k and top-p each weight is needed once, so none is stored: the block in
+            // which the token lies is computed a second time instead.
             let least = min_p;
             self.sum(ExpRow { least, ..row });
             self.shape = Shape::Row { max, scale, least };
         }
     }
 
-    /// Where the maximum is first; 0 if there is nothing above minus infinity.
+    /// The first index of the maximum; 0 if no logit is above minus infinity.
     fn first(&self, x: &[f32], max: f32) -> usize {
         if max == f32::NEG_INFINITY {
             return 0;
@@ -132,25 +137,26 @@ impl Distribution {
         from + x[from..].iter().position(|x| *x == max).unwrap_or(0)
     }
 
-    /// Sums of the row's blocks, and the total.
+    /// Sums the weights of each block without storing them, and sets the total at temperature 1.
     fn sum(&mut self, row: ExpRow<'_>) {
         self.sums.resize(row.x.len().div_ceil(BLOCK), 0.0);
         let sum = exp_sums(self.isa, row, None, &mut self.sums);
         self.total = f64::from(row.max) + sum.ln();
     }
 
-    /// Weights and the sums of their blocks. Returns the sum at temperature 1.
+    /// Stores the weights and the sums of their blocks. Returns the sum at temperature 1.
     fn weigh(&mut self, row: ExpRow<'_>) -> f64 {
         self.sums.resize(row.x.len().div_ceil(BLOCK), 0.0);
         self.weights.resize(row.x.len(), 0.0);
         exp_sums(self.isa, row, Some(&mut self.weights), &mut self.sums)
     }
 
-    /// Lists the `k` largest logits; of equals the lowest ids. Those at minus infinity have no
+    /// Lists the `k` largest logits; of equal ones the lowest ids. Logits of minus infinity have no
     /// weight and are left out.
     fn keep_top_k(&mut self, x: &[f32], k: usize) {
         self.ids.clear();
-        // At least `k` logits are as large as the `k`-th of any `k` or more of them.
+        // A bound from the maxima: the `k`-th largest of any `k` logits is at most the `k`-th of
+        // all.
         let mut floor = f32::MIN;
         if k <= self.maxima.len() {
             self.spare.clear();
@@ -183,15 +189,16 @@ impl Distribution {
         self.logits.extend(self.ids.iter().map(logit));
     }
 
-    /// Filters `weights`, of which there are the sums: top-p, then min-p.
+    /// Filters the stored weights, first by top-p, then by min-p.
     fn filter(&mut self, top_p: f32, min_p: f32, of_ids: bool) {
-        // Tokens that have no weight are never drawn.
+        // Tokens without weight are never sampled, so `least` may be 0.
         let mut least = min_p;
         if top_p < 1.0 {
             let sum = self.sums.iter().sum();
             if let Some(top) = nucleus(self.isa, &self.weights, sum, top_p, &mut self.spare) {
                 least = least.max(top.least);
                 if top.more {
+                    // Of equal weights at the end of the nucleus, the first ones stay.
                     let equal = self.weights.iter_mut().filter(|w| **w == top.least);
                     equal.skip(top.equals).for_each(|w| *w = 0.0);
                 }
@@ -203,12 +210,14 @@ impl Distribution {
         self.shape = Shape::Weights { least, of_ids };
     }
 
-    /// The token at which the running sum of weights passes the fraction `u()` of the whole;
-    /// `u` is not asked if there is only one. `x` is the row that was read.
+    /// Returns the token at which the running sum of weights passes the fraction `u()` of the
+    /// whole. `u` is not called if only one token is left. `x` is the row that was read.
     pub(super) fn token(&self, x: &[f32], u: impl FnOnce() -> f64) -> usize {
         if let Shape::Sure(token) = self.shape {
             return token;
         }
+        // Three levels (blocks, groups, tokens), so that few additions are needed for a large
+        // vocabulary. The order of sums is fixed, so equal rows give equal tokens.
         let left = u() * self.sums.iter().sum::<f64>();
         let (block, left) = pass(self.sums.iter().copied(), left);
         let from = block * BLOCK;
@@ -240,8 +249,8 @@ impl Distribution {
     }
 }
 
-/// Where the running sum passes `left`, and what is left of it before; where rounding keeps it from
-/// that, the last value above 0, and infinity.
+/// Returns where the running sum passes `left`, and the part of `left` that remains there. If
+/// rounding keeps the sum below `left`, the last positive value is returned, with infinity.
 fn pass(values: impl Iterator<Item = f64>, mut left: f64) -> (usize, f64) {
     let mut last = 0;
     for (i, value) in values.enumerate() {
@@ -250,18 +259,19 @@ fn pass(values: impl Iterator<Item = f64>, mut left: f64) -> (usize, f64) {
                 return (i, left);
             }
             left -= value;
+            // A remainder of infinity makes the next level choose its last positive value, too.
             last = i;
         }
     }
     (last, f64::INFINITY)
 }
 
-/// Room for `len` values.
+/// Reserves memory for `len` values in all.
 pub(super) fn room<T>(values: &mut Vec<T>, len: usize) {
     values.reserve(len.saturating_sub(values.len()));
 }
 
-/// The `k`-th largest value, with the larger ones before it.
+/// Returns the `k`-th largest value, and moves the larger ones before it.
 fn nth_largest(values: &mut [f32], k: usize) -> f32 {
     *values
         .select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a))

@@ -1,4 +1,4 @@
-//! Tokens from many rows of logits, over the threads of a pool.
+//! Samples tokens from many rows of logits on the threads of a pool.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -11,46 +11,48 @@ use crate::rng::Draw;
 
 /// Floating-point operations for each logit, roughly.
 const WORK: usize = 40;
-/// Logits that are worth a task.
+/// The number of logits for which a task of its own pays.
 const TASK: usize = 1 << 15;
-/// Logits that one thread has read, in 80 microseconds, before waking others up pays.
+/// The most logits that one thread reads without help. That takes about 80 microseconds, and waking
+/// other threads does not pay.
 const ALONE: usize = 1 << 16;
 
 /// A token to sample from a row of logits.
 #[derive(Clone, Debug)]
 pub struct SampleRequest<'a> {
-    /// The row of logits, at least one.
+    /// The row of logits, which must not be empty.
     pub logits: &'a [f32],
-    /// Tokens that the repetition penalty is for; some may be there twice.
+    /// Tokens that the repetition penalty applies to; repetitions count once.
     pub history: &'a [u32],
-    /// How it is sampled.
+    /// The settings of sampling.
     pub params: SamplingParams,
-    /// The random numbers.
+    /// The random numbers of the token's position.
     pub draw: Draw,
 }
 
 impl SampleRequest<'_> {
-    /// Whether both draw from the same distribution.
+    /// Whether both requests have the same distribution.
     fn shares_with(&self, other: &Self) -> bool {
+        // By address: comparing the values would cost as much as reading them.
         std::ptr::eq(self.logits, other.logits)
             && self.params == other.params
             && (self.params.repetition_penalty == 1.0 || self.history == other.history)
     }
 }
 
-/// Samples tokens; keeps its working memory.
+/// Samples tokens, with working memory that is kept from call to call.
 #[derive(Debug)]
 pub struct Sampler {
     isa: Isa,
-    /// One for each thread at work.
+    /// Working memory, one for each running thread.
     places: Vec<Mutex<Place>>,
-    /// Where runs of requests begin that share a distribution, and their end.
+    /// The first request of each run that shares a distribution, then the number of requests.
     runs: Vec<usize>,
-    /// Tokens and the bits of their log-probabilities.
-    drawn: Vec<AtomicU64>,
+    /// Sampled tokens and the bits of their log-probabilities.
+    sampled: Vec<AtomicU64>,
 }
 
-/// Where a thread works.
+/// The working memory of a thread.
 #[derive(Debug)]
 struct Place {
     distribution: Distribution,
@@ -64,7 +66,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// A sampler without working memory yet.
+    /// Creates a sampler, which has no working memory yet.
     #[must_use]
     pub fn new() -> Self {
         let isa = Isa::detect();
@@ -72,27 +74,27 @@ impl Sampler {
             isa,
             places: vec![Mutex::new(Place::new(isa))],
             runs: Vec::new(),
-            drawn: Vec::new(),
+            sampled: Vec::new(),
         }
     }
 
     /// Samples a token by inversion, with one uniform number.
     ///
-    /// NaN counts as minus infinity; if no logit is above it, token 0 comes with log-probability
-    /// minus infinity. Settings outside their ranges act as the nearest that makes sense
-    /// ([`SamplingParams::validate`] finds them).
+    /// NaN counts as minus infinity. If no logit is above minus infinity, the result is token 0
+    /// with log-probability minus infinity. Settings outside their ranges act like the nearest
+    /// valid ones ([`SamplingParams::validate`] finds them).
     ///
     /// # Panics
-    /// If there are no logits.
+    /// If `logits` is empty.
     pub fn sample(&mut self, logits: &[f32], params: &SamplingParams, draw: &mut Draw) -> Sampled {
         self.sample_after(&[], logits, params, draw)
     }
 
-    /// As [`sample`](Self::sample), with the repetition penalty on the tokens in `history`, which
-    /// may have some twice.
+    /// Samples a token like [`sample`](Self::sample), with the repetition penalty on the tokens in
+    /// `history`, in which repetitions count once.
     ///
     /// # Panics
-    /// If there are no logits, or a token is outside.
+    /// If `logits` is empty, or a token of `history` is not below its length.
     pub fn sample_after(
         &mut self,
         history: &[u32],
@@ -108,15 +110,15 @@ impl Sampler {
         };
         let mut place = take_place(&self.places);
         place.read(&request, &[]);
-        place.draw(logits, draw)
+        place.sample(logits, draw)
     }
 
-    /// Samples `count` tokens as [`sample_after`](Self::sample_after) does each, on the threads of
-    /// `pool`. Neighbours with the same slice of logits and the same settings share what is
-    /// computed of it. `request(i)` may be called more than once.
+    /// Samples `count` tokens like [`sample_after`](Self::sample_after), on the threads of `pool`.
+    /// Consecutive requests with the same slice of logits and the same settings share the
+    /// computation of their distribution. `request(i)` may be called more than once.
     ///
     /// # Panics
-    /// If a request has no logits, or a token outside.
+    /// If a request has no logits, or a token of its history is not below their number.
     pub fn sample_batch<'a>(
         &mut self,
         pool: &ThreadPool,
@@ -133,8 +135,8 @@ impl Sampler {
             self.places
                 .resize_with(threads, || Mutex::new(Place::new(isa)));
         }
-        if self.drawn.len() < count {
-            self.drawn.resize_with(count, AtomicU64::default);
+        if self.sampled.len() < count {
+            self.sampled.resize_with(count, AtomicU64::default);
         }
         self.runs.clear();
         let (mut logits, mut longest) = (0, 0);
@@ -154,7 +156,8 @@ impl Sampler {
         let runs = self.runs.len();
         self.runs.push(count);
 
-        // All at once, so that no later batch of such rows takes memory, whoever works at it.
+        // For all threads at once, so that a later batch allocates nothing, whichever thread runs
+        // it.
         for place in &mut self.places {
             let place = place.get_mut().unwrap_or_else(PoisonError::into_inner);
             place.distribution.reserve(longest, filtered);
@@ -163,11 +166,11 @@ impl Sampler {
             }
         }
 
-        // Rows in one task come one after the other, so that each can be fetched ahead.
+        // A task has consecutive rows, so that the next row can be fetched while one is read.
         let per_task = (TASK * runs / logits.max(1))
             .max(runs.div_ceil(4 * threads))
             .max(1);
-        let (places, ends, drawn) = (&self.places, &self.runs, &self.drawn);
+        let (places, ends, sampled) = (&self.places, &self.runs, &self.sampled);
         let task = |task: usize| {
             let mut place = take_place(places);
             let end = runs.min((task + 1) * per_task);
@@ -179,10 +182,10 @@ impl Sampler {
                     &[]
                 };
                 place.read(&request(first), ahead);
-                for (i, drawn) in (first..next).zip(&drawn[first..next]) {
+                for (i, slot) in (first..next).zip(&sampled[first..next]) {
                     let mut wanted = request(i);
-                    let sampled = place.draw(wanted.logits, &mut wanted.draw);
-                    drawn.store(pack(sampled), Ordering::Relaxed);
+                    let sampled = place.sample(wanted.logits, &mut wanted.draw);
+                    slot.store(pack(sampled), Ordering::Relaxed);
                 }
             }
         };
@@ -194,18 +197,18 @@ impl Sampler {
         pool.run(work, |parallel| {
             parallel.for_each(runs.div_ceil(per_task), work, task);
         });
-        let drawn = self.drawn[..count].iter_mut();
-        out.extend(drawn.map(|drawn| unpack(*drawn.get_mut())));
+        let sampled = self.sampled[..count].iter_mut();
+        out.extend(sampled.map(|sampled| unpack(*sampled.get_mut())));
     }
 }
 
-/// A place that nobody works at. There are as many as threads, so one is always free.
+/// Locks working memory that no thread uses. There is one for each thread, so one is always free.
 fn take_place(places: &[Mutex<Place>]) -> MutexGuard<'_, Place> {
     loop {
         for place in places {
             match place.try_lock() {
                 Ok(place) => return place,
-                // Whatever a panic left there is written anew.
+                // Whatever a panic left half written is overwritten by the next row.
                 Err(TryLockError::Poisoned(place)) => return place.into_inner(),
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -213,14 +216,15 @@ fn take_place(places: &[Mutex<Place>]) -> MutexGuard<'_, Place> {
     }
 }
 
+/// A token and its log-probability in one word, so that threads can write results without locks.
 fn pack(sampled: Sampled) -> u64 {
     u64::from(sampled.token) << 32 | u64::from(sampled.logprob.to_bits())
 }
 
-fn unpack(drawn: u64) -> Sampled {
+fn unpack(packed: u64) -> Sampled {
     Sampled {
-        token: (drawn >> 32) as u32,
-        logprob: f32::from_bits(drawn as u32),
+        token: (packed >> 32) as u32,
+        logprob: f32::from_bits(packed as u32),
     }
 }
 
@@ -232,7 +236,7 @@ impl Place {
         }
     }
 
-    /// Reads the distribution of a request; `next` is the row to come, if any.
+    /// Reads the distribution of a request. `next` is the row after it; empty if there is none.
     fn read(&mut self, request: &SampleRequest<'_>, next: &[f32]) {
         let (logits, history, params) = (request.logits, request.history, &request.params);
         assert!(!logits.is_empty(), "a row of logits");
@@ -243,6 +247,7 @@ impl Place {
         }
         self.penalised.extend_from_slice(logits);
         for &token in history {
+            // From the row itself, not from `penalised`: repetitions in the history count once.
             let logit = logits[token as usize];
             self.penalised[token as usize] = if logit < 0.0 {
                 logit * penalty
@@ -251,11 +256,12 @@ impl Place {
             };
         }
         self.distribution.read(&self.penalised, params, next);
+        // Log-probabilities are the model's own, so the penalty must not change their total.
         self.distribution.total = log_sum_exp(self.distribution.isa(), logits);
     }
 
-    /// Draws from the distribution that was read last, which was that of `logits`.
-    fn draw(&self, logits: &[f32], draw: &mut Draw) -> Sampled {
+    /// Samples a token from the distribution that was read last, which was that of `logits`.
+    fn sample(&self, logits: &[f32], draw: &mut Draw) -> Sampled {
         let row = if self.penalised.is_empty() {
             logits
         } else {

@@ -1,4 +1,4 @@
-//! Attention: rotations, the way of keys and values to their pages, partial results, their sum.
+//! Tests attention: rotations, storing keys and values in pages, partial results and their merge.
 
 use beamgen_kernels::cuda::{
     self, AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, AttentionRoom, Buffer,
@@ -12,15 +12,15 @@ use crate::Error;
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
 const PAGE: usize = 16;
-/// Pages of the rows' own positions.
+/// The pages of the rows' own positions.
 const PAGES: [u32; 3] = [1, 0, 2];
-/// The page that becomes a copy of another, and that one.
+/// The page that becomes a copy of another, and that other page.
 const COPY: (u32, u32) = (3, 1);
-/// Positions that a row attends to at most, more than a segment of the kernels. The pages come
-/// again and again there.
+/// The most positions that a row attends to, more than a segment of the kernels. A table of this
+/// length repeats the pages.
 const LONGEST: usize = 18 * PAGE;
 
-/// Each size of heads that has a kernel of its own, and one that is for any size.
+/// Tests each head size that has a kernel of its own, and one that uses the general kernel.
 pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
     let sizes: &[usize] = match number {
         Number::F32 => &[40],
@@ -28,7 +28,7 @@ pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
     };
     for head_dim in sizes {
         let case = Case::new(device, number, *head_dim)?;
-        // A window that reaches from one segment into the one before.
+        // The window reaches from one segment into the one before.
         for window in [None, Some(20)] {
             case.attend(window)?;
         }
@@ -36,22 +36,25 @@ pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rows whose keys and values are in their pages.
+/// Rows whose keys and values are stored in pages.
 struct Case<'a> {
     device: &'a Device,
     layout: KvLayout,
-    /// Queries, keys and values, turned.
+    /// Queries, keys and values after rotation, on the device.
     rows: Buffer,
+    /// A copy of `rows` on the host.
     rows_here: Vec<f32>,
     kv: Buffer,
+    /// A copy of `kv` on the host.
     kv_here: Vec<f32>,
 }
 
-/// Tables of pages, and what each row attends to in one of them: long rows, or others before them.
+/// Tables of pages, and the rows that attend to them: only the long rows, or shorter ones first.
 fn attends(long_only: bool) -> (Vec<u32>, Vec<AttentionRow>) {
     let cycle = |first: u32| [[first, PAGES[1], PAGES[2]]; LONGEST / PAGE / 3];
     let tables = [cycle(PAGES[0]), cycle(COPY.0)];
-    // Of each item four warps take a set of queries apart: one, two, or all of them the same set.
+    // Four warps share the queries of an item: with 20, 10, 4 and 1 rows, each warp has several
+    // sets of queries, one set, or all warps have the same set.
     let lens: [(usize, Vec<u32>); 4] = [
         (0, (1..=20).collect()),
         (1, (24..=33).collect()),
@@ -77,7 +80,7 @@ impl<'a> Case<'a> {
             kv_heads: KV_HEADS,
             head_dim,
         };
-        // Of heads of 40 the last 8 do not turn.
+        // In heads of 40 the last 8 elements are not rotated.
         let pairs = match head_dim {
             40 => 16,
             _ => head_dim / 2,
@@ -94,7 +97,7 @@ impl<'a> Case<'a> {
         let stride = (HEADS + 2 * KV_HEADS) * head_dim;
         let mut qkv = noise(count * stride, 7);
         for row in qkv.chunks_mut(stride) {
-            // Large values, so that their sums are no small numbers.
+            // Large values, so that their weighted sums are not within the tolerance of zero.
             let values = &mut row[(HEADS + KV_HEADS) * head_dim..];
             for value in values.iter_mut() {
                 *value *= 4.0;
@@ -161,7 +164,7 @@ impl<'a> Case<'a> {
         (HEADS + 2 * KV_HEADS) * self.layout.head_dim
     }
 
-    /// The pages as the rows' keys and values make them.
+    /// The pages that the keys and values of `rows_here` must make.
     fn pages(&self) -> Vec<f32> {
         let d = self.layout.head_dim;
         let block = PAGE * d;
@@ -184,7 +187,7 @@ impl<'a> Case<'a> {
         pages
     }
 
-    /// Key and value of a position whose page this is.
+    /// The key and value at `offset` of a page.
     fn key_and_value(&self, page: u32, offset: usize, head: usize) -> (Vec<f32>, Vec<f32>) {
         let d = self.layout.head_dim;
         let at = 2 * (page as usize * KV_HEADS + head) * PAGE * d;
@@ -250,7 +253,7 @@ impl<'a> Case<'a> {
         let KvLayout {
             number, head_dim, ..
         } = self.layout;
-        // Where there are kernels for tensor cores, queries are rounded, too.
+        // Kernels for tensor cores round the queries, too.
         let as_read = match head_dim {
             40 => Number::F32,
             _ => number,

@@ -1,4 +1,4 @@
-//! Linear layers.
+//! Tests linear layers.
 
 use beamgen_kernels::cuda::{self, Buffer, Device, LinearShape, LinearWorkspace, Number};
 use beamgen_kernels::{Epilogue, linear_reference, silu_mul_reference};
@@ -6,13 +6,14 @@ use beamgen_kernels::{Epilogue, linear_reference, silu_mul_reference};
 use super::values::{compare, name, noise, rounded, upload};
 use crate::Error;
 
-/// Inputs, and rows for each kernel: on tensor cores up to 8, 16, 32, 64, and many. Many inputs are
-/// cut among blocks; the last layer cannot run on tensor cores. No number of rows fills its tile.
+/// Inputs, and numbers of rows for each kernel: on tensor cores up to 8, 16, 32, 64, and many. The
+/// 544 inputs are split among blocks; the 77 inputs cannot run on tensor cores. No number of rows
+/// fills a tile.
 const LAYERS: [(usize, &[usize]); 3] = [(544, &[5, 12, 29, 61]), (64, &[260]), (77, &[5, 12])];
-/// No whole tile, but for any kernel an even number.
+/// The number of outputs, which fills no tile but is even, as kernels need.
 const OUTPUTS: usize = 70;
 
-/// Every layer that `number` has kernels for.
+/// Tests every layer that `number` has kernels for.
 pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
     for (inputs, rows) in LAYERS {
         let shape = LinearShape {
@@ -36,19 +37,19 @@ struct Layer {
     shape: LinearShape,
     workspace: LinearWorkspace,
     weight: Buffer,
-    /// The inputs, row after row.
+    /// The inputs, one row after the other.
     x: Buffer,
     bias: Vec<f32>,
     bias_there: Buffer,
-    /// The results for each row, without the bias.
+    /// The results for each row, without the bias, in float64.
     expected: Vec<f64>,
 }
 
 impl Layer {
     fn new(device: &Device, shape: LinearShape, rows: usize) -> Result<Self, Error> {
         let LinearShape { inputs, number, .. } = shape;
-        // Neither the sums nor what comes through a gate are often so small that a large part of
-        // them is within the tolerance.
+        // With a mean other than 0, few sums and gated values are so small that the tolerance would
+        // hide a wrong result.
         let around = |values: Vec<f32>, by: f32, mean: f32| {
             let values = values.iter().map(|x| by * x + mean);
             rounded(number, values.collect())
@@ -70,8 +71,8 @@ impl Layer {
         })
     }
 
-    /// The first `rows` rows: added to others with a bias, by themselves, and on tensor cores with
-    /// the gate.
+    /// Tests the first `rows` rows: added to other values with a bias, stored without, and on
+    /// tensor cores with the gate.
     fn check(&self, device: &Device, rows: usize) -> Result<(), Error> {
         let Self { shape, x, .. } = self;
         let number = shape.number;

@@ -1,4 +1,4 @@
-//! Root-mean-square norms.
+//! Tests root-mean-square norms.
 
 use beamgen_kernels::cuda::{self, Device, HeadColumns, Number};
 use beamgen_kernels::rmsnorm_reference;
@@ -8,7 +8,7 @@ use crate::Error;
 
 const EPS: f32 = 1e-5;
 
-/// Three rows of 301.
+/// Tests three rows of 301 values.
 pub(super) fn rows(device: &Device, number: Number) -> Result<(), Error> {
     const WIDTH: usize = 301;
     let (x, weight) = (noise(3 * WIDTH, 1), noise(WIDTH, 2));
@@ -24,7 +24,7 @@ pub(super) fn rows(device: &Device, number: Number) -> Result<(), Error> {
     compare(what, WIDTH, &out, number, &expected)
 }
 
-/// Three heads of 40 in the middle of each of two rows; what is around them stays.
+/// Tests three heads of 40 in the middle of each of two rows; all other columns must not change.
 pub(super) fn heads(device: &Device) -> Result<(), Error> {
     let columns = HeadColumns {
         stride: 210,

@@ -1,4 +1,4 @@
-//! The layers of a reward model's head.
+//! Tests the layers of a reward model's head.
 
 use beamgen_kernels::cuda::{self, Device, Number, PrmLayer};
 use beamgen_kernels::linear_reference;
@@ -6,12 +6,12 @@ use beamgen_kernels::linear_reference;
 use super::values::{check, noise, upload};
 use crate::Error;
 
-/// Sums in float64 of a hundred terms, whatever their order.
+/// The largest error of a sum of a hundred terms in float64, in any order.
 const TOLERANCE: f64 = 1e-9;
-/// More than a block takes.
+/// The rows that are read, more than a block takes.
 const CHOSEN: [u32; 11] = [11, 0, 5, 1, 10, 2, 9, 3, 8, 4, 7];
 
-/// A first layer with a bias on chosen rows, and a second without on its outputs.
+/// Tests a first layer with a bias on chosen rows, and a second layer without on its outputs.
 pub(super) fn run(device: &Device) -> Result<(), Error> {
     let (inputs, between, outputs) = (101, 9, 3);
     let (hidden, weight) = (noise(12 * inputs, 8), noise(inputs * between, 9));
@@ -36,7 +36,7 @@ pub(super) fn run(device: &Device) -> Result<(), Error> {
     middle.read(0, &mut got)?;
     check("prm_head", between, &got, &first, TOLERANCE)?;
 
-    // From what the device has in between, in float64.
+    // The second layer reads the device's own numbers, so that errors do not add up.
     let last = got.chunks(between).flat_map(|x| {
         second.chunks(between).map(move |weight| {
             let terms = x.iter().zip(weight);

@@ -1,4 +1,4 @@
-//! Tokens that are drawn, and log-probabilities.
+//! Tests sampling and log-probabilities.
 
 use beamgen_kernels::cuda::{self, Device, Number, SampleRequest, Samples};
 
@@ -7,21 +7,21 @@ use crate::rng::Key;
 use crate::{Error, Sampler, SamplingParams, log_prob};
 
 const VOCAB: usize = 1300;
-/// Logits of a row, some of which stand for no token.
+/// The number of logits in a row. The last ones belong to no token.
 const STRIDE: usize = 1310;
-/// Tokens that a penalty is for, one of them twice.
-const SAID: [u32; 3] = [640, 7, 640];
+/// Tokens with a repetition penalty, one of them twice.
+const HISTORY: [u32; 3] = [640, 7, 640];
 const KEY: Key = Key {
     seed: 1,
     problem: 2,
     chain: 3,
 };
 
-/// Each setting on each of two rows, the same tokens as the CPU samples; then log-probabilities of
-/// given tokens.
+/// Tests each setting on each of two rows, which must give the CPU's tokens; then
+/// log-probabilities of given tokens.
 pub(super) fn run(device: &Device) -> Result<(), Error> {
     let logits: Vec<f32> = noise(2 * STRIDE, 10).iter().map(|x| 8.0 * x).collect();
-    let there = device.upload(&logits)?;
+    let rows = device.upload(&logits)?;
     let settings = [
         (0.0, 0, 1.0, 0.0, 1.0),
         (1.0, 0, 1.0, 0.0, 1.0),
@@ -39,21 +39,22 @@ pub(super) fn run(device: &Device) -> Result<(), Error> {
                 repetition_penalty,
             },
         );
-    let draws: Vec<(usize, SamplingParams)> = (0..2)
+    let cases: Vec<(usize, SamplingParams)> = (0..2)
         .flat_map(|row| params.map(|params| (row, params)))
         .collect();
-    let request = |(i, (row, params)): (usize, &(usize, SamplingParams))| {
-        params.on_device(*row, 0..SAID.len(), &KEY.at(i as u32))
-    };
-    let requests: Vec<SampleRequest> = draws.iter().enumerate().map(request).collect();
-    let mut samples = Samples::new(device, requests.len(), SAID.len())?;
-    samples.request(&requests, &SAID)?;
-    samples.draw(&there, VOCAB, STRIDE)?;
+    let requests: Vec<SampleRequest> = cases
+        .iter()
+        .enumerate()
+        .map(|(i, (row, params))| params.on_device(*row, 0..HISTORY.len(), &KEY.at(i as u32)))
+        .collect();
+    let mut samples = Samples::new(device, requests.len(), HISTORY.len())?;
+    samples.request(&requests, &HISTORY)?;
+    samples.draw(&rows, VOCAB, STRIDE)?;
     let mut sampler = Sampler::new();
-    for ((i, (row, params)), (token, logprob)) in draws.iter().enumerate().zip(samples.read()?) {
+    for ((i, (row, params)), (token, logprob)) in cases.iter().enumerate().zip(samples.read()?) {
         let logits = &logits[row * STRIDE..][..VOCAB];
         let mut draw = KEY.at(i as u32);
-        let expected = sampler.sample_after(&SAID, logits, params, &mut draw);
+        let expected = sampler.sample_after(&HISTORY, logits, params, &mut draw);
         if token != expected.token {
             let [got, expected] = [token, expected.token].map(|token| format!("token {token}"));
             return Err(wrong("sample", got, expected));
@@ -64,7 +65,7 @@ pub(super) fn run(device: &Device) -> Result<(), Error> {
 
     let tokens = [1299u32, 4];
     let mut out = device.alloc(8)?;
-    cuda::log_probs(&mut out, &there, &device.upload(&tokens)?, 2, VOCAB, STRIDE)?;
+    cuda::log_probs(&mut out, &rows, &device.upload(&tokens)?, 2, VOCAB, STRIDE)?;
     let rows = logits.chunks(STRIDE).zip(tokens);
     let expected: Vec<f64> = rows
         .map(|(row, token)| f64::from(log_prob(&row[..VOCAB], token)))

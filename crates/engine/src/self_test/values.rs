@@ -1,4 +1,4 @@
-//! Values of every type, and their comparison.
+//! Random values in every number type, and comparisons of results.
 
 use std::fmt::Display;
 
@@ -17,8 +17,8 @@ pub(super) fn name(number: Number) -> &'static str {
     }
 }
 
-/// Largest error, relative to 1 or to a larger expected value: what sums of a few hundred terms of
-/// about 1 in another order lose in float32, and one rounding of their factors or their result.
+/// The largest error, relative to 1 or to a larger expected value. It covers another order in sums
+/// of a few hundred terms of about 1 in float32, and one rounding of the factors or the result.
 pub(super) fn tolerance(number: Number) -> f64 {
     match number {
         Number::F32 => 1e-4,
@@ -27,10 +27,10 @@ pub(super) fn tolerance(number: Number) -> f64 {
     }
 }
 
-/// Compares rows of `width` results of an operation with what they should be.
+/// Compares rows of `width` results of an operation with the expected values.
 ///
 /// # Errors
-/// [`Error::Device`] names the first that differs.
+/// [`Error::Device`] with the first result that differs.
 pub(super) fn check<T: Copy + Into<f64> + Display>(
     operation: impl Display,
     width: usize,
@@ -41,7 +41,7 @@ pub(super) fn check<T: Copy + Into<f64> + Display>(
     assert_eq!(got.len(), expected.len());
     for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
         let error = ((*got).into() - expected).abs();
-        // Also false for what is not a number.
+        // A result that is not a number is never near.
         let near = error <= tolerance * expected.abs().max(1.0);
         if !near {
             let place = format!("row {}, column {}", i / width, i % width);
@@ -51,7 +51,7 @@ pub(super) fn check<T: Copy + Into<f64> + Display>(
     Ok(())
 }
 
-/// Compares the `number`s in a buffer with what they should be, as [`check`] does.
+/// Compares the `number`s in a buffer with the expected values like [`check`].
 pub(super) fn compare(
     operation: impl Display,
     width: usize,
@@ -65,11 +65,11 @@ pub(super) fn compare(
 
 pub(super) fn wrong(operation: impl Display, got: impl Display, expected: impl Display) -> Error {
     Error::Device(format!(
-        "it computes wrong numbers: {operation} gives {got}, the cpu {expected}"
+        "wrong numbers: {operation} gives {got}, the CPU {expected}"
     ))
 }
 
-/// Uniform in -1..1.
+/// Pseudo-random numbers, uniform in -1..1. Equal seeds give equal numbers.
 pub(super) fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
     let next = || {
@@ -81,7 +81,7 @@ pub(super) fn noise(count: usize, seed: u64) -> Vec<f32> {
     std::iter::repeat_with(next).take(count).collect()
 }
 
-/// The values as `number` keeps them.
+/// Rounds the values to those that `number` can represent.
 pub(super) fn rounded(number: Number, mut values: Vec<f32>) -> Vec<f32> {
     for value in &mut values {
         *value = match number {

@@ -1,4 +1,4 @@
-//! Tokens that the files beside `tokenizer.json` declare, added as `transformers` 5 adds them.
+//! Tokens that the files next to `tokenizer.json` declare, added like `transformers` 5 adds them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,8 +14,8 @@ const EXTRA: &str = "extra_special_tokens";
 /// The older name of [`EXTRA`].
 const ADDITIONAL: &str = "additional_special_tokens";
 
-/// The special tokens that every tokenizer of `transformers` may have, in the order in which it
-/// adds them.
+/// The special tokens that every tokenizer of `transformers` may have, in the order of their
+/// addition.
 const NAMED: [&str; 7] = [
     "bos_token",
     "eos_token",
@@ -26,19 +26,19 @@ const NAMED: [&str; 7] = [
     "mask_token",
 ];
 
-/// The tokens of a checkpoint that stand beside `tokenizer.json`.
+/// The tokens that a checkpoint declares outside of `tokenizer.json`.
 pub(super) struct Declared {
-    /// `tokenizer_config.json`, completed by `special_tokens_map.json`.
+    /// The fields of `tokenizer_config.json`, completed by `special_tokens_map.json`.
     fields: Map<String, Value>,
     by_id: BTreeMap<u32, AddedToken>,
-    /// Special tokens without an id, in the order in which they are added: those that have a name,
-    /// then the others.
+    /// Special tokens that have a name but no id, in the order of their addition.
     named: Vec<AddedToken>,
+    /// Special tokens with neither a name nor an id, which are added last.
     extra: Vec<AddedToken>,
 }
 
 impl Declared {
-    /// Reads `tokenizer_config.json` and, where that does not list the added tokens itself,
+    /// Reads `tokenizer_config.json`. If it does not list the added tokens, also reads
     /// `special_tokens_map.json` and `added_tokens.json`. `file` is `tokenizer.json`.
     pub(super) fn read(
         checkpoint: &Checkpoint,
@@ -59,17 +59,17 @@ impl Declared {
             });
         };
         let bad = || config.bad(DECODER, "an object of tokens by their ids");
-        let entry = |(id, token): (&String, &Value)| Some((id.parse().ok()?, of_object(token)?));
         let entries = decoder.as_object().ok_or_else(bad)?.iter();
+        let by_id = entries.map(|(id, token)| Some((id.parse().ok()?, from_object(token)?)));
         Ok(Self {
-            by_id: entries.map(entry).collect::<Option<_>>().ok_or_else(bad)?,
+            by_id: by_id.collect::<Option<_>>().ok_or_else(bad)?,
             named: named(&own, &Map::new()),
             extra: extra(&own, &Map::new()),
             fields: own,
         })
     }
 
-    /// The special tokens that have a name, for chat templates.
+    /// The names and texts of the special tokens that have a name, for chat templates.
     pub(super) fn names(&self) -> BTreeMap<String, String> {
         let fields = self.fields.iter();
         let tokens = fields.filter(|(name, _)| name.ends_with("_token"));
@@ -80,12 +80,13 @@ impl Declared {
             .collect()
     }
 
-    /// Declared tokens that `tokenizer.json` contradicts, each with how: it has another token at
-    /// that id, or the token at another id. `transformers` 4 goes by `tokenizer.json`; version 5
-    /// goes by the declared ids for the classes that it builds anew, which are asked for here.
+    /// Declared tokens that `tokenizer.json` contradicts, each with an explanation:
+    /// `tokenizer.json` has another token at that id, or the token at another id. `transformers` 4
+    /// follows `tokenizer.json`. Version 5 follows the declared ids for the classes that it
+    /// rebuilds, and only those are checked.
     pub(super) fn contradicted(&self, file: &Value, model_type: &str) -> BTreeMap<String, String> {
         let mut contradicted = BTreeMap::new();
-        if !self.fields.contains_key(DECODER) || !self.are_built_anew(file, model_type) {
+        if !self.fields.contains_key(DECODER) || !self.is_rebuilt(file, model_type) {
             return contradicted;
         }
         let declared = self.by_id.iter();
@@ -103,8 +104,8 @@ impl Declared {
             for (id, token) in same_id.into_iter().chain(same_token) {
                 if (id, token) != (own_id, own) {
                     let reason = format!(
-                        "tokenizer_config.json gives the id {id} to {token:?}, this file {own_id} to {own:?}; \
-                         correct the wrong one"
+                        "tokenizer_config.json gives the id {id} to {token:?}, this file {own_id} to \
+                         {own:?}; correct the wrong one"
                     );
                     contradicted.insert(token.to_owned(), reason);
                 }
@@ -113,10 +114,11 @@ impl Declared {
         contradicted
     }
 
-    /// Whether `transformers` builds the tokenizer from the vocabulary and the declared tokens.
-    fn are_built_anew(&self, file: &Value, model_type: &str) -> bool {
+    /// Whether `transformers` rebuilds the tokenizer from the vocabulary and the declared tokens.
+    fn is_rebuilt(&self, file: &Value, model_type: &str) -> bool {
         let class = self.fields.get("tokenizer_class").and_then(Value::as_str);
         let class = class.unwrap_or_default().trim_end_matches("Fast");
+        // Only Llama's class is used with two kinds of vocabularies.
         let has_byte_level = || {
             ["pre_tokenizer", "decoder"]
                 .iter()
@@ -129,9 +131,9 @@ impl Declared {
         }
     }
 
-    /// Adds what the vocabulary lacks: tokens with an id in the order of their ids, each at the
-    /// next free one, then special tokens while there are rows for them (`rows` of the model's
-    /// embedding).
+    /// Adds the tokens that the vocabulary lacks. Tokens with an id come first, in the order of
+    /// their ids, each at the next free id. Then come special tokens, while the model's embedding
+    /// has `rows` for them.
     pub(super) fn add(
         self,
         inner: &mut tokenizers::Tokenizer,
@@ -139,8 +141,8 @@ impl Declared {
     ) -> tokenizers::Result<()> {
         inner.add_tokens(self.by_id.into_values())?;
         let added = inner.get_added_vocabulary().get_added_tokens_decoder();
-        let behind_added = added.keys().max().map_or(0, |id| *id as usize + 1);
-        let mut next = behind_added.max(inner.get_vocab_size(false));
+        let after_added = added.keys().max().map_or(0, |id| *id as usize + 1);
+        let mut next = after_added.max(inner.get_vocab_size(false));
         let eos = self.fields.get("eos_token").and_then(content);
         let mut seen = HashSet::new();
         let mut tokens = Vec::new();
@@ -150,7 +152,7 @@ impl Declared {
                 continue;
             }
             let Some(id) = inner.token_to_id(&token.content) else {
-                // Nothing can be an end of text that the model was never trained to write.
+                // A token that the model was never trained to write cannot end its texts.
                 if next < rows && eos != Some(&token.content) {
                     next += 1;
                     tokens.push(token);
@@ -167,59 +169,58 @@ impl Declared {
     }
 }
 
-/// The special tokens that have a name in `tokenizer_config.json` or in `special_tokens_map.json`,
-/// which goes first.
+/// The special tokens that have a name in `tokenizer_config.json` or in `special_tokens_map.json`.
+/// The latter has priority.
 fn named(config: &Map<String, Value>, map: &Map<String, Value>) -> Vec<AddedToken> {
     let is_custom = |name: &&String| name.ends_with("_token") && !NAMED.contains(&name.as_str());
     let custom = config.keys().chain(map.keys()).filter(is_custom);
     let names = NAMED.into_iter().chain(custom.map(String::as_str));
     let tokens = names.filter_map(|name| {
-        let of_map = map
-            .get(name)
-            .and_then(|value| of_text_or_object(value, true));
-        of_map.or_else(|| of_text_or_object(config.get(name)?, false))
+        map.get(name)
+            .and_then(|value| from_text_or_object(value, true))
+            .or_else(|| from_text_or_object(config.get(name)?, false))
     });
     let lists = [config.get(EXTRA), map.get(EXTRA)].into_iter().flatten();
     let more = lists.filter_map(Value::as_object).flat_map(Map::values);
     tokens
-        .chain(more.filter_map(|value| of_text_or_object(value, false)))
+        .chain(more.filter_map(|value| from_text_or_object(value, false)))
         .map(|token| token.special(true))
         .collect()
 }
 
-/// The special tokens without a name. `additional_special_tokens` counts where the newer list is
-/// empty, and that of the map where the configuration has none.
+/// The special tokens without a name. `additional_special_tokens` is used if the newer list is
+/// empty, and the map's list if the configuration has none.
 fn extra(config: &Map<String, Value>, map: &Map<String, Value>) -> Vec<AddedToken> {
     let list = |fields: &Map<String, Value>, name: &str| fields.get(name)?.as_array().cloned();
     let new = list(config, EXTRA).filter(|list| !list.is_empty());
-    let of_config = new.or_else(|| list(config, ADDITIONAL));
-    let of_map = list(map, EXTRA).or_else(|| match of_config {
+    let from_config = new.or_else(|| list(config, ADDITIONAL));
+    let from_map = list(map, EXTRA).or_else(|| match from_config {
         Some(_) => None,
         None => list(map, ADDITIONAL),
     });
-    let tokens = |list: Option<Vec<Value>>, of_map| {
+    let tokens = |list: Option<Vec<Value>>, is_map| {
         let values = list.into_iter().flatten();
-        values.filter_map(move |value| of_text_or_object(&value, of_map))
+        values.filter_map(move |value| from_text_or_object(&value, is_map))
     };
-    tokens(of_config, false)
-        .chain(tokens(of_map, true))
+    tokens(from_config, false)
+        .chain(tokens(from_map, true))
         .collect()
 }
 
-/// A special token. An object of `special_tokens_map.json` is always special.
-fn of_text_or_object(value: &Value, of_map: bool) -> Option<AddedToken> {
+/// Reads a special token. An object in `special_tokens_map.json` (`is_map`) is always special.
+fn from_text_or_object(value: &Value, is_map: bool) -> Option<AddedToken> {
     match value {
         Value::String(text) => Some(AddedToken::from(text, true)),
-        Value::Object(flags) if of_map => {
+        Value::Object(flags) if is_map => {
             let mut flags = flags.clone();
             flags.insert("special".into(), true.into());
-            of_object(&flags.into())
+            from_object(&flags.into())
         }
-        _ => of_object(value),
+        _ => from_object(value),
     }
 }
 
-fn of_object(value: &Value) -> Option<AddedToken> {
+fn from_object(value: &Value) -> Option<AddedToken> {
     let flag = |name: &str| value[name].as_bool().unwrap_or(false);
     let token = AddedToken::from(value["content"].as_str()?, flag("special"));
     let normalized = value["normalized"].as_bool().unwrap_or(token.normalized);
@@ -232,7 +233,7 @@ fn of_object(value: &Value) -> Option<AddedToken> {
     )
 }
 
-/// The tokens of `added_tokens.json`, without those whose ids `tokenizer.json` gives itself.
+/// The tokens of `added_tokens.json`, except those whose ids are in `tokenizer.json`.
 fn old_added<'a>(
     old: &JsonFile,
     file: &Value,
@@ -257,7 +258,7 @@ fn old_added<'a>(
     Ok(all)
 }
 
-/// Rows of the embedding, by `config.json`; without it as many as wanted.
+/// The number of rows in the embedding, by `config.json`; without that number there is no limit.
 pub(super) fn rows(config: &JsonFile) -> usize {
     let rows = config.value["vocab_size"].as_u64();
     rows.and_then(|rows| usize::try_from(rows).ok())

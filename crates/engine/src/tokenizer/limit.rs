@@ -1,16 +1,16 @@
-//! Texts that no context holds: found without cutting them into tokens as a whole.
+//! Recognises texts that no context can hold, without encoding them as a whole.
 
 use std::sync::Arc;
 
 use super::Tokenizer;
 
-/// Bytes whose tokens are counted at once.
+/// The number of bytes that are encoded at once.
 const PIECE: usize = 16 << 10;
-/// Tokens that a cut at the end of a whole piece may add, with room to spare: one word is cut at
-/// most. Between short texts it is one, a line's end that the tokenizer joins to what follows.
+/// The most tokens that a cut after a whole piece may add: one word is cut at most. Between short
+/// texts a cut adds one token, such as a line end that the tokenizer joins to the next text.
 const PER_CUT: usize = 64;
 
-/// The longest texts that fit into a context, for any thread to check before a model is given them.
+/// The longest texts that fit in a context, which any thread can check before the model gets them.
 #[derive(Debug, Clone)]
 pub struct TextLimit {
     tokenizer: Arc<Tokenizer>,
@@ -18,19 +18,19 @@ pub struct TextLimit {
 }
 
 impl TextLimit {
-    /// The limit of a model that holds `context` tokens.
+    /// Creates the limit of a model with a context of `context` tokens.
     #[must_use]
     pub fn new(tokenizer: Arc<Tokenizer>, context: usize) -> Self {
         Self { tokenizer, context }
     }
 
-    /// Tokens that the model's context holds.
+    /// The model's context in tokens.
     #[must_use]
     pub fn context(&self) -> usize {
         self.context
     }
 
-    /// Whether the texts have more tokens than the context ([`Tokenizer::exceeds`]).
+    /// Whether the texts together have more tokens than the context ([`Tokenizer::exceeds`]).
     #[must_use]
     pub fn is_exceeded_by(&self, texts: &[&str]) -> bool {
         self.tokenizer.exceeds(texts, self.context)
@@ -38,15 +38,15 @@ impl TextLimit {
 }
 
 impl Tokenizer {
-    /// Whether texts have more tokens than a context of so many. Takes a time that grows with the
-    /// context, not with the texts: it counts the tokens of pieces until there are too many.
+    /// Whether texts together have more tokens than `context`. The time grows with the context and
+    /// not with the texts: tokens of pieces are counted until there are too many.
     ///
-    /// White space around a text does not count, since a template may take it away. Texts that are
-    /// too long by a few tokens pass, and so do short ones: those who read them count exactly.
+    /// White space around a text does not count, since a template may strip it. Texts that are too
+    /// long by a few tokens pass, and so do short ones: whoever encodes them counts exactly.
     #[must_use]
     pub fn exceeds(&self, texts: &[&str], context: usize) -> bool {
         let bytes: usize = texts.iter().map(|text| text.trim().len()).sum();
-        // No token stands for more than the longest one does, and each for a byte at least.
+        // Every token is at least one byte long, and at most as long as the longest token.
         if bytes > context.saturating_mul(self.longest) {
             return true;
         }
@@ -56,7 +56,7 @@ impl Tokenizer {
         let (mut tokens, mut most) = (0, context);
         for text in texts {
             for piece in pieces(text.trim()) {
-                // A text that the tokenizer refuses is refused with its reason when it is read.
+                // A text that the tokenizer refuses passes: whoever encodes it reports the reason.
                 tokens += self.encode(piece, false).map_or(0, |piece| piece.len());
                 most += 1 + PER_CUT * piece.len() / PIECE;
                 if tokens > most {
@@ -68,7 +68,7 @@ impl Tokenizer {
     }
 }
 
-/// A text in pieces of about [`PIECE`] bytes, cut before white space where there is some.
+/// Splits a text into pieces of about [`PIECE`] bytes, before white space where possible.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,4 +1,5 @@
-//! What the crate `tokenizers` takes on trust, and would panic at or ask for all memory over.
+//! Checks of a `tokenizer.json` that the crate `tokenizers` omits: without them it would panic, or
+//! allocate all memory.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -6,16 +7,16 @@ use serde_json::Value;
 
 use crate::error::Malformed;
 
-/// No published vocabulary has a million tokens. Tables are as long as the highest id.
+/// The most tokens: tables are as long as the highest id. No published vocabulary has a million.
 pub(super) const MOST_TOKENS: u32 = 1 << 22;
-/// Bytes that a normalised text may have. The crate keeps 16 more for each.
+/// The most bytes of a normalised text. The crate keeps 16 more bytes for each of them.
 const MOST_BYTES: f64 = (64 << 20) as f64;
-/// What a byte may become. T5's normaliser, one of the longest, makes at most 800.
+/// The most bytes that one byte may become. T5's normaliser, one of the longest, makes at most 800.
 const MOST_GROWTH: f64 = 1e5;
-/// Pieces around a text.
+/// The most pieces that a post-processor puts together.
 const MOST_PIECES: usize = 64;
 
-/// How long a text of `n` bytes may become when it is normalised: `factor * n + more`.
+/// A bound on the length of a text of `n` bytes after normalisation: `factor * n + more`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Growth {
     factor: f64,
@@ -36,20 +37,21 @@ impl Growth {
         }
     }
 
-    /// Refuses texts of `len` bytes that may become too long.
+    /// Refuses a text of `len` bytes if it may become too long.
     pub(super) fn check(self, len: usize) -> Result<(), Malformed> {
         let bytes = self.factor * len as f64 + self.more;
         if bytes <= MOST_BYTES {
             Ok(())
         } else {
             Err(Malformed(format!(
-                "a text of {len} bytes may become {bytes:.0} when it is normalised, more than {MOST_BYTES}"
+                "a text of {len} bytes may have {bytes:.0} bytes when it is normalised, more than \
+                 {MOST_BYTES}"
             )))
         }
     }
 
-    /// Of a normaliser, a pre-tokenizer or a decoder. Bytes of UTF-8 for one of UTF-8: Unicode's
-    /// longest decomposition makes 33 of 3, the longest lower case 3 of 2.
+    /// The growth by a normaliser, a pre-tokenizer or a decoder, in bytes of UTF-8. Unicode's
+    /// longest decomposition makes 33 bytes of 3, the longest lower case 3 bytes of 2.
     fn of(step: &Value) -> Result<Self, Malformed> {
         let text = |field: &str| step[field].as_str().unwrap_or_default();
         let length = |field: &str| text(field).len() as f64;
@@ -67,7 +69,7 @@ impl Growth {
                     Some(pattern) if !pattern.is_empty() => {
                         Self::by((content / pattern.len() as f64).max(1.0))
                     }
-                    // It may match nothing, before each byte.
+                    // A regular expression or an empty pattern may match before every byte.
                     _ => Self::by(1.0 + content),
                 }
             }
@@ -91,9 +93,8 @@ impl Growth {
     }
 }
 
-/// Checks `SentencePiece`'s table of replacements: the length of its trie, the trie, texts that end
-/// in
-/// 0. Returns the length of the longest.
+/// Checks `SentencePiece`'s table of replacements: the length of a trie, the trie, and texts that
+/// end in 0. Returns the length of the longest text.
 fn precompiled(table: &str) -> Result<f64, Malformed> {
     let broken = |what: &str| format!("normalizer: Precompiled: {what}");
     let bytes = STANDARD.decode(table);
@@ -110,7 +111,7 @@ fn precompiled(table: &str) -> Result<f64, Malformed> {
     Ok(texts.map(<[u8]>::len).max().unwrap_or(0).max(1) as f64)
 }
 
-/// Checks what the crate does not, and says how texts grow.
+/// Checks a `tokenizer.json` and returns the growth of texts by it.
 pub(super) fn check(file: &Value) -> Result<Growth, Malformed> {
     check_merges(&file["model"])?;
     if let Some(dropout) = file["model"]["dropout"].as_f64().filter(|p| *p > 0.0) {
@@ -136,6 +137,7 @@ pub(super) fn check(file: &Value) -> Result<Growth, Malformed> {
                 "{field}: it may make {factor:.0} bytes of one"
             )));
         }
+        // A decoder sees tokens, never the text that is encoded.
         if field != "decoder" {
             all = all.then(growth);
         }
@@ -143,8 +145,8 @@ pub(super) fn check(file: &Value) -> Result<Growth, Malformed> {
     Ok(all)
 }
 
-/// Refuses merges whose result is no token: the crate builds it in a buffer as long as the longest
-/// token. What it does not read as merges at all, it refuses itself.
+/// Refuses merges whose result is not a token: the crate would build the result in a buffer that is
+/// as long as the longest token. Values that are not merges are left to the crate to refuse.
 fn check_merges(model: &Value) -> Result<(), Malformed> {
     let (Some(vocabulary), Some(merges)) = (model["vocab"].as_object(), model["merges"].as_array())
     else {
@@ -159,7 +161,7 @@ fn check_merges(model: &Value) -> Result<(), Malformed> {
         let Some((a, b)) = pair else {
             continue;
         };
-        // The crate cuts off as many bytes, whatever they are.
+        // The crate removes as many bytes as the prefix has, whatever bytes these are.
         let merged = b.get(prefix.len()..).map(|b| format!("{a}{b}"));
         if !merged.is_some_and(|merged| vocabulary.contains_key(&merged)) {
             let shown = |token: &str| token.chars().take(40).collect::<String>();
@@ -172,7 +174,7 @@ fn check_merges(model: &Value) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Refuses ids that no vocabulary has.
+/// Refuses ids that no real vocabulary has, since tables have an entry for each id.
 pub(super) fn check_ids<'a>(tokens: impl Iterator<Item = (u32, &'a str)>) -> Result<(), Malformed> {
     match tokens.max() {
         Some((id, token)) if id >= MOST_TOKENS => {
@@ -207,7 +209,7 @@ mod tests {
         for (prefix, bad) in [
             (None, json!(["ab ab"])),
             (None, json!([["a", "b"], ["ab", "b"]])),
-            // Shorter than the prefix, and in the middle of a character.
+            // A token shorter than the prefix, and a prefix that ends inside a character.
             (Some("##"), json!([["a", "b"]])),
             (Some("#"), json!([["a", "é"]])),
         ] {
@@ -235,7 +237,7 @@ mod tests {
         let growth = |steps: &[Value]| {
             check(&json!({"normalizer": {"type": "Sequence", "normalizers": steps}}))
         };
-        // Llama 2's.
+        // Llama 2's normaliser.
         let llama = [
             json!({"type": "Prepend", "prepend": "▁"}),
             replace(json!({"String": " "}), "▁"),

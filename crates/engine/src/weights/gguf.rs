@@ -1,4 +1,4 @@
-//! Tensors of a GGUF file.
+//! Adds the tensors of a GGUF file.
 
 use super::{Entry, Weights};
 use crate::Error;

@@ -1,4 +1,4 @@
-//! The tensors of a checkpoint by name, widened to float32 when they are read.
+//! The tensors of a checkpoint by name. Values are widened to float32 when they are read.
 
 mod gguf;
 mod safetensors;
@@ -14,7 +14,7 @@ use beamgen_kernels::{Q8Block, WeightFormat};
 use crate::bytes::Bytes;
 use crate::{Checkpoint, Encoding, Error};
 
-/// Named tensors: those of a checkpoint directory, or some made in memory.
+/// Named tensors, from a checkpoint or created in memory.
 #[derive(Debug, Default)]
 pub struct Weights {
     tensors: BTreeMap<String, Entry>,
@@ -23,9 +23,9 @@ pub struct Weights {
 /// A tensor widened to float32, row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    /// Sizes of its dimensions.
+    /// The sizes of the dimensions, outermost first.
     pub shape: Vec<usize>,
-    /// Its values.
+    /// The values, row-major.
     pub data: Vec<f32>,
 }
 
@@ -34,18 +34,19 @@ pub struct Tensor {
 struct Entry {
     shape: Vec<usize>,
     file: Arc<Bytes>,
-    /// The tensor's bytes: as many as shape and encoding say, checked by whoever made the entry.
+    /// The bytes of the tensor. Their number follows from shape and encoding, which whoever creates
+    /// the entry must check.
     range: Range<usize>,
-    /// How values are stored, or the name of a type of numbers that is not read. Such a tensor may
-    /// be there as long as nobody wants it.
+    /// The encoding, or the name of an unsupported number type. A checkpoint may have such a tensor
+    /// as long as nobody reads it.
     encoding: Result<Encoding, String>,
-    /// The two halves of each head of so many rows alternate (llama.cpp's order for the rotation of
-    /// neighbours). Divides the number of rows, and is even.
+    /// The head's number of rows, if the rows of its two halves alternate (llama.cpp's order for a
+    /// rotation of neighbours). Divides the number of rows, and is even.
     interleaved: Option<usize>,
 }
 
 impl Entry {
-    /// A tensor whose rows are in order.
+    /// Creates an entry whose rows are in order.
     fn new(
         shape: Vec<usize>,
         file: &Arc<Bytes>,
@@ -65,7 +66,7 @@ impl Entry {
         &self.file[self.range.clone()]
     }
 
-    /// Whether both hold the same values in the same encoding.
+    /// Whether both have the same values in the same encoding; compares bytes, decodes nothing.
     fn same_as(&self, other: &Self) -> bool {
         self.shape == other.shape
             && self.encoding.is_ok()
@@ -79,8 +80,8 @@ impl Entry {
 type AddFile = fn(&mut Weights, Bytes, &Path) -> Result<(), Error>;
 
 impl Weights {
-    /// Tensors of these shapes, all of them the beginning of the same bfloat16 noise of magnitude
-    /// 1/64 to 1/32.
+    /// Creates tensors of these shapes. All are prefixes of the same bfloat16 noise, with
+    /// magnitudes from 1/64 to 1/32.
     pub(crate) fn noise(shapes: Vec<(String, Vec<usize>)>) -> Self {
         let values = |shape: &[usize]| shape.iter().product::<usize>();
         let most = shapes.iter().map(|(_, shape)| values(shape)).max();
@@ -90,26 +91,26 @@ impl Weights {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            // Sign and fraction; the exponent is that of 1/64.
+            // Sign and fraction are random; the exponent is that of 1/64.
             let bits = (state >> 48) as u16 & 0x807F | 0x3C80;
             noise.extend(bits.to_le_bytes());
         }
         let file = Arc::new(Bytes::Owned(noise));
-        let tensor = |(name, shape): (String, Vec<usize>)| {
+        let tensors = shapes.into_iter().map(|(name, shape)| {
             let range = 0..2 * values(&shape);
             (name, Entry::new(shape, &file, range, Ok(Encoding::Bf16)))
-        };
+        });
         Self {
-            tensors: shapes.into_iter().map(tensor).collect(),
+            tensors: tensors.collect(),
         }
     }
 
-    /// The tensors of a checkpoint: those of a GGUF file, or of the first that is there of
-    /// `model.safetensors`, the shards that `model.safetensors.index.json` names,
-    /// `pytorch_model.bin`, and the shards that `pytorch_model.bin.index.json` names.
+    /// Opens the tensors of a checkpoint: those of a GGUF file, or of the first that exists of
+    /// `model.safetensors`, the shards in `model.safetensors.index.json`, `pytorch_model.bin`, and
+    /// the shards in `pytorch_model.bin.index.json`.
     ///
     /// # Errors
-    /// [`Error::NoCheckpoint`]; [`Error::Checkpoint`] for truncated or corrupt files and for an
+    /// [`Error::NoCheckpoint`]; [`Error::Checkpoint`] for truncated or corrupt files, and for an
     /// index that names tensors or files which do not exist; for a GGUF file also
     /// [`Error::Unsupported`] and [`Error::UnexpectedTensor`].
     pub fn load(checkpoint: impl Into<Checkpoint>) -> Result<Self, Error> {
@@ -140,10 +141,10 @@ impl Weights {
         })
     }
 
-    /// Tensors made in memory.
+    /// Creates float32 tensors in memory.
     ///
     /// # Errors
-    /// [`Error::Shape`] if a tensor's values are not as many as its shape says.
+    /// [`Error::Shape`] if the number of a tensor's values does not fit its shape.
     pub fn from_tensors(
         tensors: impl IntoIterator<Item = (String, Tensor)>,
     ) -> Result<Self, Error> {
@@ -168,18 +169,19 @@ impl Weights {
         Ok(weights)
     }
 
-    /// Leaves a tensor out, so that nobody loads it. Returns whether it was there.
+    /// Removes a tensor, so that nobody loads it. Returns whether the tensor existed.
     pub fn remove(&mut self, name: &str) -> bool {
         self.tensors.remove(name).is_some()
     }
 
-    /// Gives a tensor another name. Returns whether it was there.
+    /// Renames a tensor. Returns whether `from` existed and `to` did not.
     pub(crate) fn rename(&mut self, from: &str, to: &str) -> bool {
         let entry = self.tensors.remove(from);
         entry.is_some_and(|entry| self.tensors.insert(to.to_owned(), entry).is_none())
     }
 
-    /// Whether two tensors hold the same values. Different ones are told apart after a few of them.
+    /// Whether two tensors have the same values. Different tensors differ after a few values,
+    /// mostly.
     ///
     /// # Errors
     /// [`Error::MissingTensor`] or [`Error::Dtype`].
@@ -200,26 +202,26 @@ impl Weights {
         Ok(view.shape == other.shape && (0..values).step_by(PIECE).all(&mut same))
     }
 
-    /// Says that a tensor will not be read soon: the memory that a mapped file takes for it is free
-    /// for others.
+    /// Advises the system that a tensor will not be read soon, so that memory for a mapped file can
+    /// be used otherwise.
     pub(crate) fn set_aside(&self, name: &str) {
         if let Some(entry) = self.tensors.get(name) {
             entry.file.set_aside(entry.range.clone());
         }
     }
 
-    /// Names of the tensors, sorted.
+    /// The names of the tensors, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// Whether there is such a tensor.
+    /// Whether there is a tensor with this name.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
 
-    /// The encoding of most values; `None` if there are no tensors.
+    /// The encoding that has the most values; `None` if there are no tensors.
     #[must_use]
     pub fn main_encoding(&self) -> Option<Encoding> {
         let mut values: Vec<(Encoding, usize)> = Vec::new();
@@ -237,14 +239,14 @@ impl Weights {
         most.map(|(encoding, _)| encoding)
     }
 
-    /// Whether some are in GGUF's blocks of quantised values.
+    /// Whether any tensor is in GGUF's blocks of quantised values.
     #[must_use]
     pub fn has_blocks(&self) -> bool {
         let mut encodings = self.names().filter_map(|name| self.encoding(name).ok());
         encodings.any(Encoding::is_block)
     }
 
-    /// A tensor of any shape.
+    /// Reads a tensor of any shape.
     ///
     /// # Errors
     /// [`Error::MissingTensor`] or [`Error::Dtype`].
@@ -254,7 +256,7 @@ impl Weights {
         Ok(Tensor { shape, data })
     }
 
-    /// The values of a tensor of that shape.
+    /// Reads the values of a tensor, which must have the shape `shape`.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Dtype`] or [`Error::Shape`].
@@ -265,7 +267,7 @@ impl Weights {
         Ok(data)
     }
 
-    /// A tensor of that shape, not read yet.
+    /// A view of a tensor, which must have the shape `shape`; reads no value.
     pub(crate) fn shaped(&self, name: &str, shape: &[usize]) -> Result<View<'_>, Error> {
         let view = self.view(name)?;
         if view.shape != shape {
@@ -284,7 +286,7 @@ impl Weights {
             .ok_or_else(|| Error::MissingTensor { name: name.into() })
     }
 
-    /// The shape of a tensor.
+    /// The shape of a tensor, with the outermost dimension first.
     ///
     /// # Errors
     /// [`Error::MissingTensor`]
@@ -292,7 +294,7 @@ impl Weights {
         Ok(&self.entry(name)?.shape)
     }
 
-    /// How the values of a tensor are stored; float32 for those made in memory.
+    /// The encoding of a tensor's values; float32 for tensors created in memory.
     ///
     /// # Errors
     /// [`Error::MissingTensor`] or [`Error::Dtype`].
@@ -304,9 +306,9 @@ impl Weights {
         })
     }
 
-    /// Whether both have the same decoder, byte for byte; a language-model head may be missing in
-    /// one of them. What is not the decoder's (a reward model's head) is not looked at. Different
-    /// ones are told apart after a few bytes, equal ones are read whole.
+    /// Whether both have the same decoder, byte for byte. A language-model head may be missing in
+    /// either, and other tensors (a reward model's head) are ignored. Different decoders are mostly
+    /// recognised after a few bytes, equal ones are read whole.
     #[must_use]
     pub fn same_decoder(&self, other: &Self) -> bool {
         let (own, others) = (self.decoder(), other.decoder());
@@ -319,7 +321,7 @@ impl Weights {
             .all(|name| own.contains_key(name) || head(name))
     }
 
-    /// The decoder's tensors, by names without `model.`.
+    /// The decoder's tensors, by their names without `model.`.
     fn decoder(&self) -> BTreeMap<&str, &Entry> {
         let parts = ["layers.", "embed_tokens.", "norm.", "lm_head."];
         self.tensors
@@ -331,7 +333,7 @@ impl Weights {
 
     fn view(&self, name: &str) -> Result<View<'_>, Error> {
         let entry = self.entry(name)?;
-        // Bytes that are gone would end the process.
+        // Reading a mapped page that the file no longer has would end the process.
         if !entry.file.are_whole() {
             return Err(Error::Shortened { name: name.into() });
         }
@@ -362,7 +364,7 @@ impl Weights {
         files.sort();
         files.dedup();
         for file in files {
-            // A shard lies beside its index; a path out of the directory is no shard.
+            // A shard is next to its index: a path could lead out of the checkpoint's directory.
             if file.contains(['/', '\\']) || file == ".." {
                 return Err(broken(format!("shard `{file}` is not a plain file name")));
             }
@@ -375,7 +377,7 @@ impl Weights {
     }
 }
 
-/// A tensor, widened piece by piece.
+/// A tensor whose values are widened piece by piece.
 pub(crate) struct View<'a> {
     shape: &'a [usize],
     bytes: &'a [u8],
@@ -384,22 +386,23 @@ pub(crate) struct View<'a> {
 }
 
 impl View<'_> {
-    /// Size of the first dimension.
+    /// The size of the first dimension; 1 for a scalar.
     pub(crate) fn rows(&self) -> usize {
         self.shape.first().copied().unwrap_or(1)
     }
 
-    /// Where row `row` of a matrix (or value of a vector) is in the bytes.
+    /// The place in the bytes of row `row` of a matrix, or of value `row` of a vector.
     fn source(&self, row: usize) -> usize {
         let Some(head_dim) = self.interleaved else {
             return row;
         };
+        // Row `at` of a head is in the first or second half; in the file the halves alternate.
         let (head, at) = (row / head_dim, row % head_dim);
         let half = head_dim / 2;
         head * head_dim + at % half * 2 + at / half
     }
 
-    /// The narrowest format that holds all values exactly.
+    /// The narrowest format that holds all values exactly. Blocks are widened to float32.
     pub(crate) fn format(&self) -> WeightFormat {
         match self.encoding {
             Encoding::Bf16 => WeightFormat::Bf16,
@@ -408,8 +411,9 @@ impl View<'_> {
         }
     }
 
-    /// Writes row `row` of a matrix as blocks of `format`: its own, or the nearest of `Q8_0`, for
-    /// which rows have to be multiples of 32. Returns whether all that is finite remains so.
+    /// Writes row `row` of a matrix as blocks of `format`: unchanged if the tensor has this format,
+    /// else rounded to `Q8_0`, whose rows are multiples of 32. Returns whether all finite values
+    /// stay finite.
     pub(crate) fn blocks(&self, row: usize, format: WeightFormat, blocks: &mut [u8]) -> bool {
         if self.encoding.blocks_format() == Some(format) {
             let from = self.source(row) * blocks.len();
@@ -429,13 +433,14 @@ impl View<'_> {
         in_range
     }
 
-    /// Writes the values from `start` on.
+    /// Widens `out.len()` values from value `start` on.
     pub(crate) fn widen(&self, start: usize, mut out: &mut [f32]) {
         if self.interleaved.is_none() {
             return self.encoding.widen(self.bytes, start, out);
         }
         let width: usize = self.shape[1..].iter().product();
         let mut at = start;
+        // Row by row, since neighbouring rows are not neighbours in the file.
         while !out.is_empty() {
             let (row, column) = (at / width, at % width);
             let (piece, rest) = out.split_at_mut(out.len().min(width - column));

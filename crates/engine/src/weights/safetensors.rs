@@ -1,4 +1,4 @@
-//! Tensors of a safetensors file.
+//! Adds the tensors of a safetensors file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ pub(super) fn add(weights: &mut Weights, file: Bytes, path: &Path) -> Result<(),
         let reason = format!("truncated or corrupt safetensors file ({source})");
         Error::checkpoint(path, reason)
     })?;
+    // `read_metadata` has checked the offsets against the length of the file.
     // The offsets are relative to the end of the header and its 8-byte length.
     let start = header + 8;
     for (name, info) in metadata.tensors() {

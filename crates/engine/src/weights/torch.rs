@@ -1,5 +1,5 @@
-//! Tensors of a file of `torch.save`: a zip archive with a pickle of the state dict and one file
-//! for each storage.
+//! Adds the tensors of a file from `torch.save`: a zip archive with a pickle of the state dict and
+//! a file for each storage.
 
 mod opcode;
 mod pickle;
@@ -50,8 +50,8 @@ fn read(weights: &mut Weights, file: &Arc<Bytes>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The bytes of a tensor in a storage that lies in `storage` of the file; none of one that is not
-/// read.
+/// The place of a tensor's bytes in the file, whose part `storage` holds the tensor's storage.
+/// Empty for an unsupported number type.
 fn place(tensor: &StoredTensor<'_>, storage: Range<usize>) -> Result<Range<usize>, Malformed> {
     let Ok(encoding) = tensor.storage.encoding else {
         return Ok(0..0);
@@ -81,11 +81,12 @@ fn place(tensor: &StoredTensor<'_>, storage: Range<usize>) -> Result<Range<usize
     Ok(end - values * width..end)
 }
 
-/// Whether values lie one after the other, the last dimension innermost. The product of the sizes
-/// is in range and not 0.
+/// Whether the values are adjacent, with the last dimension innermost. The product of the sizes
+/// must be in range and not 0.
 fn contiguous(shape: &[usize], strides: &[usize]) -> bool {
     let mut expected = 1;
     let each = shape.iter().zip(strides).rev().all(|(size, stride)| {
+        // The stride of a dimension of size 1 is never used, and torch may write any number there.
         let fits = *size == 1 || *stride == expected;
         expected *= size;
         fits
@@ -93,7 +94,7 @@ fn contiguous(shape: &[usize], strides: &[usize]) -> bool {
     shape.len() == strides.len() && each
 }
 
-/// The zip archive: all in one folder whose name is free.
+/// The zip archive. All files are in one folder, whose name is arbitrary.
 struct Archive<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
     folder: String,
@@ -104,7 +105,8 @@ impl<'a> Archive<'a> {
     fn open(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|source| {
             format!(
-                "truncated or corrupt file, or written by torch before 1.6: not a zip archive ({source})"
+                "truncated or corrupt file, or written by torch before 1.6: not a zip archive \
+                 ({source})"
             )
         })?;
         let folder = zip
@@ -112,7 +114,7 @@ impl<'a> Archive<'a> {
             .filter_map(Result::ok)
             .find_map(|name| Some(name.strip_suffix("/data.pkl")?.to_owned()))
             .filter(|folder| !folder.contains('/'))
-            .ok_or("no file of torch.save: the archive has no data.pkl")?;
+            .ok_or("not a file of torch.save: the archive has no data.pkl")?;
         Ok(Self {
             zip,
             folder,
@@ -128,7 +130,7 @@ impl<'a> Archive<'a> {
         self.zip.index_for_name(&self.path(name)).is_some()
     }
 
-    /// Where the bytes of a file in the archive are.
+    /// The place in the file of the bytes of an archive's file, which must be stored uncompressed.
     fn entry(&mut self, name: &str) -> Result<Range<usize>, Malformed> {
         let path = self.path(name);
         let broken =

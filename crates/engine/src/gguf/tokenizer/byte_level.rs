@@ -10,29 +10,29 @@ use crate::gguf::Gguf;
 
 const MERGES: &str = "tokenizer.ggml.merges";
 
-/// How a text is cut before the merges.
+/// The way in which a text is split before the merges.
 enum Split {
-    /// By the pattern of GPT-2.
+    /// By GPT-2's pattern.
     Gpt2,
-    /// Digits one by one, then by the pattern of GPT-2.
+    /// Digits one by one, the rest by GPT-2's pattern.
     DigitsGpt2,
-    /// By a pattern.
+    /// By this pattern.
     Pattern(&'static str),
 }
 
 struct PreTokenizer {
-    /// Values of `tokenizer.ggml.pre`.
+    /// The values of `tokenizer.ggml.pre` that select it.
     names: &'static [&'static str],
     split: Split,
-    /// The text is brought into Unicode's composed form.
+    /// Whether texts are brought into Unicode's composed form.
     nfc: bool,
-    /// A piece that is a token is taken as it is.
+    /// Whether a piece that is itself a token is taken whole, whatever the merges are.
     ignore_merges: bool,
 }
 
 pub(super) const LLAMA3: &[&str] = &["llama-bpe", "llama3", "llama-v3"];
 
-/// GPT-2's.
+/// The pre-tokenizer of GPT-2, on which the others are based.
 const GPT2: PreTokenizer = PreTokenizer {
     names: &["gpt-2", "default"],
     split: Split::Gpt2,
@@ -61,13 +61,13 @@ const PRE_TOKENIZERS: [PreTokenizer; 6] = [
         ignore_merges: true,
         ..GPT2
     },
-    // Phi-4.
+    // Used by Phi-4.
     PreTokenizer {
         names: &["dbrx"],
         split: Split::Pattern(THREE_DIGITS),
         ..GPT2
     },
-    // Phi-4-mini.
+    // Used by Phi-4-mini.
     PreTokenizer {
         names: &["gpt-4o"],
         split: Split::Pattern(
@@ -88,7 +88,7 @@ fn byte_level(use_regex: bool) -> Value {
     })
 }
 
-/// The parts of `tokenizer.json` that are particular to byte-level BPE.
+/// The fields of `tokenizer.json` that differ between byte-level BPE and other models.
 pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
     let name = file.required_string(PRE)?;
     let Some(pre) = PRE_TOKENIZERS.iter().find(|pre| pre.names.contains(&name)) else {
@@ -126,7 +126,7 @@ pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, E
     let merges = merges
         .iter()
         .map(|merge| match merge.split_once(' ') {
-            // The crate `tokenizers` relies on all three.
+            // The crate `tokenizers` panics if any of the three is not a token.
             Some((left, right))
                 if tokens.contains(left)
                     && tokens.contains(right)

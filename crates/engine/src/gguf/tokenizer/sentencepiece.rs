@@ -1,5 +1,5 @@
-//! `SentencePiece`'s BPE (`tokenizer.ggml.model` is `llama`): bytes for what has no token, and merges
-//! that follow from the scores, as `transformers` converts it.
+//! `SentencePiece`'s BPE (`tokenizer.ggml.model` is `llama`): bytes for characters without a token,
+//! and merges that follow from the scores, converted like `transformers` does.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use crate::gguf::Gguf;
 
 const SCORES: &str = "tokenizer.ggml.scores";
 
-/// The parts of `tokenizer.json` that are particular to `SentencePiece`.
+/// The fields of `tokenizer.json` that differ between `SentencePiece` and other models.
 pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
     let scores = file.numbers(SCORES)?.ok_or_else(|| file.missing(SCORES))?;
     if scores.len() != vocabulary.tokens.len() {
@@ -31,8 +31,8 @@ pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, E
     if space {
         decoders.push(json!({ "type": "Strip", "content": " ", "start": 1, "stop": 0 }));
     }
-    // Phi-3 puts a space before every piece of text between special tokens, the others only
-    // before the first.
+    // Phi-3 puts a space before every piece of text between special tokens, the other models only
+    // before the first piece.
     let everywhere = file.required_string("general.architecture")? == "phi3";
     let (normalizer, pre_tokenizer) = if everywhere && space {
         let parts = [
@@ -72,7 +72,7 @@ pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, E
     }))
 }
 
-/// Every way to join two tokens to a third, best score of the result first.
+/// Lists every way to join two tokens to a third, in the order of the results' scores.
 fn merges<'a>(vocabulary: &Vocabulary<'a>, scores: &[f32]) -> Vec<(&'a str, &'a str)> {
     struct Merge<'a> {
         parts: (&'a str, &'a str),
@@ -101,7 +101,7 @@ fn merges<'a>(vocabulary: &Vocabulary<'a>, scores: &[f32]) -> Vec<(&'a str, &'a 
         found.sort_by_key(|merge| merge.ids);
         merges.extend(found);
     }
-    // Stable, like Python's sort with `reverse`: of equals, the first stays first.
+    // A stable sort, like Python's with `reverse`: of equal merges the first stays first.
     merges.sort_by(|a, b| {
         let scores = b.score.partial_cmp(&a.score).unwrap_or(Ordering::Equal);
         scores.then(b.lengths.cmp(&a.lengths))

@@ -1,4 +1,4 @@
-//! What a pass is told: tokens, their places, and what each row attends to.
+//! The lists that a pass reads on the device: tokens, positions, and what each row attends to.
 
 use beamgen_kernels::AttentionRow;
 use beamgen_kernels::cuda::{
@@ -10,36 +10,36 @@ use super::Kv;
 use crate::chunk::Chunk;
 use crate::{EngineConfig, Error, ModelConfig};
 
-/// Pages of an item that there is room for at first.
+/// Pages of an attention item for which there is memory at first.
 const PAGES: usize = 16;
 
-/// Lists of the current pass.
+/// The lists of the current pass.
 #[derive(Debug)]
 pub(super) struct Lists {
     pub(super) staging: Staging,
     places: Places,
-    /// For each window that a layer has, what all rows attend to.
+    /// What all rows attend to, once for each window that a layer has.
     every: Vec<Reaching>,
-    /// What the wanted rows attend to in the last layer.
+    /// What the wanted rows attend to in the last layer, which computes no other rows.
     pub(super) last: Reaching,
     wanted: Vec<AttentionRow>,
     max_rows: usize,
-    /// Room for partials in passes that are recorded.
+    /// Room for partial results in recorded passes; never shrinks, as graphs keep addresses.
     recorded: usize,
     pub(super) now: Now,
 }
 
-/// Rows that attend within a window.
+/// What rows attend to within one window.
 #[derive(Debug)]
 pub(super) struct Reaching {
     reach: AttentionReach,
     plan: AttentionPlan,
     pub(super) lists: AttentionLists,
-    /// Items to launch, at least as many as there are.
+    /// The number of items to launch; the items after the planned ones do nothing.
     pub(super) items: usize,
 }
 
-/// Where lists begin in what is staged, in bytes.
+/// Offsets of the lists within the staged memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
     pub(super) tokens: usize,
@@ -51,22 +51,22 @@ pub(super) struct Places {
 /// The size of the current pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Now {
-    /// Rows, those that fill up included.
+    /// Rows of the pass, padding included.
     pub(super) rows: usize,
-    /// Wanted rows; the same.
+    /// Wanted rows, padding included if all rows are wanted.
     pub(super) wanted: usize,
-    /// All rows are wanted: nothing is gathered.
+    /// Whether all rows are wanted, so that none need to be gathered.
     pub(super) all: bool,
 }
 
-/// What a pass that is recorded is rounded up to.
+/// The padded size of a recorded pass; each size has its own graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     rows: usize,
     items: usize,
 }
 
-/// Most partial results of attention in a pass; a row of the longest context has to fit.
+/// The most partial results of attention in a pass; a row of the longest context has to fit.
 pub(crate) fn most_partials(c: &ModelConfig, rows: usize) -> usize {
     let longest = c.max_position_embeddings.div_ceil(AttentionPlan::SEGMENT);
     (16 * rows).max(longest)
@@ -79,7 +79,7 @@ pub(super) fn capacity(c: &ModelConfig, rows: usize) -> AttentionCapacity {
     }
 }
 
-/// The windows that layers have, each once.
+/// The distinct windows of the layers.
 fn windows(c: &ModelConfig) -> Vec<Option<usize>> {
     let mut all: Vec<_> = (0..c.num_hidden_layers).map(|i| c.window(i)).collect();
     all.sort_unstable();
@@ -87,7 +87,7 @@ fn windows(c: &ModelConfig) -> Vec<Option<usize>> {
     all
 }
 
-/// Words of the lists of a pass of `rows` rows.
+/// The number of 4-byte words in the lists of a pass of `rows` rows.
 fn words(c: &ModelConfig, rows: usize) -> usize {
     let most = most_partials(c, rows);
     let attending = AttentionRoom {
@@ -132,9 +132,9 @@ impl Lists {
         })
     }
 
-    /// Makes the lists of a chunk and copies them to the device, at once. `decoding` chunks, of
-    /// which every row is wanted, are rounded up to a size that comes again. Returns the size, and
-    /// whether lists of that size are elsewhere than they were.
+    /// Makes the lists of a chunk and copies them to the device in one transfer. A chunk with
+    /// `decoding`, of which every row is wanted, is padded to one of a few sizes. Returns that
+    /// size, and whether the lists have moved since the last pass of the size.
     pub(super) fn write(
         &mut self,
         chunk: &Chunk,
@@ -143,7 +143,7 @@ impl Lists {
         decoding: bool,
     ) -> Result<(Option<Key>, bool), Error> {
         let real = chunk.len();
-        // As far as there is room.
+        // The buffers have `max_rows` rows: a pass that is nearly full is padded less.
         let rounded = rounded_rows(real).min(self.max_rows);
         let rows = if decoding { rounded } else { real };
         let all = chunk.wanted.len() == real;
@@ -165,8 +165,8 @@ impl Lists {
         }
         let mut moved = false;
         if decoding {
-            // What is recorded finds its lists where they were: what grows from pass to pass has
-            // more room than it needs.
+            // A graph reads its lists at the addresses of the recording, so lists that grow from
+            // pass to pass get more room than they need.
             room.items = room.items.next_power_of_two();
             moved = room.partials > self.recorded;
             if moved {
@@ -203,7 +203,7 @@ impl Lists {
         Ok((decoding.then_some(key), moved))
     }
 
-    /// One of the lists of [`Places`].
+    /// A view of one of the lists in [`Places`].
     pub(super) fn at(&self, place: impl Fn(&Places) -> usize) -> Buffer {
         self.staging.memory().from(place(&self.places))
     }
@@ -219,7 +219,7 @@ impl Lists {
 }
 
 impl Reaching {
-    /// Plans for these rows; returns the room that the plan needs.
+    /// Plans the attention of `rows`; returns the room that the plan needs.
     fn plan(&mut self, tables: &[u32], rows: &[AttentionRow]) -> AttentionRoom {
         self.plan.build(tables, rows, self.reach);
         AttentionRoom::of(&self.plan)
@@ -231,7 +231,7 @@ impl Reaching {
     }
 }
 
-/// So many rows are computed where `n` are there: few sizes, so that they come again.
+/// Rounds a number of rows up to one of few sizes, so that recorded passes are replayed often.
 fn rounded_rows(n: usize) -> usize {
     match n {
         0..=8 => n.next_power_of_two(),

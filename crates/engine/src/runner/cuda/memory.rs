@@ -3,41 +3,41 @@ use beamgen_kernels::cuda::{Buffer, Device, LinearShape, LinearWorkspace, Number
 use super::lists::capacity;
 use crate::{Error, ModelConfig};
 
-/// Activations of the largest chunk, `R` rows. All float32 but for the inputs of matrices, which
-/// have room for that.
+/// Activations of the largest chunk, `R` rows. Inputs of matrices may be narrower than float32 and
+/// use the front of their buffer then; all else is float32.
 #[derive(Debug)]
 pub(super) struct Activations {
     /// Residual stream `[R, hidden]`.
     pub(super) residual: Buffer,
-    /// That of the wanted rows.
+    /// Residual stream of the wanted rows `[R, hidden]`.
     pub(super) kept: Buffer,
     /// Normalised residual `[R, hidden]`.
     pub(super) normed: Buffer,
-    /// `[R, queries | keys | values]`.
+    /// Queries, keys and values `[R, queries | keys | values]`.
     pub(super) qkv: Buffer,
     /// Queries of the wanted rows `[R, queries]`.
     pub(super) queries: Buffer,
     /// Output of attention `[R, heads * head_dim]`.
     pub(super) attended: Buffer,
-    /// `[R, gate | up]`.
+    /// Outputs of the feed-forward network's first matrix `[R, gate | up]`.
     pub(super) gate_up: Buffer,
-    /// `[R, intermediate]`.
+    /// Inputs of the feed-forward network's second matrix `[R, intermediate]`.
     pub(super) gated: Buffer,
-    /// `[R, cos | sin]`.
+    /// Cosines and sines of the rows' positions `[R, cos | sin]`.
     pub(super) angles: Buffer,
-    /// What attention makes of a row's segments: `[partials, heads, head_dim + 2]`.
+    /// Partial results of attention, one for each segment: `[partials, heads, head_dim + 2]`.
     pub(super) parts: Buffer,
-    /// Sums of matrices that several blocks share.
+    /// Partial sums of matrices whose inputs are split among blocks.
     pub(super) workspace: LinearWorkspace,
-    /// The rotation's frequencies, float32.
+    /// The frequencies of the rotary embedding, float32.
     pub(super) frequencies: Buffer,
-    /// The factor of its cosines and sines.
+    /// The factor of the rotary embedding's cosines and sines.
     pub(super) scale: f32,
-    /// Bytes of all but the workspace of matrices and the frequencies.
+    /// Bytes of the activations, without `workspace` and `frequencies`.
     pub(super) bytes: usize,
 }
 
-/// Bytes of each buffer.
+/// Bytes of each buffer, in the order of the fields of [`Activations`].
 fn sizes(c: &ModelConfig, rows: usize) -> [usize; 10] {
     let pairs = c.rope.pairs(c.head_dim);
     let row = |values: usize| 4 * rows * values;
@@ -55,7 +55,7 @@ fn sizes(c: &ModelConfig, rows: usize) -> [usize; 10] {
     ]
 }
 
-/// The matrices of a decoder, in the type that takes most workspace.
+/// The matrices of a decoder, in the number type that needs the most workspace.
 fn matrices(c: &ModelConfig) -> [LinearShape; 5] {
     [
         (c.hidden_size, c.qkv_width()),
@@ -82,6 +82,7 @@ impl Activations {
     pub(super) fn new(device: &Device, c: &ModelConfig, rows: usize) -> Result<Self, Error> {
         let frequencies = c.rope.frequencies(c.head_dim);
         let frequencies: Vec<f32> = frequencies.iter().map(|f| *f as f32).collect();
+        // Destructured by name, so that no buffer can get another's size.
         let sizes = sizes(c, rows);
         let [
             residual,
@@ -95,18 +96,17 @@ impl Activations {
             angles,
             parts,
         ] = sizes;
-        let alloc = |bytes| device.alloc(bytes);
         Ok(Self {
-            residual: alloc(residual)?,
-            kept: alloc(kept)?,
-            normed: alloc(normed)?,
-            qkv: alloc(qkv)?,
-            queries: alloc(queries)?,
-            attended: alloc(attended)?,
-            gate_up: alloc(gate_up)?,
-            gated: alloc(gated)?,
-            angles: alloc(angles)?,
-            parts: alloc(parts)?,
+            residual: device.alloc(residual)?,
+            kept: device.alloc(kept)?,
+            normed: device.alloc(normed)?,
+            qkv: device.alloc(qkv)?,
+            queries: device.alloc(queries)?,
+            attended: device.alloc(attended)?,
+            gate_up: device.alloc(gate_up)?,
+            gated: device.alloc(gated)?,
+            angles: device.alloc(angles)?,
+            parts: device.alloc(parts)?,
             workspace: LinearWorkspace::new(device, &matrices(c), rows)?,
             frequencies: device.upload(&frequencies)?,
             scale: c.rope.attention_factor() as f32,

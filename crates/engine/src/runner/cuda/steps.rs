@@ -1,4 +1,4 @@
-//! The kernels of a pass, in their order.
+//! The kernels of a pass, queued in the order in which they run.
 
 use beamgen_kernels::cuda::{
     Buffer, Gather, HeadColumns, KvLayout, Number, QkvRows, attention, attention_merge, embed,
@@ -11,7 +11,7 @@ use super::memory::Activations;
 use crate::model::CudaDecoder;
 use crate::{Error, ModelConfig, Output};
 
-/// A pass whose lists are written.
+/// A pass whose lists are on the device.
 pub(super) struct Steps<'a> {
     pub(super) config: &'a ModelConfig,
     pub(super) decoder: &'a CudaDecoder,
@@ -21,24 +21,25 @@ pub(super) struct Steps<'a> {
     pub(super) lists: &'a Lists,
 }
 
-/// Rows that go on through a layer behind its keys and values.
+/// The rows that continue through a layer after its keys and values are stored.
 struct Stream<'a> {
-    /// The wanted rows only.
+    /// Whether these are only the wanted rows.
     wanted: bool,
     rows: usize,
     queries: &'a Buffer,
-    /// Floats from one row of queries to the next.
+    /// The number of floats from one row of queries to the next.
     stride: usize,
     residual: &'a Buffer,
 }
 
-/// The same memory, to be written: work on it is done in the order of the calls.
+/// Returns a second handle of the same memory, to write to it while the first is borrowed. This is
+/// safe, since kernels run on one stream in the order of their launches.
 fn into(buffer: &Buffer) -> Buffer {
     buffer.from(0)
 }
 
 impl Steps<'_> {
-    /// All layers: what is left is the residual of the wanted rows.
+    /// Queues all layers. Afterwards the residual of the wanted rows is in `residual` or `kept`.
     pub(super) fn layers(&self) -> Result<(), Error> {
         let (c, a, lists) = (self.config, self.activations, self.lists);
         let (now, hidden) = (&lists.now, c.hidden_size);
@@ -65,6 +66,7 @@ impl Steps<'_> {
         let last = self.decoder.layers.len() - 1;
         for i in 0..=last {
             self.project(i)?;
+            // A layer that computes all rows; the last one does so only if all are wanted.
             if i < last || now.all {
                 self.attend(i, &every)?;
                 self.feed_forward(i, &every)?;
@@ -73,7 +75,7 @@ impl Steps<'_> {
         if now.all || now.wanted == 0 {
             return Ok(());
         }
-        // Beyond the last keys and values only the wanted rows matter.
+        // After the last layer's keys and values are stored, only the wanted rows matter.
         let wanted = Stream {
             wanted: true,
             rows: now.wanted,
@@ -87,7 +89,7 @@ impl Steps<'_> {
         self.feed_forward(last, &wanted)
     }
 
-    /// The first `width` columns of the wanted rows.
+    /// Copies the first `width` columns of the wanted rows from `x` to `out`.
     fn gather(&self, out: &Buffer, x: &Buffer, width: usize, stride: usize) -> Result<(), Error> {
         let shape = Gather {
             width,
@@ -99,7 +101,7 @@ impl Steps<'_> {
         Ok(gather_rows(&mut into(out), x, &rows, count, shape)?)
     }
 
-    /// What the first `rows` wanted rows are.
+    /// Queues the output of the first `rows` wanted rows.
     pub(super) fn output(
         &self,
         output: Output,
@@ -126,7 +128,8 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Normalises `rows` rows of `x` into rows of `number`s.
+    /// Normalises `rows` rows of `x` and writes them as `number`s, the type that the next matrix
+    /// reads.
     fn norm(
         &self,
         out: &mut Buffer,
@@ -139,7 +142,7 @@ impl Steps<'_> {
         Ok(rmsnorm(out, number, x, weight, rows, hidden, eps)?)
     }
 
-    /// Queries, keys and values of layer `i`; keys and values go to their pages.
+    /// Queues the projection of layer `i` to queries, keys and values; keys and values go to pages.
     fn project(&self, i: usize) -> Result<(), Error> {
         let (c, a, lists) = (self.config, self.activations, self.lists);
         let (layer, rows) = (&self.decoder.layers[i], lists.now.rows);
@@ -151,6 +154,8 @@ impl Steps<'_> {
             .qkv
             .forward(normed, qkv, rows, Epilogue::Store, &a.workspace)?;
         let (heads, kv_heads) = (c.num_attention_heads, c.num_key_value_heads);
+        // Before the rotation, as in Qwen3: the norm's weights are per dimension, which the
+        // rotation mixes.
         if let Some((q_norm, k_norm)) = &layer.qk_norm {
             let columns = |offset, heads| HeadColumns {
                 stride,
@@ -172,7 +177,7 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Attention of layer `i`; its output goes to the residual.
+    /// Queues the attention of layer `i`, whose output is added to the residual.
     fn attend(&self, i: usize, stream: &Stream<'_>) -> Result<(), Error> {
         let (c, a) = (self.config, self.activations);
         let out = &self.decoder.layers[i].attention_out;
@@ -231,6 +236,8 @@ impl Steps<'_> {
         );
         let number = gate_up.number();
         self.norm(normed, number, stream.residual, &layer.mlp_norm, rows)?;
+        // Where the two matrices agree on a number type, one kernel also applies SiLU and the
+        // product, and the wide `gate_up` rows are never written.
         if gate_up.gates(down.number()) {
             gate_up.gated(normed, gated, rows, &a.workspace)?;
         } else {

@@ -1,8 +1,8 @@
-//! The pickle of a state dict, and of nothing else.
+//! Reads the pickle of a state dict, and of nothing else.
 //!
-//! A pickle is a program that may call anything Python can import. Here a handful of opcodes build
-//! numbers, texts, tuples and dicts, and the few callables that a state dict needs are data of our
-//! own. Everything else is refused by its name, so nothing is ever called.
+//! A pickle is a program that may call anything that Python can import. Here a handful of opcodes
+//! build numbers, texts, tuples and dicts, and the few callables that a state dict needs are data
+//! of our own. Everything else is refused by its name, so nothing is ever called.
 
 use std::collections::HashMap;
 
@@ -10,31 +10,31 @@ use super::opcode;
 use crate::Encoding;
 use crate::error::Malformed;
 
-/// Values and places on the stack that a state dict may need; a tensor needs about a dozen.
+/// The most values, and places on the stack; a tensor needs about a dozen.
 const MOST_VALUES: usize = 1 << 21;
-/// `PyTorch` itself has no more.
+/// The most dimensions of a tensor, which is `PyTorch`'s own limit.
 const MOST_DIMENSIONS: usize = 64;
 
 /// A tensor as the pickle describes it.
 #[derive(Clone, Debug)]
 pub(super) struct StoredTensor<'a> {
     pub(super) storage: Storage<'a>,
-    /// First value in the storage.
+    /// The index of the first value in the storage.
     pub(super) offset: usize,
     pub(super) shape: Vec<usize>,
-    /// In values, one for each dimension.
+    /// The distance between neighbours in each dimension, in values.
     pub(super) strides: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Storage<'a> {
-    /// How its numbers are stored, or the name of a type that is not read.
+    /// The encoding, or the name of an unsupported number type.
     pub(super) encoding: Result<Encoding, &'static str>,
-    /// Name of its file.
+    /// The name of the storage's file in the archive.
     pub(super) key: &'a str,
 }
 
-/// What a pickle may import.
+/// The globals that a pickle may import.
 #[derive(Clone, Copy, Debug)]
 enum Global {
     OrderedDict,
@@ -72,12 +72,12 @@ impl Global {
     }
 }
 
-/// A value, by its place among all.
+/// The index of a value in [`Machine::values`].
 type Id = usize;
 
 #[derive(Debug)]
 enum Value<'a> {
-    /// `None`, true, false: nothing depends on them.
+    /// `None`, true or false, on which nothing depends.
     Nothing,
     Int(i64),
     Text(&'a str),
@@ -88,18 +88,18 @@ enum Value<'a> {
     Tensor(StoredTensor<'a>),
 }
 
-/// The machine that a pickle is a program for.
+/// The stack machine that runs a pickle.
 struct Machine<'a> {
     code: &'a [u8],
     at: usize,
     values: Vec<Value<'a>>,
     stack: Vec<Id>,
-    /// Heights of the stack.
+    /// Heights of the stack at which marks were set.
     marks: Vec<usize>,
     memo: HashMap<u32, Id>,
 }
 
-/// The tensors of a pickled state dict, by name.
+/// Reads the tensors of a pickled state dict, with their names.
 pub(super) fn state_dict(code: &[u8]) -> Result<Vec<(String, StoredTensor<'_>)>, Malformed> {
     let mut machine = Machine {
         code,
@@ -111,7 +111,7 @@ pub(super) fn state_dict(code: &[u8]) -> Result<Vec<(String, StoredTensor<'_>)>,
     };
     let root = machine.run()?;
     let Value::Dict(items) = &machine.values[root] else {
-        return Err("its pickle is no state dict".into());
+        return Err("its pickle is not a state dict".into());
     };
     items
         .iter()
@@ -121,10 +121,10 @@ pub(super) fn state_dict(code: &[u8]) -> Result<Vec<(String, StoredTensor<'_>)>,
                     Ok(((*name).to_owned(), tensor.clone()))
                 }
                 (Value::Text(name), _) => Err(Malformed(format!(
-                    "its pickle is no state dict: `{}` is no tensor",
+                    "its pickle is not a state dict: `{}` is not a tensor",
                     name.escape_debug()
                 ))),
-                _ => Err("its pickle is no state dict: a name is no text".into()),
+                _ => Err("its pickle is not a state dict: a name is not a text".into()),
             },
         )
         .collect()
@@ -139,7 +139,7 @@ impl<'a> Machine<'a> {
         loop {
             let [op] = self.array()?;
             match op {
-                // They tell nothing that is needed.
+                // The protocol's version and the lengths of frames are not needed.
                 opcode::PROTO => drop(self.array::<1>()?),
                 opcode::FRAME => drop(self.array::<8>()?),
                 opcode::STOP => return self.pop(),
@@ -223,11 +223,12 @@ impl<'a> Machine<'a> {
                 opcode::BINPERSID => self.persistent()?,
                 opcode::REDUCE => self.call()?,
                 opcode::BUILD => {
-                    // What is set on a dict beside its items: torch's `_metadata`.
+                    // A state is what is set on a dict in addition to its items: torch's
+                    // `_metadata`.
                     self.pop()?;
                     let dict = self.pop()?;
                     if !matches!(self.values[dict], Value::Dict(_)) {
-                        return Err(corrupt("a state set on what has none"));
+                        return Err(corrupt("a state set on a value that has none"));
                     }
                     self.stack.push(dict);
                 }
@@ -236,9 +237,9 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Why an opcode is not followed.
+    /// The error for an opcode that is not supported.
     fn refuse(&mut self, op: u8) -> Malformed {
-        // This one names what it wants to make.
+        // This opcode is followed by the name of what it would import, which says more.
         if op == opcode::INST
             && let Err(reason) = self.global_in_lines()
         {
@@ -266,7 +267,7 @@ impl<'a> Machine<'a> {
         Ok(out)
     }
 
-    /// A whole number of any length.
+    /// Reads a whole number of any length; its last byte has the sign.
     fn long(&mut self) -> Result<(), Malformed> {
         let [len] = self.array()?;
         let bytes = self.take(len.into())?;
@@ -285,7 +286,7 @@ impl<'a> Machine<'a> {
         self.push(Value::Text(text))
     }
 
-    /// The rest of the line.
+    /// Reads the rest of the line, without its end.
     fn line(&mut self) -> Result<&'a str, Malformed> {
         let rest = &self.code[self.at..];
         let len = rest.iter().position(|b| *b == b'\n');
@@ -313,7 +314,7 @@ impl<'a> Machine<'a> {
     }
 
     fn pop(&mut self) -> Result<Id, Malformed> {
-        // What lies below a mark belongs to others.
+        // Values below a mark belong to the tuple or dict that was begun before it.
         let floor = self.marks.last().copied().unwrap_or(0);
         if self.stack.len() <= floor {
             return Err(corrupt("a value is missing"));
@@ -329,7 +330,7 @@ impl<'a> Machine<'a> {
         Ok(items)
     }
 
-    /// All since the last mark.
+    /// Takes all values since the last mark.
     fn pop_mark(&mut self) -> Result<Vec<Id>, Malformed> {
         let height = self.marks.pop();
         let height = height.ok_or_else(|| corrupt("a mark is missing"))?;
@@ -348,7 +349,7 @@ impl<'a> Machine<'a> {
         self.push_id(id.ok_or_else(|| corrupt("a memo is missing"))?)
     }
 
-    /// Sets items (keys and values in turn) on the dict on top of the stack.
+    /// Sets items (keys and values alternate) on the dict on top of the stack.
     fn set(&mut self, items: &[Id]) -> Result<(), Malformed> {
         let top = self.pop()?;
         self.stack.push(top);
@@ -358,11 +359,11 @@ impl<'a> Machine<'a> {
                 dict.extend(pairs.iter().map(|[key, value]| (*key, *value)));
                 Ok(())
             }
-            _ => Err(corrupt("items for what is no dict")),
+            _ => Err(corrupt("items for a value that is not a dict")),
         }
     }
 
-    /// `('storage', type, key, device, values)` to a storage.
+    /// Turns `('storage', type, key, device, values)` into a storage.
     fn persistent(&mut self) -> Result<(), Malformed> {
         let id = self.pop()?;
         let storage = match self.tuple(id).as_slice() {
@@ -376,16 +377,17 @@ impl<'a> Machine<'a> {
                 encoding: *encoding,
                 key,
             },
-            _ => return Err(corrupt("a persistent id that is no storage")),
+            _ => return Err(corrupt("a persistent id that is not a storage")),
         };
         self.push(Value::Storage(storage))
     }
 
+    /// Applies a callable to its arguments, which creates a value and calls nothing.
     fn call(&mut self) -> Result<(), Malformed> {
         let arguments = self.pop()?;
         let callee = self.pop()?;
         let Value::Global(callee) = self.values[callee] else {
-            return Err(corrupt("a call of what is no function"));
+            return Err(corrupt("a call of a value that is not a function"));
         };
         let arguments = self.tuple(arguments);
         let result = match (callee, arguments.as_slice()) {
@@ -408,12 +410,12 @@ impl<'a> Machine<'a> {
             (Global::RebuildParameter, [Value::Tensor(tensor), ..]) => {
                 Value::Tensor(tensor.clone())
             }
-            _ => return Err(corrupt("a call with arguments that cannot be")),
+            _ => return Err(corrupt("a call with invalid arguments")),
         };
         self.push(result)
     }
 
-    /// The items of a tuple, as many as any call needs; none of what is no tuple.
+    /// The first items of a tuple, which are enough for any call; empty for another value.
     fn tuple(&self, id: Id) -> Vec<&Value<'a>> {
         match &self.values[id] {
             Value::Tuple(items) => items.iter().take(8).map(|id| &self.values[*id]).collect(),
@@ -429,7 +431,7 @@ impl<'a> Machine<'a> {
             .iter()
             .map(|id| match self.values[*id] {
                 Value::Int(n) => size(n),
-                _ => Err(corrupt("a size that is no number")),
+                _ => Err(corrupt("a size that is not a number")),
             })
             .collect()
     }

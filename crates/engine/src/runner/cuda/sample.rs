@@ -1,37 +1,38 @@
-//! What is made of logits on the device: tokens that are drawn, log-probabilities.
+//! Sampling and log-probabilities of logits on the device.
 
 use beamgen_kernels::cuda::{Buffer, Device, SampleRequest, Samples, log_probs};
 
 use super::CudaRunner;
 use crate::{Error, SampleRow, Sampled};
 
-/// Requests and what was drawn for them.
+/// Buffers for requests and the tokens that were sampled for them.
 #[derive(Debug)]
-pub(super) struct Drawing {
+pub(super) struct Sampling {
     requests: Vec<SampleRequest>,
-    said: Vec<u32>,
+    /// Tokens of the sequences whose rows have a repetition penalty, concatenated.
+    history: Vec<u32>,
     samples: Samples,
-    /// Requests and said tokens that there is room for.
+    /// The numbers of requests and of history tokens that `samples` has memory for.
     capacity: (usize, usize),
-    /// Tokens, then what the logs of their probabilities are.
+    /// Tokens, then the logs of their probabilities.
     judged: Buffer,
 }
 
-impl Drawing {
-    pub(super) fn new(device: &Device, capacity: usize, said: usize) -> Result<Self, Error> {
+impl Sampling {
+    pub(super) fn new(device: &Device, capacity: usize, history: usize) -> Result<Self, Error> {
         Ok(Self {
             requests: Vec::with_capacity(capacity),
-            said: Vec::new(),
-            samples: Samples::new(device, capacity, said)?,
-            capacity: (capacity, said),
+            history: Vec::new(),
+            samples: Samples::new(device, capacity, history)?,
+            capacity: (capacity, history),
             judged: device.alloc(0)?,
         })
     }
 }
 
 impl CudaRunner {
-    /// Draws `count` tokens among the first `tokens` of the vocabulary of `width`.
-    pub(crate) fn draw<'a>(
+    /// Samples `count` tokens among the first `tokens` columns of logits that are `width` wide.
+    pub(crate) fn sample<'a>(
         &mut self,
         width: usize,
         tokens: usize,
@@ -43,39 +44,42 @@ impl CudaRunner {
         if count == 0 {
             return Ok(());
         }
-        let drawing = &mut self.drawing;
-        let (requests, all) = (&mut drawing.requests, &mut drawing.said);
+        let sampling = &mut self.sampling;
+        let (requests, all) = (&mut sampling.requests, &mut sampling.history);
         requests.clear();
         all.clear();
         for i in 0..count {
             let next = choice(i);
+            // Histories are copied to the device, so none goes there that would change nothing.
             let history = if next.params.repetition_penalty == 1.0 {
                 &[]
             } else {
                 next.history
             };
-            let said = all.len()..all.len() + history.len();
-            requests.push(next.params.on_device(next.row, said, &next.draw));
+            let place = all.len()..all.len() + history.len();
+            requests.push(next.params.on_device(next.row, place, &next.draw));
             all.extend_from_slice(history);
         }
         if !all.is_empty() && tokens > Samples::MOST_PENALISED {
             let most = Samples::MOST_PENALISED;
             let reason = format!(
-                "a CUDA device penalises at most {most} tokens, the vocabulary has {tokens}: take device cpu"
+                "a CUDA device penalises at most {most} tokens, the vocabulary has {tokens}: \
+                 use device cpu"
             );
             return Err(Error::setting("repetition_penalty", reason));
         }
-        let (room, room_said) = drawing.capacity;
-        if count > room || all.len() > room_said {
+        let (room, history_room) = sampling.capacity;
+        if count > room || all.len() > history_room {
             let room = room.max(count.next_power_of_two());
-            let room_said = match all.len() {
-                0 => room_said,
-                said => room_said.max(said.next_power_of_two()),
+            // Most searches have no penalty: then no memory is taken for histories.
+            let history_room = match all.len() {
+                0 => history_room,
+                tokens => history_room.max(tokens.next_power_of_two()),
             };
-            drawing.samples = Samples::new(&self.device, room, room_said)?;
-            drawing.capacity = (room, room_said);
+            sampling.samples = Samples::new(&self.device, room, history_room)?;
+            sampling.capacity = (room, history_room);
         }
-        let samples = &mut drawing.samples;
+        let samples = &mut sampling.samples;
         samples.request(requests, all)?;
         samples.draw(&self.out, tokens, width)?;
         out.extend(
@@ -86,14 +90,15 @@ impl CudaRunner {
         Ok(())
     }
 
-    /// Natural log of the probability of `tokens[i]` under row `i` of `width`.
+    /// Computes the natural log of the probability of `tokens[i]` under row `i` of the last call.
     pub(crate) fn log_probs(
         &mut self,
         width: usize,
         tokens: &[u32],
         out: &mut Vec<f32>,
     ) -> Result<(), Error> {
-        let judged = &mut self.drawing.judged;
+        let judged = &mut self.sampling.judged;
+        // Tokens and logs are 4 bytes each: one buffer has both.
         let bytes = size_of_val(tokens);
         if judged.bytes() < 2 * bytes {
             *judged = self.device.alloc((2 * bytes).next_power_of_two())?;
