@@ -82,6 +82,32 @@ fn the_page_of_http_has_the_settings_of_a_request() {
 }
 
 #[test]
+fn the_page_of_http_has_every_route() {
+    let source = read("crates/serve/src/routes.rs");
+    let routes = source.split(".route(\"").skip(1);
+    let routes = routes.filter_map(|rest| rest.split_once("\", "));
+    let wanted: BTreeSet<String> = routes
+        .filter_map(|(path, rest)| Some((path, rest.split_once('(')?.0)))
+        .map(|(path, method)| {
+            let path = path.replace("{name}", "NAME");
+            format!("{} {path}", method.to_uppercase())
+        })
+        .collect();
+    let page = read("docs/reference/http.md");
+    let (_, table) = page.split_once("\n## Routes\n").expect("a heading");
+    let (table, _) = table.split_once("\n## ").expect("a heading");
+    let firsts = table.lines().filter_map(|line| line.strip_prefix("| `"));
+    let firsts = firsts.filter_map(|row| row.split_once(" |"));
+    let names = firsts.flat_map(|(names, _)| names.split('`'));
+    let found: BTreeSet<String> = names
+        .filter(|name| name.starts_with("GET ") || name.starts_with("POST "))
+        .map(str::to_owned)
+        .collect();
+    assert_eq!(found, wanted);
+    assert!(wanted.len() > 8, "{wanted:?}");
+}
+
+#[test]
 fn the_page_of_strategies_has_the_table_of_strategies() {
     let table = StrategyName::markdown();
     assert_part_written("docs/guide/strategies.md", "strategies", &table);
