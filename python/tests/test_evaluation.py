@@ -57,7 +57,7 @@ def test_figures_are_those_of_the_program(
 def test_a_report_is_not_written_over(tmp_path: Path) -> None:
     beamgen.evaluate_prm(CHAINS, report=tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    with pytest.raises(beamgen.InputError, match="rows.jsonl: is there already: choose another folder$"):
+    with pytest.raises(beamgen.InputError, match="rows.jsonl: exists already: choose another folder$"):
         beamgen.evaluate_prm(CHAINS, report=tmp_path)
     assert before == {path: path.read_bytes() for path in tmp_path.iterdir()}
 

@@ -1,8 +1,7 @@
 //! Solves equal problems under several strategies.
 //!
-//! A [`Plan`] says what is measured, a [`Measurement`] runs it and a store keeps a raw row per
-//! problem. Everything after that is a function of the rows: a report is drawn from them as often
-//! as one likes.
+//! A [`Plan`] describes the measurement, a [`Measurement`] runs it and a store keeps a raw row per
+//! problem. Reports are functions of the rows, so they can be drawn again at any time.
 
 mod against;
 mod allocation;
@@ -38,7 +37,8 @@ use measured::{Measured, measured, measured_so_far};
 use crate::Error;
 use crate::rerank::Aggregated;
 
-/// Puts the rows of a bench together, by set and then by cell, with what each aggregation chooses.
+/// Summarises the rows of a finished bench, by set and then by cell, with the choices of each
+/// aggregation.
 fn tables(outline: &Outline, rows: &[Row]) -> Result<(Vec<Summary>, Vec<Aggregated>), Error> {
     let measured = measured(outline, rows, "the rows".as_ref())?;
     let pools = measured.iter().filter_map(pools::Pools::of);
@@ -47,7 +47,7 @@ fn tables(outline: &Outline, rows: &[Row]) -> Result<(Vec<Summary>, Vec<Aggregat
     Ok((summed(outline, &measured), aggregated))
 }
 
-/// Puts the rows of a bench that was not finished together: the cells that have any.
+/// Summarises the rows of an unfinished bench: the cells that have any rows.
 fn summaries_so_far(outline: &Outline, rows: &[Row]) -> Vec<Summary> {
     summed(outline, &measured_so_far(outline, rows))
 }

@@ -1,4 +1,4 @@
-//! From a reward model's scores to probabilities of success.
+//! Calibration: fits a map from a reward model's scores to probabilities of success.
 
 mod data;
 mod plots;
@@ -31,24 +31,26 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Reads a calibration.
 ///
 /// # Errors
-/// The file cannot be read, or is no calibration.
+/// The file cannot be read, or is not a calibration.
 pub fn read(path: &Path) -> Result<Calibration, Error> {
     let text = beamgen_files::read_text_file(path, MAX_BYTES).map_err(Error::reading(path))?;
     Calibration::parse(&text).map_err(Error::reading(path))
 }
 
-/// The hidden states of the steps that a reward model scored, in their order.
+/// A collector of the hidden states of scored steps, in the order of scoring. Clones share the
+/// states.
 #[derive(Clone, Default)]
 pub struct Hidden(Arc<Mutex<Vec<Vec<f32>>>>);
 
 impl Hidden {
-    /// Returns what the reward model has to call for each step.
+    /// Returns the function that the reward model calls for each step.
     #[must_use]
     pub fn observer(&self) -> QuantileReader {
         let seen = Arc::clone(&self.0);
         Box::new(move |step: StepReading<'_>| {
             let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
             seen.push(step.hidden.to_vec());
+            // The reader is meant for quantiles; these values are never used.
             [0.0; 3]
         })
     }
@@ -58,28 +60,29 @@ impl Hidden {
     }
 }
 
-/// How a calibration is fitted.
+/// The settings of a fit.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How scores become probabilities.
+    /// The form of the map from scores to probabilities.
     pub method: Method,
-    /// The score of the chain so far that becomes one.
+    /// The aggregation of step scores, up to and including a step, to which the map is applied.
     pub aggregation: Aggregation,
-    /// The share of the problems that is held out.
+    /// The share of problems that is held out, 0 to 1.
     pub held_out: f64,
 }
 
-/// A calibration, and how good it is on the problems that were held out.
+/// A calibration with its quality on held-out problems.
 pub struct Fitted {
     /// The calibration.
     pub calibration: Calibration,
-    /// The figures of the scores, of the probabilities, and of the medians if there are any.
+    /// The figures of the raw scores, of the probabilities, and of the predicted medians if there
+    /// are any.
     pub figures: Vec<(&'static str, Figures)>,
     bins: Vec<(&'static str, Vec<Bin>)>,
 }
 
 impl Fitted {
-    /// Draws the reliability of the steps that were held out.
+    /// Draws the reliability diagram of the held-out steps.
     ///
     /// # Errors
     /// A file cannot be written.
@@ -88,13 +91,13 @@ impl Fitted {
     }
 }
 
-/// The scores of a chain, and the hidden state of each step. The hidden states are missing where the
-/// model does not run in this process.
+/// The scores of a chain and the hidden states of its steps. Hidden states are missing if the model
+/// does not run in this process.
 struct Read {
     scores: Vec<f32>,
     /// The lowest score up to each step.
     lowest: Vec<f32>,
-    /// The score of the chain so far that the map takes.
+    /// The aggregated score up to each step, the input of the map.
     so_far: Vec<f32>,
     hidden: Vec<Vec<f32>>,
 }
@@ -105,8 +108,8 @@ impl Read {
     }
 }
 
-/// Scores all chains of a policy and fits a calibration to them. `hidden` is what the model was given
-/// to call for each step, `fingerprint` its own.
+/// Scores all chains of a policy and fits a calibration. `hidden` collects the model's hidden
+/// states, `fingerprint` identifies the model.
 ///
 /// # Errors
 /// The model is lost, or no step has both a label and a score.
@@ -123,8 +126,9 @@ pub fn fit(
     let samples = samples(&fitted, &reads);
     let map = options.method.fit(&samples);
     let map = map.ok_or_else(|| {
-        Error::Data("no step of the data has both a label and a score".to_owned())
+        Error::Data("no step of the data has both a label and a score: give labelled chains that the model can read".to_owned())
     })?;
+    // `None` without hidden states, from a server for example.
     let quantiles = QuantileHead::fit(&head_samples(&fitted, &reads));
     let view = |score: &dyn Fn(&Read, usize) -> f32| {
         let rows = rows(&held, &reads, score);
@@ -149,18 +153,6 @@ pub fn fit(
         .iter()
         .map(|(name, view)| (*name, view.figures(SEED)))
         .collect();
-    let quality = |at: usize| {
-        let of = |measure| {
-            figures[at]
-                .1
-                .get(measure)
-                .map_or(0.0, |figure| figure.value)
-        };
-        Quality {
-            brier: of(Measure::Brier),
-            ece: of(Measure::EceMass),
-        }
-    };
     let calibration = Calibration {
         beamgen_calibration: VERSION,
         prm: fingerprint,
@@ -176,9 +168,9 @@ pub fn fit(
         held_out: HeldOut {
             problems: counts.problems,
             steps: counts.steps,
-            before: quality(0),
-            after: quality(1),
-            median: median.is_some().then(|| quality(2)),
+            before: quality(&figures[0].1),
+            after: quality(&figures[1].1),
+            median: median.is_some().then(|| quality(&figures[2].1)),
             at_or_below,
         },
         quantiles,
@@ -193,7 +185,13 @@ pub fn fit(
     })
 }
 
-/// Scores all chains; one that the model refused has none.
+fn quality(figures: &Figures) -> Quality {
+    let [brier, ece] = [Measure::Brier, Measure::EceMass]
+        .map(|measure| figures.get(measure).map_or(0.0, |figure| figure.value));
+    Quality { brier, ece }
+}
+
+/// Scores all chains; a chain that the model refused has no scores.
 fn score(
     chosen: &Chosen,
     aggregation: Aggregation,
@@ -207,13 +205,14 @@ fn score(
     for some in chosen.given.chunks(scores::AT_ONCE) {
         let judged = scores::judge(model, some, watch)?;
         let mut hidden = hidden.take().into_iter();
-        let mut read = |scores: Vec<f32>| Read {
-            lowest: so_far(Aggregation::Min, &scores),
-            so_far: so_far(aggregation, &scores),
-            hidden: hidden.by_ref().take(scores.len()).collect(),
-            scores,
-        };
-        reads.extend(judged.into_iter().map(|scores| scores.map(&mut read)));
+        reads.extend(judged.into_iter().map(|scores| {
+            scores.map(|scores| Read {
+                lowest: so_far(Aggregation::Min, &scores),
+                so_far: so_far(aggregation, &scores),
+                hidden: hidden.by_ref().take(scores.len()).collect(),
+                scores,
+            })
+        }));
     }
     Ok(reads)
 }
@@ -232,7 +231,7 @@ fn samples(chains: &Chains<'_>, reads: &[Option<Read>]) -> Vec<Sample> {
     samples
 }
 
-/// Empty if hidden states are missing.
+/// Returns the samples for the quantile head; empty if hidden states are missing.
 fn head_samples(chains: &Chains<'_>, reads: &[Option<Read>]) -> Vec<HeadSample> {
     let mut samples = Vec::new();
     for (chain, labels) in chains.labels() {
@@ -252,32 +251,35 @@ fn head_samples(chains: &Chains<'_>, reads: &[Option<Read>]) -> Vec<HeadSample> 
     samples
 }
 
-/// Chains as they are measured, with these scores.
+/// Returns the labelled chains with `score` of each step, as [`View`] reads them.
 fn rows(
     chains: &Chains<'_>,
     reads: &[Option<Read>],
     score: &dyn Fn(&Read, usize) -> f32,
 ) -> Vec<ScoredChain> {
-    let row = |(chain, labels): (usize, Vec<data::Label>)| {
-        let read = reads[chain].as_ref()?;
-        let steps = read.scores.len();
-        let mut targets = vec![None; steps];
-        for label in labels {
-            targets[label.step] = Some(label.target);
-        }
-        Some(ScoredChain {
-            id: chain.to_string(),
-            problem: chains.problem(chain) as u32,
-            labels: targets,
-            scores: Some((0..steps).map(|at| score(read, at)).collect()),
-            lengths: vec![1; steps],
-            ..ScoredChain::default()
+    chains
+        .labels()
+        .filter_map(|(chain, labels)| {
+            let read = reads[chain].as_ref()?;
+            let steps = read.scores.len();
+            let mut targets = vec![None; steps];
+            for label in labels {
+                targets[label.step] = Some(label.target);
+            }
+            Some(ScoredChain {
+                id: chain.to_string(),
+                problem: chains.problem(chain) as u32,
+                labels: targets,
+                scores: Some((0..steps).map(|at| score(read, at)).collect()),
+                lengths: vec![1; steps],
+                ..ScoredChain::default()
+            })
         })
-    };
-    chains.labels().filter_map(row).collect()
+        .collect()
 }
 
-/// The shares of targets at or below each quantile.
+/// Returns the share of targets at or below each quantile: the level of the quantile, if the head
+/// is calibrated.
 fn coverage(
     chains: &Chains<'_>,
     reads: &[Option<Read>],

@@ -7,11 +7,11 @@ use beamgen::eval::RunFileError;
 use beamgen::scorer::ScoreError;
 use beamgen_labels::LabelsError;
 
-/// Why a measurement or its report failed. Messages are one line.
+/// Errors of measurements and reports. Messages are one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The settings, the models or a search failed.
+    /// The settings are invalid, or the models or a search failed.
     #[error(transparent)]
     Search(#[from] beamgen::Error),
     /// A file of labelled chains cannot be used.
@@ -23,10 +23,10 @@ pub enum Error {
     /// The reward model is lost.
     #[error(transparent)]
     Model(#[from] ScoreError),
-    /// A file cannot be read, or does not hold what it should.
+    /// A file cannot be read, or its contents are not as expected.
     #[error("{}: {reason}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The reason, and what to do.
         reason: String,
@@ -44,11 +44,11 @@ pub enum Error {
     NoResults {
         /// The file with the results.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The folder of a report has one already.
-    #[error("{}: is there already", path.display())]
+    #[error("{}: exists already", path.display())]
     Exists {
         /// The file with its rows.
         path: PathBuf,
@@ -60,9 +60,9 @@ pub enum Error {
         path: PathBuf,
         /// The set and the cell.
         cell: String,
-        /// The problem.
+        /// The id of the problem.
         id: String,
-        /// The seed.
+        /// The seed of the missing search.
         seed: u64,
     },
     /// The rows of a cell were measured under other settings or on other problems.
@@ -78,7 +78,7 @@ pub enum Error {
     /// The settings of a cell do not go together.
     #[error("run \"{run}\" at n = {n}: {error}")]
     Cell {
-        /// The run.
+        /// The name of the run.
         run: String,
         /// N, the number of chains.
         n: usize,
@@ -88,11 +88,11 @@ pub enum Error {
     /// A problem of a bench failed.
     #[error("set {set}, problem {id}: {reason}")]
     Problem {
-        /// The set of problems.
+        /// The name of the set of problems.
         set: String,
-        /// The problem.
+        /// The id of the problem.
         id: String,
-        /// What failed.
+        /// The reason.
         reason: String,
     },
     /// A figure could not be drawn.
@@ -100,24 +100,24 @@ pub enum Error {
     Figure {
         /// The folder it was for.
         folder: PathBuf,
-        /// Its name.
+        /// The name of the figure's files, without ending.
         stem: String,
-        /// What the drawing library said.
+        /// The message of the drawing library.
         reason: String,
     },
-    /// Whoever follows the measurement cancelled it.
+    /// The caller cancelled the measurement through [`Watch`](crate::Watch).
     #[error("cancelled")]
     Cancelled,
-    /// The labelled chains are of several policies.
+    /// The labelled chains come from several policies.
     #[error("the data have chains of several policies: {0}")]
     Policies(String),
-    /// The labelled chains are of no use for this measurement.
+    /// The labelled chains cannot be used for this measurement.
     #[error("{0}")]
     Data(String),
 }
 
 impl Error {
-    /// Whether a setting or a file that the caller named is at fault, and not the run.
+    /// Whether the error lies in a setting or a file that the caller named, not in the run.
     #[must_use]
     pub fn is_input(&self) -> bool {
         match self {

@@ -1,5 +1,5 @@
-//! How well a reward model finds the first wrong step, as `ProcessBench` measures it, and in a report
-//! of much more; with probes, how it can be gamed.
+//! Evaluation of a reward model on labelled chains: how well it finds the first wrong step
+//! (`ProcessBench`, 2412.06559), with many further figures, and how it can be gamed (probes).
 
 mod data;
 mod folder;
@@ -25,10 +25,11 @@ use crate::{Error, Watch, scores};
 /// The seed of every bootstrap, so that a report drawn again is the same.
 const SEED: u64 = 0;
 
-/// Scores the chains of the sets and, if there are `probes`, what these make of the chains.
+/// Scores the chains of the sets and, with `probes`, changed copies of the chains. A chain that the
+/// model refuses has no scores.
 ///
 /// # Errors
-/// The model is lost. A chain that it refuses has no scores.
+/// The model is lost, or the caller cancelled.
 pub fn score(
     model: &mut dyn Scorer,
     mut sets: Vec<Set>,

@@ -5,12 +5,13 @@ use beamgen::eval::metrics::{Interval, Range, mean_with_interval};
 /// The seed of every bootstrap, so that intervals of the same problems are comparable.
 pub(crate) const BOOTSTRAP_SEED: u64 = 0;
 
-/// The mean of one share a problem, with its interval; of nothing it is 0.
+/// Returns the mean over problems with its interval; 0 without problems. `by_problem` has a share,
+/// 0 to 1, for each problem.
 pub(crate) fn interval(by_problem: &[f64]) -> Interval {
     interval_within(Range::Unit, by_problem)
 }
 
-/// The mean of `a` less `b`, paired by problem, with its interval; of nothing it is 0.
+/// Returns the mean of `a - b`, paired by problem, with its interval; 0 without problems.
 pub(crate) fn paired(a: &[f64], b: &[f64]) -> Interval {
     let differences: Vec<f64> = a.iter().zip(b).map(|(a, b)| a - b).collect();
     interval_within(Range::Signed, &differences)

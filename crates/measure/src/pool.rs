@@ -1,8 +1,9 @@
-//! Chooses among solutions that exist already.
+//! Reranking: chooses among solutions that exist already.
 //!
-//! [`Pools::open`] reads files of solutions and cuts each into steps. [`Pools::score`] asks a reward
-//! model once about every solution, and [`Pools::check`] asks checkers. The report has every rule and
-//! selector over these scores, and is a function of the raw rows: [`redraw`] draws it again.
+//! [`Pools::open`] reads files of solutions and splits each solution into steps. [`Pools::score`]
+//! asks a reward model once for every solution, and [`Pools::check`] asks checkers. The report
+//! applies every rule and selector to these scores, and depends only on the raw rows: [`redraw`]
+//! draws it again.
 
 mod data;
 mod folder;

@@ -1,18 +1,20 @@
-//! Text from elsewhere (problems, models, file names, arguments) as people may safely read it.
+//! Escaping of text from outside (problems, models, file names, arguments), so that people can read
+//! it safely.
 //!
 //! An escape sequence in a problem or a file name could move the cursor, recolour or rename the
-//! terminal; a direction mark could show digits in another order; a blank of no width could make two
-//! names look alike. So every character that acts instead of showing is written as an escape that
-//! can be read: `\x1b`, `\u{202e}`. Everything that is printed for people passes through here. JSON
-//! does not: programs read it, and they need the text as it is.
+//! terminal. A direction mark could show digits in another order, a zero-width space could make two
+//! names look alike. So every character that acts instead of showing is written as a readable
+//! escape: `\x1b`, `\u{202e}`. Everything that is printed for people passes through this module.
+//! JSON does not: programs read JSON, and they need the original text.
 //!
-//! Some characters are invisible and say how the one before them looks: joiners (U+200C and U+200D)
-//! and variation selectors. Persian, the scripts of India, Mongolian and emoji need them; they stay.
+//! Joiners (U+200C and U+200D) and variation selectors are invisible too, but they change how the
+//! character before them looks. Persian, Indian scripts, Mongolian and emoji need them, so they
+//! stay.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Text that may have several lines: newlines and tabs stay.
+/// Escapes a text of several lines: newlines and tabs stay.
 pub fn lines(text: &str) -> Cow<'_, str> {
     if !text.contains(acts) {
         return Cow::Borrowed(text);
@@ -34,7 +36,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Text in one line: newlines and tabs become blanks.
+/// Escapes a text for a single line: newlines and tabs become spaces.
 pub fn line(text: &str) -> Cow<'_, str> {
     if !text.contains(['\n', '\t']) {
         lines(text)
@@ -43,8 +45,8 @@ pub fn line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text without its middle if it has more than `limit` characters. Both ends stay: a message
-/// begins with what it is about and ends with what to do.
+/// Removes the middle of a text with more than `limit` characters. Both ends stay: a message begins
+/// with its subject and ends with the remedy.
 pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     let count = text.chars().count();
     if count <= limit {
@@ -56,9 +58,10 @@ pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
     Cow::Owned(format!("{first} [...] {last}"))
 }
 
-/// Whether a character acts on the terminal instead of showing: control characters (ESC, CR,
-/// backspace, the C1 set), direction marks, line and paragraph separators, and what is invisible by
-/// Unicode's property `Default_Ignorable_Code_Point`, but for joiners and variation selectors.
+/// Whether a character acts on the terminal instead of showing. These are control characters (ESC,
+/// CR, backspace, the C1 set), direction marks, line and paragraph separators, and invisible
+/// characters by Unicode's property `Default_Ignorable_Code_Point`, except joiners and variation
+/// selectors.
 pub fn acts(c: char) -> bool {
     let is_invisible = matches!(
         c,

@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::Error;
 
-/// Writes a file; an error or a kill leaves the old one or none.
+/// Writes a file in one step: after an error or a crash, the old file is unchanged.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     beamgen_files::write(path, bytes).map_err(Error::writing(path))
 }
@@ -21,7 +21,7 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), Error> {
     beamgen_files::create_folder(path).map_err(Error::writing(path))
 }
 
-/// Returns a name as part of a file's name.
+/// Returns a form of `name` for file names: lower-case letters and digits, everything else as `-`.
 #[must_use]
 pub fn slug(name: &str) -> String {
     let slug = name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");

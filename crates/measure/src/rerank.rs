@@ -1,4 +1,4 @@
-//! Choosing among samples that are there: every rule over every way to make one score of many.
+//! Choices among samples that exist already: every rule, over every aggregation of step scores.
 
 use beamgen::eval::metrics::Interval;
 use beamgen::eval::pool::{Sample, chosen_at_k};
@@ -11,21 +11,21 @@ use crate::report::markdown::{Column, between, share};
 /// A share with its 95 % interval over problems.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Share {
-    /// The share.
+    /// The share, 0 to 1.
     pub share: f64,
     /// The lower end of its interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of its interval.
     pub high: f64,
 }
 
 impl Share {
-    /// The mean of one share a problem.
+    /// Returns the mean of a share per problem, with its interval.
     pub(crate) fn over(by_problem: &[f64]) -> Self {
         Self::from(interval(by_problem))
     }
 
-    /// The share in per cent with its ends.
+    /// Writes the share in per cent, with the ends of its interval.
     pub(crate) fn shown(self) -> String {
         between(self.share, (self.low, self.high), share)
     }
@@ -41,40 +41,41 @@ impl From<Interval> for Share {
     }
 }
 
-/// The aggregations of step scores alone, without what a generator says of the steps.
+/// Returns the aggregations that need only step scores, without a generator's probabilities.
 pub(crate) fn aggregations() -> impl Iterator<Item = Aggregation> {
-    let needs_generator = |of: &Aggregation| matches!(of, Aggregation::LikelyMin { .. });
     Aggregation::ALL
         .into_iter()
-        .filter(move |of| !needs_generator(of))
+        .filter(|of| !matches!(of, Aggregation::LikelyMin { .. }))
 }
 
-/// Samples with what an aggregation makes of the scores of their steps.
+/// Sets the score of each sample to an aggregation of its step scores.
 pub(crate) fn scored<'s>(
     samples: impl IntoIterator<Item = Sample>,
     steps: impl IntoIterator<Item = &'s Vec<f32>>,
     aggregation: Aggregation,
 ) -> Vec<Sample> {
     let pairs = samples.into_iter().zip(steps);
-    let score = |(sample, steps): (Sample, &Vec<f32>)| Sample {
-        score: aggregation.fold(steps.iter().copied()),
-        ..sample
-    };
-    pairs.map(score).collect()
+    pairs
+        .map(|(sample, steps)| Sample {
+            score: aggregation.fold(steps.iter().copied()),
+            ..sample
+        })
+        .collect()
 }
 
-/// The accuracy of best-of-N and of the weighted vote under one aggregation, from the samples of a cell.
+/// The accuracy of best-of-N and of the weighted vote under an aggregation, from the samples of a
+/// cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct Aggregated {
     /// The name of the set.
     pub set: String,
-    /// The cell that the samples are from.
+    /// The label of the cell with the samples.
     pub name: String,
-    /// How the scores of a chain's steps become its score.
+    /// The aggregation of step scores into a chain's score.
     pub aggregation: Aggregation,
-    /// The answer of the best chain.
+    /// The accuracy of the best chain's answer.
     pub best: Share,
-    /// The answer with the largest sum of scores.
+    /// The accuracy of the answer with the largest sum of scores.
     pub weighted: Share,
 }
 
@@ -85,7 +86,7 @@ pub const AGGREGATIONS: [Column<Aggregated>; 3] = [
     ("weighted", |row| row.weighted.shown()),
 ];
 
-/// The probability that what is chosen of all samples is right; without any it is 0.
+/// Returns the probability that the choice among all samples is right; 0 without samples.
 pub(crate) fn chosen(samples: &[Sample], how: Choose) -> f64 {
     chosen_at_k(samples, samples.len(), how, 0).unwrap_or(0.0)
 }

@@ -1,4 +1,4 @@
-//! The scores of given chains.
+//! Scoring of chains that exist already.
 
 use beamgen::Config;
 use beamgen::eval::GivenChain;
@@ -11,19 +11,22 @@ use crate::{Error, Watch};
 /// that the first scores come while later chains are still being scored.
 pub const AT_ONCE: usize = 64;
 
-/// Returns what a reward model reads of labelled chains. One without an id is named by its number.
+/// Returns labelled chains in the form that a reward model reads. A chain without an id gets its
+/// number, from 1.
 #[must_use]
 pub fn given(chains: &[LabelledChain]) -> Vec<GivenChain> {
-    let given = |(number, chain): (usize, &LabelledChain)| GivenChain {
-        id: chain.id.clone().unwrap_or_else(|| number.to_string()),
-        problem: chain.problem.clone(),
-        steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
-        ..GivenChain::default()
-    };
-    (1..).zip(chains).map(given).collect()
+    (1..)
+        .zip(chains)
+        .map(|(number, chain)| GivenChain {
+            id: chain.id.clone().unwrap_or_else(|| number.to_string()),
+            problem: chain.problem.clone(),
+            steps: chain.steps.iter().map(|step| step.text.clone()).collect(),
+            ..GivenChain::default()
+        })
+        .collect()
 }
 
-/// Returns the name of the reward model of these settings, as a report has it.
+/// Returns the name of the reward model for reports: its path, its servers, or `bundled`.
 #[must_use]
 pub fn scorer(config: &Config) -> String {
     let models = &config.models;
@@ -34,10 +37,11 @@ pub fn scorer(config: &Config) -> String {
     }
 }
 
-/// Scores the chains and returns their scores in order, or `None` for one that the model refused.
+/// Scores the chains; returns their step scores in order, `None` for a chain that the model
+/// refused.
 ///
 /// # Errors
-/// The model is lost, or the watcher cancelled.
+/// The model is lost, or the caller cancelled.
 pub fn judge(
     model: &mut dyn Scorer,
     chains: &[GivenChain],
@@ -59,8 +63,8 @@ pub fn judge(
     Ok(all)
 }
 
-/// Scores the chains in order, [`AT_ONCE`] at a time, and calls `each` for every chain with its
-/// scores or the reason why it has none.
+/// Scores the chains in order, [`AT_ONCE`] at a time. Calls `each` for every chain with its scores,
+/// or with the reason why it has none.
 ///
 /// # Errors
 /// The model is lost, or `each` failed.

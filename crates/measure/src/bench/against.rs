@@ -1,5 +1,5 @@
-//! The questions people ask of each strategy: at equal accuracy, how many times fewer tokens and
-//! seconds than the baseline; at equal tokens, how many points more.
+//! Comparisons of each strategy with the baseline: at equal accuracy, how many times fewer tokens
+//! and seconds; at equal cost, how many points more.
 
 use beamgen::eval::curve::{Cost, cost_of, position};
 use beamgen::eval::metrics::bootstrap_bounds;
@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use super::measured::{BOOTSTRAP_SEED, Measured, mean, mean_over, paired};
 
-/// What can be spent.
+/// A kind of cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Axis {
-    /// Tokens sampled.
+    /// Sampled tokens.
     Generated,
-    /// Tokens sampled and tokens read by the scorer.
+    /// Sampled tokens and tokens that the scorer read.
     Tokens,
     /// Wall-clock seconds.
     Seconds,
@@ -22,7 +22,7 @@ pub(super) enum Axis {
 impl Axis {
     pub(super) const ALL: [Self; 3] = [Self::Generated, Self::Tokens, Self::Seconds];
 
-    /// The cost in tables.
+    /// Returns the name of the cost in tables.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Generated => "generated",
@@ -40,19 +40,20 @@ impl Axis {
     }
 }
 
-/// How many times as much as a cell the baseline spends for the same accuracy.
+/// The cost of the baseline at equal accuracy, as a multiple of a cell's cost.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Fewer {
     pub axis: Axis,
-    /// Within `low` and `high`.
+    /// The estimate of the multiple, always between `low` and `high`.
     pub factor: f64,
-    /// The factor is a bound: `at-most` if the baseline's cheapest point is as accurate already,
-    /// `more-than` if it never gets there.
+    /// The kind of bound, if the factor is one: `at-most` if the baseline's cheapest point is as
+    /// accurate already, `more-than` if no point of the baseline is as accurate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// 95 % bootstrap interval: 0 if the baseline's cheapest point may be as accurate already,
-    /// infinite (`null`) if it may never get there.
+    /// The lower end of the 95 % bootstrap interval; 0 if the baseline's cheapest point may be as
+    /// accurate already.
     pub low: f64,
+    /// The upper end; infinite (`null`) if the baseline may never be as accurate.
     pub high: f64,
 }
 
@@ -70,7 +71,8 @@ pub(super) struct Points {
     pub difference: f64,
     pub low: f64,
     pub high: f64,
-    /// The cost is not on the baseline's curve: its nearest end was taken, which is this.
+    /// The nearest end of the baseline's curve, which was used because the cost is beyond the
+    /// curve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub against_end: Option<String>,
 }
@@ -82,13 +84,12 @@ pub(super) struct Answer {
     pub name: String,
     pub run: String,
     pub accuracy: f64,
-    /// By axis, as far as there are costs on it.
+    /// The factors by kind of cost; kinds without costs are left out.
     pub fewer: Vec<Fewer>,
     pub points: Vec<Points>,
 }
 
-/// The answers for the cells of one set. `baseline` has the cells of the baseline there by rising
-/// N.
+/// Compares the cells `others` of a set with the baseline, whose cells are sorted by N.
 pub(super) fn answers(
     set: &str,
     baseline: &[&Measured<'_>],
@@ -97,24 +98,27 @@ pub(super) fn answers(
     if baseline.is_empty() {
         return Vec::new();
     }
-    let answer = |cell: &&Measured<'_>| Answer {
-        set: set.to_owned(),
-        name: cell.cell.label(),
-        run: cell.cell.run.clone(),
-        accuracy: mean(&cell.right),
-        fewer: Axis::ALL
-            .iter()
-            .filter_map(|&axis| fewer(axis, baseline, cell))
-            .collect(),
-        points: Axis::ALL
-            .iter()
-            .filter_map(|&axis| points(axis, baseline, cell))
-            .collect(),
-    };
-    others.iter().map(answer).collect()
+    others
+        .iter()
+        .map(|cell| Answer {
+            set: set.to_owned(),
+            name: cell.cell.label(),
+            run: cell.cell.run.clone(),
+            accuracy: mean(&cell.right),
+            fewer: Axis::ALL
+                .iter()
+                .filter_map(|&axis| fewer(axis, baseline, cell))
+                .collect(),
+            points: Axis::ALL
+                .iter()
+                .filter_map(|&axis| points(axis, baseline, cell))
+                .collect(),
+        })
+        .collect()
 }
 
-/// `None` if there is a cost of nothing, which is no part of anything.
+/// Returns how much more the baseline spends for the accuracy of `cell`; `None` if a cost is 0,
+/// since no cost is a multiple of 0.
 fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<Fewer> {
     // By problem: accuracy and cost of every point of the baseline, then those of the cell.
     let columns: Vec<[&[f64]; 2]> = baseline
@@ -123,29 +127,16 @@ fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<
         .chain([cell])
         .map(|measured| [measured.right.as_slice(), axis.of(measured)])
         .collect();
-    let factor = |problems: &[usize]| {
-        let point = |of: &[&[f64]; 2]| (mean_over(of[1], problems), mean_over(of[0], problems));
-        let mut points: Vec<(f64, f64)> = columns.iter().map(point).collect();
-        if points.iter().any(|&(cost, _)| cost <= 0.0) {
-            return None;
-        }
-        let (cost, accuracy) = points.pop()?;
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Some(match cost_of(&points, accuracy)? {
-            Cost::About(there) => (there / cost, None),
-            Cost::AtMost(there) => (there / cost, Some(Bound::AtMost)),
-            Cost::MoreThan(there) => (there / cost, Some(Bound::MoreThan)),
-        })
-    };
     let count = cell.right.len();
-    let (estimate, bound) = factor(&(0..count).collect::<Vec<_>>())?;
-    let bounds = |problems: &[usize]| match factor(problems) {
-        Some((factor, None)) => (factor, factor),
-        Some((factor, Some(Bound::AtMost))) => (0.0, factor),
-        Some((factor, Some(Bound::MoreThan))) => (factor, f64::INFINITY),
-        None => (0.0, f64::INFINITY),
-    };
-    let (low, high) = bootstrap_bounds(count, BOOTSTRAP_SEED, bounds)?;
+    let (estimate, bound) = factor(&columns, &(0..count).collect::<Vec<_>>())?;
+    let (low, high) = bootstrap_bounds(count, BOOTSTRAP_SEED, |problems: &[usize]| {
+        match factor(&columns, problems) {
+            Some((factor, None)) => (factor, factor),
+            Some((factor, Some(Bound::AtMost))) => (0.0, factor),
+            Some((factor, Some(Bound::MoreThan))) => (factor, f64::INFINITY),
+            None => (0.0, f64::INFINITY),
+        }
+    })?;
     Some(Fewer {
         axis,
         factor: estimate,
@@ -155,7 +146,27 @@ fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<
     })
 }
 
-/// `None` if the baseline has no costs.
+/// Computes the factor on some problems, with the kind of bound if it is one. The last column is
+/// the cell, all others are the baseline.
+fn factor(columns: &[[&[f64]; 2]], problems: &[usize]) -> Option<(f64, Option<Bound>)> {
+    let mut points: Vec<(f64, f64)> = columns
+        .iter()
+        .map(|[right, costs]| (mean_over(costs, problems), mean_over(right, problems)))
+        .collect();
+    if points.iter().any(|&(cost, _)| cost <= 0.0) {
+        return None;
+    }
+    let (cost, accuracy) = points.pop()?;
+    // A resampled set of problems may change the order of the baseline's points.
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Some(match cost_of(&points, accuracy)? {
+        Cost::About(there) => (there / cost, None),
+        Cost::AtMost(there) => (there / cost, Some(Bound::AtMost)),
+        Cost::MoreThan(there) => (there / cost, Some(Bound::MoreThan)),
+    })
+}
+
+/// Returns the difference in accuracy at the cost of `cell`; `None` if the baseline has no costs.
 fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<Points> {
     let mut by_cost: Vec<(f64, &Measured<'_>)> = baseline
         .iter()
@@ -166,6 +177,7 @@ fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option
     let costs: Vec<f64> = by_cost.iter().map(|&(cost, _)| cost).collect();
     let (below, above, share) = position(&costs, mean(axis.of(cell)))?;
     let (low, high) = (by_cost[below].1, by_cost[above].1);
+    // Interpolated problem by problem, not as a mean, so that the interval can be paired.
     let between: Vec<f64> = (0..cell.right.len())
         .map(|i| (1.0 - share) * low.right[i] + share * high.right[i])
         .collect();
@@ -186,7 +198,7 @@ mod tests {
     use super::*;
     use crate::bench::outline::Cell;
 
-    /// A cell on 4 problems that all cost the same, of which the first `right` are right.
+    /// A cell on 4 problems of equal cost, of which the first `right` are right.
     fn measured(cell: &Cell, right: usize, cost: f64) -> Measured<'_> {
         Measured {
             set: 0,
@@ -214,9 +226,10 @@ mod tests {
         let cells = [cell("base", 1), cell("base", 4), cell("other", 2)];
         let base = [measured(&cells[0], 1, 10.0), measured(&cells[1], 3, 1000.0)];
         let base: Vec<&Measured<'_>> = base.iter().collect();
-        let of = |right, cost| answers("s", &base, &[&measured(&cells[2], right, cost)]).remove(0);
+        let answer =
+            |right, cost| answers("s", &base, &[&measured(&cells[2], right, cost)]).remove(0);
 
-        let half = of(2, 50.0);
+        let half = answer(2, 50.0);
         assert_eq!((half.name.as_str(), half.accuracy), ("other@2", 0.5));
         for fewer in &half.fewer {
             assert!(
@@ -225,19 +238,19 @@ mod tests {
             );
             assert!(fewer.low <= fewer.factor && fewer.factor <= fewer.high);
         }
-        let half = of(2, 100.0);
+        let half = answer(2, 100.0);
         for points in &half.points {
             assert!(
                 points.difference.abs() < 1e-9 && points.against_end.is_none(),
                 "{points:?}"
             );
         }
-        let never = of(4, 100.0);
+        let never = answer(4, 100.0);
         let fewer = &never.fewer[0];
         assert_eq!((fewer.factor, fewer.bound), (10.0, Some(Bound::MoreThan)));
         assert_eq!(fewer.high, f64::INFINITY);
         assert!((never.points[0].difference - 0.5).abs() < 1e-9);
-        let easy = of(0, 5000.0);
+        let easy = answer(0, 5000.0);
         assert_eq!(
             (easy.fewer[0].factor, easy.fewer[0].bound),
             (0.002, Some(Bound::AtMost))

@@ -1,5 +1,5 @@
-//! Which strategy for which difficulty and budget: the compute-optimal choice of Snell et al.
-//! (2024), beside the single strategy that is best on all problems.
+//! The best strategy for each difficulty within a budget: the compute-optimal allocation of Snell
+//! et al. (2408.03314), compared with the single strategy that is best on all problems.
 
 use beamgen::eval::difficulty::{Measures, best_by_bucket, best_single, bucket, held_out, members};
 use serde::Serialize;
@@ -10,10 +10,11 @@ use super::measured::{BOOTSTRAP_SEED, Measured, mean, mean_over, paired};
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Allocation {
     pub set: String,
-    /// Cell and number of the samples that the difficulty was measured with.
+    /// The cell whose samples measured the difficulty.
     pub pool: String,
+    /// The number of these samples for each problem.
     pub samples: usize,
-    /// Problems in each bucket, hardest first.
+    /// The number of problems in each bucket, hardest first.
     pub problems: Vec<usize>,
     pub budgets: Vec<Budget>,
 }
@@ -21,21 +22,22 @@ pub(super) struct Allocation {
 /// The choices within a budget.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Budget {
-    /// The cell whose spending is the budget.
+    /// The cell whose mean spending is the budget.
     pub of: String,
-    /// Mean tokens a problem, generated and scored, over all problems.
+    /// The mean tokens of a problem, generated and scored, over all problems.
     pub tokens: f64,
     /// The choice for each bucket, made on all problems together; `null` for an empty bucket.
     pub by_bucket: Vec<Option<Choice>>,
-    /// What these choices come to on the problems that they were made on.
+    /// The result of these choices on the problems that they were made on.
     pub chosen: Outcome,
-    /// The best single cell, and what it comes to on the problems that it was chosen on.
+    /// The best single cell, with its result on the problems that it was chosen on.
     pub single: Choice,
-    /// The choices by bucket on problems that they were not made on.
+    /// The result of choices by bucket on problems that they were not made on.
     pub held_out: Outcome,
-    /// The single choice on problems that it was not made on.
+    /// The result of the single choice on problems that it was not made on.
     pub held_out_single: Outcome,
-    /// The difference of the last two in accuracy with its paired 95 % interval.
+    /// The accuracy of `held_out` minus that of `held_out_single`; `low` and `high` are the ends of
+    /// its paired 95 % interval.
     pub difference: f64,
     pub low: f64,
     pub high: f64,
@@ -48,7 +50,7 @@ pub(super) struct Outcome {
     pub tokens: f64,
 }
 
-/// A cell, and what it comes to on the problems that it was chosen for.
+/// A cell with its result on the problems that it was chosen for.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Choice {
     pub name: String,
@@ -56,7 +58,8 @@ pub(super) struct Choice {
     pub tokens: f64,
 }
 
-/// What each of `budgets` spends is a budget; those within which nothing runs are left out.
+/// Computes the choices within the mean spending of each cell of `budgets`. Budgets that no cell
+/// keeps to are left out.
 pub(super) fn allocation(
     set: &str,
     pool: (String, usize),
@@ -74,55 +77,65 @@ pub(super) fn allocation(
         })
         .collect();
     let all: Vec<usize> = (0..buckets.len()).collect();
-    let choice = |at: usize, problems: &[usize]| Choice {
-        name: cells[at].cell.label(),
-        accuracy: mean_over(&candidates[at].right, problems),
-        tokens: mean_over(&candidates[at].tokens, problems),
-    };
-    let within = |budget: &&Measured<'_>| {
-        let tokens = &budget.tokens;
-        let chosen = best_by_bucket(&candidates, tokens, &members)?;
-        let held_out = held_out(&candidates, tokens, &buckets, BOOTSTRAP_SEED)?;
-        let difference = paired(&held_out.by_bucket.right, &held_out.single.right);
-        let choices: Vec<Option<Choice>> = members
-            .iter()
-            .zip(chosen)
-            .map(|(problems, at)| at.map(|at| choice(at, problems)))
-            .collect();
-        Some(Budget {
-            of: budget.cell.label(),
-            tokens: mean(tokens),
-            chosen: together(&choices, &members),
-            by_bucket: choices,
-            single: choice(best_single(&candidates, tokens, &members)?, &all),
-            held_out: outcome(&held_out.by_bucket),
-            held_out_single: outcome(&held_out.single),
-            difference: difference.mean,
-            low: difference.low,
-            high: difference.high,
-        })
-    };
     Allocation {
         set: set.to_owned(),
         pool: pool.0,
         samples: pool.1,
         problems: members.iter().map(Vec::len).collect(),
-        budgets: budgets.iter().filter_map(within).collect(),
+        budgets: budgets
+            .iter()
+            .filter_map(|budget| {
+                let tokens = &budget.tokens;
+                let chosen = best_by_bucket(&candidates, tokens, &members)?;
+                let held_out = held_out(&candidates, tokens, &buckets, BOOTSTRAP_SEED)?;
+                let difference = paired(&held_out.by_bucket.right, &held_out.single.right);
+                let choices: Vec<Option<Choice>> = members
+                    .iter()
+                    .zip(chosen)
+                    .map(|(problems, at)| at.map(|at| choice(cells[at], problems)))
+                    .collect();
+                Some(Budget {
+                    of: budget.cell.label(),
+                    tokens: mean(tokens),
+                    chosen: together(&choices, &members),
+                    by_bucket: choices,
+                    single: choice(cells[best_single(&candidates, tokens, &members)?], &all),
+                    held_out: outcome(&held_out.by_bucket),
+                    held_out_single: outcome(&held_out.single),
+                    difference: difference.mean,
+                    low: difference.low,
+                    high: difference.high,
+                })
+            })
+            .collect(),
     }
 }
 
-/// The mean over all problems of what was chosen for each bucket.
+/// Returns the mean over all problems of the choices for each bucket.
 fn together(choices: &[Option<Choice>], members: &[Vec<usize>]) -> Outcome {
-    let problems: usize = members.iter().map(Vec::len).sum();
-    let mean = |value: fn(&Choice) -> f64| {
-        let of = |(choice, members): (&Option<Choice>, &Vec<usize>)| {
-            choice.as_ref().map_or(0.0, value) * members.len() as f64
-        };
-        choices.iter().zip(members).map(of).sum::<f64>() / problems as f64
-    };
     Outcome {
-        accuracy: mean(|choice| choice.accuracy),
-        tokens: mean(|choice| choice.tokens),
+        accuracy: weighed(choices, members, |choice| choice.accuracy),
+        tokens: weighed(choices, members, |choice| choice.tokens),
+    }
+}
+
+/// Returns the mean of a value over buckets, each weighed by its number of problems.
+fn weighed(choices: &[Option<Choice>], members: &[Vec<usize>], value: fn(&Choice) -> f64) -> f64 {
+    let problems: usize = members.iter().map(Vec::len).sum();
+    choices
+        .iter()
+        .zip(members)
+        .map(|(choice, members)| choice.as_ref().map_or(0.0, value) * members.len() as f64)
+        .sum::<f64>()
+        / problems as f64
+}
+
+/// Returns a cell with its result on some problems.
+fn choice(cell: &Measured<'_>, problems: &[usize]) -> Choice {
+    Choice {
+        name: cell.cell.label(),
+        accuracy: mean_over(&cell.right, problems),
+        tokens: mean_over(&cell.tokens, problems),
     }
 }
 

@@ -1,16 +1,16 @@
-//! Audits of a bench's chains: the chosen ones, and all right ones of a pool.
+//! Audits of a bench's chains: of the chosen chains, and of all right chains of a pool.
 
 use std::cell::RefCell;
 
 use beamgen::ProblemResult;
-use beamgen::result::{Auditor, Evidence, FinishedChain, Unsound};
+use beamgen::result::{Auditor, Evidence, Unsound};
 use serde::{Deserialize, Serialize};
 
 /// The finding of an audit of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Audit {
-    /// Nothing speaks against it.
+    /// No checker, label or scorer speaks against a step of the chain.
     Sound,
     /// A checker proves a step wrong.
     Checker,
@@ -30,7 +30,7 @@ impl Audit {
         }
     }
 
-    /// Returns the letter that stands for it in a pool of chains.
+    /// Returns the letter of the finding in the column `audit` of a pool.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -42,11 +42,11 @@ impl Audit {
     }
 }
 
-/// The audits of a bench's chains.
+/// The auditor of a bench's chains. Audits take `&self`, hence the cell.
 pub(super) struct Audits(RefCell<Auditor>);
 
 impl Audits {
-    /// `None` if nothing is audited.
+    /// Returns `None` if the settings ask for no audits.
     pub(super) fn new(auditor: Auditor) -> Option<Self> {
         (!auditor.is_off()).then(|| Self(RefCell::new(auditor)))
     }
@@ -63,11 +63,12 @@ impl Audits {
         )
     }
 
-    /// Returns the findings of the right ones among all finished chains, by [`Audit::letter`], and
-    /// `-` for others; `right` has a `1` for each right one.
+    /// Returns the findings of all finished chains, a letter each: [`Audit::letter`] for a chain
+    /// that is `1` in `right`, `-` for others.
     pub(super) fn pool(&self, result: &ProblemResult, right: &str) -> String {
         let mut auditor = self.0.borrow_mut();
-        let mut letter = |(chain, right): (&FinishedChain, u8)| {
+        let all = result.finished.iter().zip(right.bytes());
+        all.map(|(chain, right)| {
             if right != b'1' {
                 return '-';
             }
@@ -79,8 +80,7 @@ impl Audits {
                     .as_ref(),
             )
             .letter()
-        };
-        let all = result.finished.iter().zip(right.bytes());
-        all.map(&mut letter).collect()
+        })
+        .collect()
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::measured::{Measured, mean, paired};
 
-/// How much more accurate `a` is than `b`, and what each costs.
+/// The difference in accuracy of cell `a` to cell `b`, and the ratios of their costs.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Difference {
     pub set: String,
@@ -12,11 +12,12 @@ pub(super) struct Difference {
     pub b: String,
     pub accuracy_a: f64,
     pub accuracy_b: f64,
-    /// With its paired 95 % interval over problems.
+    /// The accuracy of `a` minus that of `b`; `low` and `high` are the ends of its paired 95 %
+    /// interval over problems.
     pub difference: f64,
     pub low: f64,
     pub high: f64,
-    /// Cost of `a` as a share of that of `b`; none where `b` cost nothing.
+    /// The cost of `a` divided by that of `b`; `None` if `b` cost nothing.
     pub generated_ratio: Option<f64>,
     pub tokens_ratio: Option<f64>,
     pub seconds_ratio: Option<f64>,

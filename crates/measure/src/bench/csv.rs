@@ -1,4 +1,4 @@
-//! All raw rows as a table for other programs.
+//! The file `results.csv`: all raw rows as a table for other programs.
 
 use std::path::Path;
 
@@ -52,16 +52,15 @@ fn listed(tokens: &[u32]) -> String {
     tokens.join(" ")
 }
 
-/// Writes the rows by set, cell, problem and seed; what is absent is empty, and tokens by depth are
-/// separated by blanks.
+/// Writes the rows by set, cell, problem and seed. Missing values are empty, and tokens by depth
+/// are separated by spaces.
 pub(super) fn write(path: &Path, measured: &[Measured<'_>]) -> Result<(), Error> {
-    let failed = |error: csv::Error| Error::writing(path)(error.into());
     let mut table = csv::Writer::from_writer(Vec::new());
     let head = COLUMNS.map(|column| column.0);
-    table.write_record(head).map_err(failed)?;
+    table.write_record(head).map_err(failed(path))?;
     for &row in measured.iter().flat_map(|cell| cell.rows.iter().flatten()) {
         let fields = COLUMNS.map(|column| shown(column.1(row)));
-        table.write_record(fields).map_err(failed)?;
+        table.write_record(fields).map_err(failed(path))?;
     }
     let bytes = table
         .into_inner()
@@ -69,21 +68,26 @@ pub(super) fn write(path: &Path, measured: &[Measured<'_>]) -> Result<(), Error>
     write_file(path, &bytes)
 }
 
-/// A cell that spreadsheets and terminals show as it is: characters that act are escapes, and what
-/// begins like a formula gets an apostrophe before it; plain numbers stay numbers. The rows have
-/// the text as it was.
+/// Makes a cell that spreadsheets and terminals show as text. Control characters become escapes,
+/// and an apostrophe goes before text that looks like a formula; numbers stay numbers. The file of
+/// rows keeps the original text.
 fn shown(text: String) -> String {
     let cell = printable::lines(&text).into_owned();
-    let is_number = || {
-        let unsigned = cell.strip_prefix(['-', '+']).unwrap_or(&cell);
-        unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.')
-            && cell.parse::<f64>().is_ok()
-    };
-    if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !is_number() {
+    if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !is_number(&cell) {
         format!("'{cell}")
     } else {
         cell
     }
+}
+
+fn failed(path: &Path) -> impl Fn(csv::Error) -> Error {
+    move |error| Error::writing(path)(error.into())
+}
+
+/// Whether a cell is a plain number. `parse` alone would also accept `inf` and `nan`.
+fn is_number(cell: &str) -> bool {
+    let unsigned = cell.strip_prefix(['-', '+']).unwrap_or(cell);
+    unsigned.starts_with(|c: char| c.is_ascii_digit() || c == '.') && cell.parse::<f64>().is_ok()
 }
 
 #[cfg(test)]

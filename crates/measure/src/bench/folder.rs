@@ -15,13 +15,14 @@ use crate::report::about::About;
 use crate::report::folder::{RESULTS, read_results, write_report, write_results};
 use crate::{Aggregated, Error};
 
-/// The key of what was measured.
+/// The key of the outline in `results.json`.
 #[derive(Serialize, Deserialize)]
 struct Bench<O> {
     bench: O,
 }
 
-/// Notes what is going to be run, so that the folder explains itself from the start.
+/// Writes `results.json` with the outline before anything is run, so that the folder explains
+/// itself from the start.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -66,7 +67,7 @@ pub struct Redrawn {
     pub aggregated: Vec<Aggregated>,
 }
 
-/// Writes the report of a folder again from what is in it.
+/// Writes the report of a folder again from its rows and its outline.
 ///
 /// # Errors
 /// The folder has no results, or they cannot be used or written.
@@ -95,9 +96,10 @@ mod tests {
     use super::*;
     use crate::report::folder::Given;
 
-    /// A key of the settings that is renamed takes its old name along, or these are drawn anew.
+    /// A renamed key of the settings must keep its old name as an alias, or the shipped reports can
+    /// no longer be drawn again.
     #[test]
-    fn shipped_reports_can_be_drawn_anew_and_say_no_figure_that_is_none() {
+    fn shipped_reports_can_be_drawn_again_and_have_no_undefined_figure() {
         let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/results");
         let mut found = 0;
         let mut folders = vec![shipped];

@@ -20,7 +20,7 @@ use crate::report::markdown::{Column, between, code, columns, points, table};
 use crate::rerank::{AGGREGATIONS, Aggregated, Share};
 use crate::{counted, grouped, percent};
 
-/// The whole text.
+/// Writes the whole report in Markdown.
 pub(super) fn text(about: &About, outline: &Outline, report: &Report, plots: &[Plot]) -> String {
     let mut out = String::new();
     head(&mut out, about, outline);
@@ -43,8 +43,11 @@ pub(super) fn text(about: &About, outline: &Outline, report: &Report, plots: &[P
         }
         for curve in report.pools.iter().filter(|one| one.set == set.name) {
             pool(&mut out, curve);
-            let of_pool = |row: &&Aggregated| row.set == set.name && row.name == curve.name;
-            let rows: Vec<&Aggregated> = report.aggregated.iter().filter(of_pool).collect();
+            let rows: Vec<&Aggregated> = report
+                .aggregated
+                .iter()
+                .filter(|row| row.set == set.name && row.name == curve.name)
+                .collect();
             if !rows.is_empty() {
                 aggregated(&mut out, &curve.name, &rows);
             }
@@ -124,7 +127,7 @@ fn compared(out: &mut String, pairs: &[&Difference]) {
     columns(out, &COMPARED, pairs.iter().copied());
 }
 
-/// A share of a pool, if the samples have what it needs.
+/// Writes a share, or `-` where the samples lack the scores for it.
 fn optional(of: Option<Share>) -> String {
     of.map_or("-".to_owned(), Share::shown)
 }
@@ -162,10 +165,13 @@ fn aggregated(out: &mut String, pool: &str, rows: &[&Aggregated]) {
     columns(out, &AGGREGATIONS, rows.iter().copied());
 }
 
-/// Right answers by sound chains, if any chain was audited.
+/// Writes the section on sound chains, if any chain was audited.
 fn soundness(out: &mut String, report: &Report, set: &str) {
-    let of_set = |row: &&Summary| row.set == set && row.has_soundness();
-    let rows: Vec<&Summary> = report.summary.iter().filter(of_set).collect();
+    let rows: Vec<&Summary> = report
+        .summary
+        .iter()
+        .filter(|row| row.set == set && row.has_soundness())
+        .collect();
     if rows.is_empty() {
         return;
     }
@@ -219,21 +225,16 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
         out,
         &head,
         allocation.budgets.iter().map(|budget| {
-            let name = |choice: &Choice| format!("{} ({})", choice.name, percent(choice.accuracy));
-            let outcome = |outcome: &Outcome| {
-                let spent = tokens(outcome.tokens);
-                format!("{} for {spent}", percent(outcome.accuracy))
-            };
             let mut row = vec![format!("{} ({})", tokens(budget.tokens), budget.of)];
             row.extend(
                 budget
                     .by_bucket
                     .iter()
-                    .map(|choice| choice.as_ref().map_or("-".to_owned(), name)),
+                    .map(|choice| choice.as_ref().map_or("-".to_owned(), named)),
             );
             row.push(outcome(&budget.chosen));
             let single = &budget.single;
-            row.push(format!("{} for {}", name(single), tokens(single.tokens)));
+            row.push(format!("{} for {}", named(single), tokens(single.tokens)));
             row.push(outcome(&budget.held_out));
             row.push(outcome(&budget.held_out_single));
             let ends = (budget.low, budget.high);
@@ -241,4 +242,13 @@ fn difficulty(out: &mut String, allocation: &Allocation) {
             row
         }),
     );
+}
+
+fn named(choice: &Choice) -> String {
+    format!("{} ({})", choice.name, percent(choice.accuracy))
+}
+
+fn outcome(outcome: &Outcome) -> String {
+    let spent = tokens(outcome.tokens);
+    format!("{} for {spent}", percent(outcome.accuracy))
 }

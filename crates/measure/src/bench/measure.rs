@@ -1,4 +1,4 @@
-//! Running what a plan asks for and what is not there yet.
+//! Runs the cells of a plan that have no rows yet.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -22,31 +22,33 @@ use super::store::Store;
 use super::{Summary, folder};
 use crate::{About, Aggregated, Error, Watch};
 
-/// The program that a bench runs in: it loads models, and hears how far the bench is.
+/// The program that runs a bench: it loads models and follows the progress.
 pub trait Host: Watch {
-    /// Why the program ends the bench; an error of the measurement becomes one.
+    /// The error by which the program ends the bench; errors of the measurement convert into it.
     type Error: From<Error>;
 
     /// Loads the models of these settings, and checks that the given number of problems of each set
-    /// fit into the generator's context.
+    /// fits into the generator's context.
     ///
     /// # Errors
     /// The models cannot be loaded, or a problem is too long.
     fn load(&mut self, config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Self::Error>;
 
-    /// Nothing more is asked of these models. Does nothing by default.
+    /// The measurement is done with these models. Does nothing by default.
     fn unload(&mut self, _solver: &Solver) {}
 }
 
-/// The searches of a bench, checked: models load, and problems fit them.
+/// The searches of a bench after a check: their models load, and their problems fit into the
+/// context.
 pub struct Measurement<'a> {
     plan: &'a Plan,
     executions: Vec<Execution>,
-    /// For each pair of models the searches that run on it, as indices into `executions`.
+    /// The searches of each pair of models, as indices into `executions`.
     pairs: Vec<Vec<usize>>,
-    /// What the results of each cell depend on.
+    /// The inputs that the results of each cell depend on, to recognise them in a resumed bench.
     identities: Vec<Map<String, Value>>,
-    /// The pair that was loaded last, by its index: with a single one it is loaded once.
+    /// The pair that was loaded last, by its index, so that a bench with a single pair loads it
+    /// only once.
     loaded: RefCell<Option<(usize, Solver)>>,
 }
 
@@ -54,7 +56,7 @@ impl<'a> Measurement<'a> {
     /// Loads each pair of models once, to check the plan before any time is spent on searching.
     ///
     /// # Errors
-    /// The host's, of loading.
+    /// The host's error if models cannot be loaded or a problem is too long.
     pub fn new<H: Host>(plan: &'a Plan, host: &mut H) -> Result<Self, H::Error> {
         let executions = share::executions(&plan.outline.cells);
         let pairs = pairs(&executions);
@@ -66,7 +68,7 @@ impl<'a> Measurement<'a> {
             loaded: RefCell::new(None),
         };
         for pair in 0..measurement.pairs.len() {
-            // Its memory is wanted for the next one.
+            // Dropped before the next pair is loaded: two pairs may not fit into memory.
             measurement.loaded.replace(None);
             let solver = measurement.load(pair, host)?;
             for &at in &measurement.pairs[pair] {
@@ -81,37 +83,36 @@ impl<'a> Measurement<'a> {
     }
 
     fn load<H: Host>(&self, pair: usize, host: &mut H) -> Result<Solver, H::Error> {
-        let of_pair = || {
-            self.pairs[pair]
-                .iter()
-                .map(|&at| &self.executions[at].config)
-        };
-        let scored = of_pair().find(|config| config.uses_scorer());
-        let config = scored
-            .or_else(|| of_pair().next())
-            .cloned()
-            .unwrap_or_default();
+        let configs = self.pairs[pair]
+            .iter()
+            .map(|&at| &self.executions[at].config);
+        // Searches without scores run on a pair with a scorer too, so the scorer must be loaded.
+        let scored = configs.clone().find(|config| config.uses_scorer());
+        let config = scored.or(configs.clone().next());
+        let config = config.cloned().unwrap_or_default();
         let counts = self.plan.outline.sets.iter().map(|set| set.ids.len());
         let sets: Vec<_> = self.plan.problems.iter().zip(counts).collect();
         host.load(config, &sets)
     }
 
-    /// The measured quantity.
+    /// The outline of the plan.
     #[must_use]
     pub fn outline(&self) -> &Outline {
         &self.plan.outline
     }
 
-    /// Returns the labels of the cells that each search gives.
+    /// Returns the labels of the cells that are read off each search.
     #[must_use]
     pub fn searches(&self) -> Vec<Vec<String>> {
-        let labels = |execution: &Execution| execution.labels(&self.plan.outline.cells);
-        self.executions.iter().map(labels).collect()
+        self.executions
+            .iter()
+            .map(|execution| execution.labels(&self.plan.outline.cells))
+            .collect()
     }
 
-    /// Measures everything, unless it is cancelled before: in memory, or into a results folder. The
-    /// folder gets its report when all is done. One that has rows is continued if `resume` is set, and
-    /// refused otherwise.
+    /// Measures everything, in memory or into a results folder. The report is written when all
+    /// searches are done. A folder with rows is continued if `resume` is set, and refused
+    /// otherwise. A cancelled measurement returns what it has.
     ///
     /// # Errors
     /// The rows of the folder were made under other settings, the models cannot be loaded again, a
@@ -149,7 +150,8 @@ impl<'a> Measurement<'a> {
         })
     }
 
-    /// Measures what the store has no row of; returns how many searches were done and to do.
+    /// Runs the searches that the store has no rows of; returns the numbers of searches done and to
+    /// do.
     fn run<H: Host>(
         &self,
         store: &mut Store,
@@ -187,7 +189,8 @@ impl<'a> Measurement<'a> {
         Ok((done, total))
     }
 
-    /// What is to be run, each with its pair: pair by pair, the loaded one first.
+    /// Returns the searches to run with their pairs of models. A pair that is loaded already comes
+    /// first.
     fn series(&self, store: &Store) -> Vec<(usize, Series<'_>)> {
         let outline = &self.plan.outline;
         let first = self.loaded.borrow().as_ref().map(|&(pair, _)| pair);
@@ -208,7 +211,7 @@ impl<'a> Measurement<'a> {
         all
     }
 
-    /// Set, label and identity of every cell.
+    /// Calls `visit` with set, label and identity of every cell.
     fn each_cell(
         &self,
         visit: &mut dyn FnMut(&str, &str, &RunHeader) -> Result<(), Error>,
@@ -232,25 +235,26 @@ impl<'a> Measurement<'a> {
 pub struct Outcome {
     /// The number of searches that are done.
     pub done: usize,
-    /// The number of searches that were to do.
+    /// The number of searches to do, without those that earlier calls did.
     pub total: usize,
     /// The raw rows.
     pub rows: Vec<Row>,
-    /// The table; of a bench that was cancelled, the cells that have any rows.
+    /// The table of cells. In a cancelled bench, only cells with rows.
     pub summaries: Vec<Summary>,
-    /// The choices of each aggregation among the scored samples of each pool of a finished bench.
+    /// The choices of each aggregation among the scored samples of each pool; empty in a cancelled
+    /// bench.
     pub aggregated: Vec<Aggregated>,
 }
 
-/// One search over one set with one seed.
+/// A search over a set with a seed.
 struct Series<'a> {
     plan: &'a Plan,
     set: usize,
     execution: &'a Execution,
     seed: u64,
-    /// The labels of its cells.
+    /// The labels of the cells that are read off the search.
     labels: Vec<String>,
-    /// The problems that some cell has no row of.
+    /// The problems of which at least one cell has no row.
     todo: Vec<&'a Problem>,
 }
 
@@ -263,14 +267,14 @@ impl<'a> Series<'a> {
         store: &Store,
     ) -> Self {
         let seed = execution.config.generator.seed.wrapping_add(offset);
-        let of = &plan.outline.sets[set];
+        let outline = &plan.outline.sets[set];
         let labels = execution.labels(&plan.outline.cells);
-        let is_there = |id: &str| {
-            let of_cell = |label: &String| store.has(&of.name, label, seed, id);
-            labels.iter().all(of_cell)
-        };
-        let problems = plan.problems[set].problems[..of.ids.len()].iter();
-        let todo = problems.filter(|problem| !is_there(&problem.id)).collect();
+        let problems = plan.problems[set].problems[..outline.ids.len()].iter();
+        let todo = problems.filter(|problem| {
+            let mut labels = labels.iter();
+            !labels.all(|label| store.has(&outline.name, label, seed, &problem.id))
+        });
+        let todo = todo.collect();
         Self {
             plan,
             set,
@@ -286,7 +290,7 @@ impl<'a> Series<'a> {
         format!("{set} {}", self.labels.join(", "))
     }
 
-    /// What a problem takes, beside others: its chains.
+    /// Estimates the work of a problem by its number of chains.
     fn work_each(&self) -> f64 {
         self.execution.config.search.chains() as f64
     }
@@ -301,12 +305,12 @@ impl<'a> Series<'a> {
         if config.uses_scorer() {
             return request;
         }
-        // The pair may have a scorer for others.
+        // The loaded pair may have a scorer for other searches, which this search must not use.
         let search = config.search.clone();
         request.custom_strategy("without scores", move |_| search.build(false))
     }
 
-    /// Returns how many problems were done.
+    /// Runs the search; returns the number of problems done.
     fn measure(
         &self,
         solver: &mut Solver,
@@ -315,10 +319,13 @@ impl<'a> Series<'a> {
         cancel: &CancelToken,
     ) -> Result<usize, Error> {
         let set = &self.plan.outline.sets[self.set].name;
-        let next_part = |label: &String| store.next_part(set, label, self.seed);
         let mut take = Taking {
             series: self,
-            parts: self.labels.iter().map(next_part).collect(),
+            parts: self
+                .labels
+                .iter()
+                .map(|label| store.next_part(set, label, self.seed))
+                .collect(),
             audits: Audits::new(Auditor::new(&self.execution.config)?),
             store,
             score_seconds: 0.0,
@@ -334,7 +341,7 @@ impl<'a> Series<'a> {
                 requests,
                 &mut |event| watch.borrow_mut().event(&event),
                 &mut |result| {
-                    // A search that was cancelled is not done: the bench does it when it is resumed.
+                    // A cancelled search gets no row, so a resumed bench runs it again.
                     if result.stopped.is_some() {
                         return ControlFlow::Continue(());
                     }
@@ -355,20 +362,20 @@ impl<'a> Series<'a> {
     }
 }
 
-/// Taking in the results of a series.
+/// The state while the results of a series come in.
 struct Taking<'a> {
     series: &'a Series<'a>,
     parts: Vec<u32>,
     audits: Option<Audits>,
     store: &'a mut Store,
-    /// What scoring took so far.
+    /// The time of scoring so far.
     score_seconds: f64,
     started: Instant,
     done: usize,
 }
 
 impl Taking<'_> {
-    /// Adds a row for each cell. Returns whether the first cell's answer is right.
+    /// Adds a row for each cell; returns whether the first cell's answer is right.
     fn take(&mut self, result: &ProblemResult) -> Result<bool, Error> {
         let Series {
             plan,
@@ -394,12 +401,15 @@ impl Taking<'_> {
             let mut row = Row::new(set, cell, seed, &read, without_scores);
             row.part = part;
             row.audit = self.audits.as_ref().map(|audits| audits.chosen(&read));
+            // A cell without scores is not charged for scores that another cell of the search
+            // needs.
             row.wall = microseconds(if row.without_scores {
                 (wall - self.score_seconds).max(0.0)
             } else {
                 wall
             });
             first.get_or_insert(row.correct);
+            // The chains are the same for all cells, so only the first row keeps them.
             if execution.pool && at == execution.cells[0] {
                 let mut chains = Chains::of(result);
                 if let Some(audits) = &self.audits {
@@ -416,36 +426,37 @@ impl Taking<'_> {
     }
 }
 
-/// Groups searches by the pair of models that they run on. What takes no scores runs on a pair with
-/// a scorer as well.
+/// Groups searches by the pair of models that they run on. Searches without scores also run on a
+/// pair with a scorer.
 fn pairs(executions: &[Execution]) -> Vec<Vec<usize>> {
     let mut all: Vec<(Config, Vec<usize>)> = Vec::new();
-    let scored = |&at: &usize| executions[at].config.uses_scorer();
-    let (scored, unscored): (Vec<usize>, Vec<usize>) = (0..executions.len()).partition(scored);
+    // Searches with scores come first, so that those without find a pair to join.
+    let (scored, unscored): (Vec<usize>, Vec<usize>) =
+        (0..executions.len()).partition(|&at| executions[at].config.uses_scorer());
     for at in scored.into_iter().chain(unscored) {
         let config = &executions[at].config;
         let models = models(config);
-        let fits = |there: &Config| {
+        let pair = all.iter_mut().find(|(there, _)| {
             if config.uses_scorer() {
                 *there == models
             } else {
                 without_scorer(there) == without_scorer(&models)
             }
-        };
-        match all.iter_mut().find(|(there, _)| fits(there)) {
+        });
+        match pair {
             Some((_, members)) => members.push(at),
             None => all.push((models, vec![at])),
         }
     }
-    // In the order of the bench.
+    // Restores the order of the bench within each pair.
     for (_, members) in &mut all {
         members.sort_unstable();
     }
     all.into_iter().map(|(_, members)| members).collect()
 }
 
-/// The settings that decide which models are loaded, and how they run; all others are those of a
-/// request. Prompts are among them: they decide which problems are too long.
+/// Keeps the settings that decide which models are loaded and how they run, and resets those of a
+/// request. Prompts are kept: they decide which problems are too long.
 fn models(config: &Config) -> Config {
     let mut same = config.clone();
     same.search = SearchConfig {
@@ -466,8 +477,8 @@ fn without_scorer(config: &Config) -> Config {
     same
 }
 
-/// What the results of a cell depend on, the same whether it runs by itself or is read off
-/// another's search.
+/// Returns the inputs that the results of a cell depend on. They are the same whether the cell has
+/// a search of its own or is read off another cell's search.
 fn identity(solver: &Solver, config: &Config) -> Map<String, Value> {
     let mut identity = solver.identity_of(&config.settings());
     if !config.uses_scorer()
@@ -498,12 +509,11 @@ mod tests {
                 pool: false,
             }
         };
-        let unscored = |config: &mut Config| {
-            config.search.strategy = StrategyKind::GREEDY;
-            config.models.scorer = ScorerKind::None;
-        };
         let executions = [
-            execution(&unscored),
+            execution(&|config: &mut Config| {
+                config.search.strategy = StrategyKind::GREEDY;
+                config.models.scorer = ScorerKind::None;
+            }),
             execution(&|_| {}),
             execution(&|config| config.search.strategy = StrategyKind::BEST_OF_N),
             execution(&|config| config.search.n = 64),

@@ -1,4 +1,4 @@
-//! Rows put together: a cell on a set, over all problems and seeds.
+//! Summaries of rows: a cell on a set, over all problems and seeds.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,35 +12,37 @@ use super::summary::Summary;
 use crate::Error;
 pub(super) use crate::intervals::{BOOTSTRAP_SEED, interval, paired};
 
-/// A cell on a set. Vectors are by problem, in the set's order: means over the seeds.
+/// A cell on a set. Vectors have an entry per problem, in the set's order: the mean over seeds.
 pub(super) struct Measured<'a> {
     pub set: usize,
     pub cell: &'a Cell,
-    /// By problem, then by seed.
+    /// The rows by problem, then by seed.
     pub rows: Vec<Vec<&'a Row>>,
     pub right: Vec<f64>,
     pub generated: Vec<f64>,
-    /// Generated and scored together.
+    /// Generated and scored tokens together.
     pub tokens: Vec<f64>,
-    /// Shares of the wall-clock time: their mean is the run's time divided by the problems.
+    /// Shares of the wall-clock time, in seconds. Their mean is the time of the run divided by its
+    /// problems.
     pub seconds: Vec<f64>,
 }
 
 impl<'a> Measured<'a> {
     fn new(set: usize, cell: &'a Cell, rows: Vec<Vec<&'a Row>>) -> Self {
-        let by_problem = |value: &dyn Fn(&Row) -> f64| -> Vec<f64> {
-            let mean = |rows: &Vec<&Row>| {
-                rows.iter().map(|row| value(row)).sum::<f64>() / rows.len() as f64
-            };
-            rows.iter().map(mean).collect()
-        };
-        let right = by_problem(&|row| f64::from(u8::from(row.correct)));
-        let generated = by_problem(&|row| row.ledger.generated_tokens as f64);
-        let tokens =
-            by_problem(&|row| (row.ledger.generated_tokens + row.ledger.scored_tokens) as f64);
-        let mut seconds = by_problem(&|row| row.ledger.seconds.total());
-        let booked = |row: &&Row| row.ledger.seconds.total();
-        let scale = wall(&rows) / rows.iter().flatten().map(booked).sum::<f64>();
+        let right = by_problem(&rows, |row| f64::from(u8::from(row.correct)));
+        let generated = by_problem(&rows, |row| row.ledger.generated_tokens as f64);
+        let tokens = by_problem(&rows, |row| {
+            (row.ledger.generated_tokens + row.ledger.scored_tokens) as f64
+        });
+        let mut seconds = by_problem(&rows, |row| row.ledger.seconds.total());
+        // Problems run at the same time, so their own seconds add up to more or less than the time
+        // of the run; scaled, they add up to it.
+        let scale = wall(&rows)
+            / rows
+                .iter()
+                .flatten()
+                .map(|row| row.ledger.seconds.total())
+                .sum::<f64>();
         if scale.is_finite() {
             for seconds in seconds.iter_mut() {
                 *seconds *= scale;
@@ -57,7 +59,7 @@ impl<'a> Measured<'a> {
         }
     }
 
-    /// N: chains per problem.
+    /// Returns N, the number of chains per problem.
     pub(super) fn n(&self) -> usize {
         self.cell.n()
     }
@@ -66,7 +68,7 @@ impl<'a> Measured<'a> {
         interval(&self.right)
     }
 
-    /// The mean over all rows.
+    /// Returns the mean of a value over all rows.
     pub(super) fn mean(&self, value: impl Fn(&Row) -> f64) -> f64 {
         let all = self.rows.iter().flatten();
         all.map(|row| value(row)).sum::<f64>() / self.rows.iter().flatten().count() as f64
@@ -102,17 +104,24 @@ impl<'a> Measured<'a> {
     }
 }
 
+/// Returns the mean of a value over the seeds of each problem.
+fn by_problem(rows: &[Vec<&Row>], value: impl Fn(&Row) -> f64) -> Vec<f64> {
+    rows.iter()
+        .map(|rows| rows.iter().map(|row| value(row)).sum::<f64>() / rows.len() as f64)
+        .collect()
+}
+
 pub(super) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The mean of some problems' values.
+/// Returns the mean over some problems, given by their indices.
 pub(super) fn mean_over(values: &[f64], problems: &[usize]) -> f64 {
     problems.iter().map(|&i| values[i]).sum::<f64>() / problems.len() as f64
 }
 
-/// Seconds of all uninterrupted stretches. A stretch lasts until its last result: what a killed one
-/// did after that is lost and not counted.
+/// Returns the wall-clock time of all uninterrupted stretches, in seconds. A stretch lasts until
+/// its last result: the time after that, in a killed run, is not counted.
 fn wall(rows: &[Vec<&Row>]) -> f64 {
     let mut stretches: HashMap<(u64, u32), f64> = HashMap::new();
     for row in rows.iter().flatten() {
@@ -120,57 +129,62 @@ fn wall(rows: &[Vec<&Row>]) -> f64 {
         *last = last.max(row.wall);
     }
     let mut seconds: Vec<f64> = stretches.into_values().collect();
-    // Summed in an order of its own: a map's changes from run to run.
+    // Sorted before they are added: the order of a hash map changes from run to run, and with it
+    // the rounding of the sum.
     seconds.sort_by(f64::total_cmp);
     seconds.iter().sum()
 }
 
-/// All cells on all sets, by set and then by cell. Rows of other benches in the folder are ignored;
-/// a missing one is an error.
+/// Groups the rows of a finished bench, by set and then by cell. Rows of other benches in the
+/// folder are ignored.
 pub(super) fn measured<'a>(
     outline: &'a Outline,
     rows: &'a [Row],
     source: &Path,
 ) -> Result<Vec<Measured<'a>>, Error> {
     let rows = by_key(rows);
-    let complete = |(set, cell): (usize, &'a Cell)| {
-        let of = &outline.sets[set];
-        let row = |id: &'a String, seed: u64| {
-            let found = rows.get(&(&*of.name, &*cell.run, cell.n(), seed, &**id));
-            found.copied().ok_or_else(|| Error::NoRow {
-                path: source.to_owned(),
-                cell: format!("set \"{}\", {}", of.name, cell.label()),
-                id: id.clone(),
-                seed,
-            })
-        };
-        let of_problem = |id| seeds(outline, cell).map(|seed| row(id, seed)).collect();
-        let rows = of.ids.iter().map(of_problem);
-        let rows = rows.collect::<Result<Vec<Vec<&Row>>, Error>>()?;
-        Ok(Measured::new(set, cell, rows))
-    };
-    cells(outline).map(complete).collect()
+    cells(outline)
+        .map(|(set, cell)| {
+            let of = &outline.sets[set];
+            let mut found = Vec::with_capacity(of.ids.len());
+            for id in &of.ids {
+                let mut of_problem = Vec::new();
+                for seed in seeds(outline, cell) {
+                    let row = rows.get(&(&*of.name, &*cell.run, cell.n(), seed, &**id));
+                    of_problem.push(*row.ok_or_else(|| Error::NoRow {
+                        path: source.to_owned(),
+                        cell: format!("set \"{}\", {}", of.name, cell.label()),
+                        id: id.clone(),
+                        seed,
+                    })?);
+                }
+                found.push(of_problem);
+            }
+            Ok(Measured::new(set, cell, found))
+        })
+        .collect()
 }
 
-/// What there is of a bench that was not finished: cells with any row, on the problems with any.
+/// Groups the rows of an unfinished bench: cells with any row, on the problems with any row.
 pub(super) fn measured_so_far<'a>(outline: &'a Outline, rows: &'a [Row]) -> Vec<Measured<'a>> {
     let rows = by_key(rows);
-    let there = |(set, cell): (usize, &'a Cell)| {
-        let of = &outline.sets[set];
-        let of_problem = |id: &'a String| -> Vec<&Row> {
-            let of_seed = |seed| rows.get(&(&*of.name, &*cell.run, cell.n(), seed, &**id));
-            seeds(outline, cell).filter_map(of_seed).copied().collect()
-        };
-        let all = of.ids.iter().map(of_problem);
-        let some: Vec<Vec<&Row>> = all.filter(|rows| !rows.is_empty()).collect();
-        (!some.is_empty()).then(|| Measured::new(set, cell, some))
-    };
-    cells(outline).filter_map(there).collect()
+    cells(outline)
+        .filter_map(|(set, cell)| {
+            let of = &outline.sets[set];
+            let all = of.ids.iter().map(|id: &'a String| -> Vec<&Row> {
+                seeds(outline, cell)
+                    .filter_map(|seed| rows.get(&(&*of.name, &*cell.run, cell.n(), seed, &**id)))
+                    .copied()
+                    .collect()
+            });
+            let some: Vec<Vec<&Row>> = all.filter(|rows| !rows.is_empty()).collect();
+            (!some.is_empty()).then(|| Measured::new(set, cell, some))
+        })
+        .collect()
 }
 
 fn cells(outline: &Outline) -> impl Iterator<Item = (usize, &Cell)> {
-    let of_set = |set| outline.cells.iter().map(move |cell| (set, cell));
-    (0..outline.sets.len()).flat_map(of_set)
+    (0..outline.sets.len()).flat_map(|set| outline.cells.iter().map(move |cell| (set, cell)))
 }
 
 fn seeds(outline: &Outline, cell: &Cell) -> impl Iterator<Item = u64> + use<> {
@@ -182,8 +196,9 @@ fn seeds(outline: &Outline, cell: &Cell) -> impl Iterator<Item = u64> + use<> {
 type Key<'a> = (&'a str, &'a str, usize, u64, &'a str);
 
 fn by_key<'a>(rows: &'a [Row]) -> HashMap<Key<'a>, &'a Row> {
-    let key = |row: &'a Row| (&*row.set, &*row.run, row.n, row.seed, &*row.id);
-    rows.iter().map(|row| (key(row), row)).collect()
+    rows.iter()
+        .map(|row| ((&*row.set, &*row.run, row.n, row.seed, &*row.id), row))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a bench is: problem sets, and cells (a run at one number of chains).
+//! The outline of a bench: problem sets, and cells (a run at a number of chains).
 
 use std::path::Path;
 
@@ -9,24 +9,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::printable;
 
-/// What a bench is, without the problems' texts: what a report needs besides the rows.
+/// The outline of a bench, without the texts of problems: everything that a report needs besides
+/// the rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outline {
-    /// Seeds of each cell: the one in its settings and those after it.
+    /// The number of seeds of each cell: the seed of its settings and those after it.
     pub seeds: u64,
     /// The sets of problems.
     pub sets: Vec<SetOutline>,
-    /// The cells, each of which is measured on each set.
+    /// The cells, each measured on each set.
     pub cells: Vec<Cell>,
-    /// The run that the others are compared with.
+    /// The run with which all other runs are compared.
     pub baseline: Option<String>,
-    /// Cells, by index, whose accuracies are compared.
+    /// Pairs of cells, by index, whose accuracies are compared.
     pub compare: Vec<(usize, usize)>,
-    /// Runs that are drawn together; none means all of them.
+    /// Groups of runs with figures of their own; if empty, each figure has all runs.
     pub plots: Vec<PlotOutline>,
 }
 
-/// A group of runs in plots of their own.
+/// A group of runs with figures of its own.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlotOutline {
     /// The name of the group.
@@ -77,18 +78,18 @@ impl SetOutline {
 pub struct Cell {
     /// The name of the run.
     pub run: String,
-    /// All settings.
+    /// The settings of the run, with N.
     pub config: Config,
 }
 
 impl Cell {
-    /// N: chains per problem.
+    /// Returns N, the number of chains per problem.
     #[must_use]
     pub fn n(&self) -> usize {
         self.config.search.chains()
     }
 
-    /// Returns the name that people refer to the cell by, as `beam@16`.
+    /// Returns the name of the cell in tables, such as `beam@16`.
     #[must_use]
     pub fn label(&self) -> String {
         format!("{}@{}", self.run, self.n())
@@ -124,14 +125,18 @@ impl Outline {
     /// Returns the first run that is plain best-of-N with a scorer's choice.
     #[must_use]
     pub fn first_best_of_n(&self) -> Option<String> {
-        let is_best = |cell: &&Cell| {
-            is_plain(&cell.config) && cell.config.search.choosing() == Choose::Best && cell.n() > 1
-        };
-        self.cells.iter().find(is_best).map(|cell| cell.run.clone())
+        self.cells
+            .iter()
+            .find(|cell| {
+                is_plain(&cell.config)
+                    && cell.config.search.choosing() == Choose::Best
+                    && cell.n() > 1
+            })
+            .map(|cell| cell.run.clone())
     }
 }
 
-/// The names in the order in which they first come, each once.
+/// Returns each name once, in the order of first occurrence.
 pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let mut seen = Vec::new();
     for name in names {
@@ -142,19 +147,18 @@ pub(super) fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str>
     seen
 }
 
-/// What is wrong with a name of a set, a run or a plot that tables, figures and the report's
-/// Markdown could not show as it is.
+/// The error text for a name of a set, run or plot that tables, figures or Markdown cannot show.
 pub const UNFIT_NAME: &str =
     "a name cannot have control characters, direction marks or any of < > | `";
 
-/// Whether a name can stand in tables, figures and Markdown as it is.
+/// Whether tables, figures and Markdown can show a name unchanged.
 #[must_use]
 pub fn is_fit_name(name: &str) -> bool {
     !name.contains(|c: char| printable::acts(c) || "\n\t<>|`".contains(c))
 }
 
-/// Whether these settings sample whole chains and choose among them, and do nothing else: every
-/// search key besides those of plain sampling is at its default.
+/// Whether these settings only sample whole chains and choose among them: every search key besides
+/// those of plain sampling is at its default.
 pub(super) fn is_plain(config: &Config) -> bool {
     let neutral = SearchConfig::default();
     let mut rest = config.search.clone();

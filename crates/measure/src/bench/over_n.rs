@@ -1,5 +1,6 @@
-//! Gold accuracy and the reward model's own score of the answers over N, and where they part: past
-//! that N a wider search finds what the reward model takes for right (over-optimisation).
+//! Accuracy and the reward model's own score over N, and the point where they diverge. Beyond that
+//! N, a wider search finds chains that only the reward model considers right (over-optimisation,
+//! Gao et al., 2210.10760).
 
 use beamgen::eval::metrics::Interval;
 use beamgen::scorer::ScorerKind;
@@ -8,57 +9,59 @@ use serde::Serialize;
 use super::measured::{Measured, interval, mean, paired};
 use super::outline::distinct;
 
-/// A run that a reward model chose in, over its numbers of chains.
+/// A run in which a reward model chose, over its numbers of chains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct OverN {
     pub set: String,
     pub run: String,
-    /// By rising N; at least two.
+    /// The points by rising N, at least two.
     pub points: Vec<Point>,
     pub turning: Option<Turning>,
 }
 
-/// A number of chains.
+/// The figures at a number of chains.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Point {
     pub n: usize,
     pub accuracy: Interval,
-    /// The mean score of the chosen chain; a search without an answer has earned none.
+    /// The mean score of the chosen chain; a search without an answer counts as 0.
     pub reward: Interval,
-    /// Accuracy less that at the smallest N, paired by problem.
+    /// The accuracy minus that at the smallest N, paired by problem.
     pub gain: Interval,
 }
 
-/// Accuracy is highest here, and is lost at a larger N while the reward is not.
+/// The N of the highest accuracy, if a larger N loses accuracy while the reward does not fall.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Turning {
     pub n: usize,
     /// The larger N at which accuracy is lowest.
     pub lost_at: usize,
-    /// Accuracy there less the highest; the interval is paired and below 0.
+    /// The accuracy there minus the highest one; the whole paired interval is below 0.
     pub lost: Interval,
 }
 
 impl OverN {
-    /// `cells` are those of one set. Runs of one N, and those without a reward model, have none.
+    /// Makes the curves of one set's `cells`. Runs with a single N or without a reward model are
+    /// left out.
     pub(super) fn all(set: &str, cells: &[&Measured<'_>]) -> Vec<Self> {
         let runs = distinct(cells.iter().map(|cell| cell.cell.run.as_str()));
-        let of_run = |run: &str| {
-            let of_run = cells.iter().filter(|cell| cell.cell.run == run);
-            let mut columns: Vec<Column> = of_run.filter_map(|cell| Column::of(cell)).collect();
-            columns.sort_by_key(|column| column.n);
-            (columns.len() > 1).then(|| Self {
-                set: set.to_owned(),
-                run: run.to_owned(),
-                points: columns.iter().map(|of| of.point(&columns[0])).collect(),
-                turning: turning(&columns),
+        runs.into_iter()
+            .filter_map(|run| {
+                let of_run = cells.iter().filter(|cell| cell.cell.run == run);
+                let mut columns: Vec<Column> = of_run.filter_map(|cell| Column::of(cell)).collect();
+                columns.sort_by_key(|column| column.n);
+                (columns.len() > 1).then(|| Self {
+                    set: set.to_owned(),
+                    run: run.to_owned(),
+                    points: columns.iter().map(|of| of.point(&columns[0])).collect(),
+                    turning: turning(&columns),
+                })
             })
-        };
-        runs.into_iter().filter_map(of_run).collect()
+            .collect()
     }
 }
 
-/// A cell's values by problem.
+/// The values of a cell by problem.
 struct Column {
     n: usize,
     right: Vec<f64>,
@@ -66,11 +69,12 @@ struct Column {
 }
 
 impl Column {
-    /// `None` if no reward model scored the cell's chains. The exact checker is none: it is the gold.
+    /// Returns `None` if no reward model scored the chains. The exact checker is not a reward
+    /// model: its scores are the truth.
     fn of(cell: &Measured<'_>) -> Option<Self> {
-        let rows = || cell.rows.iter().flatten();
+        let mut rows = cell.rows.iter().flatten();
         let is_judged = cell.cell.config.models.scorer != ScorerKind::Exact
-            && rows().any(|row| row.score.is_some() && !row.without_scores);
+            && rows.any(|row| row.score.is_some() && !row.without_scores);
         let reward = cell.rows.iter().map(|rows| {
             let scores = rows.iter().map(|row| f64::from(row.score.unwrap_or(0.0)));
             scores.sum::<f64>() / rows.len() as f64
@@ -91,16 +95,21 @@ impl Column {
         }
     }
 
-    /// Accuracy less another's, paired by problem.
+    /// Returns the accuracy minus that of `other`, paired by problem.
     fn less(&self, other: &Self) -> Interval {
         paired(&self.right, &other.right)
     }
 }
 
-/// `columns` are by rising N.
+/// Finds the turning point of a run, whose `columns` are sorted by N.
 fn turning(columns: &[Column]) -> Option<Turning> {
-    let better = |best: usize, at: usize| mean(&columns[at].right) > mean(&columns[best].right);
-    let best = (1..columns.len()).fold(0, |best, at| if better(best, at) { at } else { best });
+    // Only a higher accuracy replaces the best, so ties keep the smaller N.
+    let mut best = 0;
+    for at in 1..columns.len() {
+        if mean(&columns[at].right) > mean(&columns[best].right) {
+            best = at;
+        }
+    }
     let (best, later) = (&columns[best], &columns[best + 1..]);
     let lost = later.iter().filter_map(|column| {
         let lost = column.less(best);
@@ -118,7 +127,7 @@ fn turning(columns: &[Column]) -> Option<Turning> {
 mod tests {
     use super::*;
 
-    /// So many of 100 problems right, in their order, and the same reward for all.
+    /// A cell on 100 problems of which the first `right` are right, with the same reward for all.
     fn column(n: usize, right: usize, reward: f64) -> Column {
         Column {
             n,

@@ -1,4 +1,4 @@
-//! A bench that can be run: what it is, and the texts of its problems.
+//! The plan of a bench: its outline and the texts of its problems.
 
 use beamgen::Config;
 use beamgen::eval::Problems;
@@ -8,13 +8,13 @@ use beamgen::strategy::StrategyName;
 use super::outline::{Cell, Outline, SetOutline};
 use crate::Error;
 
-/// The compared strategies if none is named.
+/// The strategies to compare if none is named.
 const STRATEGIES: [&str; 4] = ["single", "majority", "best-of-n", "beam"];
 
 /// A bench, ready to be run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The measured quantity.
+    /// The outline: sets, cells and comparisons.
     pub outline: Outline,
     /// The problems of each set of the outline.
     pub problems: Vec<Problems>,
@@ -37,6 +37,7 @@ impl Plan {
             unscored_unless_needed(&mut config);
             let scorer = config.models.scorer;
             let is_one_of_several = scorers.iter().any(|&other| other != scorers[0]);
+            // With several scorers, the name of a strategy alone would be ambiguous.
             let run = if is_one_of_several && scorer != ScorerKind::None {
                 format!("{scorer} {}", strategy.name())
             } else {
@@ -59,10 +60,10 @@ impl Plan {
         })
     }
 
-    /// Refuses a plan that nothing could be said of in the end.
+    /// Checks that a report can be made of the plan's rows.
     ///
     /// # Errors
-    /// A problem has no answer, or a name cannot be written down.
+    /// A problem has no answer to compare with, or a path is not valid UTF-8.
     pub fn check(&self) -> Result<(), Error> {
         serde_json::to_value(&self.outline).map_err(|error| {
             Error::Data(format!("{error}: give models and files names of UTF-8"))
@@ -75,14 +76,14 @@ impl Plan {
     }
 }
 
-/// A strategy by its name, and the settings of its search.
+/// A strategy by its name, with the settings of its search.
 pub type Search = (StrategyName, Config);
 
-/// The searches of every strategy with every scorer at every number of chains. An empty list stands
-/// for what is usual.
+/// Returns the searches of every strategy with every scorer at every number of chains. An empty
+/// list means the default: four usual strategies, the PRM, 16 chains.
 ///
 /// # Errors
-/// Fails if a usual strategy has no such name.
+/// A default strategy does not exist.
 pub fn crossed(
     base: &Config,
     strategies: &[StrategyName],
@@ -118,15 +119,15 @@ pub fn crossed(
     Ok(searches)
 }
 
-/// Takes the scorer away where only samples or votes count, so that nothing is charged for scores
-/// that nobody asks for.
+/// Removes the scorer from a search that only samples or votes, so that the search is not charged
+/// for scores.
 pub fn unscored_unless_needed(config: &mut Config) {
     if config.search.needs_scorer().is_none() {
         config.models.scorer = ScorerKind::None;
     }
 }
 
-/// Cells, each once.
+/// A list of cells without duplicates.
 #[derive(Debug, Default)]
 pub struct Cells(pub Vec<Cell>);
 
@@ -136,7 +137,7 @@ impl Cells {
     /// # Errors
     /// The settings do not go together.
     pub fn add(&mut self, run: String, mut config: Config) -> Result<(), Error> {
-        // A beam narrower than M expands by what it has.
+        // A beam of fewer than M chains can only expand by their number.
         let n = config.search.n;
         config.search.m = config.search.m.min(n);
         if let Err(error) = config.check() {

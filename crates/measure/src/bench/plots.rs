@@ -9,13 +9,13 @@ use std::path::Path;
 
 use super::against::Axis;
 use super::measured::Measured;
-use super::outline::{Outline, PlotOutline};
+use super::outline::Outline;
 use super::over_n::OverN;
 use crate::Error;
 use crate::report::chart::{Chart, Plot};
 use crate::report::slug;
 
-/// Draws all figures.
+/// Draws all figures into the folder and returns their list for the report.
 pub(super) fn draw<'a>(
     folder: &Path,
     outline: &'a Outline,
@@ -25,11 +25,14 @@ pub(super) fn draw<'a>(
     let groups = if outline.plots.is_empty() {
         vec![(None, outline.runs())]
     } else {
-        let group = |plot: &'a PlotOutline| {
-            let runs = plot.runs.iter().map(String::as_str).collect();
-            (Some(plot.name.as_str()), runs)
-        };
-        outline.plots.iter().map(group).collect()
+        outline
+            .plots
+            .iter()
+            .map(|plot| {
+                let runs = plot.runs.iter().map(String::as_str).collect();
+                (Some(plot.name.as_str()), runs)
+            })
+            .collect()
     };
     let mut plots = Vec::new();
     for (set, of) in outline.sets.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the largest pool of samples says about every smaller number of them.
+//! Accuracy at every smaller number of samples, estimated from the largest pool of samples.
 
 use beamgen::Choose;
 use beamgen::eval::pass_at_k::pass_at_k;
@@ -9,44 +9,45 @@ use super::audit::Audit;
 use super::measured::{Measured, mean};
 use crate::rerank::{Aggregated, Share, aggregations, chosen, scored};
 
-/// The samples of a cell that kept its chains, by problem and seed.
+/// The samples of a cell that kept its chains, by problem, seed and chain.
 pub(super) struct Pools<'m, 'a> {
     measured: &'m Measured<'a>,
     samples: Vec<Vec<Vec<Sample>>>,
 }
 
-/// What k samples are worth.
+/// The figures at k samples.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct AtK {
     pub k: usize,
-    /// Expected tokens sampled for k chains.
+    /// The expected number of tokens to sample k chains.
     pub generated: f64,
     pub pass: Share,
-    /// `null` if the samples have no scores.
+    /// The accuracy of best-of-k; `null` if the samples have no scores.
     pub best: Option<Share>,
     pub majority: Share,
     pub weighted: Option<Share>,
 }
 
-/// All of a pool.
+/// The curve of a pool over k.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct PoolCurve {
     pub set: String,
-    /// The cell the samples are from.
+    /// The label of the cell with the samples.
     pub name: String,
     pub at: Vec<AtK>,
 }
 
 impl<'m, 'a> Pools<'m, 'a> {
-    /// `None` if the cell kept no chains.
+    /// Returns `None` if the cell kept no chains.
     pub(super) fn of(measured: &'m Measured<'a>) -> Option<Self> {
-        let pool = |row: &&super::row::Row| Some(row.chains.as_ref()?.samples().collect());
-        let of_problem =
-            |rows: &Vec<_>| rows.iter().map(pool).collect::<Option<Vec<Vec<Sample>>>>();
         let samples = measured
             .rows
             .iter()
-            .map(of_problem)
+            .map(|rows| {
+                rows.iter()
+                    .map(|row| Some(row.chains.as_ref()?.samples().collect()))
+                    .collect::<Option<Vec<Vec<Sample>>>>()
+            })
             .collect::<Option<_>>()?;
         Some(Self { measured, samples })
     }
@@ -70,58 +71,70 @@ impl<'m, 'a> Pools<'m, 'a> {
         Some(Self { measured, samples })
     }
 
-    /// The cell the samples are from.
+    /// Returns the label of the cell with the samples.
     pub(super) fn name(&self) -> String {
         self.measured.cell.label()
     }
 
-    /// The number of its set.
+    /// Returns the number of the cell's set.
     pub(super) fn set(&self) -> usize {
         self.measured.set
     }
 
-    /// How many samples a problem has, all seeds together.
+    /// Returns the number of samples of a problem, over all seeds.
     pub(super) fn samples_a_problem(&self) -> usize {
         self.samples
             .first()
             .map_or(0, |seeds| seeds.iter().map(Vec::len).sum())
     }
 
-    /// By problem, the share of its samples that are right.
+    /// Returns the share of right samples of each problem.
     pub(super) fn pass_rates(&self) -> Vec<f64> {
-        let rate = |seeds: &Vec<Vec<Sample>>| pass_rate(&seeds.concat()).unwrap_or(0.0);
-        self.samples.iter().map(rate).collect()
+        self.samples
+            .iter()
+            .map(|seeds| pass_rate(&seeds.concat()).unwrap_or(0.0))
+            .collect()
     }
 
-    /// The choices of each aggregation among all samples; nothing where their steps have no scores.
+    /// Returns the accuracy of each aggregation of step scores among all samples; empty if the
+    /// steps have no scores.
     pub(super) fn aggregated(&self, set: &str) -> Vec<Aggregated> {
-        let steps = |row: &&'a super::row::Row| Some(&row.chains.as_ref()?.steps);
         let rows = self.measured.rows.iter();
-        let steps: Option<Vec<Vec<_>>> = rows.map(|of| of.iter().map(steps).collect()).collect();
+        let steps: Option<Vec<Vec<_>>> = rows
+            .map(|seeds| {
+                let chains = seeds.iter().map(|row| row.chains.as_ref());
+                chains.map(|chains| Some(&chains?.steps)).collect()
+            })
+            .collect();
         let Some(steps) = steps.filter(|all| all.iter().flatten().any(|of| !of.is_empty())) else {
             return Vec::new();
         };
         let share = |how, aggregation| {
-            let each = |(pool, steps): (&Vec<Sample>, &&Vec<Vec<f32>>)| {
-                chosen(&scored(pool.iter().copied(), *steps, aggregation), how)
-            };
-            let of_problem = |(pools, steps): (&Vec<Vec<Sample>>, &Vec<_>)| {
-                mean(&pools.iter().zip(steps).map(each).collect::<Vec<_>>())
-            };
-            let by_problem = self.samples.iter().zip(&steps).map(of_problem);
+            let by_problem = self.samples.iter().zip(&steps).map(|(pools, steps)| {
+                mean(
+                    &pools
+                        .iter()
+                        .zip(steps)
+                        .map(|(pool, steps)| {
+                            chosen(&scored(pool.iter().copied(), *steps, aggregation), how)
+                        })
+                        .collect::<Vec<_>>(),
+                )
+            });
             Share::over(&by_problem.collect::<Vec<_>>())
         };
-        let row = |aggregation| Aggregated {
-            set: set.to_owned(),
-            name: self.name(),
-            aggregation,
-            best: share(Choose::Best, aggregation),
-            weighted: share(Choose::Weighted, aggregation),
-        };
-        aggregations().map(row).collect()
+        aggregations()
+            .map(|aggregation| Aggregated {
+                set: set.to_owned(),
+                name: self.name(),
+                aggregation,
+                best: share(Choose::Best, aggregation),
+                weighted: share(Choose::Weighted, aggregation),
+            })
+            .collect()
     }
 
-    /// The curve over k = 1, 2, 4, ... N.
+    /// Returns the curve over k = 1, 2, 4, ..., N.
     pub(super) fn curve(&self, set: &str) -> PoolCurve {
         let n = self.measured.n();
         let mut ks: Vec<usize> = std::iter::successors(Some(1), |k| Some(k * 2))
@@ -137,28 +150,32 @@ impl<'m, 'a> Pools<'m, 'a> {
 
     fn at(&self, k: usize) -> Option<AtK> {
         let scored = self.measured.cell.config.uses_scorer();
-        let chosen = |how| self.share(&|pool, seed| chosen_at_k(pool, k, how, seed));
-        let by_score = |how| if scored { chosen(how) } else { None };
         let pass = self.share(&|pool, _| {
             let right = pool.iter().filter(|sample| sample.correct).count();
             pass_at_k(pool.len(), right, k)
         })?;
-        let length = |pool: &Vec<Sample>| {
+        let pools = self.samples.iter().flatten();
+        let lengths = pools.map(|pool| {
             let tokens = pool.iter().map(|sample| f64::from(sample.tokens));
             tokens.sum::<f64>() / pool.len() as f64
-        };
-        let lengths: Vec<f64> = self.samples.iter().flatten().map(length).collect();
+        });
+        let lengths: Vec<f64> = lengths.collect();
         Some(AtK {
             k,
             generated: k as f64 * mean(&lengths),
             pass,
-            best: by_score(Choose::Best),
-            majority: chosen(Choose::Majority)?,
-            weighted: by_score(Choose::Weighted),
+            best: scored.then(|| self.chosen(k, Choose::Best)).flatten(),
+            majority: self.chosen(k, Choose::Majority)?,
+            weighted: scored.then(|| self.chosen(k, Choose::Weighted)).flatten(),
         })
     }
 
-    /// The mean over problems of the mean over seeds; every pool draws from a seed of its own.
+    fn chosen(&self, k: usize, how: Choose) -> Option<Share> {
+        self.share(&|pool, seed| chosen_at_k(pool, k, how, seed))
+    }
+
+    /// Returns the mean over problems of the mean over seeds. Every pool has a seed of its own, so
+    /// that subsets of different pools are independent.
     fn share(&self, value: &dyn Fn(&[Sample], u64) -> Option<f64>) -> Option<Share> {
         let mut number = 0;
         let mut by_problem = Vec::with_capacity(self.samples.len());

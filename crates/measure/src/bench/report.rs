@@ -1,4 +1,4 @@
-//! Everything that is reported, computed from the rows.
+//! The figures of a bench's report, computed from the rows.
 
 use beamgen::scorer::ScorerKind;
 use serde::Serialize;
@@ -14,19 +14,19 @@ use super::soundness::summary;
 use super::summary::Summary;
 use crate::rerank::Aggregated;
 
-/// What is computed from the rows.
+/// The figures of a bench, as `results.json` has them.
 #[derive(Default, Serialize)]
 pub(super) struct Report {
     pub summary: Vec<Summary>,
-    /// Each strategy against the baseline.
+    /// The comparison of each strategy with the baseline.
     pub against: Vec<Answer>,
     pub compare: Vec<Difference>,
-    /// Accuracy and reward of runs with several N.
+    /// Accuracy and reward over N, of runs with several N.
     pub over_n: Vec<OverN>,
     pub pools: Vec<PoolCurve>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub aggregated: Vec<Aggregated>,
-    /// The curves of `pools` where only right chains that are sound count as right.
+    /// The curves of `pools` in which a right answer by an unsound chain counts as wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sound_pools: Vec<PoolCurve>,
     pub difficulty: Vec<Allocation>,
@@ -46,11 +46,12 @@ impl Report {
         report
     }
 
-    /// `cells` are all of the outline's, in order, on one set.
+    /// Adds the figures of a set; `cells` are all cells of the outline, in order.
     fn add_set(&mut self, outline: &Outline, set: &str, cells: &[&Measured<'_>]) {
-        let is_baseline = |cell: &&Measured<'_>| Some(&cell.cell.run) == outline.baseline.as_ref();
-        let (mut baseline, others): (Vec<&Measured<'_>>, Vec<&Measured<'_>>) =
-            cells.iter().copied().partition(is_baseline);
+        let (mut baseline, others): (Vec<&Measured<'_>>, Vec<&Measured<'_>>) = cells
+            .iter()
+            .copied()
+            .partition(|cell: &&Measured<'_>| Some(&cell.cell.run) == outline.baseline.as_ref());
         baseline.sort_by_key(|cell| cell.n());
         self.against.extend(answers(set, &baseline, &others));
         for &(a, b) in &outline.compare {
@@ -65,10 +66,12 @@ impl Report {
         self.sound_pools.extend(sound.map(|pool| pool.curve(set)));
         if let Some(pool) = pools.iter().max_by_key(|pool| pool.samples_a_problem()) {
             let of = (pool.name(), pool.samples_a_problem());
-            // The checker knows the answers: a ceiling and nothing to choose.
-            let is_choice =
-                |cell: &&&Measured<'_>| cell.cell.config.models.scorer != ScorerKind::Exact;
-            let choices: Vec<&Measured<'_>> = cells.iter().filter(is_choice).copied().collect();
+            // The exact checker knows the answers: a ceiling, not a strategy that one could choose.
+            let choices: Vec<&Measured<'_>> = cells
+                .iter()
+                .filter(|cell| cell.cell.config.models.scorer != ScorerKind::Exact)
+                .copied()
+                .collect();
             self.difficulty
                 .push(allocation(set, of, &pool.pass_rates(), &choices, &baseline));
         }
@@ -125,8 +128,8 @@ mod tests {
         }
     }
 
-    /// What a row is made of: whether it is right, its tokens (0 is a search that failed at once),
-    /// and which of four samples are right.
+    /// The random part of a row: whether it is right, its generated and scored tokens (0 means a
+    /// search that failed at once), and which of four samples are right.
     type Values = (bool, u16, u16, u8);
 
     fn row(outline: &Outline, cell: usize, seed: u64, id: &str, values: Values) -> Row {
@@ -193,7 +196,7 @@ mod tests {
         })
     }
 
-    /// Every search failed at once: no cost is a share of nothing.
+    /// Every search failed at once, so all costs are 0 and ratios of costs are undefined.
     #[test]
     fn a_bench_that_spent_nothing_has_no_shares_of_its_cost() {
         let outline = outline(1, 1);
@@ -220,7 +223,7 @@ mod tests {
                 prop_assert!(!text.contains(word), "{word} in {text}");
             }
             let figures = figures(&text);
-            // The twelve of the pool stand there even where nothing was spent.
+            // The table of the pool has twelve figures even if nothing was spent.
             prop_assert!(figures.len() >= 12, "{text}");
             for (figure, low, high) in figures {
                 prop_assert!(low <= figure && figure <= high, "{figure} {low} {high}: {text}");

@@ -1,4 +1,4 @@
-//! One problem under one cell and seed, as the results folder keeps it.
+//! The raw row of a results folder: a problem under a cell and a seed.
 
 use std::num::NonZeroUsize;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::audit::Audit;
 use super::outline::Cell;
 
-/// A raw row.
+/// A raw row of a bench.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -25,39 +25,40 @@ pub struct Row {
     pub n: usize,
     /// M, the number of expansions.
     pub m: usize,
-    /// The scorer.
+    /// The kind of scorer.
     pub scorer: ScorerKind,
-    /// The seed.
+    /// The seed of the search.
     pub seed: u64,
-    /// The problem's id.
+    /// The id of the problem.
     pub id: String,
     /// Whether the answer is right.
     pub correct: bool,
-    /// The answer.
+    /// The answer of the search; `None` if it found none.
     pub answer: Option<String>,
-    /// The score of the chosen chain.
+    /// The score of the chosen chain; `None` without scores.
     pub score: Option<f32>,
     /// The reason why the chosen chain ended.
     pub finish: String,
     /// The cost of the search.
     pub ledger: Ledger,
-    /// Read off a search that scored its chains, without the scores: `peak_kv_bytes` is then an
-    /// upper bound.
+    /// Whether the row was read off a search with scores without using them: `peak_kv_bytes` is
+    /// then an upper bound.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_scores: bool,
     /// The finding of the chosen chain's audit; missing where none was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub audit: Option<Audit>,
-    /// Verdicts that checkers lost: with them the result may be another.
+    /// The number of verdicts that checkers lost, if any. With these verdicts, the result might
+    /// differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lost_verdicts: Option<NonZeroUsize>,
-    /// Which uninterrupted stretch of its cell and seed solved it, from 0.
+    /// The number of the uninterrupted stretch, from 0, in which the problem was solved.
     pub part: u32,
     /// Wall-clock seconds from the start of that stretch to this result.
     pub wall: f64,
     /// Tokens by the depth of their step.
     pub depths: Depths,
-    /// All finished chains, where they are kept to be resampled.
+    /// All finished chains, in cells whose samples are resampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chains: Option<Chains>,
 }
@@ -107,7 +108,7 @@ impl Row {
     }
 }
 
-/// Seconds without digits that no clock has.
+/// Rounds seconds to microseconds: clocks have no more digits.
 pub(super) fn microseconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e6
 }
@@ -163,32 +164,32 @@ fn by_depth(
     tokens
 }
 
-/// Finished chains, column by column.
+/// Finished chains, stored as columns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chains {
-    /// `1` for a right answer, `0` for a wrong one or none.
+    /// `1` for a chain with a right answer, `0` for a wrong answer or none.
     pub right: String,
-    /// A number for each distinct answer; `null` without one.
+    /// The number of each chain's answer among the distinct answers; `null` without an answer.
     pub class: Vec<Option<u32>>,
-    /// `1` for an answer that is a guess; without it none is.
+    /// `1` for an answer that is a guess; empty if no answer is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub guess: String,
-    /// The scores.
+    /// The score of each chain.
     pub score: Vec<Option<f32>>,
-    /// The numbers of sampled tokens.
+    /// The number of sampled tokens of each chain.
     pub tokens: Vec<u32>,
-    /// The scores of the steps, where the chains have any.
+    /// The scores of each chain's steps; empty if no chain has any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Vec<f32>>,
-    /// The finding of each right chain's audit, by [`Audit::letter`], and `-` for others; empty
-    /// where none was made.
+    /// The finding of each right chain's audit, by [`Audit::letter`], and `-` for other chains;
+    /// empty without audits.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub audit: String,
 }
 
 impl Chains {
-    /// Returns the finished chains of a result whose tree is there.
+    /// Returns the finished chains of a result that still has its tree.
     pub(super) fn of(result: &ProblemResult) -> Self {
         let mut chains = Self::default();
         let mut classes: Vec<(&str, bool)> = Vec::new();
@@ -196,6 +197,7 @@ impl Chains {
         for chain in &result.finished {
             let class = chain.class.as_deref().map(|class| {
                 let known = classes.iter().position(|&(name, _)| name == class);
+                // Equal answers are graded once: grading can be slow.
                 known.unwrap_or_else(|| {
                     graded.answer.clone_from(&chain.answer);
                     classes.push((class, is_correct(&graded) == Some(true)));

@@ -1,5 +1,5 @@
-//! Cells that differ only in how they choose share their samples: best-of-N, majority and weighted
-//! vote at one N are three readings of the same chains.
+//! Sharing of samples between cells that differ only in their choice: best-of-N, majority and
+//! weighted vote at one N are three readings of the same chains.
 
 use std::borrow::Cow;
 
@@ -9,31 +9,31 @@ use beamgen::{Config, ProblemResult};
 
 use super::outline::{Cell, is_plain};
 
-/// One search and the cells that are read off it.
+/// A search and the cells that are read off it.
 pub(super) struct Execution {
     /// The settings to run with.
     pub config: Config,
-    /// Indices of the cells.
+    /// The indices of the cells.
     pub cells: Vec<usize>,
-    /// Whether its chains are kept as a pool to resample from.
+    /// Whether the chains are kept as a pool to resample from.
     pub pool: bool,
 }
 
 impl Execution {
-    /// The labels of its cells, which are among `all`.
+    /// Returns the labels of the cells; `all` are the cells of the outline.
     pub(super) fn labels(&self, all: &[Cell]) -> Vec<String> {
         self.cells.iter().map(|&at| all[at].label()).collect()
     }
 }
 
-/// Groups cells into as few searches as give all of them.
+/// Groups cells into as few searches as possible.
 pub(super) fn executions(cells: &[Cell]) -> Vec<Execution> {
     let mut all: Vec<Execution> = Vec::new();
-    // What is scored comes first: what is not can be read off it, but not the other way round.
-    let scored = |cell: &Cell| cell.config.uses_scorer();
-    let order = (0..cells.len()).filter(|&i| scored(&cells[i]));
-    let order = order.chain((0..cells.len()).filter(|&i| !scored(&cells[i])));
-    for at in order {
+    // Cells with scores come first: a cell without scores can be read off a search with scores, but
+    // not the other way round.
+    let (scored, unscored): (Vec<usize>, Vec<usize>) =
+        (0..cells.len()).partition(|&i| cells[i].config.uses_scorer());
+    for at in scored.into_iter().chain(unscored) {
         let config = &cells[at].config;
         match all.iter_mut().find(|there| covers(&there.config, config)) {
             Some(there) => there.cells.push(at),
@@ -44,24 +44,23 @@ pub(super) fn executions(cells: &[Cell]) -> Vec<Execution> {
             }),
         }
     }
-    let largest = |one: &Execution, other: &Execution| {
-        let n = |execution: &Execution| execution.config.search.n;
-        !is_plain(&other.config)
-            || n(other) <= n(one)
-            || sampling(&at_one_n(&other.config)) != sampling(&at_one_n(&one.config))
-    };
     for at in 0..all.len() {
         let one = &all[at];
         let chains = one.config.search.n;
-        all[at].pool =
-            is_plain(&one.config) && chains > 1 && all.iter().all(|other| largest(one, other));
+        // Only the largest of several N is kept: smaller N can be estimated from its samples.
+        let has_larger = all.iter().any(|other| {
+            is_plain(&other.config)
+                && other.config.search.n > chains
+                && sampling(&at_one_n(&other.config)) == sampling(&at_one_n(&one.config))
+        });
+        all[at].pool = is_plain(&one.config) && chains > 1 && !has_larger;
     }
-    // In the order of the cells.
+    // Restores the order of the cells.
     all.sort_by_key(|execution| execution.cells.iter().copied().min());
     all
 }
 
-/// Whether the cell with settings `cell` can be read off a search with settings `run`.
+/// Whether a cell with the settings `cell` can be read off a search with the settings `run`.
 fn covers(run: &Config, cell: &Config) -> bool {
     let mut unscored = run.clone();
     unscored.models.scorer = ScorerKind::None;
@@ -70,7 +69,7 @@ fn covers(run: &Config, cell: &Config) -> bool {
         && (sampling(cell) == sampling(run) || sampling(cell) == sampling(&unscored))
 }
 
-/// Plain settings without what does not touch the chains and their scores.
+/// Removes the settings that have no influence on plain samples and their scores.
 fn sampling(config: &Config) -> Config {
     let mut same = config.clone();
     same.search.m = 1;
@@ -91,9 +90,9 @@ fn at_one_n(config: &Config) -> Config {
     same
 }
 
-/// Reads a cell's result off the search that covers it, and tells whether the scores were left out,
-/// which the search itself paid for. A cell that asks for no scores is not charged for them: its
-/// peak memory alone is still that of the search, an upper bound.
+/// Reads a cell's result off the search that covers the cell. Returns also whether scores were left
+/// out: a cell without scores is not charged for them, but its peak memory is that of the search,
+/// an upper bound.
 pub(super) fn read<'r>(
     result: &'r ProblemResult,
     run: &Config,
@@ -114,7 +113,7 @@ pub(super) fn read<'r>(
         ledger.score_passes = 0;
         ledger.seconds.score = 0.0;
         ledger.judges.clear();
-        // All chains but one fork the prompt, and nothing else is forked.
+        // In plain sampling only the prompt is forked, once for each chain after the first.
         ledger.reused_tokens = ledger.prompt_tokens * (run.search.n as u64 - 1);
     }
     match result
@@ -126,7 +125,8 @@ pub(super) fn read<'r>(
             result.score = chain.score;
             result.chosen = Some(chain.node);
         }
-        // Nobody answers: which chain is shown depends on the scores.
+        // Without any answer, the search chose the chain to show by score; without scores that is
+        // the first complete chain.
         None if without_scores => {
             let finished = &result.finished;
             let complete = finished.iter().find(|chain| chain.finish.is_complete());

@@ -1,4 +1,4 @@
-//! The raw rows of a bench: in memory, or in the results folder as soon as they are there.
+//! The store of a bench's raw rows, in memory or in the results folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,12 @@ use crate::Error;
 use crate::report::create_folder;
 pub(super) use crate::report::folder::ROWS;
 
-/// A line of the file.
+/// A line of the file of rows.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Line {
-    /// What the rows of a set and a cell depend on; before the first of them.
+    /// The inputs that the rows of a set and a cell depend on; written before the first of these
+    /// rows.
     Cell {
         set: String,
         cell: String,
@@ -28,25 +29,25 @@ enum Line {
 /// Set, cell and seed.
 type Series = (String, String, u64);
 
-/// Where rows go and which there are.
+/// The destination of rows, and an index of the rows that exist.
 #[derive(Debug, Default)]
 pub(super) struct Store {
     file: Option<(PathBuf, RunFile)>,
-    /// Rows, where there is no file.
+    /// The rows, if they are not written to a file.
     rows: Vec<Row>,
     identities: BTreeMap<(String, String), RunHeader>,
     done: BTreeMap<Series, BTreeSet<String>>,
-    /// How many uninterrupted stretches there were.
+    /// The number of uninterrupted stretches so far.
     parts: BTreeMap<Series, u32>,
 }
 
 impl Store {
-    /// Keeps rows in memory only.
+    /// Makes a store in memory.
     pub(super) fn in_memory() -> Self {
         Self::default()
     }
 
-    /// Keeps rows in a folder. One that has rows is continued if `resume` is set, and refused
+    /// Makes a store in a folder. A folder with rows is continued if `resume` is set, and refused
     /// otherwise.
     ///
     /// # Errors
@@ -86,7 +87,8 @@ impl Store {
         self.done.entry(series).or_default().insert(row.id.clone());
     }
 
-    /// Refuses to go on with rows that were made under other settings, or from other problems.
+    /// Checks that existing rows of a cell were made under the same settings, from the same
+    /// problems.
     pub(super) fn check(&self, set: &str, cell: &str, identity: &RunHeader) -> Result<(), Error> {
         let there = self.identities.get(&(set.to_owned(), cell.to_owned()));
         let Some((path, _)) = &self.file else {
@@ -102,7 +104,7 @@ impl Store {
         }
     }
 
-    /// Writes what the rows of a cell depend on, unless it stands there already.
+    /// Writes the inputs of a cell, unless the file has them already.
     pub(super) fn begin(
         &mut self,
         set: &str,
@@ -129,7 +131,7 @@ impl Store {
         self.done.get(&series).is_some_and(|ids| ids.contains(id))
     }
 
-    /// The number of the stretch that begins now.
+    /// Returns the number of the stretch that begins now.
     pub(super) fn next_part(&self, set: &str, cell: &str, seed: u64) -> u32 {
         let series = (set.to_owned(), cell.to_owned(), seed);
         self.parts.get(&series).copied().unwrap_or(0)
@@ -145,7 +147,8 @@ impl Store {
         }
     }
 
-    /// Returns all rows. Those of a folder are read back, so that a report is a function of its files.
+    /// Returns all rows. The rows of a folder are read back, so that a report depends only on
+    /// files.
     ///
     /// # Errors
     /// The rows cannot be written or read.
@@ -160,7 +163,7 @@ impl Store {
     }
 }
 
-/// The rows of a folder.
+/// Reads the rows of a folder.
 pub(super) fn read(path: &Path) -> Result<Vec<Row>, Error> {
     let (_, lines) = RunFile::read::<Line>(path)?;
     Ok(lines
@@ -172,8 +175,8 @@ pub(super) fn read(path: &Path) -> Result<Vec<Row>, Error> {
         .collect())
 }
 
-/// The file's own header says only what it is: each cell has an identity of its own, so that a
-/// bench may be continued with more cells.
+/// Makes the header of the file. It names no settings: each cell has its own, so that a bench can
+/// be continued with more cells.
 fn header() -> RunHeader {
     RunHeader::new("see the lines \"cell\"".to_owned(), Map::new())
 }

@@ -15,7 +15,7 @@ use crate::{grouped, megabytes, percent};
 pub struct Summary {
     /// The name of the set.
     pub set: String,
-    /// The cell's name, as `beam@16`.
+    /// The label of the cell, such as `beam@16`.
     pub name: String,
     /// The name of the run.
     pub run: String,
@@ -31,23 +31,23 @@ pub struct Summary {
     pub seeds: u64,
     /// The number of problems.
     pub problems: usize,
-    /// Problems times seeds, or fewer in a bench that was not finished.
+    /// The number of searches: problems times seeds, or fewer in an unfinished bench.
     pub searches: usize,
-    /// Mean over problems and seeds, with the 95 % bootstrap interval over problems.
+    /// The mean accuracy over problems and seeds.
     pub accuracy: f64,
-    /// The lower end of its interval.
+    /// The lower end of its 95 % interval over problems.
     pub accuracy_low: f64,
-    /// The upper end of its interval.
+    /// The upper end of its 95 % interval over problems.
     pub accuracy_high: f64,
-    /// All problems and seeds together. Passes count once for each problem with a row in them; the
-    /// peak is that of the one problem with the largest.
+    /// The cost of all problems and seeds together. A pass counts once for each problem with a row
+    /// in it; the peak is that of the problem with the largest.
     pub ledger: Spent,
-    /// Whether the peak is an upper bound.
+    /// Whether the peak memory is an upper bound.
     pub peak_kv_is_bound: bool,
-    /// Right answers by sound chains, of chains that were audited.
+    /// Right answers by sound chains; `None` unless chains were audited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sound: Option<Sound>,
-    /// Pairs of twins that are right on both, of a set with twins.
+    /// Pairs of twins with right answers to both; `None` for a set without twins.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub twins: Option<Twins>,
 }
@@ -78,42 +78,42 @@ pub const COLUMNS: [Column<Summary>; 9] = [
 ];
 
 impl Summary {
-    /// Whether its chains were audited, or its set has twins.
+    /// Whether the cell's chains were audited or its set has twins.
     #[must_use]
     pub fn has_soundness(&self) -> bool {
         self.sound.is_some() || self.twins.is_some()
     }
 
-    /// The part of a total that each search has.
+    /// Divides a total by the number of searches, for tables.
     fn each(&self, total: u64) -> String {
         grouped((total as f64 / self.searches as f64).round() as u64)
     }
 }
 
-/// Right answers, and how many of them are sound, of a cell whose chains were audited.
+/// Right answers of a cell whose chains were audited, and the number of sound ones.
 #[derive(Clone, Debug, Serialize)]
 pub struct Sound {
-    /// The share of problems that are right by a sound chain: mean over problems and seeds, with its
-    /// interval over problems.
+    /// The share of problems with a right answer by a sound chain: the mean over problems and
+    /// seeds, with its interval over problems.
     #[serde(flatten)]
     pub share: Share,
-    /// Right searches.
+    /// The number of searches with a right answer.
     pub right: usize,
-    /// The unsound ones among them, by [`Evidence::ALL`].
+    /// The number of right answers by unsound chains, by the kinds of [`Evidence::ALL`].
     pub unsound: [usize; 3],
 }
 
-/// Pairs of twins.
+/// Pairs of twins: problems that differ only in their numbers.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Twins {
-    /// The share of them that are right on both, with its interval over pairs.
+    /// The share of pairs with right answers to both, with its interval over pairs.
     #[serde(flatten)]
     pub share: Share,
     /// The number of pairs.
     pub pairs: usize,
 }
 
-/// The columns of the table of soundness, of rows for which [`Summary::has_soundness`].
+/// The columns of the table of soundness, for rows with [`Summary::has_soundness`].
 pub const SOUND_COLUMNS: [Column<Summary>; 7] = [
     ("strategy", |row| row.name.clone()),
     ("right", |row| percent(row.accuracy)),

@@ -1,4 +1,4 @@
-//! The labelled chains of one policy, split by problem.
+//! The labelled chains of a policy, split by problem.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,34 +13,34 @@ use crate::scores;
 /// The chains of a policy.
 pub struct Chosen {
     pub(super) policy: PolicyName,
-    /// The fingerprint of the chains and of what is known of them.
+    /// The fingerprint of the chains with everything recorded on their steps.
     pub(super) fingerprint: String,
     chains: Vec<LabelledChain>,
-    /// As the reward model reads them.
+    /// The chains in the form that the reward model reads.
     pub(super) given: Vec<GivenChain>,
     rule: LabelRule,
     /// The number of each chain's problem.
     problems: Vec<usize>,
 }
 
-/// Some of the chains.
+/// A part of the chains: the fitted or the held-out ones.
 pub(super) struct Chains<'a> {
     of: &'a Chosen,
     indices: Vec<usize>,
 }
 
-/// What is known of a step.
+/// The label of a step.
 pub(super) struct Label {
     pub step: usize,
     pub target: f64,
     pub weight: f64,
 }
 
-/// Reads the files and picks the chains of one policy, whose generator's name has `policy` in it. An
-/// `@` and a number after that name a temperature.
+/// Reads the files and picks the chains of a policy whose generator's name contains `policy`. An
+/// `@` and a number after the name select a temperature.
 ///
 /// # Errors
-/// A file cannot be used, or the chains are of no such policy or of several.
+/// A file cannot be used, no chain belongs to such a policy, or the chains belong to several.
 pub fn open(
     paths: &[impl AsRef<Path>],
     policy: Option<&str>,
@@ -62,7 +62,7 @@ pub fn open(
     let policy = match &names[..] {
         [] => {
             return Err(Error::Data(
-                "the data have no chain of such a policy".to_owned(),
+                "the data have no chain of such a policy: give another name".to_owned(),
             ));
         }
         [only] => only.clone(),
@@ -97,7 +97,7 @@ fn name(policy: Option<&Policy>) -> PolicyName {
     }
 }
 
-/// Whether a policy is the wanted one: part of a generator's name, and a temperature behind `@`.
+/// Whether a policy matches: part of its generator's name, and a temperature after `@`.
 fn is(name: &PolicyName, wanted: &str) -> bool {
     let (generator, temperature) = match wanted.rsplit_once('@') {
         Some((generator, text)) if text.parse::<f64>().is_ok() => (generator, text.parse().ok()),
@@ -106,19 +106,19 @@ fn is(name: &PolicyName, wanted: &str) -> bool {
     name.generator.contains(generator) && (temperature.is_none() || name.temperature == temperature)
 }
 
-/// How many problems the chains are of.
+/// Counts the problems of the chains.
 pub(super) fn problems(chains: &Chains<'_>) -> usize {
     let problems = chains.indices.iter().map(|&at| chains.of.problems[at]);
     problems.collect::<BTreeSet<usize>>().len()
 }
 
 impl Chosen {
-    /// The problem of each chain.
+    /// Returns the text of each chain's problem.
     pub fn problems(&self) -> impl Iterator<Item = &str> {
         self.given.iter().map(|chain| chain.problem.as_str())
     }
 
-    /// Returns the chains to fit to, and those that are held out, by problem.
+    /// Splits the chains by problem into those to fit to and those that are held out.
     pub(super) fn parts(&self, held_out: f64, seed: u64) -> [Chains<'_>; 2] {
         let parts = split(&self.chains, held_out, seed, &BTreeSet::new());
         [parts.train, parts.test].map(|indices| Chains { of: self, indices })
@@ -126,16 +126,17 @@ impl Chosen {
 }
 
 impl Chains<'_> {
-    /// The number of a chain's problem.
+    /// Returns the number of a chain's problem.
     pub(super) fn problem(&self, chain: usize) -> usize {
         self.of.problems[chain]
     }
 
-    /// The chains by their index, each with what is known of its steps.
+    /// Returns the labels of each chain's steps, with the index of the chain.
     pub(super) fn labels(&self) -> impl Iterator<Item = (usize, Vec<Label>)> + '_ {
         self.indices.iter().map(|&at| {
             let chain = &self.of.chains[at];
             let labels = self.of.rule.labels(chain).into_iter().enumerate();
+            // Only a label from rollouts has a sample size; other labels count once.
             let by_rollouts = self.of.rule.sources(chain).contains(&Source::Rollouts);
             let known = labels.filter_map(|(step, target)| {
                 let rollouts = chain.steps[step].rollouts.as_ref();
@@ -172,8 +173,10 @@ mod tests {
             let of = &open(&[&path], None, rule).unwrap();
             let indices = vec![0];
             let (_, labels) = Chains { of, indices }.labels().next().unwrap();
-            let label = |label: &Label| (label.target, label.weight);
-            labels.iter().map(label).collect::<Vec<_>>()
+            labels
+                .iter()
+                .map(|label| (label.target, label.weight))
+                .collect::<Vec<_>>()
         };
         assert_eq!(labels(Vec::new()), [(0.75, 8.0), (0.25, 4.0)]);
         assert_eq!(

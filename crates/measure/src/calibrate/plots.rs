@@ -1,4 +1,5 @@
-//! The figures: reliability before and after, and the risk of answers over how many are given.
+//! The figures: a reliability diagram before and after, and the risk of answers over the share of
+//! problems answered.
 
 use std::path::Path;
 
@@ -8,10 +9,11 @@ use crate::Error;
 use crate::report::chart::{Chart, Item, at, axis, bar, guide, panel};
 use crate::report::style::{Legend, Look, named};
 
-/// A curve over shares: its name and its points, each with its interval if it has one.
+/// A curve over shares: its name and its points, with intervals where they are known.
 pub(super) type Curve = (String, Vec<(f64, f64, Option<(f64, f64)>)>);
 
-/// Mean label over mean score of bins with equally many steps.
+/// Draws the reliability diagram: the mean label over the mean score of bins with equally many
+/// steps.
 pub(super) fn reliability(folder: &Path, named: &[(&str, Vec<Bin>)]) -> Result<(), Error> {
     let curves = named.iter().map(|(name, bins)| {
         let points = bins.iter();
@@ -25,7 +27,8 @@ pub(super) fn reliability(folder: &Path, named: &[(&str, Vec<Bin>)]) -> Result<(
     lines(title, names, 1.0, diagonal, &curves).save(folder, "reliability")
 }
 
-/// Share of wrong answers over the share of problems that are answered; `wanted` is marked.
+/// Draws the share of wrong answers over the share of problems answered, with a line at the
+/// `wanted` share.
 pub(super) fn risk(folder: &Path, curves: &[Curve], wanted: f64) -> Result<(), Error> {
     let all = curves.iter().flat_map(|(_, points)| points);
     let top = all.map(|point| point.1).fold(2.0 * wanted, f64::max);
@@ -43,6 +46,7 @@ fn lines(title: &str, names: (&str, &str), top: f64, guide: Item, curves: &[Curv
             look,
             points.iter().map(|of| at(of.0, of.1)).collect(),
         ));
+        // Markers of long curves would merge into a thick line.
         for &(x, y, interval) in points.iter().filter(|_| points.len() <= 20) {
             items.push(Item::Mark(look, at(x, y)));
             items.extend(interval.map(|ends| bar(look, at(x, y), ends)));

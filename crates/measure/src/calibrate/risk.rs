@@ -1,8 +1,8 @@
-//! How often the answers of searches are wrong, by the score of the chosen chain.
+//! The risk of wrong answers, by the score of the chosen chain.
 
 use std::path::{Path, PathBuf};
 
-use beamgen::eval::calibrate::{Calibration, RiskCurve, RiskPoint};
+use beamgen::eval::calibrate::{Calibration, RiskCurve};
 use beamgen::eval::metrics::{Interval, share};
 use beamgen::eval::{Record, RunFile};
 use beamgen::program::search_name;
@@ -10,9 +10,9 @@ use beamgen::program::search_name;
 use super::plots;
 use crate::Error;
 
-/// The answers of run files of one search.
+/// The answers in the run files of a search.
 pub struct Runs {
-    /// Stands for the search; another one has another name.
+    /// The key of the search; searches with other settings or models have other keys.
     pub search: String,
     /// The score of each problem's answer, and whether it is right; `None` without an answer.
     answers: Vec<Option<(f32, bool)>>,
@@ -22,26 +22,31 @@ impl Runs {
     /// Reads run files.
     ///
     /// # Errors
-    /// A file cannot be read, is of another search, or has no reference answers.
+    /// A file cannot be read, belongs to another search than the file before, or lacks reference
+    /// answers.
     pub fn read(paths: &[PathBuf]) -> Result<Self, Error> {
         let (mut search, mut answers) = (None, Vec::new());
         for path in paths {
             let (header, records) = RunFile::read::<Record>(path)?;
-            let fault = |reason: &str| Error::reading(path)(reason);
-            let header =
-                header.ok_or_else(|| fault("has no header: give a run file of solve --out"))?;
+            let header = header.ok_or_else(|| {
+                Error::reading(path)("has no header: give a run file of solve --out")
+            })?;
             let name = search_name(&header.settings);
             if *search.get_or_insert_with(|| name.clone()) != name {
-                return Err(fault(
-                    "is of another search than the one before: its settings or models differ",
+                return Err(Error::reading(path)(
+                    "belongs to another search than the file before: give files with the same settings and models",
                 ));
             }
             for record in records {
-                let right = record
-                    .correct
-                    .ok_or_else(|| fault("has problems without a reference answer"))?;
+                let right = record.correct.ok_or_else(|| {
+                    Error::reading(path)(
+                        "has problems without a reference answer: solve problems with answers",
+                    )
+                })?;
                 if record.withheld.is_some() {
-                    return Err(fault("withheld answers: run it without a threshold"));
+                    return Err(Error::reading(path)(
+                        "withheld answers: run it without a threshold",
+                    ));
                 }
                 let score = record.score.filter(|_| record.answer.is_some());
                 answers.push(score.map(|score| (score, right)));
@@ -53,18 +58,19 @@ impl Runs {
         })
     }
 
-    /// Returns how often the answers are wrong, by their score.
+    /// Returns the share of wrong answers as a function of a threshold on their score.
     #[must_use]
     pub fn curve(&self) -> RiskCurve {
         RiskCurve::of(self.search.clone(), self.answers.iter().copied())
     }
 
-    /// Returns what a threshold keeps of the answers.
+    /// Returns the answers with a score of at least `threshold`, counted.
     #[must_use]
     pub fn above(&self, threshold: f32) -> Observed {
         let answers = self.answers.iter().flatten();
-        let above = || answers.clone().filter(|(score, _)| *score >= threshold);
-        let (given, wrong) = (above().count(), above().filter(|(_, right)| !right).count());
+        let above = answers.filter(|(score, _)| *score >= threshold);
+        let right: Vec<bool> = above.map(|&(_, right)| right).collect();
+        let (given, wrong) = (right.len(), right.iter().filter(|right| !**right).count());
         Observed {
             problems: self.answers.len(),
             given,
@@ -74,19 +80,19 @@ impl Runs {
     }
 }
 
-/// The answers that a threshold gives.
+/// The answers above a threshold.
 pub struct Observed {
-    /// The number of problems.
+    /// The number of problems, answered or not.
     pub problems: usize,
-    /// The number of answers given.
+    /// The number of answers with a score of at least the threshold.
     pub given: usize,
-    /// The number of wrong ones among them.
+    /// The number of these answers that are wrong.
     pub wrong: usize,
-    /// The interval of their share.
+    /// The 95 % interval of the share of wrong answers; `None` without answers.
     pub interval: Option<Interval>,
 }
 
-/// Puts a curve into a calibration, in place of an earlier one of the same search.
+/// Adds a curve to a calibration and replaces an earlier curve of the same search.
 pub fn add(calibration: &mut Calibration, curve: RiskCurve) {
     calibration
         .answers
@@ -94,15 +100,21 @@ pub fn add(calibration: &mut Calibration, curve: RiskCurve) {
     calibration.answers.push(curve);
 }
 
-/// Draws the curves over the share of problems answered; the share `wanted` is marked.
+/// Draws the curves over the share of problems answered, with a line at the share `wanted`.
 ///
 /// # Errors
 /// A file cannot be written.
 pub fn draw(folder: &Path, curves: &[(&str, RiskCurve)], wanted: f64) -> Result<(), Error> {
     let series = curves.iter().map(|(name, curve)| {
         let all = curve.problems.max(1) as f64;
-        let point = |point: &RiskPoint| (point.given as f64 / all, point.risk(), None);
-        ((*name).to_owned(), curve.points.iter().map(point).collect())
+        (
+            (*name).to_owned(),
+            curve
+                .points
+                .iter()
+                .map(|point| (point.given as f64 / all, point.risk(), None))
+                .collect(),
+        )
     });
     plots::risk(folder, &series.collect::<Vec<_>>(), wanted)
 }

@@ -1,4 +1,4 @@
-//! Labelled chains for a report: what is scored, and the row that becomes of it.
+//! Labelled chains of a report, as the model reads them and as rows.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,19 +11,19 @@ use beamgen::eval::GivenChain;
 use beamgen::eval::quality::ScoredChain;
 use beamgen_labels::{LabelRule, Labelled, LabelledChain};
 
-/// A file of labelled chains, to be scored.
+/// A file of labelled chains to be scored.
 pub struct Set {
-    /// The file.
+    /// The file, as a report names it.
     pub outline: SetOutline,
     /// The chains, as the model reads them.
     pub chains: Vec<GivenChain>,
     /// The same chains with their labels, and no scores yet.
     pub rows: Vec<ScoredChain>,
-    /// Says how many records were left out, and why the first.
+    /// A message on records that were left out: their number, and the reason of the first.
     pub left_out: Option<String>,
 }
 
-/// Reads the files, `limit` chains of each.
+/// Reads the first `limit` chains of each file.
 ///
 /// # Errors
 /// A file cannot be used, or no step of it has a label.
@@ -36,8 +36,14 @@ pub fn open(
     for path in paths {
         let path = path.as_ref();
         let labelled = beamgen_labels::open(path, None)?;
-        let taken = |name: &str| sets.iter().any(|set| slug(&set.outline.name) == slug(name));
-        sets.push(Set::new(name(path, taken), labelled, limit, rule)?);
+        sets.push(Set::new(
+            name(path, |name: &str| {
+                sets.iter().any(|set| slug(&set.outline.name) == slug(name))
+            }),
+            labelled,
+            limit,
+            rule,
+        )?);
     }
     Ok(sets)
 }
@@ -78,7 +84,7 @@ impl Set {
     }
 }
 
-/// The file's stem, or with a number if it is taken.
+/// Returns the stem of the file, with a number if the name is taken.
 fn name(path: &Path, taken: impl Fn(&str) -> bool) -> String {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy());
     let stem = match stem {
@@ -91,28 +97,32 @@ fn name(path: &Path, taken: impl Fn(&str) -> bool) -> String {
 }
 
 fn rows(chains: &[LabelledChain], rule: &LabelRule) -> Vec<ScoredChain> {
-    // Two texts that differ in white space alone are one problem.
+    // Texts that differ only in white space are the same problem: intervals resample problems, so
+    // two names for one problem would make them too narrow.
     let mut problems: BTreeMap<String, u32> = BTreeMap::new();
-    let row = |(number, chain): (usize, &LabelledChain)| {
-        let text: Vec<&str> = chain.problem.split_whitespace().collect();
-        let next = problems.len() as u32;
-        ScoredChain {
-            id: chain.id.clone().unwrap_or_else(|| (number + 1).to_string()),
-            problem: *problems.entry(text.join(" ")).or_insert(next),
-            labels: rule.labels(chain),
-            scores: None,
-            lengths: chain
-                .steps
-                .iter()
-                .map(|step| step.text.chars().count() as u32)
-                .collect(),
-            level: chain.level.clone(),
-            source: chain.source.clone(),
-            class: chain.class.clone(),
-            generator: chain.policy.as_ref().map(|policy| policy.generator.clone()),
-        }
-    };
-    chains.iter().enumerate().map(row).collect()
+    chains
+        .iter()
+        .enumerate()
+        .map(|(number, chain)| {
+            let text: Vec<&str> = chain.problem.split_whitespace().collect();
+            let next = problems.len() as u32;
+            ScoredChain {
+                id: chain.id.clone().unwrap_or_else(|| (number + 1).to_string()),
+                problem: *problems.entry(text.join(" ")).or_insert(next),
+                labels: rule.labels(chain),
+                scores: None,
+                lengths: chain
+                    .steps
+                    .iter()
+                    .map(|step| step.text.chars().count() as u32)
+                    .collect(),
+                level: chain.level.clone(),
+                source: chain.source.clone(),
+                class: chain.class.clone(),
+                generator: chain.policy.as_ref().map(|policy| policy.generator.clone()),
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -120,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_the_files_own_and_told_apart() {
+    fn names_are_stems_of_files_and_distinct() {
         let of = |path: &str, taken: &[&str]| name(Path::new(path), |name| taken.contains(&name));
         assert_eq!(of("a/gsm8k.json", &[]), "gsm8k");
         assert_eq!(of("b/gsm8k.jsonl", &["gsm8k", "gsm8k-2"]), "gsm8k-3");

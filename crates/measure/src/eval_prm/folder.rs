@@ -5,7 +5,7 @@ use std::path::Path;
 use beamgen::eval::quality::ScoredChain;
 use serde::{Deserialize, Serialize};
 
-use super::outline::{Outline, SetOutline};
+use super::outline::Outline;
 use super::probes::SetProbes;
 use super::results::SetReport;
 use super::{markdown, plots, probes};
@@ -15,10 +15,10 @@ use crate::report::folder::{
     ROWS, each, free_folder, read_results, write_lines, write_report, write_results,
 };
 
-/// Raw scores of changed chains, a chain a line, if there are probes.
+/// The file of raw scores of changed chains, if there are probes.
 const PROBES: &str = "probes.jsonl";
 
-/// A report: what it is about, and the figures and the rows of each set.
+/// A report: its outline, and the figures and rows of each set.
 pub struct Report {
     pub(super) outline: Outline,
     pub(super) sets: Vec<SetReport>,
@@ -29,24 +29,24 @@ pub struct Report {
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Row {
-    /// The number of its set.
+    /// The number of the chain's set.
     set: usize,
     chain: ScoredChain,
 }
 
-/// The key of what was measured.
+/// The key of the outline in `results.json`.
 #[derive(Serialize, Deserialize)]
 struct Outlined<O> {
     outline: O,
 }
 
-/// The key of the figures.
+/// The key of the figures in `results.json`.
 #[derive(Serialize)]
 struct Figures<'a> {
     sets: &'a [SetReport],
 }
 
-/// Makes the folder, before anything is scored.
+/// Makes the folder before anything is scored.
 ///
 /// # Errors
 /// The folder cannot be made, or has a report already.
@@ -62,15 +62,16 @@ pub struct Rows {
     pub(super) probes: Vec<probes::Row>,
 }
 
-/// Writes everything, a set's rows at the place of its outline.
+/// Writes rows and report. The sets of `rows` are in the order of the outline.
 ///
 /// # Errors
 /// A file cannot be written.
 pub fn write(folder: &Path, about: &About, outline: &Outline, rows: Rows) -> Result<Report, Error> {
-    let of_set = |(set, chains): (usize, Vec<ScoredChain>)| {
-        chains.into_iter().map(move |chain| Row { set, chain })
-    };
-    let sets = rows.sets.into_iter().enumerate().flat_map(of_set);
+    let sets = rows
+        .sets
+        .into_iter()
+        .enumerate()
+        .flat_map(|(set, chains)| chains.into_iter().map(move |chain| Row { set, chain }));
     write_lines(&folder.join(ROWS), sets)?;
     if outline.probes.is_some() {
         write_lines(&folder.join(PROBES), rows.probes)?;
@@ -80,7 +81,7 @@ pub fn write(folder: &Path, about: &About, outline: &Outline, rows: Rows) -> Res
     draw(folder, about, outline.clone(), rows)
 }
 
-/// Writes everything but the rows again.
+/// Writes the report of a folder again from its rows.
 ///
 /// # Errors
 /// The folder has no report, or its files cannot be used or written.
@@ -120,15 +121,16 @@ fn read(folder: &Path, outline: &Outline) -> Result<Rows, Error> {
 pub fn report(outline: Outline, rows: Rows) -> Report {
     let map = outline.calibration.as_ref();
     let map = map.map(|of| (&of.map, of.aggregation));
-    let set = |(number, (of, chains)): (usize, (&SetOutline, &Vec<ScoredChain>))| SetReport {
-        probes: outline.probes.map(|aggregation| {
-            SetProbes::of(number, chains, &rows.probes, aggregation, outline.threshold)
-        }),
-        ..SetReport::of(&of.name, chains, outline.threshold, map)
-    };
     let sets = outline.sets.iter().zip(&rows.sets).enumerate();
     Report {
-        sets: sets.map(set).collect(),
+        sets: sets
+            .map(|(number, (of, chains))| SetReport {
+                probes: outline.probes.map(|aggregation| {
+                    SetProbes::of(number, chains, &rows.probes, aggregation, outline.threshold)
+                }),
+                ..SetReport::of(&of.name, chains, outline.threshold, map)
+            })
+            .collect(),
         outline,
         rows: rows.sets,
     }
@@ -153,9 +155,10 @@ fn draw(folder: &Path, about: &About, outline: Outline, rows: Rows) -> Result<Re
 mod tests {
     use super::*;
 
-    /// A field that is renamed takes its old name along, or these are measured anew.
+    /// A renamed field must keep its old name as an alias, or the shipped reports can no longer be
+    /// drawn again.
     #[test]
-    fn shipped_reports_can_be_drawn_anew() {
+    fn shipped_reports_can_be_drawn_again() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for model in ["bundled", "random"] {
             let folder = root.join("benches/results/2026-11-23-eval-prm").join(model);

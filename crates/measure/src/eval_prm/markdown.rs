@@ -1,4 +1,4 @@
-//! The report for people: report.md.
+//! The report in Markdown, `report.md`.
 
 mod probes;
 
@@ -15,7 +15,7 @@ use crate::report::chart::Plot;
 use crate::report::markdown::{Column, between, code, columns, decimal, plain, share, table};
 use crate::{counted, grouped, percent};
 
-/// The whole text.
+/// Writes the whole report in Markdown.
 pub(super) fn text(about: &About, outline: &Outline, sets: &[SetReport], plots: &[Plot]) -> String {
     let mut out = String::new();
     head(&mut out, about, outline);
@@ -66,7 +66,7 @@ fn head(out: &mut String, about: &About, outline: &Outline) {
     );
 }
 
-/// What the column `calibrated` is.
+/// Writes the explanation of the column `calibrated`.
 fn calibrated(out: &mut String, of: &Calibrated) {
     let _ = writeln!(
         out,
@@ -119,7 +119,7 @@ fn one_set(out: &mut String, of: &SetOutline, set: &SetReport, threshold: f32) {
     }
 }
 
-/// A measure's name in a table, and how it is written.
+/// Returns the heading of a measure and the format of its values.
 fn title(of: Measure) -> (&'static str, fn(f64) -> String) {
     match of {
         Measure::OnWrong => ("on wrong, %", share),
@@ -151,33 +151,36 @@ fn figures(out: &mut String, set: &SetReport, threshold: f32) {
     let figure = format!("figure at {threshold}");
     let mut head = vec![figure.as_str()];
     head.extend(scorers.iter().map(|scorer| scorer.name));
-    let best = |name: &str, of: fn(&Scorer) -> Option<Best>| {
-        let cell = |scorer: &&Scorer| {
-            of(scorer).map_or("-".to_owned(), |best| {
-                format!("{:.1} at {}", best.value * 100.0, best.threshold)
-            })
-        };
-        let mut row = vec![name.to_owned()];
-        row.extend(scorers.iter().map(cell));
-        row
-    };
-    let row = |&of: &Measure| {
-        let mut row = vec![title(of).0.to_owned()];
-        row.extend(
-            scorers
-                .iter()
-                .map(|scorer| cell(scorer.figures.get(of), of)),
-        );
-        row
-    };
-    let mut rows: Vec<Vec<String>> = Measure::ALL.iter().map(row).collect();
-    rows.push(best("best F1 of first errors, %", |scorer| {
+    let mut rows: Vec<Vec<String>> = Measure::ALL
+        .iter()
+        .map(|&of| {
+            let mut row = vec![title(of).0.to_owned()];
+            row.extend(
+                scorers
+                    .iter()
+                    .map(|scorer| cell(scorer.figures.get(of), of)),
+            );
+            row
+        })
+        .collect();
+    rows.push(best(&scorers, "best F1 of first errors, %", |scorer| {
         scorer.best_first_error_f1
     }));
-    rows.push(best("best F1 of wrong steps, %", |scorer| {
+    rows.push(best(&scorers, "best F1 of wrong steps, %", |scorer| {
         scorer.best_f1_wrong
     }));
     table(out, &head, rows.into_iter());
+}
+
+/// Makes a row of the best value of each scorer over all thresholds.
+fn best(scorers: &[&Scorer], name: &str, value: fn(&Scorer) -> Option<Best>) -> Vec<String> {
+    let mut row = vec![name.to_owned()];
+    row.extend(scorers.iter().map(|scorer| {
+        value(scorer).map_or("-".to_owned(), |best| {
+            format!("{:.1} at {}", best.value * 100.0, best.threshold)
+        })
+    }));
+    row
 }
 
 const BINS_SHOWN: [Column<Bin>; 4] = [
@@ -260,37 +263,42 @@ fn group_table(out: &mut String, by: &str, measures: &[Measure], groups: &[Group
         "of wrong",
     ];
     head.extend(measures.iter().map(|&of| title(of).0));
-    let row = |group: &Group| {
-        let counts = &group.counts;
-        let classed = counts.right + counts.wrong;
-        let wrong = match classed {
-            0 => "-".to_owned(),
-            _ => percent(counts.wrong as f64 / classed as f64),
-        };
-        let mean = |of| {
-            let figure = group.figures.get(of);
-            figure.map_or("-".to_owned(), |figure| title(of).1(figure.value))
-        };
-        let mut row = vec![
-            plain(&group.name),
-            count(counts.problems),
-            count(counts.chains),
-            count(counts.steps),
-            wrong,
-            mean(Measure::ScoreRight),
-            mean(Measure::ScoreWrong),
-        ];
-        row.extend(measures.iter().map(|&of| cell(group.figures.get(of), of)));
-        row
-    };
-    table(out, &head, groups.iter().map(row));
+    table(
+        out,
+        &head,
+        groups.iter().map(|group| {
+            let counts = &group.counts;
+            let classed = counts.right + counts.wrong;
+            let wrong = match classed {
+                0 => "-".to_owned(),
+                _ => percent(counts.wrong as f64 / classed as f64),
+            };
+            let mut row = vec![
+                plain(&group.name),
+                count(counts.problems),
+                count(counts.chains),
+                count(counts.steps),
+                wrong,
+                mean(group, Measure::ScoreRight),
+                mean(group, Measure::ScoreWrong),
+            ];
+            row.extend(measures.iter().map(|&of| cell(group.figures.get(of), of)));
+            row
+        }),
+    );
+}
+
+/// Writes a figure of a group without its interval.
+fn mean(group: &Group, of: Measure) -> String {
+    let figure = group.figures.get(of);
+    figure.map_or("-".to_owned(), |figure| title(of).1(figure.value))
 }
 
 fn cell(figure: Option<Figure>, of: Measure) -> String {
     written(figure, title(of).1)
 }
 
-/// A figure with its interval, or `-`.
+/// Writes a figure with its interval, or `-`.
 fn written(figure: Option<Figure>, number: fn(f64) -> String) -> String {
     figure.map_or("-".to_owned(), |figure| match figure.interval {
         None => number(figure.value),
@@ -298,7 +306,7 @@ fn written(figure: Option<Figure>, number: fn(f64) -> String) -> String {
     })
 }
 
-/// A difference or a correlation.
+/// Writes a difference or a correlation with its sign.
 fn signed(value: f64) -> String {
     format!("{value:+.3}")
 }

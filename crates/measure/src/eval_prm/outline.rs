@@ -1,6 +1,6 @@
-//! The subject of a report.
+//! The outline of a report: model, files and settings.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use beamgen::eval::calibrate::{PolicyName, ScoreMap};
 use beamgen::{Aggregation, Config};
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, calibrate, scores};
 
-/// The subject of a report, and how it was measured.
+/// The subject of a report and the settings of its measurement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Outline {
-    /// The reward model, as it was named.
+    /// The name of the reward model, as the caller gave it.
     pub model: String,
-    /// A score below it flags a step.
+    /// The threshold: a step with a lower score is flagged.
     pub threshold: f32,
     /// The rule that labels were derived with.
     pub rule: LabelRule,
-    /// How step scores become a chain's, if there are probes.
+    /// The aggregation of step scores into a chain's score for probes; `None` without probes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<Aggregation>,
-    /// The files.
+    /// The files of labelled chains.
     pub sets: Vec<SetOutline>,
     /// The calibration whose probabilities are shown with the scores.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,8 +29,8 @@ pub struct Outline {
 }
 
 impl Outline {
-    /// Describes the report on a reward model with these settings. Its calibration is the named one,
-    /// or that of the settings, or the one next to the model.
+    /// Describes a report on the reward model of these settings. The calibration is the named one,
+    /// otherwise that of the settings, otherwise `calibration.json` next to the model.
     ///
     /// # Errors
     /// The calibration cannot be read.
@@ -47,22 +47,23 @@ impl Outline {
         let beside = models.prm.as_ref().map(|prm| prm.join("calibration.json"));
         let beside = beside.filter(|path| path.is_file());
         let path = named.map(Path::to_owned).or(beside);
-        let calibrated = |path: PathBuf| {
-            let read = calibrate::read(&path)?;
-            Ok::<_, Error>(Calibrated {
-                name: path.display().to_string(),
-                policy: read.policy,
-                aggregation: read.aggregation,
-                map: read.map,
-            })
-        };
         Ok(Self {
             model: scores::scorer(config),
             threshold,
             rule,
             probes,
             sets,
-            calibration: path.map(calibrated).transpose()?,
+            calibration: path
+                .map(|path| {
+                    let read = calibrate::read(&path)?;
+                    Ok::<_, Error>(Calibrated {
+                        name: path.display().to_string(),
+                        policy: read.policy,
+                        aggregation: read.aggregation,
+                        map: read.map,
+                    })
+                })
+                .transpose()?,
         })
     }
 }
@@ -70,11 +71,11 @@ impl Outline {
 /// A calibration in a report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Calibrated {
-    /// The file as it was named.
+    /// The path of the calibration, as the caller gave it.
     pub name: String,
     /// The policy that it was fitted to.
     pub policy: PolicyName,
-    /// The score of the chain so far that it takes.
+    /// The aggregation of step scores, up to and including a step, to which the map is applied.
     pub aggregation: Aggregation,
     /// The map from scores to probabilities.
     pub map: ScoreMap,
@@ -83,11 +84,11 @@ pub struct Calibrated {
 /// A file of data, as a report names it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetOutline {
-    /// The file's name without its ending; unlike all others of the report.
+    /// The name of the file without its ending; unique in the report.
     pub name: String,
-    /// The path, as it was named.
+    /// The path, as the caller gave it.
     pub source: String,
-    /// The name of its format.
+    /// The name of the file's format.
     pub format: String,
     /// The number of records that could not be used.
     pub rejected: usize,

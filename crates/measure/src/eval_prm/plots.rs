@@ -7,12 +7,14 @@ use std::path::Path;
 use beamgen::eval::quality::{Bin, Figure, Measure, RocPoint};
 
 use super::results::{Group, Scorer, SetReport};
-use crate::report::chart::{Chart, HPos, Item, Plot, VPos, at, axis, bar, guide, panel, series};
+use crate::report::chart::{
+    At, Chart, HPos, Item, Plot, VPos, at, axis, bar, guide, panel, series,
+};
 use crate::report::slug;
 use crate::report::style::{Legend, Look, named, note};
 use crate::{Error, grouped, printable};
 
-/// Draws the figures of all sets. One that has nothing to show is left out.
+/// Draws the figures of all sets. A figure without data is left out.
 pub(super) fn draw(folder: &Path, threshold: f32, sets: &[SetReport]) -> Result<Vec<Plot>, Error> {
     let mut plots = Vec::new();
     for (number, set) in sets.iter().enumerate() {
@@ -40,7 +42,8 @@ pub(super) fn draw(folder: &Path, threshold: f32, sets: &[SetReport]) -> Result<
     Ok(plots)
 }
 
-/// The heading of a figure; a set's name is a file's and may be anything.
+/// Returns the heading of a figure. The name of a set comes from a file name, so it is escaped and
+/// shortened.
 fn heading(what: &str, set: &SetReport) -> String {
     let name = printable::line(&set.name);
     format!("{what} ({})", printable::shortened(&name, 40))
@@ -50,7 +53,7 @@ fn counted(count: usize, of: &str) -> String {
     format!("{} {of}", grouped(count as u64))
 }
 
-/// How often steps with a score are right; `None` without labelled steps.
+/// Makes the reliability diagram; `None` without labelled steps.
 fn reliability(set: &SetReport) -> Option<Chart> {
     let of = &set.calibration;
     let mut all: Vec<(&str, &[Bin])> = vec![
@@ -62,33 +65,29 @@ fn reliability(set: &SetReport) -> Option<Chart> {
         ("equal mass", figures.get(Measure::EceMass)),
         ("equal width", figures.get(Measure::EceWidth)),
     ];
-    let error = |&(name, figure): &(&str, Option<Figure>)| {
-        figure.map(|figure| note(format!("ECE, {name}: {:.3}", figure.value)))
-    };
     let mut notes: Legend = ["bars: 95 %", "numbers: steps in the bin"].map(note).into();
-    notes.extend(errors.iter().filter_map(error));
+    notes.extend(errors.iter().filter_map(error_note));
     notes.push(note(counted(set.counts.steps, "steps")));
     notes.push(note(counted(set.counts.problems, "problems")));
     if let Some(calibrated) = &set.calibrated {
         all.push(("calibrated, equal mass", &calibrated.equal_mass));
         errors = vec![("calibrated", calibrated.model.figures.get(Measure::EceMass))];
-        notes.extend(errors.iter().filter_map(error));
+        notes.extend(errors.iter().filter_map(error_note));
     }
-    let look = |number: usize| Look::points(number + 1);
     let entries = all.iter().enumerate();
-    let entries = entries.map(|(number, of)| named(look(number), of.0));
+    let entries = entries.map(|(number, of)| named(Look::points(number + 1), of.0));
     let mut legend: Legend = entries.collect();
     legend.append(&mut notes);
     let mut items = vec![guide((0.0, 0.0), (1.0, 1.0))];
-    // Bins of equal mass last: they are the ones to look at.
+    // In reverse, so that bins of equal mass, the more reliable ones, are drawn on top.
     for (number, (_, bins)) in all.iter().enumerate().rev() {
-        let (look, place) = (look(number), |bin: &Bin| at(bin.score, bin.label.value));
+        let look = Look::points(number + 1);
         items.extend(
             bins.iter()
-                .filter_map(|bin| Some(bar(look, place(bin), bin.label.interval?))),
+                .filter_map(|bin| Some(bar(look, bin_place(bin), bin.label.interval?))),
         );
         for bin in *bins {
-            items.push(Item::Mark(look, place(bin)));
+            items.push(Item::Mark(look, bin_place(bin)));
             if number == 1 {
                 // Next to the bar, where there is room.
                 let (away, side) = if bin.score < 0.9 {
@@ -96,7 +95,7 @@ fn reliability(set: &SetReport) -> Option<Chart> {
                 } else {
                     (-9, HPos::Right)
                 };
-                let (place, steps) = (place(bin).moved(away, 0), grouped(bin.steps as u64));
+                let (place, steps) = (bin_place(bin).moved(away, 0), grouped(bin.steps as u64));
                 items.push(Item::Text(
                     place,
                     steps,
@@ -113,13 +112,26 @@ fn reliability(set: &SetReport) -> Option<Chart> {
     (!of.equal_mass.is_empty()).then(|| Chart::one(heading, legend, panel(x, y, items)))
 }
 
-/// Most points of a curve that are drawn.
+fn bin_place(bin: &Bin) -> At {
+    at(bin.score, bin.label.value)
+}
+
+fn roc_place(point: &RocPoint) -> At {
+    at(point.false_alarms * 100.0, point.found * 100.0)
+}
+
+/// The legend's entry of an expected calibration error, where there is one.
+fn error_note(&(name, figure): &(&str, Option<Figure>)) -> Option<(Option<Look>, String)> {
+    figure.map(|figure| note(format!("ECE, {name}: {:.3}", figure.value)))
+}
+
+/// The largest number of points of a drawn curve.
 const MOST_POINTS: usize = 500;
 
-/// The steps that every threshold flags: the model's curve next to those of the baselines. `None` unless there
-/// are right and wrong steps.
+/// Makes the ROC curves of the model and the baselines; `None` unless both right and wrong steps
+/// exist.
 fn roc(set: &SetReport, threshold: f32) -> Option<Chart> {
-    // The prior's is the diagonal.
+    // The prior gives all steps the same score, so its curve would be the diagonal.
     let baselines = set.baselines.iter().filter(|scorer| scorer.name != "prior");
     let scorers: Vec<&Scorer> = std::iter::once(&set.model).chain(baselines).collect();
     let mut legend = Legend::new();
@@ -130,11 +142,10 @@ fn roc(set: &SetReport, threshold: f32) -> Option<Chart> {
     legend.extend(["numbers: area", "diagonal: chance"].map(note));
     legend.push(note(counted(set.counts.right, "right steps")));
     legend.push(note(counted(set.counts.wrong, "wrong steps")));
-    let place = |point: &RocPoint| at(point.false_alarms * 100.0, point.found * 100.0);
     let mut items = vec![guide((0.0, 0.0), (100.0, 100.0))];
     for (number, scorer) in scorers.iter().enumerate().rev() {
         let look = Look::of(number + 1);
-        let places: Vec<_> = thinned(&scorer.roc).iter().map(place).collect();
+        let places: Vec<_> = thinned(&scorer.roc).iter().map(roc_place).collect();
         // A baseline has few thresholds; a model has as many as steps.
         let marked = places.iter().filter(|_| number > 0);
         let marks: Vec<Item> = marked.map(|&place| Item::Mark(look, place)).collect();
@@ -143,7 +154,7 @@ fn roc(set: &SetReport, threshold: f32) -> Option<Chart> {
     }
     if let Some(flagged) = &set.model.flagged {
         legend.push(note(format!("mark: below {threshold}")));
-        items.push(Item::Mark(Look::of(1), place(flagged)));
+        items.push(Item::Mark(Look::of(1), roc_place(flagged)));
     }
     let x = axis(-2.0..102.0, "right steps flagged, %", Some(11), 0);
     let y = axis(-2.0..102.0, "wrong steps flagged, %", None, 0);
@@ -151,7 +162,7 @@ fn roc(set: &SetReport, threshold: f32) -> Option<Chart> {
     Some(Chart::one(heading, legend, panel(x, y, items)))
 }
 
-/// At most [`MOST_POINTS`] of the points, both ends among them.
+/// Returns at most about [`MOST_POINTS`] of the points, both ends included.
 fn thinned(points: &[RocPoint]) -> Vec<RocPoint> {
     let every = points.len().div_ceil(MOST_POINTS).max(1);
     let mut kept: Vec<RocPoint> = points.iter().copied().step_by(every).collect();
@@ -161,22 +172,16 @@ fn thinned(points: &[RocPoint]) -> Vec<RocPoint> {
     kept
 }
 
-/// The line at a threshold, in a legend.
+/// Returns the legend's entry of the line at the threshold.
 fn threshold_note(threshold: f32) -> (Option<Look>, String) {
     note(format!("line: the threshold, {threshold}"))
 }
 
-/// The scores of right and of wrong steps; `None` unless there are steps that are right or wrong.
+/// Makes the histograms of the scores of right and wrong steps; `None` without such steps.
 fn scores(set: &SetReport, threshold: f32) -> Option<Chart> {
-    let class = |name, of: fn(&(usize, usize)) -> usize| {
-        let all: usize = set.histogram.iter().map(of).sum();
-        let share = |bin| 100.0 * of(bin) as f64 / all.max(1) as f64;
-        let shares: Vec<f64> = set.histogram.iter().map(share).collect();
-        (name, all, shares)
-    };
     let classes = [
-        class("right steps", |bin| bin.0),
-        class("wrong steps", |bin| bin.1),
+        class(set, "right steps", |bin| bin.0),
+        class(set, "wrong steps", |bin| bin.1),
     ];
     let shares = classes.iter().flat_map(|class| &class.2).copied();
     let top = shares.fold(1.0, f64::max) * 1.05;
@@ -201,10 +206,22 @@ fn scores(set: &SetReport, threshold: f32) -> Option<Chart> {
     has_steps.then(|| Chart::one(heading, legend, panel(x, y, items)))
 }
 
-/// A figure of a group.
+/// Returns a class of steps: its name, its number of steps, and the share of each bin in per cent.
+fn class(
+    set: &SetReport,
+    name: &'static str,
+    of: fn(&(usize, usize)) -> usize,
+) -> (&'static str, usize, Vec<f64>) {
+    let all: usize = set.histogram.iter().map(of).sum();
+    let bins = set.histogram.iter().map(of);
+    let shares = bins.map(|steps| 100.0 * steps as f64 / all.max(1) as f64);
+    (name, all, shares.collect())
+}
+
+/// A function that returns a figure of a group.
 type OfGroup = fn(&Group) -> Option<Figure>;
 
-/// Scores by the number of the step; `None` without two positions.
+/// Makes the figure of scores by step number; `None` with fewer than two positions.
 fn positions(set: &SetReport) -> Option<Chart> {
     let lines: [(&str, OfGroup); 3] = [
         ("share of right steps", |group| {

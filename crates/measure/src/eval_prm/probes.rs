@@ -1,4 +1,4 @@
-//! Probes of a set: its chains are changed and scored again, and the raw scores become a report.
+//! Probes: the chains of a set are changed and scored again, and the raw scores become a report.
 
 use std::collections::BTreeMap;
 
@@ -20,13 +20,13 @@ use crate::{Error, Watch};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
-    /// The number of its set.
+    /// The number of the chain's set.
     pub set: usize,
-    /// The probe's key.
+    /// The key of the probe.
     pub probe: String,
     /// The number of the chain in its set.
     pub chain: usize,
-    /// Of each step; `None` if the model refused the changed chain.
+    /// The score of each step; `None` if the model refused the changed chain.
     pub scores: Option<Vec<f32>>,
     /// The step that the change is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -42,43 +42,45 @@ pub struct SetProbes {
     pub shifts: Vec<ShiftReport>,
 }
 
-/// The chains that `probe` makes of the set `number`, whose rows have their scores, each with the
-/// row that becomes of it.
+/// Returns the changed copies of a set's chains, each with its row without scores. `number` is that
+/// of the set, whose rows have scores already.
 fn changed(probe: &Probe, number: usize, set: &Set) -> Vec<(GivenChain, Row)> {
     let next = others(&set.rows, &set.chains);
-    let todo = |(at, (given, row)): (usize, (&GivenChain, &ScoredChain))| {
-        row.scores.as_ref()?;
-        let takes = match probe.takes {
-            Takes::Right => row.first_error() == Some(None),
-            Takes::Known => row.first_error().is_some(),
-        };
-        let subject = Subject {
-            problem: &given.problem,
-            steps: &given.steps,
-            other_problem: next.get(&row.problem).copied(),
-        };
-        let changed = takes.then(|| probe.change(&subject)).flatten()?;
-        let chain = GivenChain {
-            id: format!("{}, {}", given.id, probe.name),
-            problem: changed.problem,
-            steps: changed.steps,
-            ..GivenChain::default()
-        };
-        let row = Row {
-            set: number,
-            probe: probe.key.to_owned(),
-            chain: at,
-            scores: None,
-            touched: changed.touched,
-        };
-        Some((chain, row))
-    };
     let chains = set.chains.iter().zip(&set.rows).enumerate();
-    chains.filter_map(todo).collect()
+    chains
+        .filter_map(|(at, (given, row))| {
+            // Effects are differences to the score before, so chains without scores are of no use.
+            row.scores.as_ref()?;
+            let takes = match probe.takes {
+                Takes::Right => row.first_error() == Some(None),
+                Takes::Known => row.first_error().is_some(),
+            };
+            let subject = Subject {
+                problem: &given.problem,
+                steps: &given.steps,
+                other_problem: next.get(&row.problem).copied(),
+            };
+            let changed = takes.then(|| probe.change(&subject)).flatten()?;
+            let chain = GivenChain {
+                id: format!("{}, {}", given.id, probe.name),
+                problem: changed.problem,
+                steps: changed.steps,
+                ..GivenChain::default()
+            };
+            let row = Row {
+                set: number,
+                probe: probe.key.to_owned(),
+                chain: at,
+                scores: None,
+                touched: changed.touched,
+            };
+            Some((chain, row))
+        })
+        .collect()
 }
 
-/// For each problem the text of the next one of the data, for the last the first; nothing if there
-/// is one only.
+/// Returns for each problem the text of the next one, for the last problem that of the first; empty
+/// if there is only one problem.
 fn others<'a>(rows: &[ScoredChain], chains: &'a [GivenChain]) -> BTreeMap<u32, &'a str> {
     let mut texts: BTreeMap<u32, &str> = BTreeMap::new();
     for (row, chain) in rows.iter().zip(chains) {
@@ -91,7 +93,7 @@ fn others<'a>(rows: &[ScoredChain], chains: &'a [GivenChain]) -> BTreeMap<u32, &
     texts.keys().copied().zip(next).collect()
 }
 
-/// Scores what all probes make of the sets.
+/// Scores the changed chains of all probes and sets.
 pub(super) fn score(
     model: &mut dyn Scorer,
     sets: &[Set],
@@ -101,6 +103,7 @@ pub(super) fn score(
         let sets = sets.iter().enumerate();
         sets.map(move |(number, set)| changed(probe, number, set))
     };
+    // Chains are changed twice, to count and to score, rather than kept all at once.
     let total = PROBES.into_iter().flat_map(each).map(|todo| todo.len());
     let total = total.sum();
     watch.begin(total, "changed chains", total as f64);
@@ -116,10 +119,10 @@ pub(super) fn score(
 }
 
 impl Row {
-    /// What is wrong with a row that was read: one line, the field first.
+    /// Checks a row that was read from a file; an error is one line that begins with the field.
     pub(super) fn check(&self, sets: &[Vec<ScoredChain>]) -> Result<(), String> {
         if Probe::keyed(&self.probe).is_none() {
-            return Err(format!("field \"probe\": \"{}\" is none", self.probe));
+            return Err(format!("field \"probe\": unknown probe \"{}\"", self.probe));
         }
         let Some(set) = sets.get(self.set) else {
             return Err(format!("field \"set\": there are {}", sets.len()));
@@ -136,36 +139,40 @@ impl Row {
         if after.is_empty() || !after.iter().all(|score| (0.0..=1.0).contains(score)) {
             return Err("field \"scores\": not numbers from 0 to 1".to_owned());
         }
-        let is_there = |touched: Touched| {
+        if self.touched.is_none_or(|touched: Touched| {
             touched.after < after.len() && touched.before.is_none_or(|at| at < before.len())
-        };
-        if self.touched.is_none_or(is_there) {
+        }) {
             Ok(())
         } else {
-            Err("field \"touched\": there is no such step".to_owned())
+            Err("field \"touched\": the step does not exist".to_owned())
         }
     }
 
-    /// The scores beside those of the chain as it was.
+    /// Pairs the scores with those of the unchanged chain; `None` if either has none.
     fn trial(&self, chain: &ScoredChain, aggregation: Aggregation) -> Option<Trial> {
         let (before, after) = (chain.scores.as_ref()?, self.scores.as_ref()?);
-        let fold = |scores: &[f32]| aggregation.fold(scores.iter().copied()).map(f64::from);
-        let step = |scores: &[f32], at: usize| scores.get(at).copied().map(f64::from);
+        let [was, is] = [before, after].map(|scores| aggregation.fold(scores.iter().copied()));
         Some(Trial {
             problem: chain.problem,
             is_wrong: matches!(chain.first_error(), Some(Some(_))),
-            before: fold(before)?,
-            after: fold(after)?,
+            before: f64::from(was?),
+            after: f64::from(is?),
             step_before: self
                 .touched
-                .and_then(|touched| step(before, touched.before?)),
-            step_after: self.touched.and_then(|touched| step(after, touched.after)),
+                .and_then(|touched| step_score(before, touched.before?)),
+            step_after: self
+                .touched
+                .and_then(|touched| step_score(after, touched.after)),
         })
     }
 }
 
+fn step_score(scores: &[f32], at: usize) -> Option<f64> {
+    scores.get(at).copied().map(f64::from)
+}
+
 impl SetProbes {
-    /// The report of the set `number`, whose chains are `chains`.
+    /// Makes the report of the set `number` with these `chains`.
     pub(super) fn of(
         number: usize,
         chains: &[ScoredChain],
@@ -173,20 +180,22 @@ impl SetProbes {
         aggregation: Aggregation,
         threshold: f32,
     ) -> Self {
-        let report = |probe: &'static Probe| {
-            let of_probe = || {
-                let of_set = rows.iter().filter(|row| row.set == number);
-                of_set.filter(|row| row.probe == probe.key)
-            };
-            let trial = |row: &Row| row.trial(&chains[row.chain], aggregation);
-            let trials: Vec<Trial> = of_probe().filter_map(trial).collect();
-            let refused = of_probe().filter(|row| row.scores.is_none()).count();
-            ProbeReport::of(probe, &trials, refused, threshold, SEED)
-        };
         let shifts = SHIFTS.into_iter();
         let probes = Probe::in_report(rows.iter().map(|row| row.probe.as_str()));
         Self {
-            probes: probes.iter().copied().map(report).collect(),
+            probes: probes
+                .iter()
+                .map(|&probe| {
+                    let of_set = rows.iter().filter(|row| row.set == number);
+                    let of_probe = of_set.filter(|row| row.probe == probe.key);
+                    // A refused chain has no scores, hence no trial.
+                    let refused = of_probe.clone().filter(|row| row.scores.is_none()).count();
+                    let trials: Vec<Trial> = of_probe
+                        .filter_map(|row| row.trial(&chains[row.chain], aggregation))
+                        .collect();
+                    ProbeReport::of(probe, &trials, refused, threshold, SEED)
+                })
+                .collect(),
             shifts: shifts
                 .filter_map(|shift| shift.report(chains, SEED))
                 .collect(),
@@ -200,15 +209,17 @@ mod tests {
 
     #[test]
     fn another_problem_is_the_next_one_and_never_the_same() {
-        let row = |problem| ScoredChain {
-            problem,
-            ..ScoredChain::default()
-        };
         let chain = |text: &str| GivenChain {
             problem: text.to_owned(),
             ..GivenChain::default()
         };
-        let (rows, chains) = ([0, 0, 1, 2].map(row), ["a", "a", "b", "c"].map(chain));
+        let (rows, chains) = (
+            [0, 0, 1, 2].map(|problem| ScoredChain {
+                problem,
+                ..ScoredChain::default()
+            }),
+            ["a", "a", "b", "c"].map(chain),
+        );
         let others = |count: usize| others(&rows[..count], &chains[..count]);
         assert_eq!(others(4), [(0, "b"), (1, "c"), (2, "a")].into());
         assert!(others(2).is_empty());

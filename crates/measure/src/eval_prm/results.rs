@@ -1,4 +1,4 @@
-//! Everything that a report says, computed from the rows.
+//! The figures of a report, computed from the rows.
 
 use beamgen::Aggregation;
 use beamgen::eval::calibrate::{ScoreMap, so_far};
@@ -12,42 +12,43 @@ use super::SEED;
 use super::probes::SetProbes;
 use crate::{grouped, percent};
 
-/// Bins of the histograms of scores.
+/// The number of bins of a histogram of scores.
 pub(super) const HISTOGRAM_BINS: usize = 20;
 
-/// Most groups of one breakdown; a source with more levels than that names no levels.
+/// The largest number of groups of a breakdown. A source with more values than that does not name
+/// categories.
 const MOST_GROUPS: usize = 40;
 
-/// What is said of a file of data.
+/// The figures of a file of labelled chains.
 #[derive(Serialize)]
 pub(super) struct SetReport {
     pub name: String,
     pub counts: Counts,
     pub mean_label: Option<f64>,
     pub model: Scorer,
-    /// First-error figures in which every problem counts the same.
+    /// The first-error figures in which every problem has the same weight.
     pub over_problems: OverProblems,
-    /// The same scores, put through a calibration.
+    /// The figures of the calibrated scores; `None` without a calibration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibrated: Option<Calibrated>,
     pub baselines: Vec<Scorer>,
     pub calibration: Calibration,
     pub by_position: Vec<Group>,
     pub breakdowns: Vec<Breakdown>,
-    /// Steps of each bin of scores: right ones, wrong ones.
+    /// The numbers of right and of wrong steps in each bin of scores.
     pub histogram: Vec<(usize, usize)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probes: Option<SetProbes>,
 }
 
-/// A model or a baseline.
+/// The figures of a model or a baseline.
 #[derive(Serialize)]
 pub(super) struct Scorer {
     pub name: &'static str,
     pub figures: Figures,
     pub best_first_error_f1: Option<Best>,
     pub best_f1_wrong: Option<Best>,
-    /// What the threshold of the report flags.
+    /// The point of the ROC curve at the threshold of the report.
     #[serde(skip)]
     pub flagged: Option<RocPoint>,
     #[serde(skip)]
@@ -66,12 +67,12 @@ pub(super) struct Calibration {
     pub equal_width: Vec<Bin>,
 }
 
-/// Chains by something that their source says of them.
+/// A breakdown of the chains by a property that their source records.
 #[derive(Serialize)]
 pub(super) struct Breakdown {
     pub by: &'static str,
     pub groups: Vec<Group>,
-    /// Groups that are not shown, as there are too many.
+    /// The number of groups beyond [`MOST_GROUPS`], which are not shown.
     pub left_out: usize,
 }
 
@@ -83,7 +84,7 @@ pub(super) struct Group {
 }
 
 impl SetReport {
-    /// Returns a note if one problem has most of the chains.
+    /// Returns a warning if a single problem has more than half of the chains.
     pub(super) fn lopsided(&self) -> Option<String> {
         let Counts {
             chains,
@@ -94,16 +95,15 @@ impl SetReport {
         if chains < 2 || 2 * largest <= chains {
             return None;
         }
-        let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
         let of = &self.over_problems;
         Some(format!(
             "{} of {} chains are of one problem and decide these figures; means over the {} problems: on wrong {}, on right {}, F1 {}",
             grouped(largest as u64),
             grouped(chains as u64),
             grouped(problems as u64),
-            share(of.on_wrong),
-            share(of.on_right),
-            share(of.f1)
+            optional(of.on_wrong),
+            optional(of.on_right),
+            optional(of.f1)
         ))
     }
 
@@ -125,11 +125,6 @@ impl SetReport {
             }
         });
         let view = View::new(rows, threshold, |_| true);
-        let baseline = |baseline: Baseline| {
-            let scored = baseline.score(rows);
-            let view = View::new(&scored, threshold, |_| true);
-            Scorer::of(baseline.name(), &scored, &view)
-        };
         Self {
             name: name.to_owned(),
             counts: view.counts(),
@@ -137,7 +132,13 @@ impl SetReport {
             model: Scorer::of("model", rows, &view),
             over_problems: view.over_problems(),
             calibrated,
-            baselines: Baseline::ALL.map(baseline).into(),
+            baselines: Baseline::ALL
+                .map(|baseline| {
+                    let scored = baseline.score(rows);
+                    let view = View::new(&scored, threshold, |_| true);
+                    Scorer::of(baseline.name(), &scored, &view)
+                })
+                .into(),
             calibration: Calibration {
                 equal_mass: view.calibration(Binning::EqualMass, SEED),
                 equal_width: view.calibration(Binning::EqualWidth, SEED),
@@ -148,6 +149,10 @@ impl SetReport {
             probes: None,
         }
     }
+}
+
+fn optional(share: Option<f64>) -> String {
+    share.map_or("-".to_owned(), percent)
 }
 
 impl Scorer {
@@ -173,37 +178,39 @@ impl Group {
     }
 }
 
-/// A chain with its scores put through a map.
+/// Returns a chain with calibrated scores.
 fn mapped(row: &ScoredChain, map: &ScoreMap, aggregation: Aggregation) -> ScoredChain {
-    let apply = |scores: &Vec<f32>| {
-        let scores = so_far(aggregation, scores).into_iter();
-        scores.map(|score| map.apply(score)).collect()
-    };
     ScoredChain {
-        scores: row.scores.as_ref().map(apply),
+        scores: row.scores.as_ref().map(|scores| {
+            let scores = so_far(aggregation, scores).into_iter();
+            scores.map(|score| map.apply(score)).collect()
+        }),
         ..row.clone()
     }
 }
 
-/// Positions that have labelled steps, counted from 1; late ones are one group.
+/// Returns a group for each position with labelled steps, counted from 1; late positions share a
+/// group.
 fn by_position(rows: &[ScoredChain], threshold: f32) -> Vec<Group> {
-    let group = |position: usize| {
-        let (is_last, at) = (position == LONGEST_POSITION, position - 1);
-        let name = if is_last {
-            format!("{position} and later")
-        } else {
-            position.to_string()
-        };
-        let takes = |step: usize| step == at || (is_last && step > at);
-        // Of chains that have no such step the view would count problems that say nothing.
-        let long = rows.iter().filter(|row| row.labels.len() > at);
-        let view = View::new(long, threshold, takes);
-        (view.counts().steps > 0).then(|| Group::of(name, &view))
-    };
-    (1..=LONGEST_POSITION).filter_map(group).collect()
+    (1..=LONGEST_POSITION)
+        .filter_map(|position| {
+            let (is_last, at) = (position == LONGEST_POSITION, position - 1);
+            let name = if is_last {
+                format!("{position} and later")
+            } else {
+                position.to_string()
+            };
+            // Shorter chains are left out: the view would count their problems in this group.
+            let long = rows.iter().filter(|row| row.labels.len() > at);
+            let view = View::new(long, threshold, |step: usize| {
+                step == at || (is_last && step > at)
+            });
+            (view.counts().steps > 0).then(|| Group::of(name, &view))
+        })
+        .collect()
 }
 
-/// What a source says of a chain.
+/// A function that returns a recorded property of a chain.
 type Said = for<'a> fn(&'a ScoredChain) -> Option<&'a String>;
 
 fn breakdowns(rows: &[ScoredChain], threshold: f32) -> Vec<Breakdown> {
@@ -213,22 +220,26 @@ fn breakdowns(rows: &[ScoredChain], threshold: f32) -> Vec<Breakdown> {
         ("source", |row| row.source.as_ref()),
         ("generator", |row| row.generator.as_ref()),
     ];
-    let breakdown = |(by, of): (&'static str, Said)| {
-        let mut names: Vec<&String> = rows.iter().filter_map(of).collect();
-        names.sort();
-        names.dedup();
-        let left_out = names.len().saturating_sub(MOST_GROUPS);
-        names.truncate(MOST_GROUPS);
-        let group = |name: &&String| {
-            let members = rows.iter().filter(|row| of(row) == Some(*name));
-            Group::of((*name).clone(), &View::new(members, threshold, |_| true))
-        };
-        // One group is what the whole report is of.
-        (names.len() > 1).then(|| Breakdown {
-            by,
-            groups: names.iter().map(group).collect(),
-            left_out,
+    kinds
+        .into_iter()
+        .filter_map(|(by, of)| {
+            let mut names: Vec<&String> = rows.iter().filter_map(of).collect();
+            names.sort();
+            names.dedup();
+            let left_out = names.len().saturating_sub(MOST_GROUPS);
+            names.truncate(MOST_GROUPS);
+            // A single group would repeat the whole report.
+            (names.len() > 1).then(|| Breakdown {
+                by,
+                groups: names
+                    .iter()
+                    .map(|name| {
+                        let members = rows.iter().filter(|row| of(row) == Some(*name));
+                        Group::of((*name).clone(), &View::new(members, threshold, |_| true))
+                    })
+                    .collect(),
+                left_out,
+            })
         })
-    };
-    kinds.into_iter().filter_map(breakdown).collect()
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! The row of a file, as it is printed.
+//! The summary of a file, as it is printed.
 
 use beamgen::eval::quality::{Measure, OverProblems, ScoredChain};
 use serde::Serialize;
@@ -7,46 +7,46 @@ use super::folder::Report;
 use super::probes::SetProbes;
 use super::results::SetReport;
 
-/// The figures of a file.
+/// The most important figures of a file.
 #[derive(Serialize)]
 pub struct Summary<'a> {
-    /// The file, as it was named.
+    /// The path of the file, as the caller gave it.
     pub data: &'a str,
     /// The number of chains whose first error is known.
     pub chains: usize,
     /// The number of chains that the model refused; each counts as a miss.
     pub refused: usize,
-    /// A score below it flags a step.
+    /// The threshold: a step with a lower score is flagged.
     pub threshold: f32,
     /// The share of wrong chains whose first wrong step is the first flagged one.
     pub accuracy_on_wrong: Option<f64>,
     /// The share of right chains without a flag.
     pub accuracy_on_right: Option<f64>,
-    /// The harmonic mean of both.
+    /// The harmonic mean of both accuracies, the F1 of `ProcessBench`.
     pub f1: Option<f64>,
-    /// The lower end of its 95 % interval.
+    /// The lower end of the F1's 95 % interval.
     pub f1_low: Option<f64>,
-    /// The upper end.
+    /// The upper end of the F1's 95 % interval.
     pub f1_high: Option<f64>,
-    /// The threshold with the highest F1 on these data. As it is chosen on the data that it is
-    /// measured on, its F1 is an upper bound and not a result.
+    /// The threshold with the highest F1 on these data. Since the threshold is chosen on the same
+    /// data, its F1 is an upper bound, not a result.
     pub best_threshold: Option<f32>,
-    /// The F1 at that threshold.
+    /// The F1 at `best_threshold`.
     pub best_f1: Option<f64>,
-    /// The number of chains of the problem that has most.
+    /// The number of chains of the problem with the most chains.
     pub largest: usize,
-    /// Means of the figures over problems.
+    /// The means of the figures over problems.
     pub over_problems: OverProblems,
-    /// The probes, if there are any.
+    /// The results of the probes; `None` without probes.
     #[serde(flatten)]
     pub probes: Option<&'a SetProbes>,
-    /// A note, if one problem has most of the chains.
+    /// A warning if a single problem has more than half of the chains.
     #[serde(skip)]
     pub lopsided: Option<String>,
 }
 
 impl Report {
-    /// Returns a row for each file, over the chains whose first error the labels tell.
+    /// Returns a summary for each file, over the chains whose first error is known from the labels.
     #[must_use]
     pub fn summaries(&self) -> Vec<Summary<'_>> {
         let sets = self.outline.sets.iter().zip(&self.sets).zip(&self.rows);
@@ -55,7 +55,7 @@ impl Report {
             .collect()
     }
 
-    /// Returns the figures of each file as `results.json` has them.
+    /// Returns the figures of each file, in the form of `results.json`.
     #[must_use]
     pub fn details(&self) -> impl IntoIterator<Item = impl Serialize> {
         &self.sets
@@ -67,7 +67,7 @@ impl Report {
         self.rows.iter().flatten().any(|row| row.scores.is_some())
     }
 
-    /// A score below it flags a step.
+    /// Returns the threshold: a step with a lower score is flagged.
     #[must_use]
     pub fn threshold(&self) -> f32 {
         self.outline.threshold
@@ -76,15 +76,18 @@ impl Report {
 
 impl<'a> Summary<'a> {
     fn of(source: &'a str, set: &'a SetReport, rows: &[ScoredChain], threshold: f32) -> Self {
-        let judged = || rows.iter().filter(|row| row.first_error().is_some());
+        let judged: Vec<&ScoredChain> = rows
+            .iter()
+            .filter(|row| row.first_error().is_some())
+            .collect();
         let figure = |of| set.model.figures.get(of);
         let f1 = figure(Measure::FirstErrorF1);
         let interval = f1.and_then(|figure| figure.interval);
         let best = set.model.best_first_error_f1;
         Self {
             data: source,
-            chains: judged().count(),
-            refused: judged().filter(|row| row.scores.is_none()).count(),
+            chains: judged.len(),
+            refused: judged.iter().filter(|row| row.scores.is_none()).count(),
             threshold,
             accuracy_on_wrong: figure(Measure::OnWrong).map(|figure| figure.value),
             accuracy_on_right: figure(Measure::OnRight).map(|figure| figure.value),
@@ -109,20 +112,25 @@ mod tests {
     use super::super::{Rows, report};
     use super::*;
 
-    /// Each chain of a problem of its own: the first wrong step, if any, and its scores.
+    /// Makes a report on chains of different problems, each with its first wrong step, if any, and
+    /// its scores.
     fn measured(chains: &[(Option<usize>, Option<&[f32]>)]) -> Report {
-        let row = |(problem, &(wrong, scores)): (usize, &(Option<usize>, Option<&[f32]>))| {
-            let steps = scores.map_or(2, <[f32]>::len);
-            let label = |at| Some(f64::from(u8::from(wrong != Some(at))));
-            ScoredChain {
-                problem: problem as u32,
-                labels: (0..steps).map(label).collect(),
-                scores: scores.map(<[f32]>::to_vec),
-                lengths: vec![1; steps],
-                ..ScoredChain::default()
-            }
-        };
-        let rows: Vec<ScoredChain> = chains.iter().enumerate().map(row).collect();
+        let rows: Vec<ScoredChain> = chains
+            .iter()
+            .enumerate()
+            .map(|(problem, &(wrong, scores))| {
+                let steps = scores.map_or(2, <[f32]>::len);
+                ScoredChain {
+                    problem: problem as u32,
+                    labels: (0..steps)
+                        .map(|at| Some(f64::from(u8::from(wrong != Some(at)))))
+                        .collect(),
+                    scores: scores.map(<[f32]>::to_vec),
+                    lengths: vec![1; steps],
+                    ..ScoredChain::default()
+                }
+            })
+            .collect();
         let outline = json!({
             "model": "m", "threshold": 0.5, "rule": LabelRule::default(),
             "sets": [{"name": "x", "source": "x", "format": "beamgen", "rejected": 0}],

@@ -1,4 +1,4 @@
-//! Solutions that were read, and what is asked about them.
+//! Files of solutions, and their scores and verdicts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -18,17 +18,17 @@ use super::row::Row;
 use crate::report::slug;
 use crate::{Error, Watch, scores};
 
-/// Files of solutions, each solution cut into steps.
+/// Files of solutions, split into steps.
 pub struct Pools {
     pub(super) outline: Outline,
     pub(super) rows: Vec<Row>,
-    /// By row, the text of the problem and the steps of each solution.
+    /// The text of each row's problem, with the steps of each solution.
     texts: Vec<(String, Vec<Vec<String>>)>,
 }
 
 impl Pools {
-    /// Reads the files, the first `limit` problems of each. Texts are cut into steps as the search
-    /// with these settings cuts them.
+    /// Reads the first `limit` problems of each file. Texts are split into steps as a search with
+    /// these settings would split them.
     ///
     /// # Errors
     /// A file cannot be used; the message names it and the line.
@@ -46,10 +46,10 @@ impl Pools {
         Self::of(all, config)
     }
 
-    /// Takes solutions that were read, each pool with its name.
+    /// Takes pools of solutions with their names.
     ///
     /// # Errors
-    /// The settings do not go together with solutions that exist already.
+    /// The settings need a generator, which solutions that exist already do not have.
     pub fn of(all: Vec<(String, Pool)>, config: &Config) -> Result<Self, Error> {
         let mut pools = Self {
             outline: Outline {
@@ -71,12 +71,8 @@ impl Pools {
 
     fn add(&mut self, stem: &str, pool: &Pool, settings: &GeneratorConfig) {
         let set = self.outline.sets.len();
-        let solutions = || pool.problems.iter().flat_map(|of| &of.solutions);
-        let judged = solutions().all(|solution| solution.right.is_some());
-        let outside = |solution: &Solution| {
-            let scores = solution.scores.iter().flatten();
-            scores.clone().any(|score| !(0.0..=1.0).contains(score))
-        };
+        let solutions = pool.problems.iter().flat_map(|of| &of.solutions);
+        let judged = solutions.clone().all(|solution| solution.right.is_some());
         let outline = SetOutline {
             name: self.name(stem),
             source: pool.source.clone(),
@@ -86,8 +82,11 @@ impl Pools {
             } else {
                 Rightness::Grader
             },
-            gives_answers: solutions().all(|solution| solution.answer.is_some()),
-            log_odds: solutions().any(outside),
+            gives_answers: solutions.clone().all(|solution| solution.answer.is_some()),
+            log_odds: solutions.clone().any(|solution| {
+                let scores = solution.scores.iter().flatten();
+                scores.clone().any(|score| !(0.0..=1.0).contains(score))
+            }),
         };
         for (number, solved) in pool.problems.iter().enumerate() {
             let steps = solved.solutions.iter().map(|of| steps(of, settings));
@@ -98,34 +97,34 @@ impl Pools {
         self.outline.sets.push(outline);
     }
 
-    /// A name that no other file has.
+    /// Returns a name that no other file has.
     fn name(&self, stem: &str) -> String {
         let stem = match slug(stem) {
             name if name.is_empty() => "pool".to_owned(),
             name => name,
         };
-        let taken = |name: &String| self.outline.sets.iter().any(|set| set.name == *name);
         let others = (2..).map(|number| format!("{stem}-{number}"));
-        let mut names = std::iter::once(stem.clone()).chain(others);
-        names.find(|name| !taken(name)).unwrap_or(stem)
+        let names = std::iter::once(stem.clone()).chain(others);
+        let mut names = names.filter(|name| self.outline.sets.iter().all(|set| set.name != *name));
+        names.next().unwrap_or(stem)
     }
 
-    /// The texts of the problems.
+    /// Returns the text of each problem.
     pub fn problems(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(|(problem, _)| problem.as_str())
     }
 
-    /// The number of solutions.
+    /// Returns the number of solutions of all problems.
     #[must_use]
     pub fn solutions(&self) -> usize {
         self.texts.iter().map(|(_, all)| all.len()).sum()
     }
 
-    /// Asks a reward model about every solution; equal ones of a problem are scored once. `at_end`
-    /// says that it judges whole solutions, so that its last score alone counts.
+    /// Scores every solution by a reward model; equal solutions of a problem are scored once.
+    /// `at_end` is for models that judge whole solutions: only their last score counts.
     ///
     /// # Errors
-    /// The model is lost, the watcher cancelled, or a scorer of that name was there.
+    /// The model is lost, the caller cancelled, or a scorer of this name exists already.
     pub fn score(
         &mut self,
         name: &str,
@@ -133,9 +132,8 @@ impl Pools {
         at_end: bool,
         watch: &mut dyn Watch,
     ) -> Result<(), Error> {
-        let is_taken = |of: &ScorerOutline| of.name == name;
-        if name == FILE || self.outline.scorers.iter().any(is_taken) {
-            let reason = format!("two scorers are called \"{name}\": give one another name");
+        if name == FILE || self.outline.scorers.iter().any(|of| of.name == name) {
+            let reason = format!("two scorers are called \"{name}\": rename one of them");
             return Err(Error::Data(reason));
         }
         let (model, model_name) = model;
@@ -180,10 +178,10 @@ impl Pools {
         Ok(())
     }
 
-    /// Asks checkers about every step.
+    /// Checks every step by the checkers of a panel.
     ///
     /// # Errors
-    /// The watcher cancelled.
+    /// The caller cancelled.
     pub fn check(&mut self, panel: &mut Panel, watch: &mut dyn Watch) -> Result<(), Error> {
         watch.begin(self.rows.len(), "problems", self.rows.len() as f64);
         self.outline.checkers = panel.names().map(str::to_owned).collect();
@@ -194,13 +192,16 @@ impl Pools {
                 steps: steps.iter().map(String::as_str).collect(),
             });
             let said = panel.check(&items.collect::<Vec<_>>());
-            let first = |steps: Vec<Vec<_>>| {
-                let fails = |all: &Vec<beamgen::checkers::Opinion>| {
-                    all.iter().any(|one| one.verdict.is_fail())
-                };
-                steps.iter().position(fails).map(|at| at as u32)
-            };
-            row.fails = Some(said.into_iter().map(first).collect());
+            row.fails = Some(
+                said.into_iter()
+                    .map(|steps| {
+                        steps
+                            .iter()
+                            .position(|all| all.iter().any(|one| one.verdict.is_fail()))
+                            .map(|at| at as u32)
+                    })
+                    .collect(),
+            );
             for id in ids {
                 panel.release(id);
             }
@@ -213,7 +214,7 @@ impl Pools {
     }
 }
 
-/// Passes the first refusal on; the report counts them all.
+/// A watcher that passes only the first refusal on, since the report counts them all.
 struct FirstRefusal<'w> {
     watch: &'w mut dyn Watch,
     told: bool,
@@ -235,11 +236,12 @@ impl Watch for FirstRefusal<'_> {
     }
 }
 
-/// A scorer of pools: the name in tables, the settings in which it is the only one, and whether it
-/// judges whole solutions by their ends.
+/// A scorer of pools: its name in tables, settings in which it is the only scorer, and whether it
+/// judges only whole solutions.
 pub type PoolScorer = (String, Config, bool);
 
-/// The scorers of these kinds, the PRM without any, and each judge of the settings once.
+/// Returns the scorers of these kinds and each judge of the settings, without duplicates. No kind
+/// means the PRM.
 #[must_use]
 pub fn scorers(base: &Config, kinds: &[ScorerKind]) -> Vec<PoolScorer> {
     let kinds = if kinds.is_empty() {
@@ -252,8 +254,7 @@ pub fn scorers(base: &Config, kinds: &[ScorerKind]) -> Vec<PoolScorer> {
         let mut config = base.clone();
         config.models.scorer = kind;
         for one in config.each_scorer() {
-            let is_there = |there: &PoolScorer| there.1.models == one.1.models;
-            if !all.iter().any(is_there) {
+            if !all.iter().any(|there| there.1.models == one.1.models) {
                 all.push(one);
             }
         }
@@ -261,17 +262,16 @@ pub fn scorers(base: &Config, kinds: &[ScorerKind]) -> Vec<PoolScorer> {
     all
 }
 
-/// Refuses an aggregation that asks what a generator says of the steps.
+/// Refuses an aggregation that needs the step probabilities of a generator.
 fn plain(aggregation: Aggregation) -> Result<Aggregation, Error> {
     match aggregation {
         Aggregation::LikelyMin { .. } => Err(Error::Data(format!(
-            "aggregation {aggregation}: asks how probable steps are under a generator, and a pool has none: take another"
+            "aggregation {aggregation}: needs a generator's step probabilities, which a pool lacks: use another aggregation"
         ))),
         other => Ok(other),
     }
 }
 
-/// The steps of a solution.
 fn steps(solution: &Solution, settings: &GeneratorConfig) -> Vec<String> {
     match &solution.text {
         Text::Whole(text) => steps_of(text, settings),
@@ -279,7 +279,7 @@ fn steps(solution: &Solution, settings: &GeneratorConfig) -> Vec<String> {
     }
 }
 
-/// The row of a problem before anybody scored it.
+/// Makes the row of a problem, without scores of models.
 fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<String>]) -> Row {
     let mut row = Row {
         set,
@@ -288,7 +288,8 @@ fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<St
         ..Row::default()
     };
     let mut classes: HashMap<String, u32> = HashMap::new();
-    // By answer: it is compared once.
+    // Many solutions give the same answer, and a comparison can be slow: each answer is compared
+    // once.
     let mut verdicts: BTreeMap<String, Verdict> = BTreeMap::new();
     let mut graded = String::new();
     for (solution, steps) in solved.solutions.iter().zip(steps) {
@@ -307,11 +308,11 @@ fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<St
         });
         let verdict = solved.reference.as_ref().map(|reference| {
             answer.as_ref().map_or(Verdict::Different, |answer| {
-                let compared = || compare(&answer.text, reference);
-                *verdicts.entry(answer.text.clone()).or_insert_with(compared)
+                *verdicts
+                    .entry(answer.text.clone())
+                    .or_insert_with(|| compare(&answer.text, reference))
             })
         });
-        let mark = |right| if right { '1' } else { '0' };
         let by_grader = verdict == Some(Verdict::Same);
         row.right.push(mark(solution.right.unwrap_or(by_grader)));
         graded.push(match verdict {
@@ -325,22 +326,30 @@ fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<St
         row.answers.push(answer.map(|answer| answer.text));
     }
     row.graded = (judged && solved.reference.is_some()).then_some(graded);
-    let solutions = || solved.solutions.iter();
-    if solutions().any(|solution| solution.scores.is_some()) {
-        let scores = solutions().map(|solution| solution.scores.clone());
+    let solutions = solved.solutions.iter();
+    if solutions.clone().any(|solution| solution.scores.is_some()) {
+        let scores = solutions.clone().map(|solution| solution.scores.clone());
         row.scores.insert(FILE.to_owned(), scores.collect());
     }
-    if solutions().any(|solution| solution.first_error.is_some()) {
-        let labels = solutions().map(|solution| solution.first_error);
+    if solutions
+        .clone()
+        .any(|solution| solution.first_error.is_some())
+    {
+        let labels = solutions.clone().map(|solution| solution.first_error);
         row.first_error = Some(labels.collect());
     }
     row
 }
 
-/// The text of a solution, in which its answer is.
+/// Returns the text of a solution, from which its answer is extracted.
 fn whole(solution: &Solution, steps: &[String]) -> String {
     match &solution.text {
         Text::Whole(text) => text.clone(),
         Text::Steps(_) => steps.join("\n"),
     }
+}
+
+/// The character of a flag in a row's columns.
+fn mark(flag: bool) -> char {
+    if flag { '1' } else { '0' }
 }

@@ -1,4 +1,4 @@
-//! The results folder.
+//! The results folder of pools.
 
 use std::path::Path;
 
@@ -15,13 +15,13 @@ use crate::report::folder::{
     ROWS, each, free_folder, read_results, write_lines, write_report, write_results,
 };
 
-/// The key of what was reranked.
+/// The key of the outline in `results.json`.
 #[derive(Serialize, Deserialize)]
 struct Reranked<O> {
     pool: O,
 }
 
-/// Makes the folder, before anything is scored.
+/// Makes the folder before anything is scored.
 ///
 /// # Errors
 /// The folder cannot be made, or has rows already.
@@ -29,14 +29,14 @@ pub fn create(folder: &Path) -> Result<(), Error> {
     free_folder(folder)
 }
 
-/// Whether a results folder is one of pools.
+/// Whether a results folder has a report of pools.
 #[must_use]
 pub fn is_pool(folder: &Path) -> bool {
     read_results::<Reranked<serde_json::Value>>(folder).is_ok()
 }
 
 impl Pools {
-    /// Makes the report.
+    /// Makes the report without writing files.
     #[must_use]
     pub fn report(self) -> Report {
         Report::of(self.outline, &self.rows)
@@ -54,7 +54,7 @@ impl Pools {
     }
 }
 
-/// Writes everything but the rows of a folder again.
+/// Writes the report of a folder again from its rows.
 ///
 /// # Errors
 /// The folder has no report of pools, or its files cannot be used or written.

@@ -1,4 +1,4 @@
-//! The report for people: README.md of a results folder.
+//! The report in Markdown, `README.md` of a results folder.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ use crate::report::markdown::{Column, code, columns, table};
 use crate::rerank::Share;
 use crate::{counted, grouped};
 
-/// The whole text.
+/// Writes the whole report in Markdown.
 pub(super) fn text(about: &About, report: &Report, plots: &[Plot]) -> String {
     let mut out = about.heading(&format!("Pools of {}", about.date()));
     head(&mut out, &report.outline);
@@ -25,8 +25,11 @@ pub(super) fn text(about: &About, report: &Report, plots: &[Plot]) -> String {
         let rows = report.table.iter().filter(|row| row.set == set.name);
         columns(&mut out, &COLUMNS, rows);
         Plot::show(&mut out, plots, number);
-        let of_set = |curve: &&Curve| curve.set == set.name && curve.at.len() > 1;
-        if let Some(curve) = report.over_k.iter().find(of_set) {
+        if let Some(curve) = report
+            .over_k
+            .iter()
+            .find(|curve| curve.set == set.name && curve.at.len() > 1)
+        {
             over_k(&mut out, curve);
         }
         if let Some(all) = report.disagreements.iter().find(|all| all.set == set.name) {
@@ -63,12 +66,6 @@ fn head(out: &mut String, outline: &Outline) {
         out.push('\n');
         columns(out, &SCORERS, outline.scorers.iter());
     }
-    let marks = |marks: &[String]| {
-        let marks = marks
-            .iter()
-            .map(|mark| code(&mark.escape_debug().to_string()));
-        marks.collect::<Vec<_>>().join(", ")
-    };
     let _ = write!(
         out,
         "\nNothing was sampled: solutions were there, and every solution was scored once. Accuracies are means over problems, \
@@ -174,7 +171,7 @@ fn optional(text: Option<&String>) -> String {
     text.map_or("-".to_owned(), |text| code(&short(text)))
 }
 
-/// The beginning of a text.
+/// Returns the first 60 characters of a text.
 fn short(text: &str) -> String {
     text.chars().take(60).collect()
 }
@@ -192,4 +189,12 @@ fn disagreements(out: &mut String, all: &Disagreements) {
         out.push_str("\nThe first of them, each answer of a problem once:\n\n");
         columns(out, &DISAGREEMENTS, all.listed.iter());
     }
+}
+
+/// Writes the marks of step boundaries as code.
+fn marks(marks: &[String]) -> String {
+    let marks = marks
+        .iter()
+        .map(|mark| code(&mark.escape_debug().to_string()));
+    marks.collect::<Vec<_>>().join(", ")
 }

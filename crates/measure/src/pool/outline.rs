@@ -1,38 +1,38 @@
-//! The subject of a report: files of solutions, and their scorers.
+//! The outline of a report: files of solutions and their scorers.
 
 use beamgen::Aggregation;
 use serde::{Deserialize, Serialize};
 
-/// The name of the scores that a file brings.
+/// The name of scores that come from the file itself.
 pub(super) const FILE: &str = "file";
 
-/// The part of a report that is not in its rows.
+/// The outline of a report on pools: everything that is not in its rows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outline {
-    /// The files.
+    /// The files of solutions.
     pub sets: Vec<SetOutline>,
-    /// The scorers of the solutions, besides the files themselves.
+    /// The scorers of the solutions, apart from scores in the files.
     pub scorers: Vec<ScorerOutline>,
-    /// The checkers that looked at the steps.
+    /// The names of the checkers that checked the steps.
     pub checkers: Vec<String>,
-    /// How step scores become a solution's in the plots and over k.
+    /// The aggregation of step scores in figures and over k.
     pub aggregation: Aggregation,
-    /// The marks that end a step where a file gives texts.
+    /// The texts that end a step, in files of whole texts.
     pub boundaries: Vec<String>,
-    /// The marks that begin a step there.
+    /// The texts that begin a step, in files of whole texts.
     pub starts: Vec<String>,
 }
 
-/// A reward model.
+/// A scorer, as a report names it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScorerOutline {
     /// The name in tables.
     pub name: String,
-    /// The model, as it was named.
+    /// The model, as the caller named it.
     pub model: String,
-    /// The number of solutions that it refused.
+    /// The number of solutions that the scorer refused.
     pub refused: usize,
 }
 
@@ -42,30 +42,31 @@ pub struct ScorerOutline {
 pub struct SetOutline {
     /// The name in tables.
     pub name: String,
-    /// The file as it was named.
+    /// The path, as the caller gave it.
     pub source: String,
-    /// The name of its layout.
+    /// The name of the file's layout.
     pub layout: String,
-    /// The source of which solutions are right.
+    /// The source of the verdict on answers.
     pub rightness: Rightness,
-    /// Whether the file gives the answers that count as votes; otherwise they are found in the texts.
+    /// Whether the file gives the answers for votes; otherwise answers are extracted from the
+    /// texts.
     pub gives_answers: bool,
-    /// Whether the file's scores are no probabilities, and are taken for log-odds.
+    /// Whether the file's scores are log-odds: some are outside 0 to 1.
     pub log_odds: bool,
 }
 
-/// The source of which solutions are right.
+/// The source of the verdict on answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rightness {
-    /// The file.
+    /// The file says which solutions are right.
     File,
-    /// The grader of beamgen, against the reference answers.
+    /// The grader of beamgen compares answers with the references.
     Grader,
 }
 
 impl Rightness {
-    /// The source in words.
+    /// Returns the source in words, for tables.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

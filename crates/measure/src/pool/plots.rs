@@ -9,7 +9,7 @@ use crate::report::chart::{self, Chart, HPos, Item, Plot, VPos, at, axis, guide,
 use crate::report::slug;
 use crate::report::style::{INK, Look, named, note};
 
-/// Draws all figures.
+/// Draws all figures into the folder and returns their list for the report.
 pub(super) fn draw(folder: &Path, report: &Report) -> Result<Vec<Plot>, Error> {
     let mut plots = Vec::new();
     for (set, of) in report.outline.sets.iter().enumerate() {
@@ -39,9 +39,8 @@ pub(super) fn draw(folder: &Path, report: &Report) -> Result<Vec<Plot>, Error> {
     Ok(plots)
 }
 
-/// Accuracy over the number of solutions, a line for each selector.
+/// Makes the figure of accuracy over k: a line for each selector.
 fn over_k(curve: &Curve) -> Chart {
-    let x = |k: usize| (k.max(1) as f64).log2();
     let ends = |of: fn(f64, f64) -> f64, start: f64| {
         let all = curve.at.iter().flat_map(|at| &at.accuracy);
         all.fold(start, |end, share| of(of(end, share.low), share.high))
@@ -50,7 +49,7 @@ fn over_k(curve: &Curve) -> Chart {
     let top = (100.0 * ends(f64::max, 0.0) + 2.0).min(102.0);
     let mut items = Vec::new();
     for point in &curve.at {
-        let place = at(x(point.k), bottom).moved(0, 6);
+        let place = at(log2(point.k), bottom).moved(0, 6);
         let anchor = (HPos::Center, VPos::Top);
         items.push(Item::Text(place, point.k.to_string(), 13, INK, anchor));
     }
@@ -62,7 +61,8 @@ fn over_k(curve: &Curve) -> Chart {
         let points = curve.at.iter().map(|point| {
             let share = point.accuracy[number];
             // Bars of one k side by side.
-            let place = at(x(point.k), 100.0 * share.share).moved(4 * (number as i32 - middle), 0);
+            let place =
+                at(log2(point.k), 100.0 * share.share).moved(4 * (number as i32 - middle), 0);
             (place, Some((100.0 * share.low, 100.0 * share.high)))
         });
         items.extend(series(look, &points.collect::<Vec<_>>()));
@@ -70,7 +70,7 @@ fn over_k(curve: &Curve) -> Chart {
     legend.push(note("bars: 95 %"));
     let last = curve.at.last().map_or(1, |point| point.k);
     let x = axis(
-        -0.4..x(last) + 0.4,
+        -0.4..log2(last) + 0.4,
         "k solutions of each problem (log)",
         Some(0),
         0,
@@ -80,7 +80,7 @@ fn over_k(curve: &Curve) -> Chart {
     Chart::one(title, legend, panel(x, y, items))
 }
 
-/// The paired difference of each selector to the majority vote, among all solutions.
+/// Makes the figure of paired differences to the majority vote, among all solutions.
 fn over_majority(set: &str, rows: &[&Ranked]) -> Chart {
     let ends = rows
         .iter()
@@ -106,4 +106,9 @@ fn over_majority(set: &str, rows: &[&Ranked]) -> Chart {
     let y = axis(0.0..height, "", Some(0), 0);
     let title = format!("Accuracy less that of the majority vote ({set})");
     Chart::one(title, legend, panel(x, y, items))
+}
+
+/// Returns the place of k on the logarithmic axis.
+fn log2(k: usize) -> f64 {
+    (k.max(1) as f64).log2()
 }

@@ -1,4 +1,4 @@
-//! The table of a pool: a row for each way to choose.
+//! The main table of a pool: a row for each selector.
 
 use serde::Serialize;
 
@@ -8,37 +8,38 @@ use crate::intervals::{interval, paired};
 use crate::percent;
 use crate::report::markdown::{Column, between, points, share};
 
-/// A way to choose among all solutions of each problem.
+/// The figures of a selector that chooses among all solutions of each problem.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ranked {
     /// The name of the set.
     pub set: String,
-    /// The way to choose.
+    /// The name of the selector.
     pub selector: String,
     /// The number of problems.
     pub problems: usize,
     /// The number of solutions.
     pub solutions: usize,
-    /// The mean over problems, with its 95 % interval over problems.
+    /// The mean accuracy over problems.
     pub accuracy: f64,
-    /// The lower end of its interval.
+    /// The lower end of the accuracy's 95 % interval over problems.
     pub accuracy_low: f64,
-    /// The upper end of its interval.
+    /// The upper end of the accuracy's 95 % interval over problems.
     pub accuracy_high: f64,
-    /// Accuracy less that of the majority vote, paired by problem; `null` for that vote itself.
+    /// The accuracy minus that of the majority vote, paired by problem; `null` for the majority
+    /// vote itself.
     pub over_majority: Option<f64>,
-    /// The lower end of its interval.
+    /// The lower end of the difference's 95 % interval.
     pub over_majority_low: Option<f64>,
-    /// The upper end of its interval.
+    /// The upper end of the difference's 95 % interval.
     pub over_majority_high: Option<f64>,
-    /// The share of problems with a right answer from a solution without a wrong step; `null` where
-    /// nothing is known of steps.
+    /// The share of problems with a right answer from a solution without a wrong step; `null`
+    /// without facts on steps.
     pub sound: Option<f64>,
-    /// The lower end of its interval.
+    /// The lower end of that share's 95 % interval.
     pub sound_low: Option<f64>,
-    /// The upper end of its interval.
+    /// The upper end of that share's 95 % interval.
     pub sound_high: Option<f64>,
-    /// Whether plots show it.
+    /// Whether figures show the selector.
     #[serde(skip)]
     pub(super) is_main: bool,
 }
@@ -57,11 +58,10 @@ pub const COLUMNS: [Column<Ranked>; 5] = [
         optional(row.sound, (row.sound_low, row.sound_high), share)
     }),
     ("unsound among right", |row| {
-        let unsound = |sound: f64| {
+        row.sound.map_or("-".to_owned(), |sound: f64| {
             let right = row.accuracy.max(f64::MIN_POSITIVE);
             percent(((right - sound) / right).max(0.0))
-        };
-        row.sound.map_or("-".to_owned(), unsound)
+        })
     }),
 ];
 
@@ -76,39 +76,45 @@ fn optional(
     }
 }
 
-/// The table of one set.
+/// Makes the table of a set.
 pub(super) fn ranking(set: &str, selectors: &[Selector], rows: &[&Row]) -> Vec<Ranked> {
-    let values = |selector: &Selector, counts| -> Vec<f64> {
-        let value = |(number, row): (usize, &&Row)| {
+    let majority = selectors.iter().find(|of| of.name == MAJORITY);
+    let majority = majority.map_or_else(Vec::new, |of| values(rows, of, Counts::Right));
+    let knows_steps = rows.iter().any(|row| row.knows_steps());
+    selectors
+        .iter()
+        .map(|selector| {
+            let right = values(rows, selector, Counts::Right);
+            let accuracy = interval(&right);
+            let over = (selector.name != MAJORITY).then(|| paired(&right, &majority));
+            let sound = knows_steps.then(|| interval(&values(rows, selector, Counts::Sound)));
+            Ranked {
+                set: set.to_owned(),
+                selector: selector.name.clone(),
+                problems: rows.len(),
+                solutions: rows.iter().map(|row| row.len()).sum(),
+                accuracy: accuracy.mean,
+                accuracy_low: accuracy.low,
+                accuracy_high: accuracy.high,
+                over_majority: over.map(|of| of.mean),
+                over_majority_low: over.map(|of| of.low),
+                over_majority_high: over.map(|of| of.high),
+                sound: sound.map(|of| of.mean),
+                sound_low: sound.map(|of| of.low),
+                sound_high: sound.map(|of| of.high),
+                is_main: selector.is_main,
+            }
+        })
+        .collect()
+}
+
+/// Returns the probability of a right choice for each problem.
+fn values(rows: &[&Row], selector: &Selector, counts: Counts) -> Vec<f64> {
+    rows.iter()
+        .enumerate()
+        .map(|(number, row)| {
             let value = selector.value(row, row.len(), counts, number as u64);
             value.unwrap_or(0.0)
-        };
-        rows.iter().enumerate().map(value).collect()
-    };
-    let majority = selectors.iter().find(|of| of.name == MAJORITY);
-    let majority = majority.map_or_else(Vec::new, |of| values(of, Counts::Right));
-    let knows_steps = rows.iter().any(|row| row.knows_steps());
-    let row = |selector: &Selector| {
-        let right = values(selector, Counts::Right);
-        let accuracy = interval(&right);
-        let over = (selector.name != MAJORITY).then(|| paired(&right, &majority));
-        let sound = knows_steps.then(|| interval(&values(selector, Counts::Sound)));
-        Ranked {
-            set: set.to_owned(),
-            selector: selector.name.clone(),
-            problems: rows.len(),
-            solutions: rows.iter().map(|row| row.len()).sum(),
-            accuracy: accuracy.mean,
-            accuracy_low: accuracy.low,
-            accuracy_high: accuracy.high,
-            over_majority: over.map(|of| of.mean),
-            over_majority_low: over.map(|of| of.low),
-            over_majority_high: over.map(|of| of.high),
-            sound: sound.map(|of| of.mean),
-            sound_low: sound.map(|of| of.low),
-            sound_high: sound.map(|of| of.high),
-            is_main: selector.is_main,
-        }
-    };
-    selectors.iter().map(row).collect()
+        })
+        .collect()
 }

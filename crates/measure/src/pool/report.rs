@@ -1,4 +1,4 @@
-//! Everything that is reported, computed from the rows.
+//! The figures of a report on pools, computed from the rows.
 
 use std::collections::BTreeMap;
 
@@ -10,48 +10,48 @@ use super::row::Row;
 use super::selector::{Counts, Selector, all};
 use crate::rerank::Share;
 
-/// Most disagreements that a report lists.
+/// The largest number of disagreements that a report lists.
 const LISTED: usize = 50;
 
 /// A report on pools of solutions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The subject of the report.
+    /// The outline: files and scorers.
     #[serde(skip)]
     pub outline: Outline,
-    /// The table.
+    /// The main table: a row for each selector of each set.
     pub table: Vec<Ranked>,
-    /// The main selectors over smaller numbers of solutions, for each set.
+    /// The accuracy of the main selectors over smaller numbers of solutions, for each set.
     pub over_k: Vec<Curve>,
-    /// Solutions that the file and the grader judge differently, for each set with both.
+    /// The disagreements of file and grader, for each set with both.
     pub disagreements: Vec<Disagreements>,
-    /// The numbers of problems, solutions and solutions with a wrong step of each set.
+    /// The contents of each set in numbers.
     pub counts: Vec<Count>,
 }
 
-/// The accuracy of k solutions of a set.
+/// The accuracy over k of a set.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
     /// The name of the set.
     pub set: String,
-    /// The selectors.
+    /// The names of the selectors.
     pub selectors: Vec<String>,
-    /// By rising k.
+    /// The accuracies by rising k.
     pub at: Vec<AtK>,
 }
 
-/// The accuracy of k solutions.
+/// The accuracy at k solutions.
 #[derive(Clone, Debug, Serialize)]
 pub struct AtK {
-    /// The number of solutions.
+    /// The number k of solutions.
     pub k: usize,
-    /// The number of problems that have as many.
+    /// The number of problems with at least k solutions.
     pub problems: usize,
-    /// The accuracy of each selector.
+    /// The accuracy of each selector, in the order of [`Curve::selectors`].
     pub accuracy: Vec<Share>,
 }
 
-/// Where the file and the grader say different things.
+/// The solutions on which the file and the grader disagree.
 #[derive(Clone, Debug, Serialize)]
 pub struct Disagreements {
     /// The name of the set.
@@ -60,26 +60,27 @@ pub struct Disagreements {
     pub file_right: usize,
     /// The number of solutions that the file calls wrong and the grader right.
     pub grader_right: usize,
-    /// The number of those of which the grader cannot tell; it counts them as wrong.
+    /// The number of disagreements in which the grader cannot tell; the grader then counts a
+    /// solution as wrong.
     pub cannot_tell: usize,
-    /// The first of them, each answer of a problem once.
+    /// The first disagreements, each answer of a problem once.
     pub listed: Vec<Disagreement>,
 }
 
-/// An answer that the file and the grader judge differently.
+/// An answer on which the file and the grader disagree.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Disagreement {
-    /// The problem.
+    /// The id of the problem.
     pub id: String,
-    /// The answer.
+    /// The answer of the solution; `None` if it has none.
     pub answer: Option<String>,
     /// The reference answer.
     pub reference: Option<String>,
-    /// Whether the file calls it right.
+    /// Whether the file calls the answer right.
     pub file: bool,
 }
 
-/// The contents of a set.
+/// The contents of a set in numbers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Count {
     /// The name of the set.
@@ -88,16 +89,16 @@ pub struct Count {
     pub problems: usize,
     /// The number of solutions.
     pub solutions: usize,
-    /// The number of solutions of the problem that has fewest, and of the one that has most.
+    /// The smallest and the largest number of solutions of a problem.
     pub range: (usize, usize),
     /// The number of solutions that are right.
     pub right: usize,
-    /// The number of right solutions with a wrong step, where steps were looked at.
+    /// The number of right solutions with a wrong step; `None` without facts on steps.
     pub right_unsound: Option<usize>,
-    /// The number of solutions with a step that a checker proves wrong, if checkers looked.
+    /// The number of solutions in which a checker proves a step wrong; `None` without checkers.
     pub vetoed: Option<usize>,
-    /// The number of problems whose majority vote is a tie of right and wrong answers, so that the
-    /// order in the file decides.
+    /// The number of problems whose majority vote is a tie of right and wrong answers, decided by
+    /// the order in the file.
     pub tied: usize,
 }
 
@@ -130,57 +131,66 @@ fn curve(set: &str, selectors: &[Selector], rows: &[&Row]) -> Curve {
     let selectors: Vec<&Selector> = selectors.iter().filter(|of| of.is_over_k()).collect();
     let most = rows.iter().map(|row| row.len()).max().unwrap_or(0);
     let powers = std::iter::successors(Some(1), |k| Some(k * 2)).take_while(|&k| k < most);
-    let at = |k: usize| {
-        let accuracy = |selector: &&Selector| {
-            let value = |(number, row): (usize, &&Row)| {
-                selector.value(row, k, Counts::Right, number as u64)
-            };
-            Share::over(
-                &rows
-                    .iter()
-                    .enumerate()
-                    .filter_map(value)
-                    .collect::<Vec<_>>(),
-            )
-        };
-        AtK {
-            k,
-            problems: rows.iter().filter(|row| row.len() >= k).count(),
-            accuracy: selectors.iter().map(accuracy).collect(),
-        }
-    };
     Curve {
         set: set.to_owned(),
         selectors: selectors.iter().map(|of| of.name.clone()).collect(),
-        at: powers.chain([most]).map(at).collect(),
+        at: powers
+            .chain([most])
+            .map(|k| at_k(k, &selectors, rows))
+            .collect(),
+    }
+}
+
+fn at_k(k: usize, selectors: &[&Selector], rows: &[&Row]) -> AtK {
+    let accuracy = selectors.iter().map(|selector| {
+        // Problems with fewer than k solutions have no value and are left out of the mean.
+        let values = rows
+            .iter()
+            .enumerate()
+            .filter_map(|(number, row)| selector.value(row, k, Counts::Right, number as u64));
+        Share::over(&values.collect::<Vec<_>>())
+    });
+    AtK {
+        k,
+        problems: rows.iter().filter(|row| row.len() >= k).count(),
+        accuracy: accuracy.collect(),
     }
 }
 
 fn count(set: &str, rows: &[&Row]) -> Count {
-    let number = |counts: &dyn Fn(&Row, usize) -> bool| {
-        let of_row = |row: &&Row| (0..row.len()).filter(|&at| counts(row, at)).count();
-        rows.iter().map(of_row).sum()
-    };
-    let is_right = |row: &Row, at: usize| row.right.as_bytes()[at] == b'1';
     let knows_steps = rows.iter().any(|row| row.knows_steps());
     let checked = rows.iter().any(|row| row.fails.is_some());
-    let lengths = || rows.iter().map(|row| row.len());
+    let lengths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
     Count {
         set: set.to_owned(),
         problems: rows.len(),
-        solutions: lengths().sum(),
-        range: (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0)),
-        right: number(&is_right),
+        solutions: lengths.iter().sum(),
+        range: (
+            lengths.iter().copied().min().unwrap_or(0),
+            lengths.iter().copied().max().unwrap_or(0),
+        ),
+        right: number(rows, is_right),
         right_unsound: knows_steps
-            .then(|| number(&|row, at| is_right(row, at) && row.is_unsound(at))),
-        vetoed: checked.then(|| number(&|row, at| row.is_vetoed(at))),
+            .then(|| number(rows, |row, at| is_right(row, at) && row.is_unsound(at))),
+        vetoed: checked.then(|| number(rows, Row::is_vetoed)),
         tied: rows.iter().filter(|row| is_tied(row)).count(),
     }
 }
 
-/// Whether right and wrong answers have the most votes.
+/// Counts the solutions of all problems that satisfy a condition.
+fn number(rows: &[&Row], counts: impl Fn(&Row, usize) -> bool) -> usize {
+    rows.iter()
+        .map(|row| (0..row.len()).filter(|&at| counts(row, at)).count())
+        .sum()
+}
+
+fn is_right(row: &Row, at: usize) -> bool {
+    row.right.as_bytes()[at] == b'1'
+}
+
+/// Whether right and wrong answers share the most votes.
 fn is_tied(row: &Row) -> bool {
-    // By class: its votes, and whether the solution that stands for it is right.
+    // The votes of each distinct answer, and whether its first solution is right.
     let mut votes: BTreeMap<u32, (usize, bool)> = BTreeMap::new();
     for sample in row.samples() {
         if let Some(class) = sample.class {
@@ -188,8 +198,9 @@ fn is_tied(row: &Row) -> bool {
         }
     }
     let most = votes.values().map(|of| of.0).max();
-    let has = |right| votes.values().any(|of| Some(of.0) == most && of.1 == right);
-    has(true) && has(false)
+    let mut top = votes.values().filter(|of| Some(of.0) == most);
+    let first = top.next().map(|of| of.1);
+    top.any(|of| Some(of.1) != first)
 }
 
 fn disagreements(set: &str, rows: &[&Row]) -> Disagreements {

@@ -1,36 +1,36 @@
-//! One problem with its solutions, as the results folder keeps it.
+//! The raw row of a results folder: a problem with its solutions.
 
 use std::collections::BTreeMap;
 
 use beamgen::eval::pool::Sample;
 use serde::{Deserialize, Serialize};
 
-/// A raw row; lists have an item for each solution.
+/// A raw row. Lists and texts have an item or a character for each solution.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Row {
-    /// The number of its file.
+    /// The number of the problem's file.
     pub set: usize,
     pub id: String,
     pub reference: Option<String>,
     pub answers: Vec<Option<String>>,
-    /// `1` for a right answer, `0` for a wrong one or none: what counts.
+    /// `1` for a right answer, `0` for a wrong answer or none, by the source that counts.
     pub right: String,
-    /// The grader's word where the file's counts; `?` where the grader cannot tell.
+    /// The verdict of the grader, if the file's verdict counts; `?` if the grader cannot tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graded: Option<String>,
-    /// A number for each distinct answer; `null` without one.
+    /// The number of each answer among the distinct answers; `null` without an answer.
     pub class: Vec<Option<u32>>,
     /// `1` for an answer that is a guess.
     pub guess: String,
-    /// Characters.
+    /// The number of characters of each solution.
     pub length: Vec<u32>,
-    /// By scorer the scores of the steps; `null` for a solution that it refused.
+    /// The step scores by scorer; `null` for a solution that the scorer refused.
     pub scores: BTreeMap<String, Vec<Option<Vec<f32>>>>,
-    /// The first step that a checker proves wrong, if checkers looked.
+    /// The first step that a checker proves wrong, from 0; missing without checkers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fails: Option<Vec<Option<u32>>>,
-    /// The first step that people call wrong, or -1 for none; `null` where nobody looked.
+    /// The first step that people labelled wrong, or -1 for none; `null` without a label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<Vec<Option<i64>>>,
 }
@@ -41,7 +41,7 @@ impl Row {
         self.right.len()
     }
 
-    /// The solutions as samples without scores.
+    /// Returns the solutions as samples without scores.
     pub(super) fn samples(&self) -> impl Iterator<Item = Sample> {
         let columns = self.class.iter().zip(&self.length);
         let flags = self.right.bytes().zip(self.guess.bytes());
@@ -61,18 +61,19 @@ impl Row {
         self.fails.as_ref().is_some_and(|fails| fails[at].is_some())
     }
 
-    /// Whether a step of this solution is wrong: what people say counts before what checkers prove.
+    /// Whether a step of this solution is wrong. Labels of people take precedence over verdicts of
+    /// checkers.
     pub(super) fn is_unsound(&self, at: usize) -> bool {
         let label = self.first_error.as_ref().and_then(|labels| labels[at]);
         label.map_or_else(|| self.is_vetoed(at), |first| first >= 0)
     }
 
-    /// Whether anything is known of the steps.
+    /// Whether the row has facts on steps.
     pub(super) fn knows_steps(&self) -> bool {
         self.fails.is_some() || self.first_error.is_some()
     }
 
-    /// Says which list does not have an item for each solution.
+    /// Checks that all lists have an item for each solution; an error names the field.
     pub(super) fn check(&self, sets: usize) -> Result<(), String> {
         let count = self.len();
         let scores = self.scores.iter();

@@ -1,4 +1,4 @@
-//! The ways to choose a solution of a pool.
+//! Selectors: the ways to choose a solution of a pool.
 
 use beamgen::eval::pass_at_k::pass_at_k;
 use beamgen::eval::pool::{Sample, chosen_at_k, pass_rate};
@@ -8,7 +8,7 @@ use super::outline::{FILE, Outline};
 use super::row::Row;
 use crate::rerank;
 
-/// A way to choose, by its name in tables.
+/// A way to choose a solution.
 #[derive(Clone, Debug)]
 pub(super) struct Selector {
     pub name: String,
@@ -16,20 +16,20 @@ pub(super) struct Selector {
     by: By,
     /// Whether solutions with a step that a checker proves wrong are left out.
     veto: bool,
-    /// Whether plots show it.
+    /// Whether figures show the selector.
     pub is_main: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
-    /// One at random.
+    /// A random solution.
     Single,
-    /// A right one if there is any: a bound, which knows the truth.
+    /// A right solution if there is any: an upper bound, since it needs the truth.
     Pass,
     Choose(Choose),
 }
 
-/// The meaning of a solution's score.
+/// The source of a solution's score.
 #[derive(Clone, Debug)]
 enum By {
     Nothing,
@@ -38,25 +38,18 @@ enum By {
     Scorer {
         name: String,
         aggregation: Aggregation,
-        /// Whether its scores are log-odds, which only their order says something of.
+        /// Whether the scores are log-odds. Their order is meaningful, sums of them are not.
         log_odds: bool,
         /// Whether any solution has several scores.
         by_step: bool,
     },
 }
 
-/// The name of the way that the others are compared with.
+/// The name of the selector with which all others are compared.
 pub(super) const MAJORITY: &str = "majority";
 
-/// All ways for a set: what needs no scores, and every scorer by every aggregation.
+/// Returns all selectors of a set: those without scores, and every scorer with every aggregation.
 pub(super) fn all(outline: &Outline, set: usize, rows: &[&Row]) -> Vec<Selector> {
-    let plain = |name: &str, way, by, is_main| Selector {
-        name: name.to_owned(),
-        way,
-        by,
-        veto: false,
-        is_main,
-    };
     let choose = Way::Choose;
     let mut all = vec![
         plain("single sample", Way::Single, By::Nothing, true),
@@ -71,22 +64,34 @@ pub(super) fn all(outline: &Outline, set: usize, rows: &[&Row]) -> Vec<Selector>
         all.extend(by_scorer(outline, set, rows, name));
     }
     if !outline.checkers.is_empty() {
-        let with_veto = |of: &Selector| Selector {
-            name: format!("{}, veto", of.name),
-            veto: true,
-            ..of.clone()
-        };
-        let chooses = |of: &&Selector| of.is_main && matches!(of.way, Way::Choose(_));
-        let vetoed: Vec<Selector> = all.iter().filter(chooses).map(with_veto).collect();
+        let vetoed: Vec<Selector> = all
+            .iter()
+            .filter(|of| of.is_main && matches!(of.way, Way::Choose(_)))
+            .map(|of| Selector {
+                name: format!("{}, veto", of.name),
+                veto: true,
+                ..of.clone()
+            })
+            .collect();
         all.extend(vetoed);
     }
     all
 }
 
+fn plain(name: &str, way: Way, by: By, is_main: bool) -> Selector {
+    Selector {
+        name: name.to_owned(),
+        way,
+        by,
+        veto: false,
+        is_main,
+    }
+}
+
 fn by_scorer(outline: &Outline, set: usize, rows: &[&Row], name: &str) -> Vec<Selector> {
     let given = rows.iter().filter_map(|row| row.scores.get(name));
     let scores: Vec<&Vec<f32>> = given.flatten().flatten().collect();
-    // What refused every solution chooses none.
+    // A scorer that refused every solution cannot choose.
     if scores.is_empty() {
         return Vec::new();
     }
@@ -129,18 +134,18 @@ fn by_scorer(outline: &Outline, set: usize, rows: &[&Row], name: &str) -> Vec<Se
 pub(super) enum Counts {
     /// A right answer.
     Right,
-    /// A right answer of a solution without a wrong step.
+    /// A right answer from a solution without a wrong step.
     Sound,
 }
 
 impl Selector {
-    /// Whether it is shown over k: what is drawn, without the veto.
+    /// Whether curves over k show the selector: the main ones without a veto.
     pub(super) fn is_over_k(&self) -> bool {
         self.is_main && !self.veto
     }
 
-    /// The probability that what is chosen among `k` of a problem's solutions counts; `None` if there
-    /// are fewer. `number` is that of the problem, for votes over drawn subsets.
+    /// Returns the probability that the choice among `k` of a problem's solutions counts; `None` if
+    /// there are fewer. `number` is that of the problem and seeds the subsets of votes.
     pub(super) fn value(&self, row: &Row, k: usize, counts: Counts, number: u64) -> Option<f64> {
         let samples = self.samples(row, counts);
         match self.way {
@@ -160,7 +165,7 @@ impl Selector {
             sample.score = self.score(row, at);
             sample.correct &= counts == Counts::Right || !row.is_unsound(at);
         }
-        // Where all are proved wrong, nothing tells them apart.
+        // If all solutions are proved wrong, a veto would leave none to choose.
         if self.veto && (0..samples.len()).any(|at| !row.is_vetoed(at)) {
             for (at, sample) in samples.iter_mut().enumerate() {
                 sample.class = sample.class.filter(|_| !row.is_vetoed(at));
@@ -181,7 +186,8 @@ impl Selector {
                 by_step,
             } => {
                 let scores = row.scores.get(name)?[at].as_ref()?.iter().copied();
-                // The order of single scores is kept as it is: probabilities near 1 may be equal.
+                // The sigmoid of large log-odds rounds to 1, so single scores keep their order only
+                // without it.
                 if *log_odds && (*by_step || self.way != Way::Choose(Choose::Best)) {
                     aggregation.fold(scores.map(sigmoid))
                 } else {

@@ -23,8 +23,8 @@ fn accuracy(report: &Report, selector: &str) -> f64 {
     (row.accuracy * 1e6).round() / 1e6
 }
 
-/// The figures that Qwen2.5-Math's evaluation publishes with this file. Its ties: of equal votes the
-/// answer that comes first, of equal scores the first response; both are the rules here.
+/// The figures that Qwen2.5-Math's evaluation publishes with this file. Its ties: of equal votes
+/// the answer that comes first, of equal scores the first response; both are the rules here.
 #[test]
 fn the_pool_of_qwen_has_its_published_means() {
     let Some(path) = beamgen_test_support::shared("data/qwen_rm_maj_100.jsonl") else {

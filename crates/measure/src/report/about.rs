@@ -1,4 +1,4 @@
-//! Where and with what a report was made.
+//! The origin of a report: program, call and machine.
 
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
@@ -8,26 +8,26 @@ use crate::report::markdown::{code_block, plain};
 /// The program, the call and the machine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct About {
-    /// The call, without `--resume`.
+    /// The command line, without `--resume`.
     pub command: String,
-    /// When the report's rows were complete, seconds since 1970 (UTC).
+    /// The time when the report began, in seconds since 1970 (UTC).
     pub unix_time: u64,
     /// The version of the program.
     pub version: String,
-    /// The commit that the program was built from; earlier programs did not always know it.
+    /// The commit that the program was built from; `None` in reports of earlier programs.
     pub commit: Option<String>,
-    /// The machine that it ran on.
+    /// The machine on which the report was measured.
     pub machine: Machine,
 }
 
-/// The machine.
+/// A machine, as a report describes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// The name of the processor.
     pub cpu: String,
     /// The number of logical CPUs that this process may use.
     pub cpus: usize,
-    /// The memory of the machine.
+    /// The memory of the machine in bytes.
     pub memory_bytes: u64,
     /// The operating system.
     pub os: String,
@@ -36,7 +36,8 @@ pub struct Machine {
 }
 
 impl About {
-    /// A report that begins now on this machine, made by a program of this version by this call.
+    /// Describes a report that begins now on this machine, by a program of this version, called by
+    /// `command`.
     #[must_use]
     pub fn now(version: &str, commit: &str, command: String) -> Self {
         Self {
@@ -50,7 +51,7 @@ impl About {
         }
     }
 
-    /// The head of a report in Markdown: its title, the call, the program and the machine.
+    /// Returns the head of a report in Markdown: its title, the call, the program and the machine.
     pub(crate) fn heading(&self, title: &str) -> String {
         let machine = &self.machine;
         format!(
@@ -66,7 +67,7 @@ impl About {
         )
     }
 
-    /// The day as 2026-11-22.
+    /// Returns the date in the form 2026-11-22.
     pub(crate) fn date(&self) -> String {
         // Days to a civil date: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
         let days = (self.unix_time / 86_400) as i64 + 719_468;
@@ -103,7 +104,7 @@ impl Machine {
 pub(crate) mod tests {
     use super::*;
 
-    /// A report of this test.
+    /// Returns the description of a report for tests.
     pub(crate) fn this() -> About {
         About::now("0", "0", "beamgen".to_owned())
     }

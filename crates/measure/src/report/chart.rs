@@ -1,4 +1,4 @@
-//! A chart as data, and drawing it as SVG and as PNG.
+//! A chart as data, and its drawing as SVG and as PNG.
 
 mod crowd;
 mod labels;
@@ -19,7 +19,7 @@ use super::style::{Drawn, Fault, INK, Legend, Look, PALE, fault, page, text};
 use super::write_file;
 use crate::Error;
 
-/// Width and height of the SVG; the PNG has twice as many pixels.
+/// The width and height of the SVG in pixels; the PNG is `SCALE` times as large.
 const SIZE: (u32, u32) = (1080, 620);
 const SCALE: u32 = 2;
 
@@ -27,15 +27,15 @@ const SCALE: u32 = 2;
 pub(crate) struct Chart {
     pub title: String,
     pub legend: Legend,
-    /// In rows; one panel without a caption takes the title as its own.
+    /// The panels, row by row.
     pub panels: Vec<Panel>,
     /// The number of panels in a row; 0 for a chart that is one panel.
     pub across: usize,
 }
 
-/// A figure that was drawn.
+/// A drawn figure.
 pub(crate) struct Plot {
-    /// The number of its set.
+    /// The number of the figure's set.
     pub set: usize,
     pub title: String,
     /// The name of the file without `.svg` or `.png`.
@@ -43,7 +43,7 @@ pub(crate) struct Plot {
 }
 
 impl Plot {
-    /// Shows the figures of a set in a report in Markdown.
+    /// Adds the figures of a set to a report in Markdown.
     pub(crate) fn show(out: &mut String, plots: &[Self], set: usize) {
         for Self { title, stem, .. } in plots.iter().filter(|plot| plot.set == set) {
             out.push_str(&format!("\n![{title}]({stem}.svg)\n"));
@@ -51,24 +51,24 @@ impl Plot {
     }
 }
 
-/// Axes, and what is drawn over them.
+/// Axes and the items drawn over them.
 pub(crate) struct Panel {
     pub caption: Option<String>,
     pub x: Axis,
     pub y: Axis,
     pub sizes: Sizes,
-    /// In the order in which they are drawn.
+    /// The items, in the order of drawing.
     pub items: Vec<Item>,
 }
 
 /// An axis of numbers.
 pub(crate) struct Axis {
     pub range: Range<f64>,
-    /// The text along the axis; nothing stands there without one.
+    /// The text along the axis; empty for none.
     pub name: String,
-    /// The number of labels, where it is not left to the library; without any there is no mesh.
+    /// The number of labels; `None` leaves the number to the library, 0 also removes the mesh.
     pub labels: Option<usize>,
-    /// The digits after the point.
+    /// The number of digits after the point.
     pub digits: usize,
 }
 
@@ -113,7 +113,7 @@ pub(crate) struct At {
     down: i32,
 }
 
-/// The place of a point of the axes.
+/// Returns the place of a point of the axes.
 pub(crate) fn at(x: f64, y: f64) -> At {
     At {
         x,
@@ -133,7 +133,7 @@ impl At {
     }
 }
 
-/// Something that is drawn.
+/// An item of a panel.
 pub(crate) enum Item {
     /// A line in a look.
     Line(Look, Vec<At>),
@@ -145,7 +145,7 @@ pub(crate) enum Item {
     Block(RGBColor, [At; 2]),
     /// Text of a size, anchored at a place.
     Text(At, String, u32, RGBColor, (HPos, VPos)),
-    /// Lines of points with bars, none of which covers another, each with its number.
+    /// Lines of points with bars and numbers, moved so that none covers another.
     Crowd(Vec<(Look, Vec<Numbered>)>),
 }
 
@@ -154,38 +154,39 @@ pub(crate) struct Numbered {
     pub number: usize,
     pub x: f64,
     pub y: f64,
-    /// The ends of its bar.
+    /// The ends of the point's bar, in values of y.
     pub bar: (f64, f64),
 }
 
-/// A line to compare with.
+/// Returns a line to compare with, such as the diagonal.
 pub(crate) fn guide(from: (f64, f64), to: (f64, f64)) -> Item {
     Item::Stroke(INK.mix(1.0), 1, [at(from.0, from.1), at(to.0, to.1)])
 }
 
-/// The bar of an interval at a place, between two values of y.
+/// Returns the bar of an interval at a place, between two values of y.
 pub(crate) fn bar(look: Look, place: At, (low, high): (f64, f64)) -> Item {
-    let end = |y| At { y, ..place };
-    Item::Stroke(look.colour.mix(0.5), 1, [end(low), end(high)])
+    let ends = [low, high].map(|y| At { y, ..place });
+    Item::Stroke(look.colour.mix(0.5), 1, ends)
 }
 
-/// A straight stroke in the colour of a look.
+/// Returns a straight stroke in the colour of a look.
 pub(crate) fn stroke(look: Look, width: u32, ends: [At; 2]) -> Item {
     Item::Stroke(look.colour.mix(1.0), width, ends)
 }
 
-/// The bars of points that have one, the line through the points, and their markers.
+/// Returns the bars of points that have an interval, the line through the points, and their
+/// markers.
 pub(crate) fn series(look: Look, points: &[(At, Option<(f64, f64)>)]) -> Vec<Item> {
     let bars = points
         .iter()
         .filter_map(|&(place, ends)| Some(bar(look, place, ends?)));
-    let places = || points.iter().map(|&(place, _)| place);
-    let line = Item::Line(look, places().collect());
-    let marks = places().map(|place| Item::Mark(look, place));
+    let places = points.iter().map(|&(place, _)| place);
+    let line = Item::Line(look, places.clone().collect());
+    let marks = places.map(|place| Item::Mark(look, place));
     bars.chain([line]).chain(marks).collect()
 }
 
-/// A panel with the usual sizes and no caption.
+/// Returns a panel with the usual sizes and no caption.
 pub(crate) fn panel(x: Axis, y: Axis, items: Vec<Item>) -> Panel {
     Panel {
         caption: None,
@@ -196,7 +197,6 @@ pub(crate) fn panel(x: Axis, y: Axis, items: Vec<Item>) -> Panel {
     }
 }
 
-/// An axis.
 pub(crate) fn axis(
     range: Range<f64>,
     name: impl Into<String>,
@@ -212,7 +212,7 @@ pub(crate) fn axis(
 }
 
 impl Chart {
-    /// A chart that is one panel.
+    /// Makes a chart of a single panel.
     pub(crate) fn one(title: String, legend: Legend, panel: Panel) -> Self {
         Self {
             title,
@@ -226,31 +226,27 @@ impl Chart {
     pub(crate) fn save(&self, folder: &Path, stem: &str) -> Result<(), Error> {
         static FONT: Once = Once::new();
         FONT.call_once(|| {
-            // The font is inside the program and always readable; without it PNGs would have no text.
+            // The font is inside the program and always readable; without it PNGs would have no
+            // text.
             let _ = register_font("sans-serif", FontStyle::Normal, ttf_noto_sans::REGULAR);
         });
-        let failed = |fault: Fault| Error::Figure {
-            folder: folder.to_owned(),
-            stem: stem.to_owned(),
-            reason: fault.0,
-        };
         let mut svg = String::new();
         self.draw(
             &SVGBackend::with_string(&mut svg, SIZE).into_drawing_area(),
             1,
         )
-        .map_err(failed)?;
+        .map_err(failed(folder, stem))?;
         write_file(&folder.join(format!("{stem}.svg")), svg.as_bytes())?;
         let (width, height) = (SIZE.0 * SCALE, SIZE.1 * SCALE);
         let mut pixels = vec![0; 3 * (width * height) as usize];
         let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
-        self.draw(&area, SCALE).map_err(failed)?;
+        self.draw(&area, SCALE).map_err(failed(folder, stem))?;
         drop(area);
-        let png = png(width, height, &pixels).map_err(failed)?;
+        let png = png(width, height, &pixels).map_err(failed(folder, stem))?;
         write_file(&folder.join(format!("{stem}.png")), &png)
     }
 
-    /// Draws everything `scale` times as large.
+    /// Draws the chart, `scale` times as large.
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, scale: u32) -> Drawn<()> {
         let plot = page(area, &self.legend, scale)?;
         if self.across == 0 {
@@ -272,11 +268,19 @@ impl Chart {
     }
 }
 
-/// Axes that are drawn.
+fn failed(folder: &Path, stem: &str) -> impl Fn(Fault) -> Error {
+    |fault| Error::Figure {
+        folder: folder.to_owned(),
+        stem: stem.to_owned(),
+        reason: fault.0,
+    }
+}
+
+/// Axes of a panel on an area.
 type Axes<'a, DB> = ChartContext<'a, DB, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 impl Panel {
-    /// Draws the panel into `place`, which is a part of `area`.
+    /// Draws the panel into `place`, a part of `area`.
     fn draw<DB: DrawingBackend>(
         &self,
         area: &DrawingArea<DB, Shift>,
@@ -295,11 +299,7 @@ impl Panel {
             .y_label_area_size(sizes.y_area * scale)
             .build_cartesian_2d(self.x.range.clone(), self.y.range.clone())
             .map_err(fault)?;
-        let formatter = |axis: &Axis| {
-            let digits = axis.digits;
-            move |value: &f64| format!("{value:.digits$}")
-        };
-        let (x, y) = (formatter(&self.x), formatter(&self.y));
+        let (x, y) = (formatter(self.x.digits), formatter(self.y.digits));
         let mut mesh = axes.configure_mesh();
         mesh.light_line_style(WHITE)
             .bold_line_style(PALE)
@@ -370,7 +370,11 @@ impl Item {
     }
 }
 
-/// The file of `3 * width * height` bytes of red, green and blue.
+fn formatter(digits: usize) -> impl Fn(&f64) -> String {
+    move |value| format!("{value:.digits$}")
+}
+
+/// Encodes `3 * width * height` bytes of red, green and blue as PNG.
 fn png(width: u32, height: u32, pixels: &[u8]) -> Drawn<Vec<u8>> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);

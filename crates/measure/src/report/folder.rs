@@ -1,4 +1,4 @@
-//! The folder of a report: `results.json`, the text with its page, and files of rows.
+//! The folder of a report: `results.json`, the text with its page, and the files of rows.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use crate::Error;
 /// The file with everything but the rows.
 pub(crate) const RESULTS: &str = "results.json";
 
-/// The file with the raw rows, one a line.
+/// The file with the raw rows, one per line.
 pub(crate) const ROWS: &str = "rows.jsonl";
 
-/// The largest file of results or rows that is read.
+/// The largest file of results or rows that is read, in bytes.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// The largest figure that is put into a page.
+/// The largest figure that is put into a page, in bytes.
 const MAX_FIGURE: u64 = 1 << 26;
 
-/// `results.json`: the program, what was measured, and the figures.
+/// The contents of `results.json`: the program, the outline and the figures.
 #[derive(Serialize)]
 struct Results<'a, O, F> {
     about: &'a About,
@@ -31,7 +31,7 @@ struct Results<'a, O, F> {
     figures: &'a F,
 }
 
-/// The parts of `results.json` that a report is drawn from besides the rows.
+/// The parts of `results.json` from which a report is drawn, apart from the rows.
 #[derive(Deserialize)]
 pub(crate) struct Given<O> {
     pub about: About,
@@ -39,8 +39,8 @@ pub(crate) struct Given<O> {
     pub outline: O,
 }
 
-/// Writes `results.json`; `outline` and `figures` are structs with a field for each key, or `()`
-/// while there are no figures.
+/// Writes `results.json`. `outline` and `figures` are structs with a field for each key, or `()` if
+/// there are no figures yet.
 pub(crate) fn write_results(
     folder: &Path,
     about: &About,
@@ -67,8 +67,8 @@ pub(crate) fn read_results<O: DeserializeOwned>(folder: &Path) -> Result<Given<O
         .map_err(|reason| Error::NoResults { path, reason })
 }
 
-/// Writes a report in Markdown into the file `name`, and into `index.html` with its figures, which
-/// are SVG files of the folder.
+/// Writes a report in Markdown to the file `name`, and to `index.html` with its figures, SVG files
+/// of the folder.
 pub(crate) fn write_report(
     folder: &Path,
     name: &str,
@@ -76,17 +76,17 @@ pub(crate) fn write_report(
     markdown: &str,
 ) -> Result<(), Error> {
     write_file(&folder.join(name), markdown.as_bytes())?;
-    let figure = |name: &str| {
+    let page = beamgen_view::document(title, markdown, &|name: &str| {
         // Figures are in the folder itself, whatever else a report might name.
         let is_plain = name.ends_with(".svg") && !name.contains(['/', '\\']);
-        let read = || beamgen_files::read_regular_file(&folder.join(name), MAX_FIGURE).ok();
-        is_plain.then(read).flatten()
-    };
-    let page = beamgen_view::document(title, markdown, &figure);
+        is_plain
+            .then(|| beamgen_files::read_regular_file(&folder.join(name), MAX_FIGURE).ok())
+            .flatten()
+    });
     write_file(&folder.join("index.html"), page.as_bytes())
 }
 
-/// Makes the folder, unless it has rows already.
+/// Makes the folder; an error if it has rows already.
 pub(crate) fn free_folder(folder: &Path) -> Result<(), Error> {
     create_folder(folder)?;
     let rows = folder.join(ROWS);
@@ -97,7 +97,7 @@ pub(crate) fn free_folder(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// Writes rows, a line each.
+/// Writes rows as JSON lines.
 pub(crate) fn write_lines(
     path: &Path,
     rows: impl IntoIterator<Item = impl Serialize>,
@@ -111,7 +111,8 @@ pub(crate) fn write_lines(
     write_file(path, &text)
 }
 
-/// Calls `take` with every line of a file of rows; it says what is wrong with one.
+/// Calls `take` with every row of a file. An error of `take` is reported with the number of the
+/// line.
 pub(crate) fn each<T: DeserializeOwned>(
     path: &Path,
     mut take: impl FnMut(T) -> Result<(), String>,
@@ -122,7 +123,7 @@ pub(crate) fn each<T: DeserializeOwned>(
         row.and_then(&mut take).map_err(|reason| {
             let line = number + 1;
             Error::reading(path)(format!(
-                "line {line}: {reason}: it is not as it was written"
+                "line {line}: {reason}: restore the file as beamgen wrote it"
             ))
         })?;
     }

@@ -4,53 +4,59 @@ use std::fmt::Write;
 
 use crate::printable;
 
-/// The first column to the left, numbers to the right.
+/// Writes a table: the first column is aligned to the left, all others, numbers, to the right.
 pub(crate) fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
     let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
-    out.push_str(&line(&head));
+    out.push_str(&table_line(&head));
     let _ = writeln!(out, "|---|{}", "---:|".repeat(head.len() - 1));
     for row in rows {
-        out.push_str(&line(&row));
+        out.push_str(&table_line(&row));
     }
+}
+
+fn table_line(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
 }
 
 /// A column of a table: its heading, and its cell in a row.
 pub(crate) type Column<R> = (&'static str, fn(&R) -> String);
 
-/// A table of these columns with a row for each of `rows`.
+/// Writes a table of these columns with a row for each of `rows`.
 pub(crate) fn columns<'r, R: 'r>(
     out: &mut String,
     columns: &[Column<R>],
     rows: impl Iterator<Item = &'r R>,
 ) {
     let head: Vec<&str> = columns.iter().map(|column| column.0).collect();
-    let cells = |row| columns.iter().map(|column| column.1(row)).collect();
-    table(out, &head, rows.map(cells));
+    table(
+        out,
+        &head,
+        rows.map(|row| columns.iter().map(|column| column.1(row)).collect()),
+    );
 }
 
-/// A figure with the ends of its interval: `91.2 (90.0 to 92.5)`.
+/// Writes a figure with the ends of its interval: `91.2 (90.0 to 92.5)`.
 pub(crate) fn between(value: f64, (low, high): (f64, f64), number: fn(f64) -> String) -> String {
     format!("{} ({} to {})", number(value), number(low), number(high))
 }
 
-/// A share in per cent, without the sign.
+/// Writes a share in per cent, without the sign.
 pub(crate) fn share(value: f64) -> String {
     format!("{:.1}", value * 100.0)
 }
 
-/// A score or another number of about one.
+/// Writes a score or another number between about 0 and 1.
 pub(crate) fn decimal(value: f64) -> String {
     format!("{value:.3}")
 }
 
-/// A difference of shares in points.
+/// Writes a difference of shares in percentage points.
 pub(crate) fn points(value: f64) -> String {
     format!("{:+.1}", value * 100.0)
 }
 
-/// Text from elsewhere within a line of Markdown, shown as it is. Names of a bench's sets and
-/// runs need no such care: [`is_fit_name`](crate::bench::outline::is_fit_name).
+/// Escapes outside text for a line of Markdown, so that it is shown unchanged. Names of a bench's
+/// sets and runs are checked instead: [`is_fit_name`](crate::bench::outline::is_fit_name).
 pub(crate) fn plain(text: &str) -> String {
     let mut shown = String::new();
     let text = printable::line(text);
@@ -59,7 +65,8 @@ pub(crate) fn plain(text: &str) -> String {
     while let Some(c) = chars.next() {
         let next = chars.peek();
         match c {
-            // Within a word it means nothing.
+            // Markdown ignores underscores within words, and reports are easier to read without
+            // escapes.
             '_' if within_word && next.is_some_and(|c| c.is_alphanumeric()) => shown.push(c),
             '<' | '>' | '&' | '|' | '`' | '*' | '_' | '[' | ']' | '\\' => {
                 let _ = write!(shown, "&#{};", u32::from(c));
@@ -71,7 +78,7 @@ pub(crate) fn plain(text: &str) -> String {
     shown
 }
 
-/// Text as code within a line; in backticks where Markdown shows those as they are.
+/// Writes text as code within a line, in backticks where Markdown shows the text unchanged.
 pub(crate) fn code(text: &str) -> String {
     if !text.contains(|c: char| printable::acts(c) || "\n\t<>&|`".contains(c)) {
         format!("`{text}`")
@@ -80,7 +87,7 @@ pub(crate) fn code(text: &str) -> String {
     }
 }
 
-/// Text as a line of code of its own.
+/// Writes text as a line of code of its own.
 pub(crate) fn code_block(text: &str) -> String {
     if !code(text).starts_with('<') {
         format!("    {text}")
@@ -89,7 +96,7 @@ pub(crate) fn code_block(text: &str) -> String {
     }
 }
 
-/// A figure as the report prints it: `1 234`, `+1.0`, `91.2 %`, `-3.0*`.
+/// Reads a number as reports print it: `1 234`, `+1.0`, `91.2 %`, `-3.0*`.
 #[cfg(test)]
 fn number(text: &str) -> Option<f64> {
     let plain = text
@@ -99,20 +106,19 @@ fn number(text: &str) -> Option<f64> {
     plain.trim_start_matches('+').parse().ok()
 }
 
-/// Every `figure (low to high)` of a report.
+/// Returns every `figure (low to high)` of a report.
 #[cfg(test)]
 pub(crate) fn figures(text: &str) -> Vec<(f64, f64, f64)> {
-    let of = |at: usize| {
-        let (inner, _) = text[at + 1..].split_once(')')?;
-        let (low, high) = inner.split_once(" to ")?;
-        let figure = text[..at]
-            .trim_end()
-            .rsplit([' ', '\n'])
-            .find(|word| *word != "%")?;
-        Some((number(figure)?, number(low)?, number(high)?))
-    };
     text.match_indices('(')
-        .filter_map(|(at, _)| of(at))
+        .filter_map(|(at, _)| {
+            let (inner, _) = text[at + 1..].split_once(')')?;
+            let (low, high) = inner.split_once(" to ")?;
+            let figure = text[..at]
+                .trim_end()
+                .rsplit([' ', '\n'])
+                .find(|word| *word != "%")?;
+            Some((number(figure)?, number(low)?, number(high)?))
+        })
         .collect()
 }
 

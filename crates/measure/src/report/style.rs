@@ -1,4 +1,4 @@
-//! How runs are told apart, and the legend beside a figure.
+//! Colours, markers and lines of runs, and the legend of a figure.
 
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
@@ -6,14 +6,14 @@ pub(crate) use plotters::prelude::Color;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// The reason why a figure could not be drawn: the backends' errors have no type in common.
+/// The reason why a figure could not be drawn, as text: the backends' errors have no common type.
 #[derive(Debug)]
 pub(crate) struct Fault(pub String);
 
 /// The result of drawing.
 pub(crate) type Drawn<T> = Result<T, Fault>;
 
-/// Makes a [`Fault`] of a backend's error.
+/// Converts a backend's error to a [`Fault`].
 pub(crate) fn fault(error: impl std::fmt::Display) -> Fault {
     Fault(error.to_string())
 }
@@ -24,7 +24,7 @@ pub(crate) const INK: RGBColor = RGBColor(30, 30, 30);
 /// The colour of a mesh.
 pub(crate) const PALE: RGBColor = RGBColor(225, 225, 225);
 
-/// Colours that people with a red-green weakness tell apart as well (after Okabe and Ito), dark
+/// Colours that people with a red-green deficiency can distinguish (after Okabe and Ito), dark
 /// enough on white.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(90, 90, 90),
@@ -65,7 +65,7 @@ impl Look {
         }
     }
 
-    /// Points without a line between them.
+    /// Returns a look for points without a line between them.
     pub(crate) fn points(run: usize) -> Self {
         Self {
             line: Line::None,
@@ -73,7 +73,7 @@ impl Look {
         }
     }
 
-    /// Bars: in a legend, a square.
+    /// Returns a look for bars, a square in the legend.
     pub(crate) fn bars(run: usize) -> Self {
         Self {
             marker: SQUARE,
@@ -145,14 +145,14 @@ impl Look {
     }
 }
 
-/// A line in parts that turn by a right angle at most, each from where the one before ends: the
-/// bitmap backend draws the joint of a sharper turn as a spike, up to the edge of the page.
+/// Splits a line into parts that turn by at most a right angle; each part begins where the one
+/// before ends. The bitmap backend draws the joint of a sharper turn as a spike up to the edge of
+/// the page.
 fn smooth(points: &[(i32, i32)]) -> Vec<&[(i32, i32)]> {
-    let is_sharp = |&at: &usize| {
+    let turns = (1..points.len().saturating_sub(1)).filter(|&at| {
         let ((x0, y0), (x1, y1), (x2, y2)) = (points[at - 1], points[at], points[at + 1]);
         (x1 - x0) * (x2 - x1) + (y1 - y0) * (y2 - y1) < 0
-    };
-    let turns = (1..points.len().saturating_sub(1)).filter(is_sharp);
+    });
     let ends = turns.chain([points.len().saturating_sub(1)]);
     let mut from = 0;
     ends.map(|to| {
@@ -165,29 +165,29 @@ fn smooth(points: &[(i32, i32)]) -> Vec<&[(i32, i32)]> {
 
 const MARKERS: usize = 7;
 
-/// The marker that is a square.
+/// The number of the square marker.
 const SQUARE: usize = 1;
 
-/// Text of `size` points, before scaling.
+/// Returns the style of text of `size` points, before scaling.
 pub(crate) fn text(size: u32, scale: u32, colour: RGBColor) -> TextStyle<'static> {
     ("sans-serif", size * scale).into_font().color(&colour)
 }
 
-/// Entries with a look, or without one plain text.
+/// The entries of a legend; an entry without a look is plain text.
 pub(crate) type Legend = Vec<(Option<Look>, String)>;
 
-/// An entry of plain text.
+/// Returns an entry of plain text.
 pub(crate) fn note(text: impl Into<String>) -> (Option<Look>, String) {
     (None, text.into())
 }
 
-/// An entry with a look.
+/// Returns an entry with a look.
 pub(crate) fn named(look: Look, name: impl Into<String>) -> (Option<Look>, String) {
     (Some(look), name.into())
 }
 
-/// A white page, with the legend's column cut off at the right, where it covers no data, and filled
-/// in. Returns what is left for the plot.
+/// Fills the page white and draws the legend in a column at the right, where it covers no data.
+/// Returns the rest of the page for the plot.
 pub(crate) fn page<DB: DrawingBackend>(
     area: &DrawingArea<DB, Shift>,
     entries: &Legend,
@@ -196,9 +196,11 @@ pub(crate) fn page<DB: DrawingBackend>(
     area.fill(&WHITE).map_err(fault)?;
     let pixels = |points: i32| points * scale as i32;
     let style = text(14, scale, INK);
-    let width =
-        |(_, name): &(_, String)| area.estimate_text_size(name, &style).map_or(0, |of| of.0);
-    let widest = entries.iter().map(width).max().unwrap_or(0);
+    let widest = entries
+        .iter()
+        .map(|(_, name)| area.estimate_text_size(name, &style).map_or(0, |of| of.0))
+        .max()
+        .unwrap_or(0);
     let (all, _) = area.dim_in_pixel();
     let column = (widest + pixels(58) as u32).min(all / 2);
     let (plot, side) = area.split_horizontally(all - column);
@@ -225,7 +227,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_parted_where_it_turns_sharply() {
+    fn a_line_is_split_where_it_turns_sharply() {
         let [a, b, c, d, e] = [(0, 0), (10, 1), (20, 0), (19, 50), (30, 55)];
         let points = [a, b, c, d, e];
         assert_eq!(smooth(&points), [[a, b, c], [c, d, e]]);

@@ -1,4 +1,5 @@
-//! Each strategy against the baseline: a line for each run, and a table of all cells.
+//! The section on each strategy against the baseline: a line for each run, and a table of all
+//! cells.
 
 use std::fmt::Write;
 
@@ -14,7 +15,7 @@ pub(super) fn against_baseline(out: &mut String, baseline: &str, answers: &[&Ans
     );
     for run in distinct(answers.iter().map(|answer| answer.run.as_str())) {
         let of_run = answers.iter().filter(|answer| answer.run == run);
-        // Of equals the first, which is the cheapest.
+        // `max_by` returns the last of equal cells; reversed, that is the first, the cheapest.
         let best = of_run
             .rev()
             .max_by(|a, b| a.accuracy.total_cmp(&b.accuracy));
@@ -39,18 +40,15 @@ pub(super) fn against_baseline(out: &mut String, baseline: &str, answers: &[&Ans
         out,
         &head,
         answers.iter().map(|answer| {
-            let absent = || "-".to_owned();
-            let times = |axis| {
-                let fewer = answer.fewer.iter().find(|fewer| fewer.axis == axis);
-                fewer.map_or_else(absent, times)
-            };
-            let gain = |axis| {
-                let points = answer.points.iter().find(|points| points.axis == axis);
-                points.map_or_else(absent, gain)
-            };
             let mut row = vec![answer.name.clone(), percent(answer.accuracy)];
-            row.extend(Axis::ALL.map(times));
-            row.extend(Axis::ALL.map(gain));
+            row.extend(Axis::ALL.map(|axis| {
+                let fewer = answer.fewer.iter().find(|fewer| fewer.axis == axis);
+                fewer.map_or_else(|| "-".to_owned(), times)
+            }));
+            row.extend(Axis::ALL.map(|axis| {
+                let points = answer.points.iter().find(|points| points.axis == axis);
+                points.map_or_else(|| "-".to_owned(), gain)
+            }));
             row
         }),
     );
@@ -59,9 +57,12 @@ pub(super) fn against_baseline(out: &mut String, baseline: &str, answers: &[&Ans
 fn sentence(baseline: &str, answer: &Answer) -> String {
     let mut text = format!("**{}** ({}).", answer.name, percent(answer.accuracy));
     let costs: Vec<String> = answer.fewer.iter().map(needed).collect();
-    let never = |fewer: &Fewer| fewer.bound == Some(Bound::MoreThan);
     if !costs.is_empty() {
-        let needs = if answer.fewer.iter().all(never) {
+        let needs = if answer
+            .fewer
+            .iter()
+            .all(|fewer| fewer.bound == Some(Bound::MoreThan))
+        {
             "never gets there: it needs"
         } else {
             "needs"
@@ -80,7 +81,7 @@ fn sentence(baseline: &str, answer: &Answer) -> String {
     text
 }
 
-/// As part of "the baseline needs ...".
+/// Writes a factor as the object of "the baseline needs ...".
 fn needed(fewer: &Fewer) -> String {
     let factor = match fewer.bound {
         None => times(fewer),
@@ -122,7 +123,7 @@ fn gain(gain: &Points) -> String {
     )
 }
 
-/// A finite factor with two or three digits that mean something.
+/// Writes a finite factor with two or three significant digits.
 fn factor(value: f64) -> String {
     match value {
         tiny if tiny < 0.1 => format!("{tiny:.3}"),

@@ -1,10 +1,10 @@
-//! Accuracy and reward over N, in Markdown.
+//! The section on accuracy and reward over N.
 
 use std::fmt::Write;
 
 use beamgen::eval::metrics::Interval;
 
-use crate::bench::over_n::{OverN, Point};
+use crate::bench::over_n::OverN;
 use crate::report::markdown::{between, decimal, points, share, table};
 
 pub(super) fn over_n(out: &mut String, curves: &[&OverN]) {
@@ -14,19 +14,17 @@ pub(super) fn over_n(out: &mut String, curves: &[&OverN]) {
          below 0) and its reward is no lower: from there on the search finds what the reward model takes for right. The N \
          is chosen on these very problems, so the loss is a little too large.\n\n",
     );
-    let shown = |of: Interval, number| between(of.mean, (of.low, of.high), number);
-    let row = |curve: &OverN, point: &Point| {
-        vec![
-            curve.run.clone(),
-            point.n.to_string(),
-            shown(point.accuracy, share),
-            shown(point.gain, points),
-            shown(point.reward, decimal),
-        ]
-    };
     let rows = curves.iter().flat_map(|curve| {
-        let points = curve.points.iter();
-        points.map(|point| row(curve, point)).collect::<Vec<_>>()
+        let rows = curve.points.iter().map(|point| {
+            vec![
+                curve.run.clone(),
+                point.n.to_string(),
+                shown(point.accuracy, share),
+                shown(point.gain, points),
+                shown(point.reward, decimal),
+            ]
+        });
+        rows.collect::<Vec<_>>()
     });
     let head = [
         "run",
@@ -53,4 +51,8 @@ pub(super) fn over_n(out: &mut String, curves: &[&OverN]) {
             ),
         };
     }
+}
+
+fn shown(interval: Interval, number: fn(f64) -> String) -> String {
+    between(interval.mean, (interval.low, interval.high), number)
 }

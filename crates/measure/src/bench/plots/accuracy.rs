@@ -1,4 +1,4 @@
-//! Accuracy over what it costs: a line for each run over its numbers of chains.
+//! The figure of accuracy over cost: a line for each run over its numbers of chains.
 
 use crate::bench::against::Axis;
 use crate::bench::measured::{Measured, mean};
@@ -6,17 +6,8 @@ use crate::grouped;
 use crate::report::chart::{self, Chart, HPos, Item, Numbered, VPos, at, panel};
 use crate::report::style::{INK, Look, PALE, named, note};
 
-/// The figure of one set and one kind of cost.
+/// Makes the figure of a set for a kind of cost.
 pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<'_>]) -> Chart {
-    let point = |cell: &&Measured<'_>| {
-        let (cost, share) = (mean(over.of(cell)), cell.accuracy());
-        (cost > 0.0).then(|| Numbered {
-            number: cell.n(),
-            x: cost.log10(),
-            y: share.mean * 100.0,
-            bar: (share.low * 100.0, share.high * 100.0),
-        })
-    };
     let costs = cells
         .iter()
         .filter(|cell| runs.contains(&cell.cell.run.as_str()))
@@ -26,7 +17,7 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
     let (mut lines, mut legend) = (Vec::new(), Vec::new());
     for (number, &run) in runs.iter().enumerate() {
         let of_run = cells.iter().filter(|cell| cell.cell.run == run);
-        let mut points: Vec<Numbered> = of_run.filter_map(point).collect();
+        let mut points: Vec<Numbered> = of_run.filter_map(|cell| point(cell, over)).collect();
         points.sort_by_key(|point| point.number);
         if !points.is_empty() {
             legend.push(named(Look::of(number), run));
@@ -42,7 +33,7 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
     let top = costs.iter().map(|of| of.1.high).fold(0.0, f64::max);
     let bottom = costs.iter().map(|of| of.1.low).fold(top, f64::min);
     let y = (bottom * 100.0 - 3.0).max(0.0)..(top * 100.0 + 3.0).min(101.0);
-    // The library's own ticks crowd within a decade.
+    // Own ticks: those of the library are too dense within a decade.
     let mut items = Vec::new();
     for tick in ticks(least / 1.3, most * 1.3) {
         let ends = [y.start, y.end].map(|y| at(tick.log10(), y));
@@ -70,7 +61,18 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
     Chart::one(heading, legend, panel(x, y, items))
 }
 
-/// 1, 2 and 5 of each decade within a range, or of a long range its decades alone.
+/// Returns the point of a cell; `None` for a cost of 0, which a logarithmic axis cannot show.
+fn point(cell: &Measured<'_>, over: Axis) -> Option<Numbered> {
+    let (cost, share) = (mean(over.of(cell)), cell.accuracy());
+    (cost > 0.0).then(|| Numbered {
+        number: cell.n(),
+        x: cost.log10(),
+        y: share.mean * 100.0,
+        bar: (share.low * 100.0, share.high * 100.0),
+    })
+}
+
+/// Returns 1, 2 and 5 of each decade within a range; in a long range only the decades.
 fn ticks(from: f64, to: f64) -> Vec<f64> {
     let decades = from.log10().floor() as i32..=to.log10().ceil() as i32;
     let steps: &[f64] = if to / from > 3e3 {
@@ -82,7 +84,7 @@ fn ticks(from: f64, to: f64) -> Vec<f64> {
     all.filter(|tick| (from..=to).contains(tick)).collect()
 }
 
-/// A tick as a label: `1 000`, `0.02`.
+/// Writes a tick as a label, such as `1 000` or `0.02`.
 fn short(tick: f64) -> String {
     match tick {
         whole if whole >= 1.0 => grouped(whole.round() as u64),

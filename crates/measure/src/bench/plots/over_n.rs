@@ -1,4 +1,4 @@
-//! Gold accuracy and the reward model's own score over N, a panel for each run.
+//! The figure of accuracy and the reward model's own score over N, a panel for each run.
 
 use beamgen::eval::metrics::Interval;
 
@@ -10,10 +10,10 @@ use crate::report::style::{INK, Look, named, note};
 /// The number of panels side by side.
 const ACROSS: usize = 4;
 
-/// Most panels of a figure.
+/// The largest number of panels of a figure.
 const MOST: usize = 12;
 
-/// The value that a line of a panel shows.
+/// A function that returns the value of a line at a point.
 type Of = fn(&Point) -> Interval;
 
 const LINES: [(&str, Of); 2] = [
@@ -21,7 +21,7 @@ const LINES: [(&str, Of); 2] = [
     ("reward \u{d7} 100", |point| point.reward),
 ];
 
-/// The figure of one set; `None` without a run of several N that a reward model chose in.
+/// Makes the figure of a set; `None` if no run with several N used a reward model.
 pub(super) fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Chart> {
     let of_runs = curves.iter().filter(|of| runs.contains(&of.run.as_str()));
     let mut curves: Vec<&OverN> = of_runs.copied().collect();
@@ -42,7 +42,7 @@ pub(super) fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Char
         let runs = counted(left_out, "more run", "more runs");
         legend.push(note(format!("{runs} left out")));
     }
-    // All panels have the same axis, from the least that any line or bar shows.
+    // All panels have the same axis, so that runs can be compared; it begins at the lowest bar.
     let points = curves.iter().flat_map(|curve| &curve.points);
     let ends = points.flat_map(|point| [point.accuracy.low, point.reward.low]);
     let bottom = (100.0 * ends.fold(1.0, f64::min) - 3.0).max(0.0);
@@ -56,19 +56,18 @@ pub(super) fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Char
 }
 
 fn panel(curve: &OverN, bottom: f64) -> Panel {
-    let x = |n: usize| (n.max(1) as f64).log2();
     let ends = (curve.points.first(), curve.points.last());
     let (first, last) = ends.0.zip(ends.1).map_or((1, 1), |(a, b)| (a.n, b.n));
     let mut items = Vec::new();
     if let Some(turning) = curve.turning {
-        let (n, x) = (turning.n, x(turning.n));
+        let (n, x) = (turning.n, log2(turning.n));
         items.push(guide((x, bottom), (x, 102.0)));
         let (place, anchor) = (at(x, bottom).moved(4, -4), (HPos::Left, VPos::Bottom));
         items.push(Item::Text(place, format!("best: {n}"), 12, INK, anchor));
     }
     for point in &curve.points {
         let (place, anchor) = (
-            at(x(point.n), bottom).moved(0, 6),
+            at(log2(point.n), bottom).moved(0, 6),
             (HPos::Center, VPos::Top),
         );
         items.push(Item::Text(place, point.n.to_string(), 12, INK, anchor));
@@ -77,16 +76,21 @@ fn panel(curve: &OverN, bottom: f64) -> Panel {
         let points = curve.points.iter().map(|point| {
             let share = of(point);
             // Bars of one N side by side.
-            let place = at(x(point.n), 100.0 * share.mean).moved(4 * (2 * number as i32 - 1), 0);
+            let place = at(log2(point.n), 100.0 * share.mean).moved(4 * (2 * number as i32 - 1), 0);
             (place, Some((100.0 * share.low, 100.0 * share.high)))
         });
         items.extend(series(Look::of(number + 1), &points.collect::<Vec<_>>()));
     }
-    let x = axis(x(first) - 0.4..x(last) + 0.4, "N (log)", Some(0), 0);
+    let x = axis(log2(first) - 0.4..log2(last) + 0.4, "N (log)", Some(0), 0);
     let y = axis(bottom..102.0, "", Some(6), 0);
     Panel {
         caption: Some(curve.run.clone()),
         sizes: Sizes::SMALL,
         ..chart::panel(x, y, items)
     }
+}
+
+/// Returns the place of N on the logarithmic axis.
+fn log2(n: usize) -> f64 {
+    (n.max(1) as f64).log2()
 }

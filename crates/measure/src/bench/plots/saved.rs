@@ -1,4 +1,5 @@
-//! Tokens saved by pruning, by the depth of the step, against best-of-N with as many chains.
+//! The figure of tokens saved by pruning, by the depth of the step, compared with best-of-N with
+//! the same number of chains.
 
 use crate::bench::measured::Measured;
 use crate::bench::outline::{Outline, is_plain};
@@ -6,17 +7,18 @@ use crate::bench::row::{Depths, Row};
 use crate::report::chart::{self, Chart, Panel, at, axis, guide, series};
 use crate::report::style::{Look, named, note};
 
-/// The two sides of a search that spend tokens.
+/// The two models of a search, which both spend tokens.
 const SIDES: [&str; 2] = ["generated", "scored"];
 
-/// Differences below this share of what the baseline spends on its dearest step are nothing to see.
+/// The smallest difference that is shown, as a fraction of the baseline's cost of its most
+/// expensive step.
 const LEAST: f64 = 0.05;
 
-/// Mean tokens a problem that a run saves in the generator and in the scorer, by depth.
+/// The mean tokens of a problem that a run saves, by depth: in the generator, in the scorer.
 type Saved = [Vec<f64>; 2];
 
-/// The figure of one set, at the N that most runs share with the baseline, the largest of several.
-/// `None` if none does, or if none differs from the baseline by as much as can be seen.
+/// Makes the figure of a set at the N that most runs share with the baseline; the largest N if
+/// several qualify. `None` if no run qualifies, or if all differences are too small to be seen.
 pub(super) fn saved(
     set: &str,
     outline: &Outline,
@@ -24,12 +26,11 @@ pub(super) fn saved(
     cells: &[&Measured<'_>],
 ) -> Option<Chart> {
     let baseline_run = outline.baseline.as_deref()?;
-    // What shares the baseline's samples saves nothing in the generator and is no pruning.
-    let prunes = |cell: &&&Measured<'_>| {
-        runs.contains(&cell.cell.run.as_str()) && !is_plain(&cell.cell.config) && cell.n() > 1
-    };
+    // Plain sampling shares the baseline's samples, so it cannot save tokens by pruning.
     let of_n = |n: usize| {
-        let pruning = cells.iter().filter(prunes);
+        let pruning = cells.iter().filter(|cell| {
+            runs.contains(&cell.cell.run.as_str()) && !is_plain(&cell.cell.config) && cell.n() > 1
+        });
         pruning.filter(move |cell| cell.n() == n)
     };
     let baselines = cells.iter().filter(|cell| cell.cell.run == baseline_run);
@@ -37,28 +38,23 @@ pub(super) fn saved(
         .filter(|cell| of_n(cell.n()).next().is_some())
         .max_by_key(|cell| (of_n(cell.n()).count(), cell.n()))?;
     let spent = spent(baseline);
-    let line = |cell: &&Measured<'_>| {
-        let own = self::spent(cell);
-        let run = &cell.cell.run;
-        let number = runs.iter().position(|other| other == run).unwrap_or(0);
-        let saved = |which: usize| {
-            let depths = spent[which].len().max(own[which].len());
-            let of = |tokens: &[f64], depth: usize| tokens.get(depth).copied().unwrap_or(0.0);
-            (0..depths)
-                .map(|depth| of(&spent[which], depth) - of(&own[which], depth))
-                .collect()
-        };
-        let name = format!("{run}@{}", baseline.n());
-        (named(Look::of(number), name), [saved(0), saved(1)])
-    };
-    let (mut legend, mut lines): (Vec<_>, Vec<Saved>) = of_n(baseline.n()).map(line).unzip();
+    let (mut legend, mut lines): (Vec<_>, Vec<Saved>) = of_n(baseline.n())
+        .map(|cell| {
+            let own = self::spent(cell);
+            let run = &cell.cell.run;
+            let number = runs.iter().position(|other| other == run).unwrap_or(0);
+            let name = format!("{run}@{}", baseline.n());
+            let saved = [0, 1].map(|which| difference(&spent[which], &own[which]));
+            (named(Look::of(number), name), saved)
+        })
+        .unzip();
     let looks: Vec<Look> = legend.iter().filter_map(|entry| entry.0).collect();
     let largest = [0, 1].map(|which| spent[which].iter().copied().fold(1.0, f64::max));
-    let most = |which: usize| {
+    let seen = [0, 1].map(|which| {
         let all = lines.iter().flat_map(|line| &line[which]);
-        all.fold(0.0, |most, saved| f64::max(most, saved.abs()))
-    };
-    let seen = [0, 1].map(|which| most(which) >= largest[which] * LEAST);
+        let most = all.fold(0.0, |most, saved| f64::max(most, saved.abs()));
+        most >= largest[which] * LEAST
+    });
     if seen == [false; 2] {
         return None;
     }
@@ -69,10 +65,11 @@ pub(super) fn saved(
             legend.push(note(format!("{side}: all within {share:.0} %")));
             continue;
         }
-        // Deep steps that hardly any chain has.
-        let is_seen = |saved: &f64| saved.abs() >= largest[which] * LEAST / 10.0;
+        // Steps that hardly any chain reaches would stretch the axis with zeros.
         let ends = lines.iter().map(|line| {
-            let last = line[which].iter().rposition(is_seen);
+            let last = line[which]
+                .iter()
+                .rposition(|saved| saved.abs() >= largest[which] * LEAST / 10.0);
             last.map_or(0, |last| last + 1)
         });
         let end = ends.max().unwrap_or(0).max(1);
@@ -96,19 +93,36 @@ pub(super) fn saved(
     })
 }
 
-/// `largest` is what the baseline spends on its dearest step.
+/// Returns `spent - own` by depth; a list that is shorter has zeros at greater depths.
+fn difference(spent: &[f64], own: &[f64]) -> Vec<f64> {
+    (0..spent.len().max(own.len()))
+        .map(|depth| {
+            let [spent, own] = [spent, own].map(|tokens| tokens.get(depth).copied());
+            spent.unwrap_or(0.0) - own.unwrap_or(0.0)
+        })
+        .collect()
+}
+
+/// Makes a panel; `largest` is the baseline's cost of its most expensive step.
 fn panel(lines: &[(Look, &Vec<f64>)], largest: f64, side: &str) -> Panel {
-    let values = || lines.iter().flat_map(|line| line.1).copied();
+    let values: Vec<f64> = lines.iter().flat_map(|line| line.1).copied().collect();
     let depths = lines.iter().map(|line| line.1.len()).max().unwrap_or(1);
-    let (least, most) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
-    // Differences that are small in proportion to what is spent are to look small.
+    let (least, most) = (
+        values.iter().copied().fold(0.0, f64::min),
+        values.iter().copied().fold(0.0, f64::max),
+    );
+    // The axis covers at least 10 % of the largest cost, so that relatively small savings look
+    // small.
     let (least, most) = (least.min(-largest * 0.1), most.max(largest * 0.1));
     let room = (most - least) * 0.05;
     let end = depths as f64 + 0.5;
     let mut items = vec![guide((0.5, 0.0), (end, 0.0))];
     for (look, saved) in lines {
-        let point = |(i, &saved): (usize, &f64)| (at((i + 1) as f64, saved), None);
-        let points: Vec<_> = saved.iter().enumerate().map(point).collect();
+        let points: Vec<_> = saved
+            .iter()
+            .enumerate()
+            .map(|(i, &saved)| (at((i + 1) as f64, saved), None))
+            .collect();
         items.extend(series(*look, &points));
     }
     let x = axis(0.5..end, "step", Some(depths.min(16)), 0);
@@ -116,21 +130,23 @@ fn panel(lines: &[(Look, &Vec<f64>)], largest: f64, side: &str) -> Panel {
     chart::panel(x, axis(least - room..most + room, name, None, 0), items)
 }
 
-/// Mean tokens a problem at each depth that a cell samples and that its scorer reads.
+/// Returns the mean tokens of a problem at each depth: sampled, and read by the scorer.
 fn spent(cell: &Measured<'_>) -> Saved {
-    let by_depth = |of: fn(&Depths) -> &Vec<u32>| {
-        let rows = || cell.rows.iter().flatten();
-        let depths = rows().map(|row| of(&row.depths).len()).max().unwrap_or(0);
-        let mean = |depth| {
-            cell.mean(|row: &Row| {
-                let tokens = of(&row.depths).get(depth);
-                tokens.map_or(0.0, |&tokens| f64::from(tokens))
-            })
-        };
-        (0..depths).map(mean).collect()
-    };
     [
-        by_depth(|depths| &depths.sampled),
-        by_depth(|depths| &depths.scored),
+        by_depth(cell, |depths| &depths.sampled),
+        by_depth(cell, |depths| &depths.scored),
     ]
+}
+
+fn by_depth(cell: &Measured<'_>, tokens: fn(&Depths) -> &Vec<u32>) -> Vec<f64> {
+    let rows = cell.rows.iter().flatten();
+    let depths = rows.map(|row| tokens(&row.depths).len()).max().unwrap_or(0);
+    (0..depths)
+        .map(|depth| {
+            cell.mean(|row: &Row| {
+                let at = tokens(&row.depths).get(depth);
+                at.map_or(0.0, |&tokens| f64::from(tokens))
+            })
+        })
+        .collect()
 }

@@ -1,14 +1,14 @@
-//! Right answers by sound chains, a bar for each cell.
+//! The figure of right answers by sound chains, a bar for each cell.
 
 use crate::bench::measured::Measured;
 use crate::bench::soundness::sound;
 use crate::report::chart::{Chart, HPos, Item, VPos, at, axis, panel};
 use crate::report::style::{INK, Look, named};
 
-/// Most bars of a figure.
+/// The largest number of bars of a figure.
 const MOST: usize = 24;
 
-/// The figure of one set; `None` if no cell of these runs was audited.
+/// Makes the figure of a set; `None` if no cell of these runs was audited.
 pub(super) fn soundness(set: &str, runs: &[&str], cells: &[&Measured<'_>]) -> Option<Chart> {
     let of_runs = cells
         .iter()

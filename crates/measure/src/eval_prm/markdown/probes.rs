@@ -1,4 +1,4 @@
-//! The probes of a set, in Markdown.
+//! The sections on probes and shifts.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::eval_prm::probes::SetProbes;
 use crate::eval_prm::results::SetReport;
 use crate::report::markdown::{Column, columns, decimal, plain, share};
 
-/// What all sets have in common; once a report.
+/// Writes the explanation of the probes, once for all sets.
 pub(super) fn head(out: &mut String, sets: &[SetReport], aggregation: Aggregation, threshold: f32) {
     let of_sets = sets.iter().filter_map(|set| set.probes.as_ref());
     let keys: Vec<&str> = of_sets
@@ -57,7 +57,7 @@ fn list<'a>(out: &mut String, title: &str, rows: impl Iterator<Item = (&'a str, 
     out.push('\n');
 }
 
-/// Those of one set.
+/// Writes the tables of a set.
 pub(super) fn one_set(out: &mut String, of: &SetProbes) {
     out.push_str("\n### Probes\n\n");
     columns(out, &PROBE, of.probes.iter());

@@ -1,4 +1,4 @@
-//! The effect of each probe on the chains' scores.
+//! The figure of each probe's effect on the chains' scores.
 
 use beamgen::eval::probes::{Effect, Wanted};
 
@@ -7,26 +7,26 @@ use crate::eval_prm::results::SetReport;
 use crate::report::chart::{Chart, HPos, Item, VPos, at, axis, guide, panel};
 use crate::report::style::{Color, INK, Look, PALE, named, note};
 
-/// How the scores after each kind of change are drawn.
+/// The wanted effects with their entries in the legend.
 const KINDS: [(Wanted, &str); 3] = [
     (Wanted::Falls, "after: should fall"),
     (Wanted::NoGain, "after: should not rise"),
     (Wanted::Same, "after: should stay"),
 ];
 
-/// The figure of a set; `None` if no probe had a chain.
+/// Makes the figure of a set; `None` if no probe had a chain.
 pub(super) fn probes(set: &SetReport, threshold: f32) -> Option<Chart> {
     let mut rows = Vec::new();
     for probe in &set.probes.as_ref()?.probes {
         let kind = KINDS.iter().position(|kind| kind.0 == probe.wanted)?;
-        let effect = |of| probe.effects.get(of);
-        if let Some((before, change)) = effect(Effect::Before).zip(effect(Effect::Change)) {
+        let [before, change] = [Effect::Before, Effect::Change].map(|of| probe.effects.get(of));
+        if let Some((before, change)) = before.zip(change) {
             rows.push((probe, Look::points(kind + 1), before.value, change));
         }
     }
     let (line, count) = (f64::from(threshold), rows.len() as f64);
     let mut items = vec![guide((line, -count), (line, 0.0))];
-    // The first probe on top.
+    // Rows count downwards from 0, so the first probe is on top.
     for (number, (probe, look, before, change)) in rows.iter().enumerate() {
         let place = |score: f64| at(score, -0.5 - number as f64);
         let ends = [place(*before), place(before + change.value)];
@@ -37,11 +37,11 @@ pub(super) fn probes(set: &SetReport, threshold: f32) -> Option<Chart> {
         }
         items.push(Item::Mark(Look::points(0), ends[0]));
         items.push(Item::Mark(*look, ends[1]));
-        let anchor = || (HPos::Right, VPos::Center);
+        let anchor = (HPos::Right, VPos::Center);
         let name = place(-0.02).moved(-8, -7);
-        items.push(Item::Text(name, probe.name.to_owned(), 13, INK, anchor()));
+        items.push(Item::Text(name, probe.name.to_owned(), 13, INK, anchor));
         let (verdict, words) = (place(-0.02).moved(-8, 8), probe.verdict.words.clone());
-        items.push(Item::Text(verdict, words, 11, look.colour, anchor()));
+        items.push(Item::Text(verdict, words, 11, look.colour, anchor));
     }
     let mut legend = vec![named(Look::points(0), "before")];
     legend.extend(

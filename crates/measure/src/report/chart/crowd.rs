@@ -1,4 +1,4 @@
-//! Lines of points with bars and numbers, of which none covers another.
+//! Drawing of lines of points with bars and numbers, none of which covers another.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -8,14 +8,14 @@ use super::labels::{Around, Rect, Segment, place, side_by_side};
 use super::{Axes, Numbered};
 use crate::report::style::{Drawn, Look, fault, text};
 
-/// A point where it is drawn, in pixels.
+/// A point in pixels.
 struct Mark {
-    /// The number of its line.
+    /// The number of the point's line.
     line: usize,
     look: Look,
     words: String,
     at: (i32, i32),
-    /// The ends of its bar.
+    /// The ends of the point's bar, as values of y.
     high: i32,
     low: i32,
 }
@@ -26,8 +26,8 @@ impl Mark {
     }
 }
 
-/// Draws bars, lines, markers and numbers. Points whose bars would cover one another stand side by
-/// side.
+/// Draws bars, lines, markers and numbers. Points whose bars would cover each other are moved side
+/// by side.
 pub(super) fn draw<DB: DrawingBackend>(
     lines: &[(Look, Vec<Numbered>)],
     area: &DrawingArea<DB, Shift>,
@@ -49,13 +49,15 @@ pub(super) fn draw<DB: DrawingBackend>(
             });
         }
     }
-    let covered = |mark: &Mark| Rect {
-        left: mark.at.0 - pixels(3),
-        top: mark.high.min(mark.at.1 - pixels(5)),
-        right: mark.at.0 + pixels(3),
-        bottom: mark.low.max(mark.at.1 + pixels(5)),
-    };
-    let bars: Vec<Rect> = marks.iter().map(covered).collect();
+    let bars: Vec<Rect> = marks
+        .iter()
+        .map(|mark| Rect {
+            left: mark.at.0 - pixels(3),
+            top: mark.high.min(mark.at.1 - pixels(5)),
+            right: mark.at.0 + pixels(3),
+            bottom: mark.low.max(mark.at.1 + pixels(5)),
+        })
+        .collect();
     for (mark, shift) in marks.iter_mut().zip(side_by_side(&bars, pixels(8))) {
         mark.at.0 += shift;
     }
@@ -72,17 +74,21 @@ pub(super) fn draw<DB: DrawingBackend>(
     for mark in &marks {
         mark.look.mark(area, mark.at, scale)?;
     }
-    // The numbers.
+    // Numbers come last: their places depend on all bars, lines and markers.
     let style = |mark: &Mark| text(12, scale, mark.look.colour);
-    let size = |mark: &Mark| {
-        let (width, height) = area
-            .estimate_text_size(&mark.words, &style(mark))
-            .map_err(fault)?;
-        Ok((width as i32 + pixels(2), height as i32))
-    };
-    let sizes = marks.iter().map(size).collect::<Drawn<Vec<_>>>()?;
-    let marker = |mark: &Mark| Rect::around(mark.at, (pixels(11), pixels(11)));
-    let markers: Vec<Rect> = marks.iter().map(marker).collect();
+    let sizes = marks
+        .iter()
+        .map(|mark| {
+            let (width, height) = area
+                .estimate_text_size(&mark.words, &style(mark))
+                .map_err(fault)?;
+            Ok((width as i32 + pixels(2), height as i32))
+        })
+        .collect::<Drawn<Vec<_>>>()?;
+    let markers: Vec<Rect> = marks
+        .iter()
+        .map(|mark| Rect::around(mark.at, (pixels(11), pixels(11))))
+        .collect();
     let pairs = marks.windows(2);
     let on_a_line = pairs.filter(|pair| pair[0].line == pair[1].line);
     let lines = on_a_line.map(|pair| [pair[0].at, pair[1].at]);

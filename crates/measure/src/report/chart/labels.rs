@@ -1,4 +1,4 @@
-//! Where labels and bars go so that they neither cover one another nor a marker, in pixels.
+//! Placement of labels and bars, in pixels, so that they cover neither each other nor a marker.
 
 /// A box with its edges.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,7 +10,7 @@ pub(super) struct Rect {
 }
 
 impl Rect {
-    /// The box of a width and a height around its centre.
+    /// Returns the box of a width and a height around its centre.
     pub(super) fn around((x, y): (i32, i32), (width, height): (i32, i32)) -> Self {
         Self {
             left: x - width / 2,
@@ -38,7 +38,7 @@ impl Rect {
             && self.bottom <= other.bottom
     }
 
-    /// Whether a segment passes through the box (Liang and Barsky 1984).
+    /// Whether a segment passes through the box (Liang and Barsky, 1984).
     fn is_crossed_by(self, [(x, y), (to_x, to_y)]: Segment) -> bool {
         let (dx, dy) = (f64::from(to_x - x), f64::from(to_y - y));
         let (mut enters, mut leaves) = (0.0_f64, 1.0_f64);
@@ -66,10 +66,10 @@ impl Rect {
 /// The two ends of a line.
 pub(super) type Segment = [(i32, i32); 2];
 
-/// Rings around a marker on which a label is tried, the nearest first.
+/// The number of rings around a marker on which a label is tried, the nearest first.
 const RINGS: i32 = 16;
 
-/// Directions in which it is tried, the most wanted first: up and to the right.
+/// The directions in which a label is tried, the preferred ones first: up and to the right.
 const DIRECTIONS: [(f64, f64); 12] = [
     (0.8, -1.0),
     (0.8, 1.0),
@@ -85,21 +85,21 @@ const DIRECTIONS: [(f64, f64); 12] = [
     (-0.4, 0.9),
 ];
 
-/// What labels keep clear of.
+/// The obstacles of labels.
 pub(super) struct Around<'a> {
-    /// Boxes that a label never covers, as long as there is room elsewhere: the markers.
+    /// Boxes that a label covers only if all places do: the markers.
     pub markers: &'a [Rect],
-    /// Lines that it covers only if all near places are taken.
+    /// Lines that a label crosses only if the near places are taken.
     pub lines: &'a [Segment],
-    /// The plot's own area.
+    /// The area of the plot, which labels should not leave.
     pub area: Rect,
 }
 
-/// The box of a label for each marker, with the given size, as near as can be.
+/// Returns the box of a label for each marker, with the given size, as near as possible.
 pub(super) fn place(markers: &[Rect], sizes: &[(i32, i32)], around: &Around<'_>) -> Vec<Rect> {
     let mut placed: Vec<Rect> = Vec::with_capacity(markers.len());
     for (&marker, &size) in markers.iter().zip(sizes) {
-        let cost = |&(rect, nearness): &(Rect, i32)| {
+        let best = candidates(marker, size).min_by_key(|&(rect, nearness): &(Rect, i32)| {
             let covered = around.markers.iter().chain(&placed);
             let covered = covered.filter(|other| rect.overlaps(**other)).count() as i32;
             let crossed = around
@@ -108,34 +108,33 @@ pub(super) fn place(markers: &[Rect], sizes: &[(i32, i32)], around: &Around<'_>)
                 .filter(|line| rect.is_crossed_by(**line));
             let outside = i32::from(!rect.is_within(around.area));
             10_000 * (covered + outside) + 40 * crossed.count() as i32 + nearness
-        };
-        let best = candidates(marker, size).min_by_key(cost);
+        });
         placed.push(best.map_or(marker, |(rect, _)| rect));
     }
     placed
 }
 
-/// Boxes beside a marker, each with how unwanted its place is.
+/// Returns boxes around a marker, each with the cost of its place.
 fn candidates(marker: Rect, size: (i32, i32)) -> impl Iterator<Item = (Rect, i32)> {
     let (x, y) = marker.centre();
-    let reach = move |ring: i32| (marker.right - marker.left) / 2 + 1 + ring * size.1 / 2;
-    let of_ring = move |ring: i32| {
+    (0..RINGS).flat_map(move |ring| {
+        let reach = (marker.right - marker.left) / 2 + 1 + ring * size.1 / 2;
         let directions = DIRECTIONS.iter().zip(0..);
         directions.map(move |(&(right, down), number)| {
             let along = |share: f64, extent: i32| {
-                (share * f64::from(reach(ring)) + share * f64::from(extent) / 2.0).round() as i32
+                (share * f64::from(reach) + share * f64::from(extent) / 2.0).round() as i32
             };
             let centre = (x + along(right, size.0), y + along(down, size.1));
+            // A ring costs more than all directions together, so nearer rings are tried first.
             (Rect::around(centre, size), 24 * ring + number)
         })
-    };
-    (0..RINGS).flat_map(of_ring)
+    })
 }
 
-/// How far to move each bar to the side, for bars that would cover one another to stand `apart`.
-/// Those of each group keep their middle, and their order.
+/// Returns how far to move each bar to the side, so that overlapping bars are `apart`. Each group
+/// of overlapping bars keeps its middle and its order.
 pub(super) fn side_by_side(bars: &[Rect], apart: i32) -> Vec<i32> {
-    // Groups of bars that touch, directly or by way of others.
+    // Groups of bars that overlap, directly or through others.
     let mut group: Vec<usize> = (0..bars.len()).collect();
     for (at, bar) in bars.iter().enumerate() {
         for other in 0..at {
@@ -148,13 +147,14 @@ pub(super) fn side_by_side(bars: &[Rect], apart: i32) -> Vec<i32> {
             }
         }
     }
-    let shift = |at: usize| {
-        let of_group = (0..bars.len()).filter(|&other| group[other] == group[at]);
-        let members: Vec<usize> = of_group.collect();
-        let place = members.iter().position(|&member| member == at).unwrap_or(0) as i32;
-        (2 * place - (members.len() as i32 - 1)) * apart / 2
-    };
-    (0..bars.len()).map(shift).collect()
+    (0..bars.len())
+        .map(|at| {
+            let of_group = (0..bars.len()).filter(|&other| group[other] == group[at]);
+            let members: Vec<usize> = of_group.collect();
+            let place = members.iter().position(|&member| member == at).unwrap_or(0) as i32;
+            (2 * place - (members.len() as i32 - 1)) * apart / 2
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_beside_its_marker_where_there_is_room() {
+    fn a_label_is_next_to_its_marker_if_there_is_room() {
         let markers = [marker((100, 100))];
         let around = Around {
             markers: &markers,
