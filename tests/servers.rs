@@ -314,11 +314,11 @@ fn servers_that_cannot_be_used_are_one_line_and_exit_code_2() {
         ),
         (
             vec!["--generator-url", "ftp://x"],
-            "is no address of a server",
+            "invalid server address",
         ),
         (
             vec!["--generator-url", "http://user:secret@x"],
-            "a key does not belong",
+            "an address cannot contain a key",
         ),
         (
             vec![
@@ -327,7 +327,7 @@ fn servers_that_cannot_be_used_are_one_line_and_exit_code_2() {
                 "--set",
                 "models.generator_server.engine=tgi",
             ],
-            "known: vllm, sglang, llama.cpp",
+            "use vllm, sglang, llama.cpp",
         ),
         (
             vec![
@@ -336,7 +336,7 @@ fn servers_that_cannot_be_used_are_one_line_and_exit_code_2() {
                 "--set",
                 "models.generator_server.key_file=key",
             ],
-            "the key of a server is empty",
+            "invalid server key: it is empty",
         ),
         (
             vec![

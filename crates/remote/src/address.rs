@@ -1,4 +1,4 @@
-//! Where a server is, and the key that it asks for.
+//! Addresses of servers and keys for them.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,50 +7,48 @@ use url::{Host, Url};
 
 use crate::error::Error;
 
-/// The address of a server: `http://HOST:PORT`, with or without `/v1` behind it.
+/// The address of a server: `http://HOST:PORT`, with or without `/v1` at the end.
 ///
-/// Without a scheme it is `http` for this machine and `https` for any other.
+/// An address without a scheme means `http` on this machine and `https` on any other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    /// Without a slash at its end.
+    /// The URL without `/v1` and without a slash at the end.
     base: String,
     this_machine: bool,
 }
 
 impl Address {
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// # Errors
-    /// [`Error::Address`]: it is none, or has a name, a password or a query in it.
+    /// [`Error::Address`] for an invalid URL, or for one with a user, a password or a query.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let wrong = |reason: &str| Error::Address {
-            address: without_user(text),
-            reason: reason.to_owned(),
-        };
-        let parse = |text: &str| {
-            Url::parse(text).map_err(|error| wrong(&format!("{error}; expected http://HOST:PORT")))
-        };
         let mut url = if text.contains("://") {
-            parse(text)?
+            parse(text, text)?
         } else {
-            let plain = parse(&format!("http://{text}"))?;
+            let plain = parse(text, &format!("http://{text}"))?;
             if is_this_machine(&plain) {
                 plain
             } else {
-                parse(&format!("https://{text}"))?
+                parse(text, &format!("https://{text}"))?
             }
         };
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(wrong("expected http://HOST:PORT or https://HOST:PORT"));
+            return Err(wrong(
+                text,
+                "expected http://HOST:PORT or https://HOST:PORT",
+            ));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(wrong(
-                "a key does not belong into an address: put it into a file or the environment",
+                text,
+                "an address cannot contain a key: put the key into a file or the environment",
             ));
         }
         if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong("expected nothing behind the path"));
+            return Err(wrong(text, "remove everything after the path"));
         }
+        // Users copy addresses with `/v1` from documentation of OpenAI clients.
         let path = url.path().trim_end_matches('/');
         let path = path.strip_suffix("/v1").unwrap_or(path).to_owned();
         url.set_path(&path);
@@ -60,12 +58,12 @@ impl Address {
         })
     }
 
-    /// The address of one of the server's routes, which begins with a slash.
+    /// Returns the URL of a route, which begins with a slash.
     pub(crate) fn route(&self, route: &str) -> String {
         format!("{}{route}", self.base)
     }
 
-    /// Whether a key that is sent there could be read on the way.
+    /// Whether a key would be sent unencrypted to another machine.
     pub(crate) fn is_open(&self) -> bool {
         !self.this_machine && self.base.starts_with("http://")
     }
@@ -74,6 +72,18 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.base)
+    }
+}
+
+fn parse(text: &str, url: &str) -> Result<Url, Error> {
+    let url = Url::parse(url);
+    url.map_err(|error| wrong(text, &format!("{error}; expected http://HOST:PORT")))
+}
+
+fn wrong(text: &str, reason: &str) -> Error {
+    Error::Address {
+        address: without_user(text),
+        reason: reason.to_owned(),
     }
 }
 
@@ -86,23 +96,24 @@ fn is_this_machine(url: &Url) -> bool {
     }
 }
 
-/// An address as it may be shown: what stands before `@` may be a password.
+/// Hides the part of an address before `@`, which may contain a password.
 fn without_user(text: &str) -> String {
     match text.rsplit_once('@') {
-        Some((_, behind)) => format!("…@{behind}"),
+        Some((_, host)) => format!("…@{host}"),
         None => text.to_owned(),
     }
 }
 
-/// A key that is sent as `Authorization: Bearer`. Never shown.
+/// A key that is sent as `Authorization: Bearer`. `Debug` does not show the key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(String);
 
 impl ApiKey {
-    /// Takes a key, without the white space around it (a file ends in a line break).
+    /// Makes a key of a text. White space around the text is removed: a file ends with a line
+    /// break.
     ///
     /// # Errors
-    /// [`Error::Key`]: it is empty, or has characters that no header can have.
+    /// [`Error::Key`] for an empty text, or for characters that an HTTP header cannot have.
     pub fn new(key: &str) -> Result<Self, Error> {
         let key = key.trim();
         if !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -157,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_open_on_plain_http_to_another_machine_alone() {
+    fn a_key_is_open_only_on_plain_http_to_another_machine() {
         for (text, open) in [
             ("http://10.0.0.1:8000", true),
             ("https://10.0.0.1:8000", false),

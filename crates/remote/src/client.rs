@@ -1,4 +1,5 @@
-//! One request to one server: no retries, no redirects, no proxies that nobody asked for.
+//! A single request to a server: no retries after failures, no redirects, no proxies from the
+//! environment.
 
 use std::time::Duration;
 
@@ -14,22 +15,24 @@ use crate::error::{Error, Failure, one_line};
 use crate::reply::{Reply, said};
 use crate::stream::{Completion, Until};
 
-/// Bytes of an answer that do not grow with what was asked for, and those of a refusal.
+/// The size limit of the parts of an answer that do not grow with the request, and of a refusal, in
+/// bytes.
 const FRAME: usize = 64 << 10;
-/// Bytes of what a server says of itself: a list of models with their descriptions.
+/// The size limit of a server's description of itself, such as a list of models, in bytes.
 const ABOUT: usize = 4 << 20;
+/// The longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// A route with what is sent there.
+/// A request: a route and its body.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Call {
-    /// Begins with a slash.
+    /// The path, with a slash at the beginning.
     pub route: &'static str,
-    /// What is posted as JSON; without it the route is only read.
+    /// The JSON to be posted; `None` makes a GET request.
     pub body: Option<Value>,
-    /// Streamed, and read until one of these strings is in its text.
+    /// The end of a streamed answer; `None` for an answer that is not streamed.
     pub until: Option<Until>,
-    /// Bytes of the longest answer that is read.
+    /// The size limit of the answer in bytes.
     pub most_bytes: usize,
 }
 
@@ -43,7 +46,8 @@ impl Call {
         }
     }
 
-    /// `grows` are bytes that the answer has for what is asked for, at most.
+    /// Makes a POST request; `grows` is the size limit of the parts of the answer that depend on
+    /// the request.
     pub(crate) fn post(route: &'static str, body: Value, grows: usize) -> Self {
         Self {
             route,
@@ -57,10 +61,10 @@ impl Call {
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
-    /// How long to wait for the first byte of an answer, which an engine sends when the step is
-    /// done.
+    /// The longest wait for the first byte of an answer, which an engine sends when the step is
+    /// complete.
     first_byte: Duration,
-    /// How long to wait for the rest of it, or for the next part of a stream.
+    /// The longest wait for the rest of an answer, or for the next part of a stream.
     rest: Duration,
 }
 
@@ -75,13 +79,14 @@ impl Client {
         let trusted: Vec<_> = trusted
             .collect::<Result<_, _>>()
             .map_err(|error| Error::Runtime(whole(&error)))?;
-        // Whoever was first has chosen the same: the program's other requests are ring's, too.
+        // An error means that a provider is installed already. The other requests of the program
+        // use ring too, so it is the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let http = reqwest::Client::builder()
-            // The system's are trusted, too.
+            // Merged: the certificates of the system stay trusted.
             .tls_certs_merge(trusted)
             .user_agent(concat!("beamgen/", env!("CARGO_PKG_VERSION")))
-            // A key goes where it was meant to go, and nowhere else.
+            // A redirect would send the key to another address.
             .redirect(Policy::none())
             .no_proxy()
             .connect_timeout(CONNECT)
@@ -96,7 +101,7 @@ impl Client {
         })
     }
 
-    /// Makes a request, and takes what is wanted out of the answer.
+    /// Makes a request and reads its answer by `read`.
     pub(crate) async fn ask<T>(
         &self,
         address: &Address,
@@ -110,9 +115,9 @@ impl Client {
         read.map_err(Failure::Answer)
     }
 
-    /// Makes a request. Dropping the future closes the connection, at which the engines that are
-    /// known here stop generating. `session` is the same for all requests of a problem, for
-    /// routers.
+    /// Makes a request; returns the body of the answer. Dropping the future closes the connection,
+    /// which makes the supported engines stop generating. `session` is the same for all requests of
+    /// a problem, for routers that keep caches together.
     pub(crate) async fn send(
         &self,
         address: &Address,
@@ -131,8 +136,9 @@ impl Client {
                 Ok(Err(error)) if error.is_connect() || error.is_builder() => {
                     return Err(Failure::Unreachable(unreachable(&error)));
                 }
-                // A server may close a connection that was kept for the next request, just as that
-                // is sent.
+                // A server may close an idle connection at the moment when the next request is
+                // sent,
+                // so the first such failure is not the server's: the request is sent again.
                 Ok(Err(_)) if again => again = false,
                 Ok(Err(error)) => return Err(Failure::Cut(whole(&error))),
                 Ok(Ok(response)) => break response,
@@ -185,8 +191,8 @@ impl Client {
     }
 }
 
-/// Reads a stream up to one of the strings; each of its parts comes within `idle`. The connection
-/// closes when the rest is not wanted.
+/// Reads a stream up to its end or to one of the strings. Each part has to come within `idle`. The
+/// connection is closed when the rest is not needed.
 async fn streamed(
     mut response: reqwest::Response,
     until: &Until,
@@ -196,6 +202,7 @@ async fn streamed(
     let mut completion = Completion::new(until);
     let kind = response.headers().get(CONTENT_TYPE);
     if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json")) {
+        // Some servers ignore `"stream": true` and send the whole answer.
         return completion.of_whole(&whole_body(response, most, idle).await?);
     }
     let mut bytes = 0;
@@ -218,13 +225,10 @@ async fn streamed(
 }
 
 fn incomplete(waited: Duration) -> Failure {
-    Failure::Cut(format!(
-        "it was not complete after {} s",
-        waited.as_secs_f64()
-    ))
+    Failure::Cut(format!("incomplete after {} s", waited.as_secs_f64()))
 }
 
-/// A body that ends within `most` bytes.
+/// Reads a body of at most `most` bytes.
 async fn whole_body(
     response: reqwest::Response,
     most: usize,
@@ -236,7 +240,7 @@ async fn whole_body(
     }
 }
 
-/// The first `most` bytes of a body, and whether that is all of it.
+/// Reads the first `most` bytes of a body; returns whether that is the whole body.
 async fn body(
     mut response: reqwest::Response,
     most: usize,
@@ -260,7 +264,7 @@ async fn body(
     read.map_err(|_| incomplete(rest))?
 }
 
-/// Why there is no connection, and what helps if it is a certificate.
+/// Describes why no connection was made, with a remedy for certificates.
 fn unreachable(error: &reqwest::Error) -> String {
     match refusal(error) {
         Some(reason) => format!("its certificate is not trusted ({reason}); {ADVICE}"),
@@ -268,7 +272,7 @@ fn unreachable(error: &reqwest::Error) -> String {
     }
 }
 
-/// An error with its causes: reqwest's own says little.
+/// Returns the innermost cause of an error: reqwest's own message does not name it.
 fn whole(error: &reqwest::Error) -> String {
     let mut last: &dyn std::error::Error = error;
     while let Some(source) = last.source() {

@@ -1,4 +1,4 @@
-//! What an engine is asked and how it answers: one file an engine, one row in the table here.
+//! Requests and answers of each engine: a file per engine, a row in the table below.
 
 mod llama_cpp;
 mod openai;
@@ -13,125 +13,128 @@ use serde_json::json;
 use crate::client::Call;
 use crate::reply::Reply;
 
-/// The engines that are known, in the order in which a server is held to be one of them.
+/// The supported engines, in the order in which a server is compared with them.
 pub(crate) const DIALECTS: &[&dyn Dialect] = &[
     &vllm::Vllm,
     &sglang::SgLang,
     &llama_cpp::LlamaCpp,
-    // Any other, for those who ask for it.
+    // The last resort, only used if the user asks for it.
     &openai::OpenAi,
 ];
 
-/// Bytes that an answer has for a token that is sampled: its text some times over, as text and as
-/// bytes, its number, its log-probability, and names.
+/// The size limit of a sampled token in an answer, in bytes: its text several times, as text and as
+/// bytes, its id, its log-probability, and names of fields.
 const BYTES_OF_TOKEN: usize = 4 << 10;
-/// Bytes that an answer has for a token of the prompt, which some engines give back.
+/// The size limit of a prompt token in an answer, in bytes; some engines return the prompt.
 const BYTES_OF_PROMPT_TOKEN: usize = 64;
 
-/// The rest of a step, to be sampled.
+/// A request to sample the rest of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Ask {
-    /// Prompt and chain so far.
+    /// The token ids of the prompt and of the chain so far.
     pub ids: Vec<u32>,
     pub max_tokens: usize,
-    /// Everything is sent, for what is left out comes from the server's own settings.
+    /// The sampling settings. All are sent: a server fills in missing ones from its own settings.
     pub sampling: SamplingParams,
-    /// Below 2^31, which all engines take.
+    /// The seed, below 2^31 because some engines take only signed 32-bit numbers.
     pub seed: u32,
-    /// Strings to stop behind.
+    /// The strings after which the server stops.
     pub stop: Vec<String>,
 }
 
 impl Ask {
-    /// Bytes that the answer has for the tokens, at most.
+    /// Returns the size limit of the tokens in the answer, in bytes.
     fn most_bytes(&self) -> usize {
         let sampled = self.max_tokens.saturating_mul(BYTES_OF_TOKEN);
         sampled.saturating_add(self.ids.len() * BYTES_OF_PROMPT_TOKEN)
     }
 
-    /// Pieces of text that the tokens come in, at most: some servers send empty ones between them.
+    /// Returns the largest number of streamed pieces of text; some servers send empty ones between
+    /// tokens.
     fn most_pieces(&self) -> usize {
         self.max_tokens.saturating_mul(2).saturating_add(16)
     }
 }
 
-/// Bytes that an answer has for label tokens behind a prompt, at most.
+/// Returns the size limit of an answer about label tokens, in bytes.
 fn most_bytes_of_labels(ids: &[u32], labels: &[u32]) -> usize {
     labels.len() * BYTES_OF_TOKEN + ids.len() * BYTES_OF_PROMPT_TOKEN
 }
 
-/// Why a server stopped.
+/// The reason why a server stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
-    /// At one of the strings, or at something else that is not the end of the text.
+    /// One of the strings was sampled, or something else that is not the end of the text.
     Stop,
-    /// An end-of-text token.
+    /// An end-of-text token was sampled.
     Eos,
-    /// The number of tokens asked for, or the model's context.
+    /// The requested number of tokens or the model's context is exhausted.
     Limit,
 }
 
-/// What a server sampled.
+/// The tokens that a server sampled.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Generated {
     pub tokens: Vec<u32>,
-    /// Natural logarithms, one a token, of the model's own distribution.
+    /// The log-probability of each token under the model's own distribution, in nats.
     pub logprobs: Vec<f32>,
     pub end: End,
     pub usage: Usage,
 }
 
-/// What a server says of a prompt.
+/// A server's figures on the prompt of a request, where it reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Usage {
+    /// The number of tokens of the prompt.
     pub prompt: Option<u64>,
-    /// Of those, how many it had in its cache.
+    /// The number of prompt tokens that were in the server's cache.
     pub cached: Option<u64>,
-    /// Milliseconds that the request waited in its queue.
+    /// The time in the server's queue, in milliseconds.
     pub queued: Option<u64>,
 }
 
-/// What a server says it is.
+/// A server's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct About {
     pub version: Option<String>,
     pub model: Option<String>,
-    /// Where the server has the model from: a folder, or a name of the hub.
+    /// The source of the model: a folder on the server, or a name on the hub.
     pub source: Option<String>,
-    /// Tokens of a prompt and what follows it.
+    /// The context length in tokens.
     pub context: Option<usize>,
 }
 
-/// Requests and answers of one engine.
+/// The requests and answers of an engine.
 pub(crate) trait Dialect: Debug + Send + Sync {
-    /// As users call it.
+    /// The name of the engine in settings.
     fn name(&self) -> &'static str;
 
-    /// Whether it takes and gives text, for want of a route for token ids.
+    /// Whether the engine exchanges text, because it has no route for token ids.
     fn is_text(&self) -> bool {
         false
     }
 
-    /// Where the engine says what it is: the list of models, unless it has a route that says more.
+    /// The route on which the engine describes itself: by default the list of models.
     fn about(&self) -> Call {
         Call::get("/v1/models")
     }
 
-    /// What the answer there says, if it is this engine's.
+    /// Returns the description in an answer of that route; `None` if the answer is not this
+    /// engine's.
     fn is_about(&self, answer: Reply<'_>) -> Option<About>;
 
-    /// A route that a living server answers at once.
+    /// A route that a running server answers at once.
     fn health(&self) -> &'static str {
         "/health"
     }
 
-    /// `tokenizer` is for those to whom text is sent.
+    /// Makes the request for `ask`. Engines that exchange text need the `tokenizer`.
     fn generate(&self, model: &str, ask: &Ask, tokenizer: &Tokenizer) -> Call;
 
-    /// The sampled tokens in the answer to `ask`.
+    /// Reads the sampled tokens of an answer to `ask`.
     ///
     /// # Errors
-    /// The answer lacks something, or has a value that cannot be.
+    /// A field is missing or has an invalid value.
     fn generated(
         &self,
         answer: Reply<'_>,
@@ -139,44 +142,45 @@ pub(crate) trait Dialect: Debug + Send + Sync {
         tokenizer: &Tokenizer,
     ) -> Result<Generated, String>;
 
-    /// Asks for the logits of `labels` behind `ids`, up to a number that all share.
+    /// Makes the request for the logits of `labels` after `ids`. The logits may share an unknown
+    /// offset.
     fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call;
 
-    /// Whether it gives the logits of tokens that are named.
+    /// Whether the engine can return the logits of given tokens.
     fn has_label_logits(&self) -> bool {
         true
     }
 
-    /// The logits of `labels`, in their order.
+    /// Reads the logits of `labels`, in their order.
     ///
     /// # Errors
-    /// The answer lacks something, such as a label, for which there is no default. Or it has a value
-    /// that cannot be.
+    /// A label is missing, or a value is invalid. A missing label has no default: any value would
+    /// be a wrong score.
     fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String>;
 
-    /// The tokens of a text, without those that are added to any text.
+    /// Makes the request for the tokens of a text, without special tokens.
     fn tokenize(&self, model: &str, text: &str) -> Call {
         let body = json!({"model": model, "prompt": text, "add_special_tokens": false});
         Call::post("/tokenize", body, text.len() * BYTES_OF_PROMPT_TOKEN)
     }
 
-    /// What the engine promises of equal requests, for the record.
+    /// The engine's promise on equal requests with equal seeds, for the record.
     fn promise(&self) -> &'static str;
 }
 
-/// An engine by its name.
+/// Returns an engine by its name in settings.
 pub(crate) fn named(name: &str) -> Option<&'static dyn Dialect> {
     DIALECTS.iter().copied().find(|d| d.name() == name)
 }
 
-/// The names of the engines that say what they are, for messages.
+/// Returns the names of the engines that can be recognised, for messages.
 pub(crate) fn names() -> String {
     let exact = DIALECTS.iter().filter(|dialect| !dialect.is_text());
     let names: Vec<&str> = exact.map(|dialect| dialect.name()).collect();
     names.join(", ")
 }
 
-/// The first model of an `OpenAI` list of models, if `owner` serves it.
+/// Reads the first model of an `OpenAI` list of models, if `owner` serves the list.
 fn listed(answer: Reply<'_>, owner: &str) -> Option<About> {
     let named: String = answer.maybe("data.0.owned_by")?;
     (named == owner).then(|| About {
@@ -192,13 +196,13 @@ fn milliseconds(value: f64) -> Option<u64> {
     is_time.then_some(value.round() as u64)
 }
 
-/// Refuses an answer whose tokens and log-probabilities do not go together.
+/// Checks that an answer has a log-probability for each token.
 fn checked(generated: Generated) -> Result<Generated, String> {
     let (tokens, logprobs) = (generated.tokens.len(), generated.logprobs.len());
     if tokens == logprobs {
         Ok(generated)
     } else {
-        Err(format!("{tokens} tokens and {logprobs} log-probabilities"))
+        Err(format!("{tokens} tokens, but {logprobs} log-probabilities"))
     }
 }
 
@@ -206,7 +210,7 @@ fn checked(generated: Generated) -> Result<Generated, String> {
 mod tests {
     use super::*;
 
-    /// The values that an engine's answer to a request for labels 7 and 8 gives.
+    /// Reads an engine's answer to a request for the labels 7 and 8.
     fn labels(engine: &str, answer: &str) -> Result<Vec<f64>, String> {
         let answer = Reply::parse(answer.as_bytes()).unwrap();
         let read = named(engine).unwrap().labels(answer, &[7, 8]);
@@ -250,7 +254,7 @@ mod tests {
         }
         let error = vllm("5").unwrap_err();
         assert!(
-            error.contains("token_id:7` is 5e0, which is no log-probability"),
+            error.contains("token_id:7` is 5e0, which is not a log-probability"),
             "{error}"
         );
         assert!(labels("vllm", "{}").unwrap_err().contains("label token 7"));

@@ -1,64 +1,64 @@
-//! What can go wrong with servers.
+//! Errors of servers and of single requests.
 
 use std::time::Duration;
 
 use thiserror::Error;
 
-/// Servers that cannot be used.
+/// An error that makes servers unusable.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An address that is none.
-    #[error("{address:?} is no address of a server: {reason}")]
+    /// An address is invalid.
+    #[error("invalid server address {address:?}: {reason}")]
     Address {
-        /// As it was given, without name and password.
+        /// The address as given, without user and password.
         address: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// A key that cannot be sent.
-    #[error("the key of a server is empty, or has characters that no key has")]
+    /// A key cannot be sent in a header.
+    #[error("invalid server key: it is empty, or has characters other than printable ASCII")]
     Key,
-    /// A key that others could read.
+    /// A key would be sent unencrypted over a network.
     #[error(
         "{address}: the key would be sent unencrypted: use https, or set plain_http_key = true in a network that you trust"
     )]
     OpenKey {
-        /// Of the server.
+        /// The address of the server.
         address: String,
     },
     /// No address was given.
-    #[error("no address of a {role} server was given")]
+    #[error("missing address of a {role} server: give at least one")]
     NoServer {
-        /// `generator` or `prm`.
+        /// The role of the server, `generator` or `prm`.
         role: &'static str,
     },
-    /// Threads or TLS cannot be had.
-    #[error("requests to servers cannot be made: {0}")]
+    /// Threads or TLS are not available.
+    #[error("cannot make requests to servers: {0}")]
     Runtime(String),
-    /// The certificates that are to be trusted cannot be read.
+    /// The trusted certificates cannot be read.
     #[error(transparent)]
     Certificates(#[from] beamgen_certificates::CertificatesError),
-    /// A server did not answer as it has to.
+    /// A request to a server failed.
     #[error("{address}: {failure}")]
     Server {
-        /// Of the server.
+        /// The address of the server.
         address: String,
-        /// What it did.
+        /// The kind of failure.
         failure: Failure,
     },
-    /// What the server is, or does, does not fit.
+    /// The server's model or behaviour does not suit the request.
     #[error("{address}: {reason}")]
     Unfit {
-        /// Of the server.
+        /// The address of the server.
         address: String,
-        /// What is wrong and what helps.
+        /// The reason, with a remedy.
         reason: String,
     },
-    /// The settings of the generator cannot be followed.
+    /// The settings of the generator are invalid.
     #[error(transparent)]
     Generator(#[from] beamgen_generator::Error),
-    /// The reward model cannot be read as its spec says.
+    /// The reward model does not match its format.
     #[error(transparent)]
     Prm(#[from] beamgen_prm::Error),
     /// The tokenizer cannot be used.
@@ -82,38 +82,38 @@ impl Error {
     }
 }
 
-/// What became of a request that brought no answer.
+/// The failure of a single request.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// No connection.
+    /// No connection could be made.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
-    /// The first byte of the answer did not come.
+    /// The first byte of the answer did not come in time.
     #[error("did not answer within {} s", .0.as_secs_f64())]
     Silent(Duration),
-    /// The answer began and did not come to its end.
+    /// The answer began but did not end.
     #[error("broke off in the middle of an answer: {0}")]
     Cut(String),
-    /// An answer that refuses.
+    /// The server refused the request.
     #[error("answered {status}: {message}")]
     Status {
-        /// Of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// What it says, in one line.
+        /// The server's message, in one line.
         message: String,
-        /// When to come back.
+        /// The wait before another attempt, if the server names one.
         retry_after: Option<Duration>,
     },
-    /// An answer that is not what the route gives.
+    /// The answer does not have the form that the route promises.
     #[error("gave an answer that cannot be read: {0}")]
     Answer(String),
-    /// An answer that is longer than any to what was asked for.
-    #[error("gave an answer of more than {0} bytes, and no answer to the request is so long")]
+    /// The answer is longer than any valid answer to the request.
+    #[error("gave an answer of more than {0} bytes, the limit for this request")]
     TooLong(usize),
 }
 
-/// Characters of what a server says that are repeated in an error.
+/// The largest number of characters of a server's message in an error.
 const MOST_SAID: usize = 300;
 
 pub(crate) fn one_line(text: &str) -> String {

@@ -1,9 +1,9 @@
-//! Steps from a language model that a server runs.
+//! Steps from a language model on a server.
 //!
-//! A step is one request. The tokens of the chain go to the server, and the tokens of the step come
-//! back. They are cut here, by the rules of the local generator. A server sees a boundary only
-//! within one answer. If a boundary spans two answers, or was white space alone, another request
-//! asks for the rest of the step. What a server sampled behind the end of a step is dropped.
+//! A step is a request. The tokens of the chain are sent, and the tokens of the step are received
+//! and split here, by the rules of the local generator. A server sees a step boundary only within
+//! an answer. If a boundary spans two answers, or the step was only white space, another request
+//! continues the step. Tokens that a server sampled after the end of a step are dropped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use crate::requests::Requests;
 use crate::servers::{Connection, ServerFacts};
 use crate::{Error, Remote, probe};
 
-/// The longest that a pass waits when nothing happens. Deadlines and new requests are looked at
-/// between passes.
+/// The longest wait of a pass without answers. Between passes the search checks deadlines and new
+/// requests.
 const TURN: Duration = Duration::from_millis(20);
 
-/// What came of a request, and how often it was made again.
+/// The result of a request with its number of retries.
 pub(crate) type Answered = Result<(Generated, u32), CallError>;
 
-/// A generator whose model runs on other servers.
+/// A generator whose model runs on servers.
 #[derive(Debug)]
 pub struct RemoteGenerator {
     connection: Arc<Connection>,
@@ -41,13 +41,14 @@ pub struct RemoteGenerator {
 
 #[derive(Debug)]
 struct Cache {
-    /// The prompt and the steps that are closed.
+    /// The tokens of the prompt and of the closed steps.
     prefix: Prefix,
-    /// The request for the rest of a step, and the most tokens that it asks for.
+    /// The running request for the rest of a step, with the largest number of tokens that it asks
+    /// for.
     request: Option<(usize, Request)>,
 }
 
-/// A request under way. When it is dropped its connection is closed, and the server stops.
+/// A running request. Dropping it closes the connection, which makes the server stop.
 #[derive(Debug)]
 struct Request(AbortHandle);
 
@@ -58,11 +59,10 @@ impl Drop for Request {
 }
 
 impl Remote {
-    /// A generator over these servers. What it needs of them is tried first.
+    /// Makes a generator over these servers, after a test of everything that it needs of them.
     ///
     /// # Errors
-    /// The tokenizer is another model's, a server does not act on what it is sent, or a setting
-    /// cannot be followed.
+    /// The tokenizer belongs to another model, a server ignores a setting, or a setting is invalid.
     pub fn generator(
         &self,
         connection: Connection,
@@ -84,12 +84,12 @@ impl Remote {
 }
 
 impl RemoteGenerator {
-    /// The servers, for what they are and what they were asked.
+    /// The connection, with facts on the servers and counts of requests.
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
 
-    /// Asks for the rest of a step that needs tokens.
+    /// Requests the rest of a running step.
     fn ask(&mut self, id: ChainId) {
         let chain = self.book.chain(id);
         let Some(step) = chain.running() else { return };
@@ -106,12 +106,15 @@ impl RemoteGenerator {
             .max(1);
         let mut ids = chain.cache.prefix.tokens(step.tokens.len());
         ids.extend_from_slice(&step.tokens);
-        let (sampling, mut draw) = chain.sampling();
+        // The random numbers of the chain's position seed the server, so an equal request in
+        // another
+        // run has an equal seed.
+        let (sampling, mut rng) = chain.sampling();
         let ask = Ask {
             ids,
             max_tokens,
             sampling,
-            seed: draw.bits() >> 1,
+            seed: rng.bits() >> 1,
             stop: plan
                 .config
                 .boundaries
@@ -132,10 +135,10 @@ impl RemoteGenerator {
         }
     }
 
-    /// Gives a step the tokens that came for it. Returns it if it is closed or paused.
+    /// Adds the received tokens to a step; returns the step if it is closed or paused.
     fn take(&mut self, id: ChainId, generated: Generated) -> Result<Option<StepOutput>, String> {
         let tokenizer = Arc::clone(&self.book.plans().tokenizer);
-        // A chain without a request was released or closed meanwhile.
+        // The chain may have been released or closed while the answer was on its way.
         let request = self.book.cache(id).and_then(|cache| cache.request.take());
         let Some((asked, _)) = request else {
             return Ok(None);
@@ -144,12 +147,13 @@ impl RemoteGenerator {
         let end = generated.end;
         let ended = end == End::Eos && tokens.last().is_none_or(|&id| !tokenizer.is_eos(id));
         if ended && let Some(&eos) = tokenizer.eos_ids().first() {
-            // An engine that keeps the end-of-text token to itself. Its probability is not known.
+            // Some engines leave the end-of-text token out, so its probability is unknown; a
+            // log-probability of 0 does not change the chain's sum.
             tokens.push(eos);
             logprobs.push(0.0);
         }
         if tokens.is_empty() {
-            return Err("an answer without a token".into());
+            return Err("the answer has no tokens".into());
         }
         let mut output = None;
         let mut used = 0;
@@ -163,7 +167,8 @@ impl RemoteGenerator {
         let discarded = (tokens.len() - used) as u64;
         self.connection.replicas.traffic().discarded_tokens += discarded;
         if output.is_none() && end == End::Limit && used < asked {
-            // The server's context is full.
+            // Fewer tokens than requested: the server's context is full, and asking again would
+            // loop.
             output = Some(self.book.cut(id, Finish::ChainCap));
         }
         match (&output, self.book.cache(id)) {
@@ -190,7 +195,7 @@ impl Generator for RemoteGenerator {
         })
     }
 
-    /// Always starts. Each server's limit decides when the request is sent.
+    /// Starts a chain; always succeeds. The limit of each server decides when the request is sent.
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let (Source::Itself(from) | Source::ForkOf(from)) = source;
         let state = self.book.next_state(from, plan);
@@ -202,12 +207,13 @@ impl Generator for RemoteGenerator {
         Some(id)
     }
 
-    /// Tokens that a server sampled since the request are not known.
+    /// Releases a chain; returns its unfinished tokens. Tokens that a server has sampled but not
+    /// sent are unknown.
     fn release(&mut self, chain: ChainId) -> usize {
         self.book.release(chain).unfinished()
     }
 
-    /// Waits until a step is there, or something else may have happened.
+    /// Waits for answers of any chain, but not longer than [`TURN`].
     fn pass(&mut self) -> Result<PassOutput, GenError> {
         let mut output = PassOutput::from(self.book.close_leftovers());
         let mut answers = self.answers.take();
@@ -231,6 +237,7 @@ impl Generator for RemoteGenerator {
                 }
                 Err(error) if error.lost => return Err(GenError::Lost(Cause::new(error))),
                 Err(error) if self.book.cache(id).is_some() => Cause::new(error),
+                // The chain was released in the meantime, so its failure does not matter.
                 Err(_) => continue,
             };
             output.failed.push((id, GenError::Failed(cause)));
@@ -243,7 +250,7 @@ impl Generator for RemoteGenerator {
         self.book.active().len()
     }
 
-    /// The servers manage theirs.
+    /// Returns an unlimited memory: servers manage their own.
     fn memory(&self) -> Memory {
         Memory {
             used_bytes: 0,

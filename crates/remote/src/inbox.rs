@@ -1,10 +1,10 @@
-//! Where answers wait for the thread that runs the search.
+//! Inboxes in which answers wait for the thread of the search.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Rings when an answer came for any of those who share it: the search waits for steps and for
-/// scores at the same time.
+/// A counter that wakes the search when an answer arrives in any inbox that shares it. The search
+/// waits for steps and for scores at the same time.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Bell(Arc<(Mutex<u64>, Condvar)>);
 
@@ -19,15 +19,15 @@ impl Bell {
     }
 }
 
-/// Answers of one kind.
+/// The answers of a kind, such as steps or scores.
 #[derive(Debug)]
 pub(crate) struct Inbox<T> {
     sender: Sender<T>,
-    /// How often the bell had rung when it was looked into last.
+    /// The count of the bell at the last look into the inbox.
     heard: u64,
 }
 
-/// Puts answers into an inbox, from any thread.
+/// The sending side of an inbox, for any thread.
 #[derive(Debug)]
 pub(crate) struct Sender<T> {
     answers: Arc<Mutex<Vec<T>>>,
@@ -69,18 +69,25 @@ impl<T> Inbox<T> {
         self.sender.clone()
     }
 
-    /// What came since the last look.
+    /// Takes all answers since the last look.
     pub(crate) fn take(&mut self) -> Vec<T> {
+        // The count is read before the answers: an answer in between rings again, so `wait` returns
+        // at once and the answer is not missed.
         self.heard = *self.sender.bell.count();
         std::mem::take(&mut *self.sender.answers())
     }
 
-    /// Waits until the bell rings for any inbox that shares it, at most so long. Returns at once if
-    /// it rang since the last look.
+    /// Waits until an answer arrives in any inbox that shares the bell, at most `longest`. Returns
+    /// at once if one arrived since the last look.
     pub(crate) fn wait(&self, longest: Duration) {
         let bell = &self.sender.bell;
-        let quiet = |count: &mut u64| *count == self.heard;
-        drop(bell.0.1.wait_timeout_while(bell.count(), longest, quiet));
+        drop(
+            bell.0
+                .1
+                .wait_timeout_while(bell.count(), longest, |count: &mut u64| {
+                    *count == self.heard
+                }),
+        );
     }
 }
 
@@ -89,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_come_once_and_wake_whoever_shares_the_bell() {
+    fn answers_come_once_and_wake_all_that_share_the_bell() {
         let bell = Bell::default();
         let (mut steps, mut scores) = (Inbox::new(bell.clone()), Inbox::new(bell));
         let sender = steps.sender();
@@ -99,7 +106,7 @@ mod tests {
             scope.spawn(move || {
                 other.send("score");
             });
-            // Woken by what is not its own.
+            // An answer in the other inbox wakes this one too.
             steps.wait(Duration::from_secs(60));
         });
         assert!(steps.take().is_empty());

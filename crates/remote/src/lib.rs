@@ -1,12 +1,13 @@
-//! Generators and reward models that other engines serve: vLLM, `SGLang` and llama.cpp's server; for
-//! generators any endpoint with `OpenAI`'s completions, too, by text.
+//! Generators and reward models that run on other engines' servers: vLLM, `SGLang` and llama.cpp.
+//! Generators can also run on any endpoint with `OpenAI`'s completions, which exchanges text.
 //!
-//! [`Remote::generator`] and [`Remote::scorer`] give the search what the local models give it, by
-//! the same rules: chat template, tokenizer and step boundaries are local, and **token ids** go
-//! both ways (text alone where an endpoint takes no ids), so that no text is tokenised twice in two
-//! ways. One request is one step of one chain, with a seed that follows from the chain; a chain that
-//! is pruned closes its connection, at which the engines stop. What a server cannot do exactly is
-//! refused before the first problem, with the nearest way that works.
+//! [`Remote::generator`] and [`Remote::scorer`] implement the same traits as local models, by the
+//! same rules. Chat template, tokenizer and step boundaries are local, and **token ids** are sent
+//! and received, so that no text is tokenised twice in two ways. (Endpoints that take no ids
+//! exchange text.) A request is a step of a chain, with a seed that follows from the chain. A
+//! pruned chain closes its connection, which makes the engine stop. A request that a server cannot
+//! serve exactly is refused before the first problem, with an error that names the nearest
+//! alternative.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -53,7 +54,8 @@ pub use servers::{Connection, ServerFacts, Servers};
 use inbox::Bell;
 use requests::Requests;
 
-/// Makes requests, on a thread of its own, for generators and scorers that wait for them together.
+/// The thread that makes requests, shared by generators and scorers, so that a search can wait for
+/// both at once.
 #[derive(Debug)]
 pub struct Remote {
     requests: Arc<Requests>,
@@ -64,7 +66,7 @@ impl Remote {
     /// Starts the thread.
     ///
     /// # Errors
-    /// [`Error::Runtime`]: the system has no thread or no sockets.
+    /// [`Error::Runtime`] if the system has no threads or sockets left.
     pub fn new() -> Result<Self, Error> {
         Ok(Self {
             requests: Arc::new(Requests::start()?),
@@ -72,11 +74,12 @@ impl Remote {
         })
     }
 
-    /// Finds out what servers are. `role` is for messages.
+    /// Connects to servers and asks which engine and which model they run. `role` names the servers
+    /// in messages.
     ///
     /// # Errors
-    /// An address is none, a server does not answer, is of no engine that is known, or they are not
-    /// alike.
+    /// An address is invalid, a server does not answer or runs an unknown engine, or the servers
+    /// differ.
     pub fn connect(&self, role: &'static str, servers: &Servers) -> Result<Connection, Error> {
         self.requests.wait(Connection::open(role, servers))
     }

@@ -1,12 +1,14 @@
-//! How many requests a server is given at once: more while it serves them, half when it says that
-//! it has too many (additive increase, multiplicative decrease; Chiu and Jain, 1989).
+//! The limit of concurrent requests to a server: it grows while the server serves them and halves
+//! when the server reports overload (additive increase, multiplicative decrease; Chiu and Jain,
+//! 1989).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// Refusals within this time after a cut answer requests that were made before it.
+/// The time after a halving in which further refusals are ignored: they belong to requests sent
+/// before it.
 const ONE_CUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -23,7 +25,7 @@ struct State {
     cut: Option<Instant>,
 }
 
-/// A request that may be made. Dropped when it is over.
+/// The permission for a request, returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit<'a>(&'a Limit);
 
@@ -52,9 +54,10 @@ impl Limit {
         how(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until one more request may be made; who waits longest is first.
+    /// Waits until another request may be made, in the order of arrival.
     pub(crate) async fn permit(&self) -> Permit<'_> {
         loop {
+            // Registered before the check, so a permit that is freed in between is not missed.
             let freed = self.freed.notified();
             let taken = self.change(|state| {
                 let room = state.in_flight < state.allowed as usize;
@@ -68,7 +71,7 @@ impl Limit {
         }
     }
 
-    /// A request was served.
+    /// Raises the limit after a served request: by about one for each full round of requests.
     pub(crate) fn served(&self) {
         let more = self.change(|state| {
             let before = state.allowed as usize;
@@ -80,7 +83,7 @@ impl Limit {
         }
     }
 
-    /// The server has too many.
+    /// Halves the limit after a refusal, at most once a second.
     pub(crate) fn refused(&self, now: Instant) {
         self.change(|state| {
             let again = state
@@ -93,13 +96,13 @@ impl Limit {
         });
     }
 
-    /// Requests that are under way.
+    /// Returns the number of running requests.
     #[cfg(test)]
     fn in_flight(&self) -> usize {
         self.change(|state| state.in_flight)
     }
 
-    /// Requests that may be under way.
+    /// Returns the current limit.
     #[cfg(test)]
     fn allowed(&self) -> usize {
         self.change(|state| state.allowed as usize)
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_allowed_are_under_way() {
+    fn no_more_than_allowed_are_running() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();

@@ -1,5 +1,5 @@
-//! What is tried before the first problem. A server may take a field and ignore it, so what counts
-//! is what it does.
+//! Tests of a server before the first problem. A server may accept a field and ignore it, so the
+//! tests look at its behaviour.
 
 use beamgen_engine::{SamplingParams, Tokenizer};
 use beamgen_prm::{ChainWriter, Normaliser};
@@ -11,21 +11,26 @@ use crate::reply::Reply;
 use crate::route::Route;
 use crate::servers::{Connection, ServerFacts};
 
-/// Several scripts, digits, spaces, line breaks and signs. Two tokenizers that agree here are taken
-/// to be the same.
+/// A text with several scripts, digits, spaces, line breaks and signs. Tokenizers that agree on
+/// this text are considered equal.
 const TEXT: &str = "Question: 3.14 + 12345 = ?\n\n  Löwe  naïve 漢字かな 한국어 🦀\tI'll can't\r\n{x}^2 \\frac{1}{2}";
 const SEED: u32 = 20_240_611;
 
-/// Refuses a server whose tokens mean something else.
+/// Checks that a server has the same tokenizer.
 pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Result<(), Error> {
     if connection.dialect.is_text() {
         return token_count(connection, local).await;
     }
     let call = connection.dialect.tokenize(connection.model(), TEXT);
-    let read = |answer: Reply<'_>| answer.list::<u32>("tokens", TEXT.len());
-    let remote = match connection.each(&call, read).await {
+    let remote = match connection
+        .each(&call, |answer: Reply<'_>| {
+            answer.list::<u32>("tokens", TEXT.len())
+        })
+        .await
+    {
         Ok(remote) => remote,
-        // A server without that route: its answers are held against the vocabulary.
+        // A server without this route cannot be tested; later answers are checked against the
+        // vocabulary.
         Err(Error::Server {
             failure: Failure::Status { status: 404, .. },
             ..
@@ -37,31 +42,34 @@ pub(crate) async fn tokenizer(connection: &Connection, local: &Tokenizer) -> Res
         return Ok(());
     };
     let at = own.iter().zip(&remote).take_while(|(a, b)| a == b).count();
-    let shown = |ids: &[u32]| match ids.get(at) {
+    let [there, here] = [&remote, &own].map(|ids| match ids.get(at) {
         Some(id) => format!("{id}"),
         None => "the end".to_owned(),
-    };
+    });
     Err(connection.unfit(format!(
-            "its model {} has another tokenizer than {}: token {} of a probe text is {} there and {} here",
+            "its model {} has another tokenizer than {}: token {} of a probe text is {there} there and {here} here",
             connection.model(),
             local.checkpoint().display(),
             at + 1,
-            shown(&remote),
-            shown(&own)
     )))
 }
 
-/// Refuses a server that cuts the text into another number of tokens, which is all that some say.
+/// Checks that a server splits the text into the same number of tokens, which is all that some
+/// servers report.
 async fn token_count(connection: &Connection, local: &Tokenizer) -> Result<(), Error> {
     let call = connection.dialect.tokenize(connection.model(), TEXT);
-    let count = |answer: Reply<'_>| Ok(answer.maybe::<u64>("usage.prompt_tokens"));
     let own = [
         local.encode(TEXT, true)?.len() as u64,
         local.encode(TEXT, false)?.len() as u64,
     ];
-    let counts = match connection.each(&call, count).await {
+    let counts = match connection
+        .each(&call, |answer: Reply<'_>| {
+            Ok(answer.maybe::<u64>("usage.prompt_tokens"))
+        })
+        .await
+    {
         Ok(counts) => counts,
-        // The text is longer than its context, say.
+        // The text may be longer than the server's context; then nothing can be tested.
         Err(Error::Server {
             failure: Failure::Status { status: 400, .. },
             ..
@@ -81,7 +89,7 @@ async fn token_count(connection: &Connection, local: &Tokenizer) -> Result<(), E
     Ok(())
 }
 
-/// Tries what a generator needs, and notes what was found.
+/// Tests everything that a generator needs of its servers; returns facts on them.
 pub(crate) async fn generator(
     connection: &Connection,
     local: &Tokenizer,
@@ -101,8 +109,11 @@ pub(crate) async fn generator(
     let all = |ask: Ask| async move {
         let dialect = connection.dialect;
         let call = dialect.generate(connection.model(), &ask, local);
-        let read = |answer: Reply<'_>| dialect.generated(answer, &ask, local);
-        connection.each::<Generated>(&call, read).await
+        connection
+            .each::<Generated>(&call, |answer: Reply<'_>| {
+                dialect.generated(answer, &ask, local)
+            })
+            .await
     };
     let is_text = connection.dialect.is_text();
     let mut likelihoods = true;
@@ -111,6 +122,7 @@ pub(crate) async fn generator(
         if !is_text && generated.end == End::Limit && count != 2 {
             return Err(connection.unfit(format!("it gave {count} tokens where 2 were asked for")));
         }
+        // Log-probabilities that are all exactly 0 mean that the server does not report them.
         likelihoods &= generated.logprobs.iter().any(|logprob| *logprob != 0.0);
     }
     if !likelihoods && !is_text {
@@ -118,6 +130,7 @@ pub(crate) async fn generator(
     }
     let greedy = all(ask(0.0, 12, "\n")).await?;
     let text = |generated: &Generated| local.decode(&generated.tokens, true);
+    // Steps need their boundary in the answer: a server must include the string that it stops at.
     if let Some(stop) = inner_character(&text(&greedy[0])?) {
         for generated in all(ask(0.0, 12, &stop)).await? {
             if generated.end == End::Stop && !text(&generated)?.contains(&stop) {
@@ -142,8 +155,8 @@ pub(crate) async fn generator(
     })
 }
 
-/// The second of the different characters of a text that are no white space: the server stops there
-/// if it stops at what it is given.
+/// Returns the second distinct letter or digit of a text. A server that heeds stop strings stops
+/// there.
 fn inner_character(text: &str) -> Option<String> {
     let mut characters = text.chars().filter(|c| c.is_alphanumeric());
     let first = characters.next()?;
@@ -151,7 +164,7 @@ fn inner_character(text: &str) -> Option<String> {
     Some(second.to_string())
 }
 
-/// Tries to score a chain of two steps, and finds the route if there are two.
+/// Tests the scoring of a chain of two steps, and finds the route if two are possible.
 pub(crate) async fn scorer(
     connection: &Connection,
     writer: &ChainWriter,
@@ -167,7 +180,7 @@ pub(crate) async fn scorer(
     }
     let mut first = None;
     for route in routes {
-        // Two tags have two rows; the other routes read the last step alone.
+        // The route of steps returns a row for each step; the other routes read only the last step.
         let end = written.read_at.last().map_or(0, |read| read + 1);
         let ids = match route {
             Route::Steps => &written.tokens[..],
@@ -175,8 +188,12 @@ pub(crate) async fn scorer(
         };
         let call: Call = route.call(connection.dialect, connection.model(), ids);
         let rows = written.read_at.len();
-        let read = |answer: Reply<'_>| route.scores(connection.dialect, normaliser, rows, answer);
-        match connection.each(&call, read).await {
+        match connection
+            .each(&call, |answer: Reply<'_>| {
+                route.scores(connection.dialect, normaliser, rows, answer)
+            })
+            .await
+        {
             Ok(_) => {
                 let facts = ServerFacts {
                     route: Some(route.name().to_owned()),

@@ -1,5 +1,5 @@
-//! The servers of one role. Each problem is pinned to one, where its prefixes stay cached. A server
-//! that dies is left out until it answers again.
+//! The servers of a role. Each problem is pinned to a server, where its prefixes stay cached. A
+//! server that fails is left out until it answers again.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::limit::Limit;
 use crate::reply::Reply;
 use crate::retry::{self, Kind};
 
-/// How often a dead server is asked whether it is back.
+/// The time between two checks whether a failed server answers again.
 const REVIVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
@@ -32,23 +32,23 @@ pub(crate) struct Server {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Traffic {
-    /// Requests, those that were made again included.
+    /// The number of requests, retries included.
     pub requests: u64,
-    /// Requests that failed.
+    /// The number of requests that failed.
     pub failures: u64,
-    /// Requests that were made again: the tokens may then be others.
+    /// The number of retries. A retried request may sample other tokens.
     pub retries: u64,
-    /// Tokens of the prompts, as the servers count.
+    /// The number of prompt tokens, as counted by the servers.
     pub prompt_tokens: u64,
-    /// Tokens of prompts that were in a server's cache; absent if no server tells.
+    /// The number of prompt tokens that were in a server's cache; `None` if no server reports it.
     pub cached_tokens: Option<u64>,
-    /// Tokens of prompts whose answers told what was cached.
+    /// The number of prompt tokens in answers that report the cached part.
     pub told_tokens: u64,
-    /// Milliseconds that requests waited in a server's queue; absent if no server tells.
+    /// The time of requests in a server's queue, in milliseconds; `None` if no server reports it.
     pub queue_milliseconds: Option<u64>,
-    /// Requests whose answers told that.
+    /// The number of requests whose answers report their time in the queue.
     pub queue_told: u64,
-    /// Tokens that were sampled behind the end of a step, and dropped.
+    /// The number of tokens that were sampled after the end of a step, and dropped.
     pub discarded_tokens: u64,
 }
 
@@ -58,22 +58,22 @@ pub(crate) struct Replicas {
     pub servers: Vec<Server>,
     pub client: Client,
     pub key: Option<ApiKey>,
-    /// How long a request is made again and again.
+    /// The time after the first failure in which a request is retried.
     pub patience: Duration,
-    /// A route that a living server answers at once.
+    /// A route that a running server answers at once.
     pub health: &'static str,
-    /// A server is back.
+    /// Notified when a failed server answers again.
     revived: Notify,
     traffic: Mutex<Traffic>,
 }
 
-/// A request that brought no answer, and from where.
+/// A request that failed for good, with the address of its server.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{address}: {failure}")]
 pub(crate) struct CallError {
     pub address: String,
     pub failure: Failure,
-    /// Whether every other request would fail as well.
+    /// Whether all other requests would fail as well.
     pub lost: bool,
 }
 
@@ -86,13 +86,15 @@ impl Replicas {
         patience: Duration,
         health: &'static str,
     ) -> Self {
-        let server = |address| Server {
-            address,
-            limit: Limit::new(in_flight),
-            down: AtomicBool::new(false),
-        };
         Self {
-            servers: addresses.into_iter().map(server).collect(),
+            servers: addresses
+                .into_iter()
+                .map(|address| Server {
+                    address,
+                    limit: Limit::new(in_flight),
+                    down: AtomicBool::new(false),
+                })
+                .collect(),
             client,
             key,
             patience,
@@ -102,25 +104,25 @@ impl Replicas {
         }
     }
 
-    /// The counts of requests, to be read or added to.
+    /// Locks the counts of requests.
     pub(crate) fn traffic(&self) -> MutexGuard<'_, Traffic> {
         self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server of a problem, by rendezvous hashing: when a server dies, only its own problems
-    /// move.
+    /// Chooses the server of a problem by rendezvous hashing: when a server fails, only its own
+    /// problems move.
     fn server_of(&self, session: u64) -> Option<usize> {
-        let alive = |i: &usize| !self.servers[*i].down.load(Ordering::Relaxed);
-        (0..self.servers.len()).filter(alive).max_by_key(|&i| {
-            let mut hasher = DefaultHasher::new();
-            (session, &self.servers[i].address).hash(&mut hasher);
-            hasher.finish()
-        })
+        (0..self.servers.len())
+            .filter(|i| !self.servers[*i].down.load(Ordering::Relaxed))
+            .max_by_key(|&i| {
+                let mut hasher = DefaultHasher::new();
+                (session, &self.servers[i].address).hash(&mut hasher);
+                hasher.finish()
+            })
     }
 
-    /// Makes a request for a problem until it is answered or refused, or patience ends. `read`
-    /// takes what is wanted out of the answer. Returns that, and how often the request had to be
-    /// made again.
+    /// Makes a request for a problem until it is answered or refused, or patience ends. Returns the
+    /// answer as read by `read`, and the number of retries.
     pub(crate) async fn call<T>(
         self: &Arc<Self>,
         session: u64,
@@ -141,6 +143,7 @@ impl Replicas {
             self.traffic().requests += 1;
             let (client, key) = (&self.client, self.key.as_ref());
             let answer = client.ask(&server.address, key, &header, call, &read).await;
+            // Freed before any wait, so a failing request does not block others.
             drop(permit);
             let failure = match answer {
                 Ok(answer) => {
@@ -169,19 +172,20 @@ impl Replicas {
                 });
             };
             self.traffic().retries += 1;
-            // Another server need not be waited for.
+            // If another server takes over, there is no reason to wait.
             if kind != Kind::Down || self.server_of(session).is_none() {
                 sleep(wait).await;
             }
         }
     }
 
-    /// Waits until a server is back, at most until patience ends.
+    /// Waits until a server answers again, at most until patience ends.
     async fn wait_for_revival(&self, since: Option<Instant>) -> Result<(), CallError> {
         let left = since.map_or(self.patience, |since| {
             self.patience.saturating_sub(since.elapsed())
         });
         let revived = self.revived.notified();
+        // Checked after registering, so a revival in between is not missed.
         let back = self.servers.iter().any(|s| !s.down.load(Ordering::Relaxed));
         if back || tokio::time::timeout(left, revived).await.is_ok() {
             return Ok(());
@@ -197,11 +201,12 @@ impl Replicas {
         })
     }
 
-    /// Takes a server out until it answers again.
+    /// Leaves a server out until it answers again.
     fn leave_out(self: &Arc<Self>, at: usize) {
         if self.servers[at].down.swap(true, Ordering::Relaxed) {
             return;
         }
+        // Weak: the task must not keep the servers of a finished search alive.
         let replicas: Weak<Self> = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
@@ -215,7 +220,7 @@ impl Replicas {
                     .client
                     .send(&server.address, key, "", &health)
                     .await;
-                // An empty body, or a word, is an answer, too; so is that there is no such route.
+                // Any answer shows that the server runs, even an unreadable one or "no such route".
                 let alive = match answer {
                     Ok(_) | Err(Failure::Answer(_)) => true,
                     Err(Failure::Status { status, .. }) => status < 500,
@@ -233,7 +238,8 @@ impl Replicas {
     }
 }
 
-/// In `0.0..1.0`, another one each time. It decides no result.
+/// Returns a number in `0.0..1.0` from the clock. It spreads retries in time and influences no
+/// result.
 fn jitter() -> f64 {
     let mut hasher = DefaultHasher::new();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -248,10 +254,11 @@ mod tests {
     use super::*;
 
     fn replicas(count: usize) -> Replicas {
-        let address = |i| Address::parse(&format!("http://127.0.0.1:{}", 9000 + i)).unwrap();
         let second = Duration::from_secs(1);
         Replicas::new(
-            (0..count).map(address).collect(),
+            (0..count)
+                .map(|i| Address::parse(&format!("http://127.0.0.1:{}", 9000 + i)).unwrap())
+                .collect(),
             Client::new(second, second, &Certificates::default()).unwrap(),
             None,
             8,
@@ -261,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_spread_and_only_those_of_a_dead_server_move() {
+    fn problems_are_spread_and_only_those_of_a_failed_server_move() {
         let replicas = replicas(4);
         let before: Vec<_> = (0..4000).map(|s| replicas.server_of(s).unwrap()).collect();
         for i in 0..4 {

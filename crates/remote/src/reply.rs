@@ -1,5 +1,5 @@
-//! The body of an answer, read field by field. Nothing is kept of it but what was asked for, so an
-//! answer never takes more memory than its bytes and those fields.
+//! The body of an answer, read field by field. Only requested fields are kept, so an answer never
+//! takes more memory than its bytes and these fields.
 
 use std::fmt::{self, Display};
 use std::marker::PhantomData;
@@ -12,19 +12,22 @@ use serde::de::{
 
 use crate::error::one_line;
 
-/// How far above 0 rounding brings a log-probability, or a probability out of its range.
+/// The tolerance for rounding: log-probabilities slightly above 0, and probabilities slightly
+/// outside 0 to 1.
 const ROUNDING: f64 = 1e-3;
-/// The lowest log-probability that is kept. llama.cpp writes the lowest float where a probability
-/// is 0, and the sum of two of those is no number.
+/// The lowest log-probability that is kept. llama.cpp writes the lowest float for a probability of
+/// 0, and the sum of two of those is infinite.
 const LOWEST: f32 = -1e5;
 
-/// JSON that a server sent.
+/// The JSON of a server's answer, not parsed into a tree.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reply<'a>(&'a [u8]);
 
 impl<'a> Reply<'a> {
+    /// Checks that a text is JSON.
+    ///
     /// # Errors
-    /// It is not JSON.
+    /// The text is not JSON; the message has its beginning.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, String> {
         match serde_json::from_slice::<IgnoredAny>(text) {
             Ok(_) => Ok(Self(text)),
@@ -35,30 +38,30 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// The value at a path of names and positions, `choices.0.text` say; `None` if there is none,
-    /// or if it is null.
+    /// Returns the value at a path of names and positions, such as `choices.0.text`; `None` if it
+    /// is missing or null.
     ///
     /// # Errors
-    /// It is of another type.
+    /// The value has another type.
     pub(crate) fn at<T: DeserializeOwned>(self, path: &str) -> Result<Option<T>, String> {
         self.walk(path, PhantomData::<Option<T>>)
             .map(Option::flatten)
     }
 
-    /// The value at a path, if it is there and of this type.
+    /// Returns the value at a path if it exists and has this type.
     pub(crate) fn maybe<T: DeserializeOwned>(self, path: &str) -> Option<T> {
         self.at(path).ok().flatten()
     }
 
-    /// Whether there is a value at a path that is not null.
+    /// Whether a value exists at a path and is not null.
     pub(crate) fn has(self, path: &str) -> bool {
         self.maybe::<IgnoredAny>(path).is_some()
     }
 
-    /// The list at a path, with `most` values at most.
+    /// Returns the list at a path, of at most `most` values.
     ///
     /// # Errors
-    /// It is not there, is longer, or has a value of another type.
+    /// The list is missing or longer, or a value has another type.
     pub(crate) fn list<T: DeserializeOwned>(
         self,
         path: &str,
@@ -68,7 +71,7 @@ impl<'a> Reply<'a> {
         list.ok_or_else(|| format!("without `{path}`"))
     }
 
-    /// Reads like [`list`](Self::list); `None` if it is not there.
+    /// Reads like [`list`](Self::list); `None` if the list is missing.
     pub(crate) fn maybe_list<T: DeserializeOwned>(
         self,
         path: &str,
@@ -77,19 +80,22 @@ impl<'a> Reply<'a> {
         self.walk(path, Few::new(most)).map(Option::flatten)
     }
 
-    /// The log-probabilities at a path, `most` at most.
+    /// Returns the log-probabilities at a path, at most `most` of them.
     ///
     /// # Errors
-    /// The errors of [`list`](Self::list), or a value is no log-probability.
+    /// The errors of [`list`](Self::list), or a value is not a log-probability.
     pub(crate) fn logprobs(self, path: &str, most: usize) -> Result<Vec<f32>, String> {
         let values = self.list::<f64>(path, most)?;
-        let named = |(at, value): (usize, f64)| logprob(format_args!("{path}.{at}"), value);
-        values.into_iter().enumerate().map(named).collect()
+        values
+            .into_iter()
+            .enumerate()
+            .map(|(at, value)| logprob(format_args!("{path}.{at}"), value))
+            .collect()
     }
 
-    /// The number of values in the list at a path.
+    /// Returns the number of values in the list at a path.
     pub(crate) fn length(self, path: &str) -> Option<usize> {
-        // These take no memory.
+        // `IgnoredAny` has no size, so the list takes no memory.
         let values: Option<Vec<IgnoredAny>> = self.maybe(path);
         values.map(|values| values.len())
     }
@@ -101,35 +107,37 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Refuses what is no log-probability. Returns it as it is kept: at most 0, and so that no sum of
-/// many is infinite.
+/// Checks a log-probability and clamps it to the range from [`LOWEST`] to 0, so that no sum of many
+/// is infinite.
 pub(crate) fn logprob(field: impl Display, value: f64) -> Result<f32, String> {
     check_logprob(field, value)?;
     Ok((value as f32).clamp(LOWEST, 0.0))
 }
 
-/// Refuses what is no log-probability.
+/// Checks a log-probability.
 pub(crate) fn check_logprob(field: impl Display, value: f64) -> Result<(), String> {
     if value <= ROUNDING && (value as f32).is_finite() {
         Ok(())
     } else {
         Err(format!(
-            "`{field}` is {value:e}, which is no log-probability"
+            "`{field}` is {value:e}, which is not a log-probability"
         ))
     }
 }
 
-/// Refuses what is no probability, and takes back what rounding did to one.
+/// Checks a probability and removes rounding outside 0 to 1.
 pub(crate) fn probability(field: impl Display, value: f64) -> Result<f64, String> {
     if (-ROUNDING..=1.0 + ROUNDING).contains(&value) {
         Ok(value.clamp(0.0, 1.0))
     } else {
-        Err(format!("`{field}` is {value:e}, which is no probability"))
+        Err(format!(
+            "`{field}` is {value:e}, which is not a probability"
+        ))
     }
 }
 
-/// Returns a server's words about a refusal: `OpenAI`'s error object, the string of vLLM's key check,
-/// a `detail`, or the text.
+/// Returns a server's message about a refusal: `OpenAI`'s error object, the string of vLLM's key
+/// check, a `detail`, or the text.
 pub(crate) fn said(text: &[u8]) -> String {
     let message = Reply::parse(text).ok().and_then(|reply| {
         let places = ["error.message", "error", "message", "detail"];
@@ -141,14 +149,14 @@ pub(crate) fn said(text: &[u8]) -> String {
     one_line(&message)
 }
 
-/// Goes down a path and gives what is there to `seed`; passes over everything else.
+/// Follows a path and passes the value there to `seed`; skips everything else.
 struct Walk<'p, S> {
     path: &'p str,
     seed: S,
 }
 
 impl<'p, S> Walk<'p, S> {
-    /// The first part of the path, and the walk that follows it.
+    /// Returns the first part of the path and a walk along the rest.
     fn step(self) -> (&'p str, Self) {
         let (part, path) = self.path.split_once('.').unwrap_or((self.path, ""));
         let seed = self.seed;
@@ -178,6 +186,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Walk<'_, S> {
         let (name, below) = self.step();
         let (mut below, mut found) = (Some(below), None);
         while let Some(is_it) = map.next_key_seed(Is(name))? {
+            // Only the first of equal keys counts, and the rest must be read to the end of the map.
             match below.take_if(|_| is_it) {
                 Some(below) => found = map.next_value_seed(below)?,
                 None => drop(map.next_value::<IgnoredAny>()?),
@@ -227,7 +236,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Walk<'_, S> {
     }
 }
 
-/// Compares a name with the one that is looked for.
+/// Compares a key with the wanted name.
 struct Is<'p>(&'p str);
 
 impl<'de> DeserializeSeed<'de> for Is<'_> {
@@ -250,7 +259,7 @@ impl Visitor<'_> for Is<'_> {
     }
 }
 
-/// A list of bounded length; nothing for null.
+/// A list of bounded length; `None` for null.
 pub(crate) struct Few<T> {
     most: usize,
     of: PhantomData<T>,
@@ -297,7 +306,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Few<T> {
     }
 }
 
-/// The first two values of a list; what follows them is passed over.
+/// The first two values of a list; all others are skipped.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pair<A, B>(pub A, pub Option<B>);
 
@@ -389,11 +398,11 @@ mod tests {
         assert_eq!(reply.logprobs("good", 4), Ok(vec![-0.5, 0.0, 0.0, LOWEST]));
         assert_eq!(
             reply.logprobs("bad", 2),
-            Err("`bad.1` is 5e0, which is no log-probability".into())
+            Err("`bad.1` is 5e0, which is not a log-probability".into())
         );
         assert_eq!(
             reply.logprobs("low", 2),
-            Err("`low.0` is -1e308, which is no log-probability".into())
+            Err("`low.0` is -1e308, which is not a log-probability".into())
         );
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.01] {
             assert!(logprob("x", value).is_err(), "{value}");

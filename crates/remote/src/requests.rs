@@ -7,7 +7,7 @@ use tokio::task::JoinHandle;
 
 use crate::error::Error;
 
-/// A runtime of its own, so that it works whether or not the caller has one.
+/// A separate tokio runtime, so that the crate works with and without a runtime of the caller.
 #[derive(Debug)]
 pub(crate) struct Requests(Option<Runtime>);
 
@@ -23,7 +23,9 @@ impl Requests {
     }
 
     fn runtime(&self) -> &Runtime {
-        self.0.as_ref().expect("it is there until it is dropped")
+        self.0
+            .as_ref()
+            .expect("the runtime exists until it is dropped")
     }
 
     pub(crate) fn spawn<T: Send + 'static>(
@@ -33,8 +35,8 @@ impl Requests {
         self.runtime().spawn(future)
     }
 
-    /// Waits for a future, on a thread of its own: this one may be another runtime's, which must
-    /// not block.
+    /// Waits for a future on a new thread: the caller's thread may belong to another runtime, where
+    /// blocking panics.
     pub(crate) fn wait<T: Send>(&self, future: impl Future<Output = T> + Send) -> T {
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| self.runtime().block_on(future));
@@ -46,7 +48,8 @@ impl Requests {
 }
 
 impl Drop for Requests {
-    /// Without waiting for what is under way, which another runtime's thread may not do.
+    /// Drops the runtime without waiting for running requests: on a thread of another runtime,
+    /// waiting would panic.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

@@ -1,25 +1,27 @@
-//! Which requests are made again, and when.
+//! The rules for retries: which requests are retried, and when.
 
 use std::time::Duration;
 
 use crate::error::Failure;
 
-/// The first wait; it doubles with each attempt.
+/// The first wait, which doubles with each attempt.
 const FIRST: Duration = Duration::from_millis(250);
+/// The longest wait that is not the server's wish.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What a failure means for the request.
+/// The meaning of a failure for its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The server has too much to do: the same request is welcome later.
+    /// The server is overloaded: the same request may succeed later.
     Busy,
-    /// The server or the way to it is down. A seeded request may be made again, also elsewhere.
+    /// The server or the connection is down. A request with a seed may be retried, on another
+    /// server too.
     Down,
-    /// It may have been an accident: once more.
+    /// The failure may be an accident: the request is retried once.
     Accident,
-    /// It would fail again, and so would every other request: the key is wrong, say.
+    /// All requests would fail, for example because the key is wrong.
     Refused,
-    /// This request would fail again.
+    /// This request would fail again, others may succeed.
     Hopeless,
 }
 
@@ -38,10 +40,10 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
     }
 }
 
-/// How long to wait after the attempt with the number `attempt`, from 1; `None` if it was the last.
-/// `accidents` counts the failures of [`Kind::Accident`] so far, this one included. `spent` is the
-/// time since the first failure, `jitter` a number in `0.0..1.0`. No wait is longer than the
-/// patience that is left, whatever the server asks for.
+/// Returns the wait after attempt number `attempt`, from 1; `None` if it was the last. `accidents`
+/// counts the failures of [`Kind::Accident`] so far, this one included. `spent` is the time since
+/// the first failure, `jitter` a number in `0.0..1.0`. No wait is longer than the remaining
+/// patience, whatever the server asks for.
 pub(crate) fn wait(
     failure: &Failure,
     attempt: u32,
@@ -62,7 +64,7 @@ pub(crate) fn wait(
     let doubled = FIRST * 2_u32.saturating_pow(attempt.saturating_sub(1).min(16));
     let own = doubled.min(LONGEST).mul_f64(0.5 + 0.5 * jitter);
     let wait = match failure {
-        // Not all at the same moment.
+        // Jitter, so that clients do not all return at the same moment.
         Failure::Status {
             retry_after: Some(asked),
             ..
@@ -140,7 +142,7 @@ mod tests {
         assert_eq!(waits(0, MINUTE, MINUTE), None);
     }
 
-    /// The time by which a request that is never answered is given up, if attempts take none.
+    /// Returns the time after which an unanswered request is given up, if attempts take no time.
     fn given_up_after(failure: &Failure, patience: Duration, jitter: f64) -> Duration {
         let mut now = Duration::ZERO;
         for attempt in 1.. {

@@ -1,4 +1,5 @@
-//! How a reward model is asked on a server, which follows from how it is read.
+//! The routes by which a server's reward model is asked for scores. The route follows from the
+//! reward model's format.
 
 use beamgen_engine::Tokenizer;
 use beamgen_prm::{HeadSpec, Normaliser, PrmSpec};
@@ -10,14 +11,14 @@ use crate::client::Call;
 use crate::dialect::{Dialect, Usage, vllm};
 use crate::reply::{Few, Reply};
 
-/// Classes that a reward model has, at most.
+/// The largest number of classes of a reward model.
 const MOST_CLASSES: usize = 64;
-/// Bytes that an answer has for the classes of a row, at most.
+/// The size limit of a row of classes in an answer, in bytes.
 const BYTES_OF_ROW: usize = 32 * MOST_CLASSES;
-/// Bytes that it has for a row of two classes.
+/// The size limit of a row of two classes in an answer, in bytes.
 const BYTES_OF_PAIR: usize = 128;
 
-/// The classes of a row.
+/// The probabilities of the classes in a row.
 struct Row(Vec<f64>);
 
 impl<'de> Deserialize<'de> for Row {
@@ -29,24 +30,25 @@ impl<'de> Deserialize<'de> for Row {
     }
 }
 
-/// What a server does for a score.
+/// The way in which a server computes a score.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// It gives the logits of these tokens behind a step, as any generator's server can.
+    /// The server returns the logits of these tokens after a step, as any generator's server can.
     Labels(Vec<u32>),
-    /// It classifies the chain up to a step (vLLM with `--runner pooling`, task `classify`). The
-    /// prefix is cached, so it reads the new step alone.
+    /// The server classifies the chain up to a step (vLLM with `--runner pooling`, task
+    /// `classify`). The prefix is cached, so only the new step is read.
     Classify,
-    /// It gives a row for every step of a chain (pooling of type `STEP`), and reads all of it each
-    /// time.
+    /// The server returns a row for each step of a chain (pooling of type `STEP`) and reads the
+    /// whole chain each time.
     Steps,
 }
 
 impl Route {
-    /// The route for a reward model; for a head of the model's own, the first of two to be tried.
+    /// Returns the route for a reward model. For a model's own head, that is the first of two
+    /// possible routes.
     ///
     /// # Errors
-    /// Why the engine cannot, and what can.
+    /// The engine cannot serve such a reward model; the message names an alternative.
     pub(crate) fn of(
         spec: &PrmSpec,
         tokenizer: &Tokenizer,
@@ -56,7 +58,7 @@ impl Route {
         let engine = dialect.name();
         match (&spec.head, spec.normaliser) {
             (HeadSpec::Tokens(_), _) if !dialect.has_label_logits() => Err(format!(
-                "{}: an endpoint with OpenAI's routes alone gives no logits of label tokens; vLLM, SGLang and llama.cpp do, or {LOCAL}",
+                "{}: an endpoint with only OpenAI's routes gives no logits of label tokens: use vLLM, SGLang or llama.cpp, or {LOCAL}",
                 spec.name
             )),
             (HeadSpec::Tokens(_), _) => {
@@ -66,24 +68,24 @@ impl Route {
                 let ids = ids.unwrap_or_default();
                 match ids[..] {
                     [_] => Err(format!(
-                        "{}: the probability of one label alone needs the logits themselves, and servers give \
-                         their shares; {LOCAL}",
+                        "{}: the probability of a single label needs raw logits, and servers return \
+                         normalised ones: {LOCAL}",
                         spec.name
                     )),
                     _ => Ok(Self::Labels(ids)),
                 }
             }
             (HeadSpec::LogRatio(_), _) => Err(format!(
-                "{}: a log-ratio needs the probabilities of a prompt's tokens, at which servers read all of it \
-                 again; {LOCAL}",
+                "{}: a log-ratio needs the probabilities of a prompt's tokens, for which servers read the whole \
+                 prompt again: {LOCAL}",
                 spec.name
             )),
             (HeadSpec::Linear(_), _) if engine != "vllm" => Err(format!(
-                "{}: {engine} has no route for a head of the model's own; vLLM has (--runner pooling), or {LOCAL}",
+                "{}: {engine} has no route for a model's own head: use vLLM (--runner pooling), or {LOCAL}",
                 spec.name
             )),
             (HeadSpec::Linear(_), Normaliser::Clamp) => Err(format!(
-                "{}: vLLM squeezes the number of a value head, which has to be read as it is; {LOCAL}",
+                "{}: vLLM squeezes the output of a value head, which must stay unchanged: {LOCAL}",
                 spec.name
             )),
             (HeadSpec::Linear(layers), _) if layers.len() > 1 => Ok(Self::Steps),
@@ -91,7 +93,7 @@ impl Route {
         }
     }
 
-    /// In words, for the record.
+    /// Returns the name of the route, for the record.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Labels(_) => "label tokens",
@@ -100,18 +102,20 @@ impl Route {
         }
     }
 
-    /// Asks for the scores of a chain: of its last step, or of all with [`Route::Steps`].
+    /// Makes the request for the score of a chain's last step, or of all steps with
+    /// [`Route::Steps`].
     pub(crate) fn call(&self, dialect: &dyn Dialect, model: &str, ids: &[u32]) -> Call {
-        let post = |path, most| Call::post(path, json!({"model": model, "input": ids}), most);
-        match self {
-            Self::Labels(labels) => dialect.label_logits(model, ids, labels),
-            Self::Classify => post("/classify", BYTES_OF_ROW),
-            // A server with the wrong tag has a row for each token, which is to be said.
-            Self::Steps => post("/pooling", BYTES_OF_ROW + ids.len() * BYTES_OF_PAIR),
-        }
+        let (path, most) = match self {
+            Self::Labels(labels) => return dialect.label_logits(model, ids, labels),
+            Self::Classify => ("/classify", BYTES_OF_ROW),
+            // A server with a wrong step tag returns a row for each token. The limit admits such an
+            // answer, so that the error can name the cause.
+            Self::Steps => ("/pooling", BYTES_OF_ROW + ids.len() * BYTES_OF_PAIR),
+        };
+        Call::post(path, json!({"model": model, "input": ids}), most)
     }
 
-    /// The probabilities in an answer, one for each of the `steps` that a row was asked for.
+    /// Reads the probabilities of an answer, one for each of the `steps` that it should have.
     pub(crate) fn scores(
         &self,
         dialect: &dyn Dialect,
@@ -119,20 +123,22 @@ impl Route {
         steps: usize,
         answer: Reply<'_>,
     ) -> Result<(Vec<f32>, Usage), String> {
-        let usage = || vllm::usage(answer);
         match self {
             Self::Labels(labels) => {
                 let (logits, usage) = dialect.labels(answer, labels)?;
                 let score = normaliser.probability(&logits);
                 Ok((
-                    vec![score.ok_or("label logits that are no numbers")?],
+                    vec![score.ok_or("label logits that are not finite")?],
                     usage,
                 ))
             }
             Self::Classify => {
                 let field = "data.0.probs";
                 let row = answer.list(field, MOST_CLASSES)?;
-                Ok((vec![of_classes(field, &row, normaliser)?], usage()))
+                Ok((
+                    vec![of_classes(field, &row, normaliser)?],
+                    vllm::usage(answer),
+                ))
             }
             Self::Steps => {
                 let field = "data.0.data";
@@ -147,13 +153,13 @@ impl Route {
                     .iter()
                     .enumerate()
                     .map(|(at, row)| of_classes(&format!("{field}.{at}"), &row.0, normaliser));
-                Ok((scores.collect::<Result<_, _>>()?, usage()))
+                Ok((scores.collect::<Result<_, _>>()?, vllm::usage(answer)))
             }
         }
     }
 }
 
-/// The probability in a row that the server has normalised.
+/// Returns the probability of the right class in a normalised row.
 fn of_classes(field: &str, row: &[f64], normaliser: Normaliser) -> Result<f32, String> {
     let (class, sum) = match normaliser {
         Normaliser::Softmax(class) => (class, Some(1.0)),
@@ -165,7 +171,7 @@ fn of_classes(field: &str, row: &[f64], normaliser: Normaliser) -> Result<f32, S
         && (sum.is_some() || row.len() == 1);
     if !normalised {
         return Err(format!(
-            "`{field}` is {row:?}, which are no probabilities of classes"
+            "`{field}` is {row:?}, which are not probabilities of classes"
         ));
     }
     let value = row.get(class);

@@ -1,4 +1,4 @@
-//! Step scores from a reward model that a server runs.
+//! Step scores from a reward model on a server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::route::Route;
 use crate::servers::{Connection, ServerFacts};
 use crate::{Error, Remote, probe};
 
-/// The longest that a search waits for scores before it looks around.
+/// The longest wait for scores before the search checks other events.
 const TURN: Duration = Duration::from_millis(20);
 
-/// A scorer whose reward model runs on other servers. Each new step is one request. The server
-/// reads what it does not have in its cache of the chain.
+/// A scorer whose reward model runs on servers. Each new step is a request. The server reads the
+/// part of the chain that is not in its cache.
 #[derive(Debug)]
 pub struct RemoteScorer {
     connection: Arc<Connection>,
@@ -33,37 +33,38 @@ pub struct RemoteScorer {
     chains: BTreeMap<ScoreId, Chain>,
     next: u64,
     done: Inbox<(BatchId, ScoreResult)>,
-    /// Numbers of the batches of [`Scorer::score`], which nobody collects, count down.
+    /// The number of the next batch of [`Scorer::score`]. These batches are not collected by the
+    /// caller, so they count down from the top and cannot collide with the caller's.
     next_own: u64,
 }
 
 #[derive(Debug, Clone)]
 struct Chain {
     session: u64,
-    /// The prompt's text.
+    /// The text of the problem, as the format writes it.
     prompt: Arc<str>,
     tokens: Prefix,
     steps: usize,
 }
 
-/// A request for scores of one chain.
+/// A request for scores of a chain.
 struct Wanted {
     ids: Vec<u32>,
-    /// Rows that the answer has to have; the last ones are of the new steps.
+    /// The number of rows that the answer must have; the last ones belong to the new steps.
     rows: usize,
-    /// How many of the rows are wanted.
+    /// The number of rows for new steps.
     new: usize,
-    /// New tokens of the chain.
+    /// The number of new tokens of the chain.
     tokens: usize,
 }
 
 impl Remote {
-    /// A scorer over these servers, for a reward model that is read as `spec` says. A chain is
-    /// scored first.
+    /// Makes a scorer over these servers for a reward model of the format `spec`, after a test that
+    /// scores a chain.
     ///
     /// # Errors
-    /// The engine cannot serve such a reward model exactly, the tokenizer is another model's, or
-    /// the server gives no scores.
+    /// The engine cannot serve such a reward model exactly, the tokenizer belongs to another model,
+    /// or the server returns no scores.
     pub fn scorer(
         &self,
         connection: Connection,
@@ -94,12 +95,13 @@ impl Remote {
 }
 
 impl RemoteScorer {
-    /// See [`RewardModel::share_tokens`](beamgen_prm::RewardModel::share_tokens).
+    /// Shares tokens with the generator if both have the same tokenizer, like
+    /// [`RewardModel::share_tokens`](beamgen_prm::RewardModel::share_tokens).
     pub fn share_tokens(&mut self, same_tokenizer: bool) {
         self.writer.share_tokens(same_tokenizer);
     }
 
-    /// The servers, for what they are and what they were asked.
+    /// The connection, with facts on the servers and counts of requests.
     pub fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
@@ -111,7 +113,7 @@ impl RemoteScorer {
         id
     }
 
-    /// Appends the steps of an item to its chain, and lists the requests that they take.
+    /// Appends the steps of an item to its chain; returns the requests that score them.
     fn plan(&mut self, item: &ScoreItem<'_>) -> Result<Vec<Wanted>, ScoreError> {
         let context = self.connection.context();
         self.writer.check_steps(&item.steps, context)?;
@@ -127,7 +129,7 @@ impl RemoteScorer {
             );
         }
         let whole = before + tokens.len();
-        // A label's place is behind the last token.
+        // A label is predicted after the last token, so one more place must fit.
         if whole >= context {
             return Err(ScoreError::TooLong {
                 tokens: whole,
@@ -147,17 +149,19 @@ impl RemoteScorer {
             }],
             Route::Labels(_) | Route::Classify => {
                 let mut read = 0;
-                let wanted = |&mark: &usize| {
-                    let new = mark + 1 - read;
-                    read = mark + 1;
-                    Wanted {
-                        ids: ids[..before + mark + 1].to_vec(),
-                        rows: 1,
-                        new: 1,
-                        tokens: new,
-                    }
-                };
-                marks.iter().map(wanted).collect()
+                marks
+                    .iter()
+                    .map(|&mark| {
+                        let new = mark + 1 - read;
+                        read = mark + 1;
+                        Wanted {
+                            ids: ids[..before + mark + 1].to_vec(),
+                            rows: 1,
+                            new: 1,
+                            tokens: new,
+                        }
+                    })
+                    .collect()
             }
         })
     }
@@ -171,7 +175,7 @@ impl RemoteScorer {
             let normaliser = self.normaliser;
             asked.push(self.requests.spawn(async move {
                 let mut scored = Scored::default();
-                // One after the other: each step finds the one before it in the cache.
+                // In sequence, so that each step finds its prefix in the server's cache.
                 for wanted in wanted? {
                     let (connection, scored) = (&connection, &mut scored);
                     ask(connection, &route, normaliser, session, &wanted, scored).await?;
@@ -184,12 +188,16 @@ impl RemoteScorer {
             let mut results = Vec::with_capacity(asked.len());
             for item in asked {
                 let result = item.await;
-                // A task that panicked.
-                let failed = |error| Err(ScoreError::Failed(Cause::new(error)));
-                results.push(result.unwrap_or_else(failed));
+                // An error of the task itself means that it panicked.
+                results.push(
+                    result.unwrap_or_else(|error| Err(ScoreError::Failed(Cause::new(error)))),
+                );
             }
-            let lost = |result: &&Result<_, _>| matches!(result, Err(ScoreError::Lost(_)));
-            let result = match results.iter().find(lost) {
+            // A lost server fails the whole batch: all other requests would fail too.
+            let result = match results
+                .iter()
+                .find(|result| matches!(result, Err(ScoreError::Lost(_))))
+            {
                 Some(Err(error)) => Err(error.clone()),
                 _ => Ok(results),
             };
@@ -219,7 +227,7 @@ async fn ask(
     let new = scores.len().saturating_sub(wanted.new);
     let given = scores[new..].iter().copied().map(Some);
     scored.probabilities.extend(given);
-    // What the server says it found in its cache; if it does not say, what it could have.
+    // The cached part as the server reports it; otherwise everything that it has read before.
     let cached = match (usage.cached, route) {
         (Some(cached), _) => usize::try_from(cached).unwrap_or(usize::MAX),
         (None, Route::Steps) => 0,
@@ -270,6 +278,7 @@ impl Scorer for RemoteScorer {
             for (batch, result) in self.done.take() {
                 if batch == id {
                     let sender = self.done.sender();
+                    // Answers of other batches arrived first; they go back for `collect`.
                     for other in others.into_iter() {
                         sender.send(other);
                     }
@@ -295,7 +304,7 @@ impl Scorer for RemoteScorer {
         done
     }
 
-    /// The servers manage theirs.
+    /// Returns an empty memory: servers manage their own.
     fn memory(&self) -> Memory {
         Memory::default()
     }

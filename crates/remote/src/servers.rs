@@ -1,4 +1,4 @@
-//! The servers of a role as the user names them, and what they turned out to be.
+//! The servers of a role: the user's settings, and the facts found on connecting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,36 +16,39 @@ use crate::replicas::{CallError, Replicas, Traffic};
 use crate::reply::Reply;
 use crate::route::Route;
 
-/// Servers of one model, and how they are asked.
+/// The settings of servers that run the same model.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Servers {
-    /// `http://HOST:PORT`, one or more. Each problem is pinned to one of them.
+    /// The addresses, `http://HOST:PORT`. Each problem is pinned to one of them.
     pub urls: Vec<String>,
-    /// `vllm`, `sglang`, `llama.cpp` or `openai`; absent: as the servers say.
+    /// The engine: `vllm`, `sglang`, `llama.cpp` or `openai`. With `None` the server is asked;
+    /// `openai` must be named.
     pub engine: Option<String>,
-    /// The model's name on the servers; absent: the one they serve.
+    /// The model's name on the servers; `None` for the only model that they serve.
     pub model: Option<String>,
-    /// Tokens that a chain may have with its prompt; absent: as many as the servers say.
+    /// The largest number of tokens of a chain with its prompt; `None` for the context that the
+    /// servers report.
     pub context: Option<usize>,
-    /// Sent as `Authorization: Bearer`.
+    /// The key that is sent as `Authorization: Bearer`.
     pub key: Option<ApiKey>,
-    /// Lets the key be sent unencrypted to another machine.
+    /// Whether the key may be sent unencrypted to another machine.
     pub plain_http_key: bool,
-    /// The certificates by which they are trusted, besides Mozilla's and the system's.
+    /// Trusted certificates, in addition to Mozilla's and the system's.
     pub certificates: Certificates,
-    /// Most requests at a server at once. It is given fewer when it says that it has too many.
+    /// The largest number of concurrent requests to a server. The number falls while a server
+    /// reports overload.
     pub in_flight: usize,
-    /// Longest wait for the first byte of an answer, in which a whole step is generated.
+    /// The longest wait for the first byte of an answer, in which a whole step is generated.
     pub first_byte: Duration,
-    /// Longest wait for the rest of an answer once it began.
+    /// The longest wait for the rest of an answer after its first byte.
     pub rest: Duration,
-    /// How long a request that fails for want of a server is made again and again.
+    /// The time in which a request is retried while servers are down or overloaded.
     pub patience: Duration,
 }
 
 impl Servers {
-    /// Servers at these addresses, with the default settings.
+    /// Makes settings for servers at these addresses, with defaults for everything else.
     pub fn at(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             urls: urls.into_iter().map(Into::into).collect(),
@@ -63,32 +66,32 @@ impl Servers {
     }
 }
 
-/// What the servers of a role are; part of a run's identity.
+/// Facts on the servers of a role, part of a run's identity.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ServerFacts {
-    /// `vllm`, `sglang`, `llama.cpp` or `openai`.
+    /// The engine: `vllm`, `sglang`, `llama.cpp` or `openai`.
     pub engine: String,
-    /// Of the engine, where it says.
+    /// The version of the engine; `None` if the server does not report it.
     pub version: Option<String>,
     /// The model's name on the servers.
     pub model: String,
-    /// Tokens that a chain may have with its prompt.
+    /// The largest number of tokens of a chain with its prompt.
     pub context: usize,
-    /// Whether two equal requests with the same seed gave the same tokens when the run began.
+    /// Whether two equal requests with the same seed returned the same tokens when the run began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed_repeats: Option<bool>,
-    /// Whether a generator's server gives the log-probabilities of what it samples.
+    /// Whether a generator's server returns the log-probabilities of sampled tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub likelihoods: Option<bool>,
-    /// How a reward model is asked.
+    /// The route by which a reward model is asked for scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
-    /// What the engine promises of equal requests.
+    /// The engine's promise on equal requests with equal seeds.
     pub promise: String,
 }
 
-/// Servers that answered.
+/// Servers that answered, with their engine and model.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) replicas: Arc<Replicas>,
@@ -99,7 +102,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Finds out what the servers are.
+    /// Connects to servers and asks which engine and which model they run.
     pub(crate) async fn open(role: &'static str, servers: &Servers) -> Result<Self, Error> {
         let addresses: Vec<Address> = servers
             .urls
@@ -117,14 +120,13 @@ impl Connection {
             return Err(Error::OpenKey { address });
         }
         let client = Client::new(servers.first_byte, servers.rest, &servers.certificates)?;
-        let unfit = |reason: &str| Error::unfit(&addresses[0], reason);
         let wanted = match &servers.engine {
             None => None,
             Some(name) => Some(named(name).ok_or_else(|| {
-                unfit(&format!(
-                    "unknown engine {name:?} (known: {}, openai)",
-                    names()
-                ))
+                Error::unfit(
+                    &addresses[0],
+                    format!("unknown engine {name:?}: use {} or openai", names()),
+                )
             })?),
         };
         let mut found: Option<(&'static dyn Dialect, About)> = None;
@@ -153,11 +155,11 @@ impl Connection {
         };
         let model = servers.model.clone().or_else(|| about.model.clone());
         let model = model.ok_or_else(|| {
-            unfit("it does not name its model, or serves several: choose with the setting model of its servers")
+            Error::unfit(&addresses[0], "it does not name its model, or serves several: choose with the setting model of its servers")
         })?;
         let told = about.context.filter(|&context| context > 0);
         let context = servers.context.or(told).ok_or_else(|| {
-            unfit("it does not say how many tokens its model takes: give them in the setting context of its servers")
+            Error::unfit(&addresses[0], "it does not say how many tokens its model takes: give them in the setting context of its servers")
         })?;
         let replicas = Replicas::new(
             addresses,
@@ -176,7 +178,7 @@ impl Connection {
         })
     }
 
-    /// `vllm`, `sglang`, `llama.cpp` or `openai`.
+    /// The engine: `vllm`, `sglang`, `llama.cpp` or `openai`.
     pub fn engine(&self) -> &'static str {
         self.dialect.name()
     }
@@ -186,27 +188,28 @@ impl Connection {
         &self.model
     }
 
-    /// Where the servers have the model from: a folder of theirs, or a name of the hub.
+    /// The source of the model: a folder on the servers, or a name on the hub. `None` if they do
+    /// not report it.
     pub fn source(&self) -> Option<&str> {
         self.about.source.as_deref()
     }
 
-    /// Tokens that a chain may have with its prompt.
+    /// The largest number of tokens of a chain with its prompt.
     pub fn context(&self) -> usize {
         self.context
     }
 
-    /// The addresses, in order.
+    /// The addresses, in the order of the settings.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.replicas.servers.iter().map(|server| &server.address)
     }
 
-    /// The error of servers that do not fit; it names the first.
+    /// Makes an error about servers that do not suit; it names the first address.
     pub(crate) fn unfit(&self, reason: impl Into<String>) -> Error {
         Error::unfit(&self.replicas.servers[0].address, reason)
     }
 
-    /// What the servers are.
+    /// Returns the facts on the servers.
     pub fn facts(&self) -> ServerFacts {
         ServerFacts {
             engine: self.engine().to_owned(),
@@ -220,7 +223,7 @@ impl Connection {
         }
     }
 
-    /// What the servers were asked so far.
+    /// Returns the counts of requests so far.
     pub fn traffic(&self) -> Traffic {
         self.replicas.traffic().clone()
     }
@@ -228,8 +231,7 @@ impl Connection {
     fn note(&self, tokens: usize, usage: Usage) {
         let prompt = usage.prompt.unwrap_or(tokens as u64);
         let mut traffic = self.replicas.traffic();
-        // Whatever a server says, no sum overflows.
-        let add = |sum: &mut u64, more| *sum = sum.saturating_add(more);
+        // Saturating: a server may report any number.
         add(&mut traffic.prompt_tokens, prompt);
         if let Some(cached) = usage.cached.filter(|_| prompt > 0) {
             add(&mut traffic.told_tokens, prompt);
@@ -241,7 +243,7 @@ impl Connection {
         }
     }
 
-    /// Samples the rest of a step.
+    /// Samples the rest of a step; returns the number of retries too.
     pub(crate) async fn generate(
         &self,
         session: u64,
@@ -249,21 +251,24 @@ impl Connection {
         tokenizer: &Tokenizer,
     ) -> Result<(Generated, u32), CallError> {
         let call = self.dialect.generate(&self.model, ask, tokenizer);
-        let read = |answer: Reply<'_>| {
-            let generated = self.dialect.generated(answer, ask, tokenizer)?;
-            let is_unknown = |token: &&u32| **token as usize >= tokenizer.len();
-            match generated.tokens.iter().find(is_unknown) {
-                Some(token) => Err(format!("token {token}, which the tokenizer does not have")),
-                None => Ok(generated),
-            }
-        };
-        let generated = self.replicas.call(session, &call, read).await?;
+        let generated = self
+            .replicas
+            .call(session, &call, |answer: Reply<'_>| {
+                let generated = self.dialect.generated(answer, ask, tokenizer)?;
+                // A head may have more rows than the tokenizer has tokens.
+                let mut tokens = generated.tokens.iter();
+                match tokens.find(|token| **token as usize >= tokenizer.len()) {
+                    Some(token) => Err(format!("token {token}, which the tokenizer does not have")),
+                    None => Ok(generated),
+                }
+            })
+            .await?;
         self.note(ask.ids.len(), generated.0.usage);
         Ok(generated)
     }
 
-    /// Scores of the `rows` steps that a route reads of a chain, and how often the request was made
-    /// again.
+    /// Returns the scores of the `rows` steps that a route reads, the server's figures, and the
+    /// number of retries.
     pub(crate) async fn score(
         &self,
         session: u64,
@@ -273,13 +278,17 @@ impl Connection {
         rows: usize,
     ) -> Result<(Vec<f32>, Usage, u32), CallError> {
         let call = route.call(self.dialect, &self.model, ids);
-        let read = |answer: Reply<'_>| route.scores(self.dialect, normaliser, rows, answer);
-        let ((scores, usage), retries) = self.replicas.call(session, &call, read).await?;
+        let ((scores, usage), retries) = self
+            .replicas
+            .call(session, &call, |answer: Reply<'_>| {
+                route.scores(self.dialect, normaliser, rows, answer)
+            })
+            .await?;
         self.note(ids.len(), usage);
         Ok((scores, usage, retries))
     }
 
-    /// A request to each server, for what every one of them has to do right.
+    /// Makes the same request to each server, to test behaviour that all servers must have.
     pub(crate) async fn each<T>(
         &self,
         call: &Call,
@@ -297,13 +306,17 @@ impl Connection {
     }
 }
 
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
 fn shown(dialect: &dyn Dialect, about: &About) -> String {
     let model = about.model.as_deref().unwrap_or("a model without a name");
     let context = about.context.unwrap_or(0);
     format!("{} with {model} ({context} tokens)", dialect.name())
 }
 
-/// Which engine a server is, and what it says of itself.
+/// Finds the engine of a server and its description of itself.
 async fn recognise(
     client: &Client,
     address: &Address,
@@ -312,7 +325,7 @@ async fn recognise(
 ) -> Result<(&'static dyn Dialect, About), Error> {
     let mut seen: Vec<(Call, Result<Vec<u8>, Failure>)> = Vec::new();
     for &dialect in DIALECTS {
-        // Nobody is served by text who did not ask for it.
+        // Text is less exact than token ids, so engines that exchange text must be asked for.
         let meant = match wanted {
             Some(wanted) => wanted.name() == dialect.name(),
             None => !dialect.is_text(),
@@ -321,6 +334,7 @@ async fn recognise(
             continue;
         }
         let call = dialect.about();
+        // Several engines describe themselves on the same route, which is asked only once.
         if !seen.iter().any(|(known, _)| *known == call) {
             let answer = client.send(address, key, "", &call).await;
             if let Err(
@@ -337,9 +351,11 @@ async fn recognise(
             && let Some(mut about) = dialect.is_about(answer)
         {
             if about.version.is_none() {
-                let read = |answer: Reply<'_>| Ok(answer.maybe("version"));
+                // The list of models has no version, but some engines have a route for it.
                 let call = Call::get("/version");
-                let version = client.ask(address, key, "", &call, read);
+                let version = client.ask(address, key, "", &call, |answer: Reply<'_>| {
+                    Ok(answer.maybe("version"))
+                });
                 about.version = version.await.ok().flatten();
             }
             return Ok((dialect, about));

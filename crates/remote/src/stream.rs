@@ -1,8 +1,9 @@
-//! An answer that comes as a stream of server-sent events, put together as if it had come whole.
+//! Streamed answers (server-sent events), assembled as if they had come whole.
 //!
-//! `OpenAI`'s completions do not say which string they stopped at, and leave it out. So none is sent:
-//! the text is read as it comes, and the connection is closed behind the token in which the first
-//! such string ends. White space that a step begins with is passed over.
+//! `OpenAI`'s completions do not report the string at which they stopped, and leave it out of the
+//! text. So no stop strings are sent: the text is read as it comes, and the connection is closed
+//! after the token in which the first such string ends. White space at the beginning of a step is
+//! not searched.
 
 use std::collections::BTreeMap;
 
@@ -11,27 +12,27 @@ use serde::{Deserialize, Serialize};
 use crate::error::Failure;
 use crate::reply::{Reply, said};
 
-/// Where a streamed text ends.
+/// The end of a streamed text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Until {
-    /// The end of any of them.
+    /// The strings after which the text ends.
     pub marks: Vec<String>,
-    /// Most pieces of text that the tokens come in.
+    /// The largest number of pieces of text.
     pub pieces: usize,
 }
 
-/// The completion so far, in the shape of an answer that is not streamed.
+/// The completion so far, in the form of an answer that is not streamed.
 #[derive(Debug)]
 pub(crate) struct Completion<'a> {
     until: &'a Until,
-    /// Bytes of an event that has not ended; the first `searched` have no end of a line.
+    /// The bytes of an unfinished event; the first `searched` bytes contain no line break.
     rest: Vec<u8>,
     searched: usize,
     choice: Choice,
     done: bool,
 }
 
-/// The one choice of an answer, as it is read again.
+/// The only choice of an answer, in the form in which it is read again.
 #[derive(Debug, Default, Serialize)]
 struct Choice {
     text: String,
@@ -45,15 +46,19 @@ struct Logprobs {
     token_logprobs: Vec<Option<f64>>,
 }
 
-/// A token in the shape of chats, which some have here, too.
+/// A token in the form of chat answers, which some servers use for completions too.
 #[derive(Debug, Deserialize)]
 struct ChatToken {
     token: Option<String>,
     logprob: Option<f64>,
 }
 
+fn bad_event(reason: String) -> Failure {
+    Failure::Answer(format!("{reason}, in an event of a stream"))
+}
+
 impl<'a> Completion<'a> {
-    /// Ends behind the token in which the first of these strings ends.
+    /// Makes an empty completion that ends as `until` says.
     pub(crate) fn new(until: &'a Until) -> Self {
         Self {
             until,
@@ -64,10 +69,10 @@ impl<'a> Completion<'a> {
         }
     }
 
-    /// Takes bytes as they come. Nothing more is wanted once it returns true.
+    /// Adds received bytes; returns whether the rest of the stream is not needed.
     ///
     /// # Errors
-    /// An event that cannot be read, or that is an error.
+    /// An event is unreadable, or reports an error.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<bool, Failure> {
         self.rest.extend_from_slice(bytes);
         let mut from = 0;
@@ -76,7 +81,7 @@ impl<'a> Completion<'a> {
             let line = self.rest[from..end].to_vec();
             (from, self.searched) = (end + 1, end + 1);
             let line = line.strip_suffix(b"\r").unwrap_or(&line);
-            // What does not begin so is a comment or an empty line.
+            // All other lines are comments, such as keep-alives, or empty.
             if let Some(data) = line.strip_prefix(b"data:") {
                 self.event(data.trim_ascii())?;
             }
@@ -94,8 +99,7 @@ impl<'a> Completion<'a> {
             self.done = true;
             return Ok(());
         }
-        let bad = |bad: String| Failure::Answer(format!("{bad}, in an event of a stream"));
-        let event = Reply::parse(data).map_err(bad)?;
+        let event = Reply::parse(data).map_err(bad_event)?;
         if event.has("error") {
             let code = event.maybe::<u16>("error.code");
             return Err(Failure::Status {
@@ -104,10 +108,10 @@ impl<'a> Completion<'a> {
                 retry_after: None,
             });
         }
-        self.add(event).map_err(bad)
+        self.add(event).map_err(bad_event)
     }
 
-    /// Adds what a choice has: a part of the text, or all of it.
+    /// Adds the choice of an event or of a whole answer.
     fn add(&mut self, reply: Reply<'_>) -> Result<(), String> {
         if self.done {
             return Ok(());
@@ -139,20 +143,27 @@ impl<'a> Completion<'a> {
         Ok(())
     }
 
-    /// Cuts the text behind the first mark that ends after `seen`.
+    /// Cuts the text after the first mark that ends after byte `seen`.
     fn look_for_end(&mut self, seen: usize) {
         let text = &self.choice.text;
-        // A step does not end before it has begun, and to ask anew there would cut its white space
-        // into other tokens.
+        // A mark within the white space at the beginning does not end the step, and a second
+        // request
+        // from there would split the white space into other tokens.
         let blank = text.len() - text.trim_start().len();
-        let end_of = |mark: &String| {
-            let mut from = seen.saturating_sub(mark.len().saturating_sub(1)).max(blank);
-            while !text.is_char_boundary(from) {
-                from -= 1;
-            }
-            Some(from + text[from..].find(mark.as_str())? + mark.len())
-        };
-        if let Some(end) = self.until.marks.iter().filter_map(end_of).min() {
+        if let Some(end) = self
+            .until
+            .marks
+            .iter()
+            .filter_map(|mark| {
+                // A mark may have begun in an earlier piece.
+                let mut from = seen.saturating_sub(mark.len().saturating_sub(1)).max(blank);
+                while !text.is_char_boundary(from) {
+                    from -= 1;
+                }
+                Some(from + text[from..].find(mark.as_str())? + mark.len())
+            })
+            .min()
+        {
             let end = self.end_of_token(end);
             self.choice.text.truncate(end);
             self.choice.finish_reason = Some("found".into());
@@ -160,8 +171,8 @@ impl<'a> Completion<'a> {
         }
     }
 
-    /// Where the token ends in which the byte before `end` is, if the server shows its tokens: a
-    /// step carries the rest of its last token on.
+    /// Returns the end of the token that contains the byte before `end`, if the server reports its
+    /// tokens: the rest of a step's last token is kept as leftover.
     fn end_of_token(&self, end: usize) -> usize {
         let mut at = 0;
         for token in &self.choice.logprobs.tokens {
@@ -174,10 +185,10 @@ impl<'a> Completion<'a> {
         at.max(end)
     }
 
-    /// The answer, when the stream is over or nothing more is wanted.
+    /// Returns the assembled answer, when the stream has ended or the rest is not needed.
     ///
     /// # Errors
-    /// It broke off.
+    /// The stream broke off before the end of the text.
     pub(crate) fn whole(self) -> Result<Vec<u8>, Failure> {
         if !self.done && self.choice.finish_reason.is_none() {
             return Err(Failure::Cut("the stream ended before the text".into()));
@@ -186,7 +197,7 @@ impl<'a> Completion<'a> {
         serde_json::to_vec(&answer).map_err(|error| Failure::Answer(error.to_string()))
     }
 
-    /// The same of a server that does not stream.
+    /// Returns the assembled answer of a server that did not stream.
     pub(crate) fn of_whole(mut self, answer: &[u8]) -> Result<Vec<u8>, Failure> {
         let added = Reply::parse(answer).and_then(|reply| self.add(reply));
         added.map_err(Failure::Answer)?;

@@ -1,7 +1,8 @@
 //! llama.cpp's server: `POST /completion` with token ids.
 //!
-//! It leaves out the probabilities of some tokens: of those that it stopped at, and of those that
-//! end within a character. Here they count as certain. That is one or two tokens of most steps.
+//! The server leaves out the probabilities of some tokens: those at which it stopped, and those
+//! that end within a character. Here they count as certain. That is one or two tokens of most
+//! steps.
 
 use beamgen_engine::Tokenizer;
 use serde::Deserialize;
@@ -17,7 +18,8 @@ use crate::reply::{Reply, logprob, probability};
 pub(crate) struct LlamaCpp;
 
 const COMPLETION: &str = "/completion";
-/// Added to the logits of all labels, so that they are the likeliest tokens: their ratio stays.
+/// The bias added to the logits of all labels, so that they are the likeliest tokens. Their ratios
+/// do not change.
 const BIAS: f64 = 60.0;
 
 /// A sampled token with its log-probability.
@@ -27,7 +29,7 @@ struct Sampled {
     logprob: f64,
 }
 
-/// A token that might have been sampled.
+/// A candidate token with its probability.
 #[derive(Deserialize)]
 struct Likely {
     id: u32,
@@ -50,14 +52,15 @@ impl Dialect for LlamaCpp {
                 .maybe("model_alias")
                 .or_else(|| answer.maybe("model_path")),
             source: answer.maybe("model_path"),
-            // Of one slot.
+            // The context of a slot; the server's whole context is shared by all slots.
             context: answer.maybe("default_generation_settings.n_ctx"),
         })
     }
 
     fn generate(&self, _model: &str, ask: &Ask, _: &Tokenizer) -> Call {
         let s = ask.sampling;
-        // The server makes a table of this size.
+        // The penalty's window. The server allocates a table of this size, so it is 0 without a
+        // penalty.
         let counted = if s.repetition_penalty == 1.0 {
             0
         } else {
@@ -68,7 +71,8 @@ impl Dialect for LlamaCpp {
             json!({
                 "prompt": ask.ids,
                 "n_predict": ask.max_tokens,
-                // In the order of `transformers`, and nothing else.
+                // The order of `transformers`, without the samplers that the server adds by
+                // default.
                 "samplers": ["penalties", "temperature", "top_k", "top_p", "min_p"],
                 "temperature": s.temperature,
                 "top_p": s.top_p,
@@ -92,10 +96,11 @@ impl Dialect for LlamaCpp {
 
     fn generated(&self, answer: Reply<'_>, ask: &Ask, _: &Tokenizer) -> Result<Generated, String> {
         let (most, field) = (ask.max_tokens, "completion_probabilities");
-        // Absent where it would be empty.
+        // The field is absent if it would be empty.
         let known = answer
             .maybe_list::<Sampled>(field, most)?
             .unwrap_or_default();
+        // The list skips some tokens, so entries are matched by id.
         let mut known = known.into_iter().enumerate().peekable();
         let tokens: Vec<u32> = answer.list("tokens", most)?;
         let logprobs =
@@ -109,7 +114,7 @@ impl Dialect for LlamaCpp {
             );
         let logprobs = logprobs.collect::<Result<_, String>>()?;
         if known.next().is_some() {
-            return Err("probabilities of tokens that are not there".into());
+            return Err("probabilities of tokens that were not sampled".into());
         }
         let end = match answer.maybe::<String>("stop_type").as_deref() {
             Some("eos") => End::Eos,
@@ -147,13 +152,15 @@ impl Dialect for LlamaCpp {
     fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
         let field = "completion_probabilities.0.top_probs";
         let found = answer.list::<Likely>(field, labels.len())?;
-        let of = |label: &u32| {
-            let entry = found.iter().find(|entry| entry.id == *label);
-            let entry =
-                entry.ok_or_else(|| format!("without a probability of label token {label}"))?;
-            Ok(probability(format_args!("{field} of token {label}"), entry.prob)?.ln())
-        };
-        let logits = labels.iter().map(of).collect::<Result<_, String>>()?;
+        let logits = labels
+            .iter()
+            .map(|label| {
+                let entry = found.iter().find(|entry| entry.id == *label);
+                let entry =
+                    entry.ok_or_else(|| format!("without a probability of label token {label}"))?;
+                Ok(probability(format_args!("{field} of token {label}"), entry.prob)?.ln())
+            })
+            .collect::<Result<_, String>>()?;
         Ok((logits, usage(answer)))
     }
 
@@ -168,8 +175,9 @@ impl Dialect for LlamaCpp {
 }
 
 fn usage(answer: Reply<'_>) -> Usage {
-    let count = |field| answer.maybe::<u64>(field);
-    let (cached, read) = (count("timings.cache_n"), count("timings.prompt_n"));
+    // The server counts only the tokens that it read, without the cached ones.
+    let [cached, read] =
+        ["timings.cache_n", "timings.prompt_n"].map(|field| answer.maybe::<u64>(field));
     Usage {
         prompt: cached
             .zip(read)

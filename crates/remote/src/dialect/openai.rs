@@ -1,9 +1,9 @@
-//! Any other endpoint with `OpenAI`'s `POST /v1/completions`: text both ways, for want of a route
-//! that takes token ids.
+//! Any other endpoint with `OpenAI`'s `POST /v1/completions`. It exchanges text, because it has no
+//! route that takes token ids.
 //!
-//! Text is cut into tokens here, after the fact, so a step's tokens need not be those that the
-//! model sampled, and a prefix that the server has cached as other tokens is read again. Only
-//! `OpenAI`'s own fields are sent: others are refused by some and ignored by most.
+//! Text is split into tokens here, after the fact, so a step's tokens may differ from those that
+//! the model sampled. A prefix that the server cached as other tokens is read again. Only
+//! `OpenAI`'s own fields are sent: others are refused by some servers and ignored by most.
 
 use beamgen_engine::Tokenizer;
 use serde_json::json;
@@ -17,7 +17,7 @@ use crate::stream::Until;
 pub(crate) struct OpenAi;
 
 const COMPLETIONS: &str = "/v1/completions";
-/// Where servers say how many tokens their model takes.
+/// The names under which servers report their context length.
 const CONTEXT: [&str; 5] = [
     "max_model_len",
     "context_length",
@@ -37,16 +37,15 @@ impl Dialect for OpenAi {
 
     fn is_about(&self, answer: Reply<'_>) -> Option<About> {
         let id: String = answer.maybe("data.0.id")?;
-        let context = |name: &&str| {
-            let place = |below: &str| answer.maybe(&format!("data.0.{below}{name}"));
-            place("").or_else(|| place("meta."))
-        };
         Some(About {
             version: None,
-            // One of many is not the one that is meant.
+            // With several models, the user has to choose.
             model: (answer.length("data") == Some(1)).then_some(id),
             source: answer.maybe("data.0.root"),
-            context: CONTEXT.iter().find_map(context),
+            context: CONTEXT.iter().find_map(|name| {
+                let places = ["", "meta."].map(|below| format!("data.0.{below}{name}"));
+                places.iter().find_map(|place| answer.maybe(place))
+            }),
         })
     }
 
@@ -69,7 +68,7 @@ impl Dialect for OpenAi {
             "n": 1,
             "stream": true,
         });
-        // Not OpenAI's: sent where they have to have an effect.
+        // These are not OpenAI's fields, so they are sent only if they have an effect.
         for (name, value, off) in [
             ("top_k", json!(s.top_k), s.top_k == 0),
             ("min_p", json!(s.min_p), s.min_p == 0.0),
@@ -105,7 +104,8 @@ impl Dialect for OpenAi {
         Ok(Generated {
             end: match finish.as_deref() {
                 Some("stop") => End::Eos,
-                // A length of the server's tokens is none of ours, so the step may go on.
+                // The server counts other tokens than we do, so its limit is not the step's: the
+                // step may continue.
                 Some("found" | "length") => End::Stop,
                 other => return Err(format!("`finish_reason` is {other:?}")),
             },
@@ -119,7 +119,7 @@ impl Dialect for OpenAi {
         false
     }
 
-    /// Not asked for.
+    /// Never sent, since [`has_label_logits`](Self::has_label_logits) is false.
     fn label_logits(&self, model: &str, _ids: &[u32], _labels: &[u32]) -> Call {
         Call::post(COMPLETIONS, json!({"model": model}), 0)
     }
@@ -128,7 +128,8 @@ impl Dialect for OpenAi {
         Err("no logits of labels".into())
     }
 
-    /// Not a route of `OpenAI`'s. The tokens of a prompt are counted in every answer, though.
+    /// Samples one token of the text: `OpenAI` has no route that tokenises, but every answer counts
+    /// the tokens of its prompt.
     fn tokenize(&self, model: &str, text: &str) -> Call {
         let body = json!({"model": model, "prompt": text, "max_tokens": 1, "temperature": 0.0});
         Call::post(COMPLETIONS, body, BYTES_OF_TOKEN)
@@ -139,7 +140,7 @@ impl Dialect for OpenAi {
     }
 }
 
-/// What tokens stand for, without what the server puts before any text by itself.
+/// Returns the text of tokens, without the tokens and spaces that the server adds before any text.
 fn text_of(ids: &[u32], tokenizer: &Tokenizer) -> String {
     let added = tokenizer.encode("", true).unwrap_or_default();
     let ids = match ids.first() {
@@ -162,34 +163,41 @@ fn text_of(ids: &[u32], tokenizer: &Tokenizer) -> String {
     }
 }
 
-/// The tokens of what was generated. They stand for exactly this text if any tokens do.
+/// Returns tokens of a generated text: exactly of this text if that is possible.
 fn tokens_of(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, String> {
-    let exact = |ids: &[u32]| {
-        let bytes = ids.iter().flat_map(|&id| tokenizer.token_bytes(id));
-        bytes.eq(text.as_bytes())
-    };
-    let encode = |text: &str| {
-        let ids = tokenizer.encode(text, false);
-        ids.map_err(|error| error.to_string())
-    };
-    let ids = encode(text)?;
-    if exact(&ids) {
+    let ids = encode(text, tokenizer)?;
+    if is_exact(&ids, text, tokenizer) {
         return Ok(ids);
     }
-    // A tokenizer that puts a space before a text, which the middle of one does not have.
-    let (line, whole) = (encode("\n")?, encode(&format!("\n{text}"))?);
+    // Some tokenizers put a space before a text. The text continues another one here, so it is
+    // tokenised after a line break, which is then removed.
+    let (line, whole) = (
+        encode("\n", tokenizer)?,
+        encode(&format!("\n{text}"), tokenizer)?,
+    );
     Ok(match whole.strip_prefix(&line[..]) {
-        Some(rest) if exact(rest) => rest.to_vec(),
-        // Half a character, say.
+        Some(rest) if is_exact(rest, text, tokenizer) => rest.to_vec(),
+        // A text that ends within a character, for example, has no exact tokens.
         _ => ids,
     })
 }
 
-/// The server's log-probabilities, each at the token in which the text of its own ends. `None` if
-/// it gave none, or of other text.
+fn encode(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, String> {
+    let ids = tokenizer.encode(text, false);
+    ids.map_err(|error| error.to_string())
+}
+
+/// Whether tokens have exactly this text.
+fn is_exact(ids: &[u32], text: &str, tokenizer: &Tokenizer) -> bool {
+    let bytes = ids.iter().flat_map(|&id| tokenizer.token_bytes(id));
+    bytes.eq(text.as_bytes())
+}
+
+/// Returns the server's log-probabilities, each at the local token in which the text of the
+/// server's token ends. `None` if the server gave none, or for other text.
 ///
 /// # Errors
-/// One is none.
+/// A value is not a log-probability.
 fn logprobs(
     answer: Reply<'_>,
     ask: &Ask,
@@ -201,12 +209,13 @@ fn logprobs(
     let pieces = answer.maybe_list::<Option<String>>("choices.0.logprobs.tokens", most)?;
     let field = "choices.0.logprobs.token_logprobs";
     let values = answer.maybe_list::<Option<f64>>(field, most)?;
-    let checked = |(at, value): (usize, Option<f64>)| {
-        let value = value.map(|value| logprob(format_args!("{field}.{at}"), value));
-        value.transpose()
-    };
     let values = values.unwrap_or_default().into_iter().enumerate();
-    let values: Vec<Option<f32>> = values.map(checked).collect::<Result<_, _>>()?;
+    let values: Vec<Option<f32>> = values
+        .map(|(at, value)| {
+            let value = value.map(|value| logprob(format_args!("{field}.{at}"), value));
+            value.transpose()
+        })
+        .collect::<Result<_, _>>()?;
     let pieces = pieces.unwrap_or_default();
     Ok(at_own_tokens(&pieces, &values, text, tokens, tokenizer))
 }
@@ -224,7 +233,7 @@ fn at_own_tokens(
     for (piece, value) in pieces.iter().zip(values) {
         let piece = piece.as_deref()?;
         if read == text.len() {
-            break; // behind the end of the step
+            break; // after the end of the step
         }
         if !text[read..].starts_with(piece) && !piece.starts_with(&text[read..]) {
             return None;

@@ -25,13 +25,14 @@ impl Dialect for SgLang {
         listed(answer, "sglang")
     }
 
-    /// `/health` computes a token.
+    /// Returns `/ready`: `/health` would sample a token.
     fn health(&self) -> &'static str {
         "/ready"
     }
 
     fn generate(&self, _model: &str, ask: &Ask, _: &Tokenizer) -> Call {
         let s = ask.sampling;
+        // Here 0 means no limit; `SGLang` writes -1 for that.
         let top_k = match s.top_k {
             0 => -1,
             k => i64::try_from(k).unwrap_or(i64::MAX),
@@ -78,14 +79,12 @@ impl Dialect for SgLang {
         };
         let (most, field) = (ask.max_tokens, "meta_info.output_token_logprobs");
         let logprobs = answer.list::<Pair<f64, IgnoredAny>>(field, most)?;
-        let named =
-            |(at, pair): (usize, &Pair<f64, _>)| logprob(format_args!("{field}.{at}.0"), pair.0);
         checked(Generated {
             tokens: answer.list("output_ids", most)?,
             logprobs: logprobs
                 .iter()
                 .enumerate()
-                .map(named)
+                .map(|(at, pair)| logprob(format_args!("{field}.{at}.0"), pair.0))
                 .collect::<Result<_, _>>()?,
             end,
             usage: usage(answer),
@@ -109,17 +108,19 @@ impl Dialect for SgLang {
 
     fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
         let field = "meta_info.output_token_ids_logprobs.0";
-        // A probability of 0 is null.
+        // A log-probability of minus infinity is sent as null.
         let found = answer.list::<Pair<Option<f64>, u32>>(field, labels.len())?;
-        let of = |label: &u32| {
-            let entry = found.iter().find(|entry| entry.1 == Some(*label));
-            let logprob = entry.and_then(|entry| entry.0);
-            let logprob = logprob
-                .ok_or_else(|| format!("without a log-probability of label token {label}"))?;
-            check_logprob(format_args!("{field} of token {label}"), logprob)?;
-            Ok(logprob)
-        };
-        let logits = labels.iter().map(of).collect::<Result<_, String>>()?;
+        let logits = labels
+            .iter()
+            .map(|label| {
+                let entry = found.iter().find(|entry| entry.1 == Some(*label));
+                let logprob = entry.and_then(|entry| entry.0);
+                let logprob = logprob
+                    .ok_or_else(|| format!("without a log-probability of label token {label}"))?;
+                check_logprob(format_args!("{field} of token {label}"), logprob)?;
+                Ok(logprob)
+            })
+            .collect::<Result<_, String>>()?;
         Ok((logits, usage(answer)))
     }
 
@@ -128,7 +129,7 @@ impl Dialect for SgLang {
     }
 }
 
-/// The time in the queue is there with `--enable-metrics`.
+/// Reads the figures of an answer. The time in the queue needs the flag `--enable-metrics`.
 fn usage(answer: Reply<'_>) -> Usage {
     let seconds: Option<f64> = answer.maybe("meta_info.queue_time");
     Usage {

@@ -1,5 +1,5 @@
-//! vLLM: `POST /v1/completions` with token ids. It ignores fields that it does not know, so the
-//! start-up probe looks at what they do.
+//! vLLM: `POST /v1/completions` with token ids. The server ignores unknown fields, so the probe at
+//! the start tests their effects.
 
 use beamgen_engine::Tokenizer;
 use serde_json::json;
@@ -95,15 +95,14 @@ impl Dialect for Vllm {
     }
 
     fn labels(&self, answer: Reply<'_>, labels: &[u32]) -> Result<(Vec<f64>, Usage), String> {
-        let of = |label: &u32| {
+        let logits = labels.iter().map(|label| {
             let field = format!("choices.0.logprobs.top_logprobs.0.token_id:{label}");
             let logprob = answer.at(&field)?.ok_or_else(|| {
                 format!("without a log-probability of label token {label}: vLLM 0.26 or newer is needed (`logprob_token_ids`)")
             })?;
             check_logprob(&field, logprob)?;
             Ok(logprob)
-        };
-        let logits = labels.iter().map(of).collect::<Result<_, String>>()?;
+        }).collect::<Result<_, String>>()?;
         Ok((logits, usage(answer)))
     }
 
@@ -112,8 +111,8 @@ impl Dialect for Vllm {
     }
 }
 
-/// The cached part is there with `--enable-prompt-tokens-details`, the time in the queue with
-/// `--enable-per-request-metrics`.
+/// Reads the figures of an answer. The cached part needs the flag `--enable-prompt-tokens-details`,
+/// the time in the queue `--enable-per-request-metrics`.
 pub(crate) fn usage(answer: Reply<'_>) -> Usage {
     let queued = answer.maybe("metrics.queue_time_ms");
     Usage {
