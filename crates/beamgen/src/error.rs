@@ -5,97 +5,97 @@ use beamgen_search::{Cause, ConfigError, SearchError};
 
 use crate::size::human_size;
 
-/// Why a solver could not be built, or a run stopped. Every message is one line.
+/// The reason why a solver could not be built or a run stopped. Every message is a single line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A settings file cannot be read.
     #[error("{}: {}", path.display(), beamgen_files::reason(source))]
     Unreadable {
-        /// The file.
+        /// The path of the settings file.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A settings file is not TOML, or has a key or a value that is not known.
+    /// A settings file is not TOML, or has an unknown key or an invalid value.
     #[error("{}:{line}: {reason}", path.display())]
     ConfigFile {
-        /// The file.
+        /// The path of the settings file.
         path: PathBuf,
-        /// Its line, from 1.
+        /// The line of the fault, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The fault in words.
         reason: String,
     },
-    /// Settings that cannot be run.
+    /// Invalid settings, or settings that contradict each other.
     #[error(transparent)]
     Setting(#[from] ConfigError),
-    /// A key that is not there, or that cannot have this value.
+    /// A key that does not exist, or that cannot have the given value.
     #[error("{key}: {reason}")]
     Key {
-        /// As it was given.
+        /// The key as the caller wrote it.
         key: String,
-        /// What is wrong.
+        /// The fault in words.
         reason: String,
     },
     /// No pair has this name.
-    #[error("no pair is called {name:?}{}", nearest.map(|near| format!("; the nearest is {near:?}")).unwrap_or_default())]
+    #[error("unknown pair {name:?}{}", nearest.map(|near| format!("; the nearest is {near:?}")).unwrap_or_default())]
     UnknownPair {
-        /// What was given.
+        /// The name as the caller wrote it.
         name: String,
-        /// The name most like it.
+        /// The most similar name of a bundled pair, if any is similar.
         nearest: Option<&'static str>,
     },
-    /// There is no such model on this machine, nor could a hub have it.
-    #[error("{}: no such folder or file{}", name.display(), if *hub { ", and no hub was given" } else { "; a model of a hub is written ORG/NAME" })]
+    /// The model is not on this machine, and its name is not one of a hub, or there is no hub.
+    #[error("{}: no such folder or file{}", name.display(), if *hub { ", and no hub was given" } else { ": a model of a hub is written ORG/NAME" })]
     NoModel {
-        /// What was given.
+        /// The name as the caller wrote it.
         name: PathBuf,
-        /// Whether a hub might have it.
+        /// Whether the name has the form of a hub's model.
         hub: bool,
     },
-    /// A file that is no model.
-    #[error("{}: neither a folder nor a GGUF file (whose name ends in .gguf)", .0.display())]
+    /// The path of a file that is not a model.
+    #[error("{}: neither a folder nor a GGUF file: give a folder, or a file whose name ends in .gguf", .0.display())]
     NotAModel(PathBuf),
-    /// A model cannot be had from its hub.
+    /// A model is not available from its hub.
     #[error(transparent)]
     Hub(#[from] beamgen_hub::HubError),
-    /// An implicit reward model without the model that it is compared with.
+    /// An implicit reward model without its reference model.
     #[error(
-        "{}: is read as {format}, which needs a second model: name the one it was trained from as prm_reference",
+        "{}: the format {format} needs a reference model: name the model that it was trained from as prm_reference",
         prm.display()
     )]
     NoReference {
-        /// The reward model.
+        /// The path of the reward model.
         prm: PathBuf,
-        /// How it is read.
+        /// The reward model's format.
         format: String,
     },
-    /// A reference model that nobody reads.
-    #[error("{}: the format {format} has no use for a reference model: leave it out", reference.display())]
+    /// A reference model for a reward model that uses none.
+    #[error("{}: the format {format} uses no reference model: leave prm_reference out", reference.display())]
     UselessReference {
-        /// The reference model.
+        /// The path of the reference model.
         reference: PathBuf,
-        /// How the reward model is read.
+        /// The reward model's format.
         format: String,
     },
     /// Weights and buffers do not fit into memory.
     #[error(
-        "the models need {} ({} for weights and buffers, the rest for one chain each), {} of the {} that are free on the {device} may be \
-         used: take smaller models, {}, or lower the KV memory (a full context counts up to that), n, in_flight or engine.max_rows",
+        "not enough memory on the {device}: the models need {} ({} for weights and buffers, the rest for one chain each), and {} of {} free \
+         can be used: use smaller models, {}, or lower the KV memory (a full context counts up to that), n, in_flight or engine.max_rows",
         human_size(*needed), human_size(*fixed), human_size(*usable), human_size(*available),
         if device == "cpu" { "dtype int8 or kv_dtype bf16" } else { "dtype bf16 or device cpu" }
     )]
     Memory {
         /// Bytes of weights, buffers and one chain in each model.
         needed: u64,
-        /// Those of weights and buffers.
+        /// Bytes of weights and buffers only.
         fixed: u64,
         /// Bytes that may be used.
         usable: u64,
         /// Bytes that are free.
         available: u64,
-        /// Whose memory it is.
+        /// The device whose memory is short: `cpu`, or a CUDA device's name.
         device: String,
     },
     /// A model cannot be loaded.
@@ -107,60 +107,60 @@ pub enum Error {
     /// A reward model cannot be made of its checkpoint.
     #[error(transparent)]
     Prm(#[from] beamgen_prm::Error),
-    /// One of these, from a model whose place the message did not name.
+    /// An error about a model, with the model's path, which the inner message lacks.
     #[error("{place}: {error}")]
     At {
         /// The model's folder or file.
         place: String,
-        /// What is wrong with it.
+        /// The error about that model.
         error: Box<Error>,
     },
-    /// The settings name a scorer that is not a model, and none was given.
-    #[error("scorer \"exact\": no checker was given to the solver")]
+    /// The settings name the scorer `exact`, and the builder was given none.
+    #[error("scorer \"exact\": the solver was built without it: use SolverBuilder::custom_scorer")]
     NoScorer,
     /// A problem file cannot be read.
     #[error(transparent)]
     Problems(#[from] beamgen_eval::ProblemsError),
-    /// There is no generator: the models were prepared to score given chains.
-    #[error("there is no generator: only the reward model was prepared")]
+    /// The models were prepared to score given chains only, so there is no generator to search with.
+    #[error("no generator: only the reward model was prepared")]
     NoGenerator,
-    /// A server's model whose tokenizer is not known here.
+    /// The tokenizer of a server's model is not available.
     #[error(
-        "the {role} server has the model {model:?}, whose tokenizer is not on this machine and is on no hub: name a folder or a model of the hub that has it"
+        "the {role} server has the model {model:?}, whose tokenizer is neither on this machine nor on the hub: name a folder or a model of the hub that has it"
     )]
     NoTokenizer {
-        /// `generator` or `prm`.
+        /// The role of the server's model: `generator` or `prm`.
         role: &'static str,
-        /// As the server calls it.
+        /// The model's name on the server.
         model: String,
     },
-    /// Servers were named, and this build has no code for them.
+    /// Servers were named, and this build has no support for them.
     #[error(
-        "this build leaves servers of other engines out; build it in: cargo build --release --features remote"
+        "this build has no support for servers of other engines: build it in with cargo build --release --features remote"
     )]
     NoRemote,
-    /// A generator of a family that this build has no code for.
+    /// A model of a family that this build does not support.
     #[error(
-        "{place}: candle-transformers knows the family {family}, and this build leaves it out; build it in: cargo build --release --features candle"
+        "{place}: the family {family} needs candle-transformers, which this build lacks: build it in with cargo build --release --features candle"
     )]
     NoCandle {
         /// The model's folder.
         place: String,
-        /// Its `model_type`.
+        /// The `model_type` in the model's `config.json`.
         family: String,
     },
-    /// A device was asked for by name for a generator that the CPU computes.
+    /// A CUDA device was named for a model of candle-transformers, which runs on the CPU only.
     #[cfg(feature = "candle")]
-    #[error("{place}: candle-transformers computes on the CPU alone: leave --device cuda out")]
+    #[error(
+        "{place}: candle-transformers runs on the CPU only: leave the device out, or set it to cpu"
+    )]
     CandleOnCpu {
         /// The model's folder.
         place: String,
     },
     /// A format or a reference model was named for a sequence classifier.
     #[cfg(feature = "candle")]
-    #[error(
-        "{place}: a sequence classifier reads the problem and the steps as a pair of texts: leave the format and the reference model out"
-    )]
+    #[error("{place}: a sequence classifier has no format and no reference model: leave both out")]
     ClassifierFormat {
         /// The model's folder.
         place: String,
@@ -176,38 +176,38 @@ pub enum Error {
     /// A calibration that cannot be used.
     #[error("{}: {reason}", path.display())]
     Calibration {
-        /// Its file.
+        /// The path of the calibration file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault in words.
         reason: String,
     },
-    /// A calibration that was not told how often the answers of searches are wrong.
-    #[error("{}: it has no answers of {of}", path.display())]
+    /// A calibration without the answers of finished runs, from which thresholds are computed.
+    #[error("{}: has no answers of {of}", path.display())]
     NoAnswers {
-        /// The file of the calibration.
+        /// The path of the calibration file.
         path: PathBuf,
-        /// The searches that it lacks, and what they are needed for.
+        /// The searches that the calibration lacks, and their use.
         of: &'static str,
     },
-    /// Calibrated scores are asked for, and the reward model has no calibration.
+    /// The settings want calibrated scores, and the reward model has no calibration.
     #[error(
-        "there is no calibration for calibrated scores: fit one to labelled chains of the generator, or name its file as models.calibration"
+        "calibrated scores need a calibration: fit one to labelled chains of the generator (beamgen calibrate), or name its file as models.calibration"
     )]
     NoCalibration,
-    /// The run broke.
+    /// A search failed, because a model was lost.
     #[error(transparent)]
     Search(#[from] SearchError),
     /// A problem was refused, by [`Solver::solve`](crate::Solver::solve) or
     /// [`Solver::validate`](crate::Solver::validate).
     #[error(transparent)]
     Refused(Box<dyn std::error::Error + Send + Sync>),
-    /// The service ended.
+    /// A service did not take a request, or ended before its result.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
 
 impl Error {
-    /// Whether what was given is at fault (a setting, a file, a problem), and not the run.
+    /// Whether the caller's input is at fault (a setting, a file, a problem), and not the run.
     pub fn is_input(&self) -> bool {
         match self {
             Self::Search(error) => matches!(error, SearchError::Config(_)),
@@ -216,7 +216,7 @@ impl Error {
         }
     }
 
-    /// The error of a file that the system does not give.
+    /// Converts an error of reading a file, for `map_err`.
     pub(crate) fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Unreadable {
             path: path.to_owned(),
@@ -224,7 +224,7 @@ impl Error {
         }
     }
 
-    /// Names the model that an error is about, unless the message does so already.
+    /// Adds the model's path to an error, unless the message has it already.
     pub(crate) fn at(self, place: String) -> Self {
         if names(&self.to_string(), &place) {
             self
@@ -237,7 +237,7 @@ impl Error {
     }
 }
 
-/// Whether a message has the path of a model or of something in it, and not just its letters.
+/// Whether a message contains a model's path as a whole: `models/a` is not in `models/ab`.
 fn names(message: &str, place: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || "._-".contains(c);
     message.match_indices(place).any(|(at, _)| {
@@ -247,23 +247,23 @@ fn names(message: &str, place: &str) -> bool {
     })
 }
 
-/// Why a request was not taken, or has no result.
+/// The reason why a service did not take a request, or has no result for it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
     /// The queue is full: try again later.
     #[error("the queue is full: {waiting} requests wait")]
     Full {
-        /// Requests that wait.
+        /// The number of waiting requests, which is the queue's length.
         waiting: usize,
     },
     /// The service was closed.
     #[error("the service is closed")]
     Closed,
-    /// Settings that cannot be run.
+    /// Invalid settings of a request.
     #[error(transparent)]
     Setting(#[from] ConfigError),
-    /// A model is lost, and the service with it.
+    /// A model is lost, so the service ended.
     #[error("the service ended: {0}")]
     Lost(Cause),
 }

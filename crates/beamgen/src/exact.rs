@@ -8,7 +8,7 @@ use beamgen_search::{
 };
 use beamgen_world::{self as world, Checker, Verdict};
 
-/// Scores right steps 1 and wrong steps 0; refuses problems of other worlds.
+/// A scorer that gives right steps 1 and wrong steps 0. Problems of other worlds are an error.
 #[derive(Debug, Default)]
 pub struct ExactScorer {
     chains: HashMap<ScoreId, Checker>,

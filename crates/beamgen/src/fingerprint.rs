@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 
 use beamgen_eval::Fingerprint;
 
-/// Files up to this size are read whole; of larger ones the head (which has the tensors' names and
-/// places) and the tail. Reading gigabytes of weights only to name them would double the time to
-/// start.
+/// The size, in bytes, up to which files are hashed whole. A larger file is hashed at its head (which
+/// has the tensors' names and places) and its tail: hashing gigabytes would double the time to start.
 const WHOLE: u64 = 16 << 20;
 const PART: u64 = 64 << 10;
 
-/// The file of a model's folder that is not the model's: what was fitted to its scores.
+/// The file in a model's folder that is not part of the model, but was fitted to its scores.
 pub(crate) const CALIBRATION: &str = "calibration.json";
 
-/// The fingerprint of files in memory, given in any order.
+/// Returns the fingerprint of files in memory, whatever their order.
 pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut files: Vec<_> = files.into_iter().collect();
     files.sort_unstable();
@@ -28,7 +27,7 @@ pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>)
     hash.finish()
 }
 
-/// The fingerprint of a checkpoint: of the files that lie in a directory, or of one file.
+/// Returns the fingerprint of a checkpoint: of all files in a directory, or of a single file.
 pub(crate) fn of_path(path: &Path) -> io::Result<String> {
     if !path.is_dir() {
         let name = path.file_name().unwrap_or_default().to_owned();
@@ -37,7 +36,7 @@ pub(crate) fn of_path(path: &Path) -> io::Result<String> {
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
-        // What is fitted to a model afterwards does not make it another one.
+        // A calibration is fitted after the model is trained: it must not change the model's name.
         if entry.path().is_file() && entry.file_name() != CALIBRATION {
             paths.push((entry.file_name(), entry.path()));
         }

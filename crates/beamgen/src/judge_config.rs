@@ -1,4 +1,4 @@
-//! Judges beside the scorer, as settings.
+//! Settings of judges, which are asked in addition to the scorer.
 
 use std::path::{Path, PathBuf};
 
@@ -6,39 +6,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::server_config::ServerConfig;
 
-/// A judge beside the scorer (`[[models.judges]]`): what the two say of a step is combined as
-/// `models.combine` says.
+/// A judge (`[[models.judges]]`). The rule `models.combine` combines its scores with the scorer's.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeConfig {
-    /// What judges: `prm` or `orm` (the bundled ones), `exact` (the checker of the bundled world),
-    /// or a reward model as `models.prm` names one. A classifier with a label `entailment` judges
-    /// whether a step follows from the problem's context.
+    /// The judge: `prm` or `orm` (the bundled models), `exact` (the checker of the bundled world), or a
+    /// reward model named as for `models.prm`. A classifier with a label `entailment` judges whether
+    /// a step follows from the problem's context.
     pub judge: PathBuf,
-    /// The name of its scores in trees and of its costs in ledgers; absent: the end of `judge`.
+    /// The judge's name in trees and ledgers; absent: the last part of `judge`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How a reward model is read, as `models.prm_format`.
+    /// The format of a reward model, as for `models.prm_format`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
-    /// The model that an implicit reward model is compared with.
+    /// The reference model of an implicit reward model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<PathBuf>,
-    /// Servers that run the reward model.
+    /// Servers that run the judge's reward model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerConfig>,
-    /// Whether it can only fail steps, whatever the rule: what it scores below 0.5 has the score 0,
-    /// the rest is left to the others.
+    /// Whether the judge can only fail steps, whatever the rule: a step that it scores below 0.5 has
+    /// the score 0, and other steps keep the scores of the other judges.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub veto: bool,
-    /// Whether it judges whole chains, and is asked about their last steps alone; absent: `orm`
-    /// does, others do not.
+    /// Whether the judge scores whole chains, and is asked about their last steps only; absent: true
+    /// for `orm`, false otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_end: Option<bool>,
 }
 
 impl JudgeConfig {
-    /// A judge by its word, folder, file or name on a hub.
+    /// Returns a judge by its reserved word, folder, file or name on a hub.
     pub fn new(judge: impl Into<PathBuf>) -> Self {
         Self {
             judge: judge.into(),
@@ -46,28 +45,28 @@ impl JudgeConfig {
         }
     }
 
-    /// The reward model, unless it is meant by a word.
+    /// Returns the path or name of the reward model, unless `judge` is a reserved word.
     pub(crate) fn model(&self) -> Option<&PathBuf> {
         let is_word = ["prm", "orm", "exact"].iter().any(|word| self.is(word));
         (!is_word).then_some(&self.judge)
     }
 
-    /// Whether it is this word.
+    /// Whether `judge` is this reserved word.
     pub(crate) fn is(&self, word: &str) -> bool {
         is_word(Some(&self.judge), word)
     }
 
-    /// Whether it is asked about the last steps of chains alone.
+    /// Whether the judge is asked about the last steps of chains only.
     pub(crate) fn judges_ends(&self) -> bool {
         self.at_end.unwrap_or_else(|| self.is("orm"))
     }
 
-    /// Whether it knows the problems of the bundled world alone, and is no model of the user's.
+    /// Whether the judge is a bundled model, which knows problems of the bundled world only.
     pub(crate) fn is_bundled_model(&self) -> bool {
         self.server.is_none() && (self.is("prm") || self.is("orm"))
     }
 
-    /// Its name, unless it is one of those `taken`: then with a number.
+    /// Returns the judge's name, with a number if the name is `taken`.
     pub(crate) fn name_beside(&self, taken: &[String]) -> String {
         let end = || self.judge.file_name().unwrap_or(self.judge.as_os_str());
         let given = self.name.clone();
@@ -76,12 +75,12 @@ impl JudgeConfig {
     }
 }
 
-/// Whether a model's name is this word, and no file or folder here has that name.
+/// Whether a model's name is this reserved word, and no file or folder has that name.
 pub fn is_word(model: Option<&Path>, word: &str) -> bool {
     model.is_some_and(|name| name == Path::new(word) && !name.exists())
 }
 
-/// The name, with a number behind it if it is taken.
+/// Returns the name, with a number after it if the name is taken.
 pub(crate) fn numbered(name: String, taken: &[String]) -> String {
     let mut unique = name.clone();
     let mut number = 2;

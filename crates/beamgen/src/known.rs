@@ -1,4 +1,4 @@
-//! Published models that this program is written for.
+//! Published models that are known to work.
 
 use std::path::Path;
 
@@ -9,75 +9,75 @@ use serde::Serialize;
 use self::ModelKind::{Generator, Prm};
 use crate::Error;
 
-/// What a model is used for.
+/// The use of a model in a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelKind {
-    /// Writes steps.
+    /// A language model that writes steps.
     Generator,
-    /// Scores them.
+    /// A process reward model that scores steps.
     Prm,
 }
 
-/// A published model. Its architecture and, if it is a reward model, its format are held against
-/// the reference code on tiny checkpoints.
+/// A published model. Its architecture and, for a reward model, its format are tested against the
+/// reference implementation on tiny checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct KnownModel {
-    /// Its name on the hub.
+    /// The name on the Hugging Face hub, `ORG/NAME`.
     pub name: &'static str,
-    /// Its use.
+    /// The use of the model in a search.
     pub kind: ModelKind,
     /// The decoder's family, or the format of a reward model.
     pub read_as: &'static str,
-    /// Longest sequence, in tokens.
+    /// The longest sequence, in tokens.
     pub context: usize,
-    /// Its size.
+    /// The dimensions of the decoder.
     pub shape: Shape,
 }
 
 impl KnownModel {
-    /// Whether its licence has to be accepted on its page before a download.
+    /// Whether the licence has to be accepted on the model's page before a download.
     #[must_use]
     pub fn is_gated(&self) -> bool {
         is_gated(self.name)
     }
 
-    /// Whether it thinks before it answers, unless its chat template is told not to.
+    /// Whether the model thinks before it answers, unless its chat template turns that off.
     #[must_use]
     pub fn thinks(&self) -> bool {
         self.kind == ModelKind::Generator && self.read_as == "qwen3"
     }
 }
 
-/// Whether a repository of the hub wants its licence accepted before a download.
+/// Whether the licence of a hub's repository has to be accepted before a download.
 pub(crate) fn is_gated(name: &str) -> bool {
     name.starts_with("meta-llama/")
 }
 
-/// The size of a decoder, under the names of `config.json`.
+/// The dimensions of a decoder, with the names of `config.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// Width of the residual stream.
+    /// The width of the residual stream.
     pub hidden_size: usize,
-    /// Width of the feed-forward block.
+    /// The width of the feed-forward block.
     pub intermediate_size: usize,
-    /// Layers.
+    /// The number of decoder layers.
     pub num_hidden_layers: usize,
-    /// Query heads.
+    /// The number of query heads of a layer.
     pub num_attention_heads: usize,
-    /// Key-value heads.
+    /// The number of key-value heads of a layer.
     pub num_key_value_heads: usize,
-    /// Values of a head.
+    /// The number of values of a head.
     pub head_dim: usize,
-    /// Tokens of the vocabulary.
+    /// The number of tokens in the vocabulary.
     pub vocab_size: usize,
-    /// Whether the language-model head is the embedding.
+    /// Whether the language-model head and the embedding are the same matrix.
     pub tie_word_embeddings: bool,
 }
 
 impl Shape {
-    /// Values of all matrices, the language-model head included. Biases, norms and the head of a
-    /// reward model, far below a hundredth of them, are left out.
+    /// Returns the number of values in all matrices, with the language-model head. Biases, norms and
+    /// the head of a reward model are left out: they are far below one per cent.
     #[must_use]
     pub const fn parameters(&self) -> u64 {
         let attention = 2 * (self.num_attention_heads + self.num_key_value_heads) * self.head_dim;
@@ -88,17 +88,17 @@ impl Shape {
     }
 }
 
-/// Sizes of the layers: hidden and intermediate width, layers, query heads, key-value heads, values
-/// of a head.
+/// The dimensions of the layers: hidden width, intermediate width, layers, query heads, key-value
+/// heads, values of a head.
 type Layers = [usize; 6];
 
-/// Tokens of the vocabulary, and whether the head is the embedding.
+/// The number of tokens in the vocabulary, and whether the head and the embedding are the same matrix.
 type Vocabulary = (usize, bool);
 
 const SMOLLM2_135M: Layers = [576, 1536, 30, 9, 3, 64];
 const LLAMA_1B: Layers = [2048, 8192, 16, 32, 8, 64];
 const LLAMA_3B: Layers = [3072, 8192, 28, 24, 8, 128];
-/// Also of the Mistral models.
+/// The layers of Llama 8B models, and of the Mistral models.
 const LLAMA_8B: Layers = [4096, 14_336, 32, 32, 8, 128];
 const QWEN2_0_5B: Layers = [896, 4864, 24, 14, 2, 64];
 const QWEN2_1_5B: Layers = [1536, 8960, 28, 12, 2, 128];
@@ -141,7 +141,7 @@ const fn known(
     }
 }
 
-/// The list.
+/// The published models that are known to work, by family.
 #[rustfmt::skip] // a row for each
 pub const KNOWN_MODELS: &[KnownModel] = &[
     known(Generator, "HuggingFaceTB/SmolLM2-135M-Instruct", "llama", 8192, SMOLLM2_135M, (49_152, true)),
@@ -150,7 +150,7 @@ pub const KNOWN_MODELS: &[KnownModel] = &[
     known(Generator, "meta-llama/Llama-3.1-8B-Instruct", "llama", 131_072, LLAMA_8B, LLAMA),
     known(Generator, "mistralai/Mistral-7B-Instruct-v0.3", "mistral", 32_768, LLAMA_8B, (32_768, false)),
     known(Generator, "Qwen/Qwen2.5-0.5B-Instruct", "qwen2", 32_768, QWEN2_0_5B, QWEN_TIED),
-    // The file has a head of its own beside the embedding.
+    // Unlike the other small models, this file has a head that is not the embedding.
     known(
         Generator, "Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf",
         "qwen2", 32_768, QWEN2_0_5B, (151_936, false),
@@ -184,21 +184,21 @@ pub const KNOWN_MODELS: &[KnownModel] = &[
     known(Prm, "Gen-Verse/ReasonFlux-PRM-7B", "reasonflux-prm-7b", 4096, QWEN2_7B, QWEN),
 ];
 
-/// What a checkpoint on this machine can be used as.
+/// The possible uses of a checkpoint on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recognised {
-    /// The decoder's family.
+    /// The decoder's family, `model_type` in `config.json`.
     pub model_type: String,
-    /// Whether it gives logits: then it can be a generator.
+    /// Whether the checkpoint has a language-model head, and so can be a generator.
     pub is_causal_lm: bool,
-    /// How it is read as a reward model, if it is recognised as one.
+    /// The format as a reward model, if the checkpoint is recognised as one.
     pub prm_format: Option<String>,
 }
 
-/// Looks at a checkpoint's configuration and the names of its tensors; reads no weights.
+/// Recognises a checkpoint by its configuration and the names of its tensors; reads no weights.
 ///
 /// # Errors
-/// Why it cannot be used.
+/// Returns the reason why the checkpoint cannot be used.
 pub fn recognise(path: &Path) -> Result<Recognised, Error> {
     let checkpoint = Checkpoint::from(path);
     let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;

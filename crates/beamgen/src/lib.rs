@@ -12,9 +12,9 @@
 //! # Ok::<(), beamgen::Error>(())
 //! ```
 //!
-//! That has the models that every build carries ([`bundled`]) and the default settings. They know
-//! problems like this one only ([`Solver::is_foreign`]). A [`Solver`] keeps its models loaded; they
-//! are folders in Hugging Face layout, GGUF files, or names on a [`hub`]:
+//! [`solve`] uses the [`bundled`] models and the default settings. The bundled models know problems
+//! like this one only ([`Solver::is_foreign`]). A [`Solver`] keeps its models loaded. Models are
+//! folders in Hugging Face layout, GGUF files, or names on a [`hub`]:
 //!
 //! ```no_run
 //! use beamgen::{Config, Solver};
@@ -26,7 +26,7 @@
 //! # Ok::<(), beamgen::Error>(())
 //! ```
 //!
-//! Pairs of published models have a name, under which their settings are known, too ([`Pair`]):
+//! A [`Pair`] names published models with the settings that suit them:
 //!
 //! ```no_run
 //! use beamgen::Solver;
@@ -40,15 +40,14 @@
 //! # Ok::<(), beamgen::Error>(())
 //! ```
 //!
-//! [`Solver::solve_all`] fills the forward passes with many problems at once, [`Solver::run`] also
-//! shows what happens as it happens ([`Event`]). A problem's result is the same alone and among
-//! hundreds.
+//! [`Solver::solve_all`] fills the forward passes with many problems at once, and [`Solver::run`]
+//! also reports [`Event`]s while they are solved. A problem's result does not depend on the other
+//! problems in flight.
 //!
-//! Own parts are a function each: [`StepGenerator`], [`StepScorer`]; the modules [`generator`],
-//! [`scorer`] and [`strategy`] have the traits below them.
+//! A generator or a scorer of your own can be a function: [`StepGenerator`], [`StepScorer`]. The
+//! modules [`generator`], [`scorer`] and [`strategy`] have the full traits.
 //!
-//! This crate names both models, as does `remote` for those that servers run. It reads files and
-//! the clock; it never prints and never looks at the environment.
+//! This crate reads files and the clock. It never prints, and never reads environment variables.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -89,13 +88,13 @@ mod solver;
 mod soundness;
 mod source;
 
-/// Checkers of steps: those that are built in, and external programs.
+/// Checkers of steps: the built-in checkers, and external programs.
 pub use beamgen_checkers as checkers;
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;
 /// Models by name, on a hub and in its cache.
 pub use beamgen_hub as hub;
-/// Starts other programs, and ends them with this one.
+/// Starts other programs, and ends them when this program ends.
 pub use beamgen_launcher as launcher;
 /// Generators and reward models on vLLM, `SGLang` or llama.cpp.
 #[cfg(feature = "remote")]
@@ -113,7 +112,7 @@ pub use request::Request;
 pub use service::{Service, Ticket};
 pub use solver::{IntoRequest, Solver, solve};
 
-/// Generators of steps: the traits, what they are asked and what they give.
+/// Generators of steps: the traits, and the types of their arguments and results.
 pub mod generator {
     pub use beamgen_search::{
         Border, ChainId, GenError, Generator, GeneratorConfig, GivenStep, Memory, OpenedProblem,
@@ -121,7 +120,7 @@ pub mod generator {
     };
 }
 
-/// Models: where they are, how their weights and caches are kept, and the memory that they need.
+/// Models: their places, the number types of weights and caches, and the memory that they need.
 pub mod models {
     pub use beamgen_engine::{Checkpoint, Compute, DeviceChoice, EngineConfig, KvType, WeightType};
     pub use beamgen_prm::{PrmSpec, RewardModel};
@@ -132,7 +131,7 @@ pub mod models {
     pub use crate::server_config::ServerConfig;
 }
 
-/// Results: answers, and what they cost.
+/// Results: answers and costs.
 pub mod result {
     pub use beamgen_search::{
         Answer, AnswerVotes, Answers, Evidence, FinishedChain, JudgeSpent, Ledger, Seconds,
@@ -142,7 +141,7 @@ pub mod result {
     pub use crate::soundness::Auditor;
 }
 
-/// Scorers of steps: the traits, what they are asked, several judges as one.
+/// Scorers of steps: the traits, their arguments, and rules that combine several judges.
 pub mod scorer {
     pub use beamgen_search::{
         BatchId, Combine, Judge, JudgeScores, Judges, Memory, Opinion, PerStep, ScoreError,
@@ -157,7 +156,7 @@ pub mod scorer {
     pub use crate::judge_config::JudgeConfig;
 }
 
-/// Strategies: the table of them, their keys, and what one of your own sees and answers.
+/// Strategies: their table, their keys, and the traits of a strategy of your own.
 pub mod strategy {
     pub use beamgen_search::strategy::*;
     pub use beamgen_search::{
@@ -166,7 +165,7 @@ pub mod strategy {
     };
 }
 
-/// Parts that only the programs of this repository need. They may change at any time.
+/// Parts that only the programs of this repository use, and that may change at any time.
 #[doc(hidden)]
 pub mod program {
     pub use beamgen_engine::{MachineRates, SamplingParams, parse_size};

@@ -1,4 +1,4 @@
-//! Requests that no model's context holds, refused before the engine's thread sees them.
+//! Checks of requests that do not fit into a model's context, before the engine's thread takes them.
 
 use beamgen_engine::TextLimit;
 use beamgen_generator::check_text;
@@ -6,8 +6,8 @@ use beamgen_search::{GenError, ScoreError};
 
 use crate::request::Request;
 
-/// The longest texts that the models take. A generator or scorer of one's own, or a remote one,
-/// takes any.
+/// The longest texts that fit into the models' contexts. A custom or remote generator or scorer has no
+/// limit here.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TextLimits {
     pub(crate) generator: Option<TextLimit>,
@@ -15,7 +15,7 @@ pub(crate) struct TextLimits {
 }
 
 impl TextLimits {
-    /// Refuses a problem whose prompt cannot fit into the generator's context.
+    /// Fails if a problem's prompt cannot fit into the generator's context.
     pub(crate) fn check_request(&self, request: &Request) -> Result<(), GenError> {
         let system = request.settings.generator.system_prompt.as_deref();
         match &self.generator {
@@ -24,7 +24,7 @@ impl TextLimits {
         }
     }
 
-    /// Refuses a chain that cannot fit into the scorer's context.
+    /// Fails if a chain cannot fit into the scorer's context.
     pub(crate) fn check_chain(&self, problem: &str, steps: &[String]) -> Result<(), ScoreError> {
         let Some(limit) = &self.scorer else {
             return Ok(());

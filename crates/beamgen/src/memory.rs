@@ -1,4 +1,4 @@
-//! What a run will need in memory, known before any weight is read.
+//! The memory plan of a run, made before any weight is read.
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
@@ -6,64 +6,64 @@ use beamgen_engine::{Compute, EngineConfig, WeightType, Weights};
 
 use crate::Error;
 
-/// The part of the free memory, one in so many, that is left to what is not planned: trees, logits
-/// on the CPU, tokenizers, the file cache.
+/// One part in `SPARE` of the free memory is left for what is not planned: trees, logits on the CPU,
+/// tokenizers, the file cache.
 const SPARE: u64 = 10;
 
-/// As much as there is.
+/// A budget for KV caches without a limit, before the free memory is known.
 const OPEN: u64 = u64::MAX;
 
-/// What a run needs, model by model.
+/// The memory that a run needs, by model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryPlan {
-    /// The generator first.
+    /// The memory of each model, the generator's first.
     pub models: Vec<ModelMemory>,
-    /// Most that all KV caches together may take.
+    /// The most bytes of all KV caches together.
     pub kv: u64,
-    /// Bytes that programs can have now on what computes; `None` if the system does not tell.
+    /// The bytes that are free on the device; `None` if the system does not report them.
     pub available: Option<u64>,
-    /// What computes, and whose memory this is: `cpu`, or a CUDA device's name.
+    /// The device that computes: `cpu`, or a CUDA device's name.
     pub device: String,
-    /// Whether the reward model borrows what the generator leaves of its cache. On a CUDA device
-    /// each has its own.
+    /// Whether the reward model may use what the generator leaves of its KV cache. On a CUDA device
+    /// the two caches are separate.
     pub lends: bool,
 }
 
-/// What one model needs, in bytes.
+/// The memory that a model needs, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelMemory {
-    /// Its part: `generator`, `prm`, `reference`, or a judge with its name.
+    /// The model's role: `generator`, `prm`, `reference`, or a judge with its name.
     pub role: String,
-    /// Where it comes from.
+    /// The model's folder, file or name.
     pub name: String,
-    /// What its weights are kept as, e.g. `bf16`, or `f32 (unpacked from q8_0)`.
+    /// The number type of the weights in memory, e.g. `bf16`, or `f32 (unpacked from q8_0)`.
     pub kept_as: String,
-    /// Packed weights; 0 if another model's are used.
+    /// The bytes of packed weights; 0 if the model shares another model's weights.
     pub weights: u64,
-    /// Buffers of a forward pass.
+    /// The bytes of buffers for a forward pass.
     pub buffers: u64,
-    /// The part of the caches' budget that is its own. What the generator has no use for at a time,
-    /// the reward model borrows.
+    /// The model's own share of the KV budget, in bytes. The reward model may also use pages that the
+    /// generator does not need at the time.
     pub kv: u64,
-    /// KV cache of one token.
+    /// The bytes of KV cache of a token.
     pub kv_per_token: u64,
-    /// Longest sequence, in tokens.
+    /// The longest sequence, in tokens.
     pub context: usize,
 }
 
 impl ModelMemory {
-    /// Bytes of a chain of `longest` tokens, or of its full context, with `spare` tokens.
+    /// Returns the bytes of KV cache of a chain: `longest` tokens, but at most the context, plus `spare`.
     fn chain(&self, longest: usize, spare: usize) -> u64 {
         (self.context.min(longest) + spare) as u64 * self.kv_per_token
     }
 }
 
 impl MemoryPlan {
-    /// A plan without models yet, for caches of at most `config.kv_bytes`; where that is open (0),
-    /// on a device all that is free (see [`no_more_than`](Self::no_more_than)).
+    /// Returns a plan without models, with KV caches of at most `config.kv_bytes`. If that is 0 (open),
+    /// a CUDA device's caches may take all free memory (see [`no_more_than`](Self::no_more_than)).
     ///
     /// # Errors
-    /// The device does not say what is free.
+    /// Returns an error if the device does not report its free memory.
     pub(crate) fn new(compute: &Compute, config: &EngineConfig) -> Result<Self, Error> {
         let available = match compute.free_bytes()? {
             Some(bytes) => Some(bytes as u64),
@@ -81,51 +81,51 @@ impl MemoryPlan {
         })
     }
 
-    /// Where the caches' budget is open, it is what `chains` chains of `longest` tokens, with
-    /// `spare` tokens each, can take: a device's memory is taken at once.
+    /// Limits an open budget to the KV cache of `chains` chains of `longest` tokens, each with `spare`
+    /// tokens more: a device's cache is allocated at the start, so it should not take everything.
     pub(crate) fn no_more_than(&mut self, chains: usize, longest: usize, spare: usize) {
         if self.kv == OPEN {
             self.kv = self.chain(longest, spare).saturating_mul(chains as u64);
         }
     }
 
-    /// Bytes of such a chain in each model.
+    /// Returns the bytes of KV cache of a chain in all models together.
     fn chain(&self, longest: usize, spare: usize) -> u64 {
         let chains = self.models.iter().map(|model| model.chain(longest, spare));
         chains.sum()
     }
 
-    /// Bytes that are taken whatever the search does.
+    /// Returns the bytes that are used whatever the search does: weights and buffers.
     #[must_use]
     pub fn fixed(&self) -> u64 {
         let fixed = |model: &ModelMemory| model.weights + model.buffers;
         self.models.iter().map(fixed).sum()
     }
 
-    /// Bytes with full KV caches.
+    /// Returns the bytes with full KV caches.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.fixed() + self.kv
     }
 
-    /// Bytes without which nothing can run: weights, buffers, and a chain of `longest` tokens (or
-    /// its full context) with `spare` tokens in each model, or what the caches may take if that is
-    /// less.
+    /// Returns the least bytes with which a search can run: weights, buffers, and a chain of `longest`
+    /// tokens (at most the context) plus `spare` in each model; less if the KV budget is less.
     pub(crate) fn needed(&self, longest: usize, spare: usize) -> u64 {
         self.fixed() + self.chain(longest, spare).min(self.kv)
     }
 
-    /// Lowers what the KV caches may take until everything fits, and shares it out. The reward
-    /// model's own part is what one chain of `longest` tokens (or its full context) takes, with
-    /// `spare` tokens for pages that are not full: with that it can score any such chain. Most of
-    /// its speed it has with far less than a generator (`FastTTS`), and it borrows what the generator
-    /// leaves; so all the rest is the generator's. Where nothing is lent, the rest is shared out so
-    /// that both have room for as many tokens more; where there is too little even for one chain in
-    /// each, that is.
+    /// Lowers the KV budget until everything fits, and divides it among the models.
+    ///
+    /// The reward model's own share is the cache of a chain of `longest` tokens (at most the context),
+    /// plus `spare` for pages that are not full, so that it can score any such chain. A reward model
+    /// needs far less cache than a generator for most of its speed (FastTTS), and may use what the
+    /// generator leaves, so the rest is the generator's. If caches are separate, the rest is divided
+    /// so that both have room for the same number of further tokens. If there is too little for a
+    /// chain in each model, the budget itself is divided like that.
     ///
     /// # Errors
-    /// [`Error::Memory`] if weights and buffers leave no room for one such chain in each model or
-    /// for what the caches may take, whichever is less.
+    /// Returns [`Error::Memory`] if weights and buffers leave less than a chain in each model, or less
+    /// than the KV budget if that is smaller.
     pub(crate) fn fit(&mut self, longest: usize, spare: usize) -> Result<(), Error> {
         let usable = self
             .available
@@ -163,7 +163,7 @@ impl MemoryPlan {
     }
 }
 
-/// What most weights of a model are kept as, in words.
+/// Describes the number type of most weights of a model in memory.
 pub(crate) fn kept_as(weights: &Weights, dtype: WeightType) -> String {
     let Some(stored) = weights.main_encoding() else {
         return dtype.to_string();
@@ -176,7 +176,7 @@ pub(crate) fn kept_as(weights: &Weights, dtype: WeightType) -> String {
     }
 }
 
-/// Bytes that programs can have now, within the limits of the control group.
+/// Returns the bytes of memory that are free, within the limits of the control group.
 pub(crate) fn available() -> Option<u64> {
     let memory = MemoryRefreshKind::nothing().with_ram();
     let system = System::new_with_specifics(RefreshKind::nothing().with_memory(memory));

@@ -1,9 +1,9 @@
-//! "Did you mean": the known name that is most like one that is not known.
+//! "Did you mean": finds the known name that is most similar to an unknown one.
 
-/// How alike two names must be, from 0 to 1, as clap has it.
+/// The least similarity of two names, from 0 to 1; clap uses the same.
 const ALIKE: f64 = 0.7;
 
-/// The known name that is most like `word`, for "did you mean"; `None` if none is like it.
+/// Returns the known name that is most similar to `word`; `None` if no name is similar enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     let alike = |name: &&str| strsim::jaro_winkler(&word, &name.to_lowercase());

@@ -1,4 +1,4 @@
-//! In place of `served.rs` where the feature `remote` is left out.
+//! The replacement of `served.rs` in a build without the feature `remote`.
 
 use beamgen_engine::Checkpoint;
 use beamgen_generator::Prompts;
@@ -7,7 +7,7 @@ use crate::own::{IdentifiedScorer, OwnParts};
 use crate::source::Finder;
 use crate::{Config, Error};
 
-/// No servers.
+/// An empty set of servers.
 #[derive(Default)]
 pub(crate) struct Served;
 

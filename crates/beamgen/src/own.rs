@@ -1,4 +1,4 @@
-//! Parts that are not models of this process, and what stands for parts in run files.
+//! Parts of a solver that are not models of this process, and the identities of parts in run files.
 
 use beamgen_launcher::Launcher;
 use beamgen_prm::PrmSpec;
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::fingerprint;
 
-/// What stands for a part in run files.
+/// The identity of a part in run files, which a resumed run must have, too.
 pub(crate) enum Identity {
-    /// The name that the builder was given.
+    /// The name that the caller gave to the builder.
     Named(String),
-    /// What servers are and how they are asked, or what computes a model and its files.
+    /// The facts about servers and requests to them, or about a model's files and its backend.
     #[cfg_attr(
         not(any(feature = "remote", feature = "candle")),
         expect(dead_code, reason = "there are none")
@@ -19,30 +19,30 @@ pub(crate) enum Identity {
     Facts(Map<String, Value>),
 }
 
-/// A scorer, with what stands for it in run files.
+/// A scorer with its identity in run files.
 pub(crate) type IdentifiedScorer = (Identity, Box<dyn Scorer + Send>);
 
-/// What the builder was given in place of models, each with what stands for it in run files.
+/// The parts that the caller gave to the builder in place of models.
 #[derive(Default)]
 pub(crate) struct OwnParts {
     pub generator: Option<(Identity, Box<dyn Generator + Send>)>,
     pub scorer: Option<IdentifiedScorer>,
-    /// The key of the generator's servers, where it comes from the caller.
+    /// The API key of the generator's servers, if the caller gave it.
     #[cfg(feature = "remote")]
     pub generator_key: Option<beamgen_remote::ApiKey>,
-    /// The key of the reward model's servers, likewise.
+    /// The API key of the reward model's servers, if the caller gave it.
     #[cfg(feature = "remote")]
     pub prm_key: Option<beamgen_remote::ApiKey>,
-    /// The certificates by which servers are trusted.
+    /// Certificates that are trusted for servers, in addition to Mozilla's and the system's.
     #[cfg(feature = "remote")]
     pub certificates: beamgen_hub::Certificates,
-    /// Judges beside the scorer.
+    /// Judges that are asked in addition to the scorer.
     pub judges: Vec<OwnJudge>,
-    /// None: those of mathematics.
+    /// How answers are found and compared; `None` for mathematics.
     pub answers: Option<Box<dyn Answers + Send>>,
-    /// Starts the programs of checkers.
+    /// The launcher that starts checkers' commands.
     pub launcher: Launcher,
-    /// Whether the scorer is wanted even if the default settings never ask it.
+    /// Whether the scorer is loaded even if the default settings need no scores.
     pub load_scorer: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct OwnJudge {
     pub(crate) veto: bool,
 }
 
-/// How a reward model is read, whatever file or name that came from.
+/// Adds the format of a reward model to its identity: the content, whatever file or name it is from.
 pub(crate) fn format_identity(spec: &PrmSpec, models: &mut Map<String, Value>) {
     let spec = PrmSpec {
         name: String::new(),

@@ -16,9 +16,9 @@ const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pairs.rs")
 
 /// A generator and a reward model that are used together, with the settings that suit them.
 ///
-/// A pair is a settings file with one table more, `[pair]`: its name, what it is for, and what it
-/// needs. The settings are those that the models' authors or published searches use; what the file
-/// leaves out has its default.
+/// A pair is a settings file with an additional table `[pair]`, which has the pair's name, its use and
+/// its needs. The settings are those of the models' authors or of published searches; other settings
+/// have their defaults.
 ///
 /// ```
 /// let pair = beamgen::Pair::find("qwen2.5-math-1.5b")?;
@@ -28,43 +28,43 @@ const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pairs.rs")
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Pair {
-    /// Its name, which is also the file's without `.toml` for those of [`Pair::all`].
+    /// The pair's name. For pairs of [`Pair::all`], it is the file's name without `.toml`.
     pub name: String,
-    /// What it is good for, in one line.
+    /// The use of the pair, in a line.
     pub summary: String,
     /// The generator: `ORG/NAME` of a hub, or a path.
     pub generator: PathBuf,
-    /// The reward model, likewise.
+    /// The reward model: `ORG/NAME` of a hub, or a path.
     pub prm: PathBuf,
-    /// The smallest machine that it runs on, if the file says.
+    /// The smallest machine that the pair runs on; `None` if the file does not state it.
     pub fits: Option<Fits>,
-    /// What it needs in memory, if the file says.
+    /// The memory that the pair needs; `None` if the file does not state it.
     pub memory: Option<PairMemory>,
-    /// Bytes to download before the first run, if the file says.
+    /// Bytes to download before the first run; `None` if the file does not state them.
     pub download: Option<u64>,
     #[serde(skip)]
     settings: Table,
 }
 
 impl Pair {
-    /// The names of the pair's models whose licence people accept on the hub before a download.
+    /// Returns the pair's models whose licence has to be accepted on the hub before a download.
     pub fn gated(&self) -> impl Iterator<Item = &str> {
         let models = [&self.generator, &self.prm].into_iter();
         let names = models.filter_map(|model| model.to_str());
         names.filter(|name| is_gated(name))
     }
 
-    /// The pairs that every build knows, by name.
+    /// Returns the bundled pairs, sorted by name.
     pub fn all() -> impl Iterator<Item = Self> {
-        // Held to be `Ok` for every file by a test.
+        // A test checks that every bundled file can be read, so `ok` drops none.
         let read = |(name, text): &(&str, &str)| Self::parse(text, Path::new(name)).ok();
         BUILT_IN.iter().filter_map(read)
     }
 
-    /// A pair by its name, or else from a file, whose path ends in `.toml`.
+    /// Finds a bundled pair by its name, or reads a file whose path ends in `.toml`.
     ///
     /// # Errors
-    /// [`Error::UnknownPair`] with the nearest name, or what is wrong with the file.
+    /// Returns [`Error::UnknownPair`] with the nearest name, or the errors of [`load`](Self::load).
     pub fn find(name_or_path: &str) -> Result<Self, Error> {
         let path = Path::new(name_or_path);
         if let Some((_, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
@@ -82,11 +82,11 @@ impl Pair {
         })
     }
 
-    /// A pair from a file.
+    /// Reads a pair from a TOML file.
     ///
     /// # Errors
-    /// The file cannot be read, is no TOML, has an unknown key or a value of another type, lacks
-    /// the table `[pair]`, or does not name both models: with file and line.
+    /// Returns an error with file and line if the file cannot be read, is not TOML, has an unknown key
+    /// or a value of another type, lacks the table `[pair]`, or does not name both models.
     pub fn load(path: &Path) -> Result<Self, Error> {
         Self::parse(&read(path)?, path)
     }
@@ -116,20 +116,19 @@ impl Pair {
         })
     }
 
-    /// The pair's settings, with defaults for what it leaves out.
+    /// Returns the pair's settings, with defaults for the others.
     ///
     /// # Errors
-    /// None for a pair that was read; the types say otherwise.
+    /// Never fails for a pair that was read from a file, which checks the settings.
     pub fn config(&self) -> Result<Config, Error> {
         self.with(&Table::new())
     }
 
-    /// [`with`](Self::with) for a reward model, if there is one, that is going to take the place of
-    /// the pair's: it is laid over the pair's with the rest, so that the format of the pair's own
-    /// is not used for it.
+    /// Merges settings as [`with`](Self::with) does, with another reward model if `prm` names one. The
+    /// format of the pair's own reward model is then not used.
     ///
     /// # Errors
-    /// As [`with`](Self::with).
+    /// Returns the errors of [`with`](Self::with).
     pub fn under(&self, mut over: Table, prm: Option<&Path>) -> Result<Config, Error> {
         if let Some(prm) = prm {
             let models = over.entry("models").or_insert(Table::new().into());
@@ -140,11 +139,11 @@ impl Pair {
         self.with(&over)
     }
 
-    /// The pair's settings with those of `over` in place of its own. A reward model named there is
-    /// read as `over` says, not as the pair's is.
+    /// Returns the pair's settings with the values in `over` put over them. If `over` names a reward
+    /// model, its format comes from `over`, too, and not from the pair.
     ///
     /// # Errors
-    /// [`Error::ConfigFile`] for a key or a value in `over` that is not known.
+    /// Returns [`Error::ConfigFile`] for an unknown key or an invalid value in `over`.
     pub fn with(&self, over: &Table) -> Result<Config, Error> {
         let mut settings = self.settings.clone();
         let names_prm = over
@@ -166,12 +165,11 @@ impl Pair {
 }
 
 impl Config {
-    /// The settings of a pair, if one is named (see [`Pair::find`]), under those of a file, if one
-    /// is. `prm` is a reward model that is going to take the place of the pair's
-    /// ([`Pair::under`]).
+    /// Returns the settings of a file over those of a pair; both are optional (see [`Pair::find`]).
+    /// `prm` is a reward model that will replace the pair's ([`Pair::under`]).
     ///
     /// # Errors
-    /// As [`Pair::find`] and [`load`](Self::load).
+    /// Returns the errors of [`Pair::find`] and [`load`](Self::load).
     pub fn of(pair: Option<&str>, file: Option<&Path>, prm: Option<&Path>) -> Result<Self, Error> {
         match (pair, file) {
             (None, None) => Ok(Self::default()),
@@ -182,7 +180,7 @@ impl Config {
     }
 }
 
-/// The name of a pair that is most like `name`.
+/// Returns the name of the bundled pair that is most similar to `name`.
 fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
     let distance = |pair: &&str| strsim::damerau_levenshtein(&name, pair);

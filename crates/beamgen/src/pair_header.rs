@@ -1,10 +1,10 @@
-//! The table `[pair]` of a pair's file: what it is for and what it needs.
+//! The table `[pair]` of a pair's file: the pair's use and its needs.
 
 use beamgen_engine::parse_size;
 use serde::{Deserialize, Deserializer, Serialize};
 use strum::{Display, IntoStaticStr};
 
-/// The smallest machine that a pair runs on with a search of its own length: weights in bfloat16
+/// The smallest machine that a pair runs on, for chains of the pair's settings. Weights are bfloat16,
 /// unless the pair's settings say int8.
 #[derive(
     Clone,
@@ -28,25 +28,25 @@ pub enum Fits {
     #[serde(rename = "one card")]
     #[strum(serialize = "one card")]
     OneCard,
-    /// Two such cards, or one of 48 GB.
+    /// Two cards with 24 GB each, or a card with 48 GB.
     #[serde(rename = "two cards")]
     #[strum(serialize = "two cards")]
     TwoCards,
 }
 
 impl Fits {
-    /// All of them, the smallest first.
+    /// All machines, the smallest first.
     pub const ALL: [Self; 3] = [Self::Laptop, Self::OneCard, Self::TwoCards];
 
-    /// The name in files and output.
+    /// Returns the name in files and output.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// Bytes of weights, buffers, and the keys and values of one chain in each model, for two ways to
-/// keep the weights.
+/// The bytes of weights, buffers, and the KV cache of a chain in each model, for two number types of
+/// the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PairMemory {
@@ -58,7 +58,6 @@ pub struct PairMemory {
     pub int8: u64,
 }
 
-/// The table `[pair]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Header {
@@ -70,7 +69,7 @@ pub(crate) struct Header {
     pub download: Option<u64>,
 }
 
-/// A size as a string, such as `"18.3 GB"`.
+/// Reads a size from a string such as `"18.3 GB"`.
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let bytes = parse_size(&String::deserialize(from)?).map_err(serde::de::Error::custom)?;
     Ok(bytes as u64)

@@ -1,4 +1,4 @@
-//! What happens to a request's problem, as its reader is told.
+//! The events of a request, as they are reported to its reader.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use beamgen_search::{ChainEvent, ChainTree, Event, Finish, Node, NodeId, Pruned}
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-/// What happens to a request's problem, told as it happens. Nodes are those of the tree at that
-/// moment; the result's tree is numbered anew.
+/// An event of a request, reported when it happens. Node ids are those of the tree at that time; the
+/// result's tree has other ids.
 ///
-/// Serialized, an event is an object with its name as `event`. It has a step's text only, and the
-/// parent once the step closed. It has neither what judges said nor the text of an answer.
+/// A serialized event is an object with its name as `event`. A step has its text, and its parent once
+/// it is closed. The scores of judges and the texts of answers are left out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Progress {
-    /// It left the queue.
+    /// The request left the queue.
     Started,
-    /// A chain goes on: steps were begun after it.
+    /// A chain continues: new steps were begun after its last one.
     ChainExpanded {
-        /// The step that they follow.
+        /// The last step of the chain.
         node: NodeId,
         /// The steps begun now, without text yet.
         children: Vec<NodeId>,
         /// The round of the search, if its strategy works in rounds.
         round: Option<u32>,
     },
-    /// A step is held up in its middle, to be scored as far as it goes.
+    /// A step is paused before its end, to be scored so far.
     StepPaused {
         /// The step.
         node: NodeId,
@@ -34,13 +34,13 @@ pub enum Progress {
         #[serde(rename = "text", serialize_with = "text")]
         step: Box<Node>,
     },
-    /// A step that is held up got the score that it has so far.
+    /// A paused step got the score of its text so far.
     StepPartlyScored {
         /// The step.
         node: NodeId,
         /// The probability that it is right.
         score: f32,
-        /// What each judge said, if there are several, by name; `None` for one that abstained.
+        /// Each judge's score by name, if there are several judges; `None` if the judge abstained.
         #[serde(skip)]
         judges: BTreeMap<String, Option<f32>>,
     },
@@ -48,17 +48,17 @@ pub enum Progress {
     StepClosed {
         /// The step.
         node: NodeId,
-        /// Its text, its tokens, the step before it.
+        /// The step's text, its tokens and its parent.
         #[serde(flatten, serialize_with = "text_and_parent")]
         step: Box<Node>,
     },
-    /// A step has the text of an earlier sibling, which stands for both.
+    /// A step has the same text as an earlier sibling, which represents both from now on.
     StepMerged {
         /// The step.
         node: NodeId,
-        /// The sibling.
+        /// The earlier sibling with the same text.
         twin: NodeId,
-        /// How many have that text by now.
+        /// The number of siblings with that text so far.
         copies: usize,
     },
     /// A step got its score.
@@ -67,28 +67,28 @@ pub enum Progress {
         node: NodeId,
         /// The probability that it is right.
         score: f32,
-        /// What each judge said, if there are several, by name; `None` for one that abstained.
+        /// Each judge's score by name, if there are several judges; `None` if the judge abstained.
         #[serde(skip)]
         judges: BTreeMap<String, Option<f32>>,
     },
-    /// A chain was dropped: in favour of better ones, or because the search is over.
+    /// A chain was dropped in favour of better ones, or because the search is over.
     ChainPruned {
-        /// Its last step.
+        /// The last step of the chain.
         node: NodeId,
-        /// Why, and how.
+        /// The reason, with the chain's rank and the cutoff.
         pruned: Option<Pruned>,
     },
-    /// A chain grows no further.
+    /// A chain is finished.
     ChainFinished {
-        /// Its last step.
+        /// The last step of the chain.
         node: NodeId,
-        /// Why.
+        /// The way in which the chain ended.
         finish: Finish,
-        /// Text that its answer is found in ([`ChainTree::solution`](beamgen_search::ChainTree::solution)).
+        /// The text in which the answer is searched ([`ChainTree::solution`](beamgen_search::ChainTree::solution)).
         #[serde(skip)]
         text: String,
     },
-    /// Memory ran out; the problem will start again from nothing.
+    /// Memory ran out; the problem will start again from the beginning.
     Restarted,
 }
 
@@ -104,7 +104,7 @@ fn text_and_parent<S: Serializer>(step: &Node, to: S) -> Result<S::Ok, S::Error>
 }
 
 impl Progress {
-    /// The problem that an event is about; `None` if it is about the run.
+    /// Returns the index of the problem of an event; `None` for an event of the whole run.
     pub(crate) fn index(event: &Event<'_>) -> Option<usize> {
         match *event {
             Event::ProblemStarted { index, .. }

@@ -1,4 +1,4 @@
-//! What is asked of a solver: a problem, and the settings of its search.
+//! Requests to a solver: a problem with the settings of its search.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use beamgen_search::{
 
 use crate::progress::Progress;
 
-/// A problem with the settings of its search. [`Solver::request`](crate::Solver::request) makes one
-/// with the solver's own settings; what is to be different is set on it. Requests with different
-/// settings run side by side in the same batches.
+/// A problem with the settings of its search. [`Solver::request`](crate::Solver::request) returns a
+/// request with the solver's own settings, which methods of the request change. Requests with
+/// different settings share batches.
 ///
 /// ```
 /// # let solver = beamgen::Solver::builder().build()?;
@@ -36,11 +36,11 @@ pub struct Request {
     pub(crate) on_progress: Option<OnProgress>,
 }
 
-/// Called on the engine's thread with what happens.
+/// A callback for events, which runs on the engine's thread.
 pub(crate) type OnProgress = Box<dyn FnMut(&Progress) + Send>;
 
 impl Request {
-    /// A problem with settings.
+    /// Returns a request for a problem with these settings.
     pub fn new(problem: impl Into<Problem>, settings: Settings) -> Self {
         Self {
             problem: problem.into(),
@@ -53,57 +53,57 @@ impl Request {
         }
     }
 
-    /// The strategy of this kind.
+    /// Sets the strategy.
     #[must_use]
     pub fn strategy(mut self, kind: StrategyKind) -> Self {
         self.settings.search.strategy = kind;
         self
     }
 
-    /// N: chains.
+    /// Sets the number of chains (N).
     #[must_use]
     pub fn n(mut self, n: usize) -> Self {
         self.settings.search.n = n;
         self
     }
 
-    /// M: the expansion factor.
+    /// Sets the expansion factor (M): the number of continuations of each kept chain.
     #[must_use]
     pub fn m(mut self, m: usize) -> Self {
         self.settings.search.m = m;
         self
     }
 
-    /// How step scores become the score of a chain.
+    /// Sets the rule that turns step scores into a chain's score.
     #[must_use]
     pub fn aggregation(mut self, aggregation: Aggregation) -> Self {
         self.settings.search.aggregation = aggregation;
         self
     }
 
-    /// How the answer is chosen among the finished chains.
+    /// Sets the rule that chooses the answer among finished chains.
     #[must_use]
     pub fn choose(mut self, choose: Choose) -> Self {
         self.settings.search.choose = Some(choose);
         self
     }
 
-    /// The seed of all random numbers.
+    /// Sets the seed of all random numbers.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.generator.seed = seed;
         self
     }
 
-    /// The sampling temperature; 0 takes the likeliest token.
+    /// Sets the sampling temperature; 0 takes the likeliest token.
     #[must_use]
     pub fn temperature(mut self, temperature: f32) -> Self {
         self.settings.generator.sampling.temperature = Some(temperature);
         self
     }
 
-    /// A strategy of one's own: `make` is called once for the problem, on the engine's thread.
-    /// `name` stands for it in run files, so it should change when the strategy does.
+    /// Sets a strategy of your own. `make` is called once for the problem, on the engine's thread.
+    /// `name` identifies the strategy in run files, so it should change when the strategy changes.
     #[must_use]
     pub fn custom_strategy(
         mut self,
@@ -114,7 +114,7 @@ impl Request {
         self
     }
 
-    /// Ends the search with what it has after so long, the wait in a queue included.
+    /// Ends the search with a partial result after `timeout`, which includes the wait in a queue.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -128,23 +128,23 @@ impl Request {
         self
     }
 
-    /// How many events a [`Ticket`](crate::Ticket) keeps for a slow reader, in place of
-    /// [`ServiceOptions::events`](crate::service::ServiceOptions::events). With 0 none are made.
+    /// Sets the number of events that a [`Ticket`](crate::Ticket) keeps for a slow reader, in place of
+    /// [`ServiceOptions::events`](crate::service::ServiceOptions::events). With 0, no events are made.
     #[must_use]
     pub fn keep_events(mut self, most: usize) -> Self {
         self.most_events = Some(most);
         self
     }
 
-    /// Calls `observe` with all that happens to the problem, on the engine's thread: it should be
-    /// quick. Nothing is lost here; a [`Ticket`](crate::Ticket)'s events may be.
+    /// Calls `observe` with every event of the problem. It runs on the engine's thread, so it should be
+    /// quick. No event is dropped, unlike those of a [`Ticket`](crate::Ticket).
     #[must_use]
     pub fn on_progress(mut self, observe: impl FnMut(&Progress) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(observe));
         self
     }
 
-    /// The request as the search takes it. `now` is the time by the run's clock.
+    /// Converts the request for the search. `now` is the time by the run's clock.
     pub(crate) fn for_search(
         self,
         settings: Arc<Settings>,
