@@ -89,15 +89,15 @@ impl Format {
     /// Returns the format to read a record with if labels do not matter. Records in which labels
     /// are separate from the steps, and records of unknown format, are read as plain chains.
     pub(crate) fn unlabelled(record: &Value) -> &'static Self {
-        let beside: [&Self; 4] = [
+        let separate: [&Self; 4] = [
             &own::FORMAT,
             &ratings::FORMAT,
             &trl::FORMAT,
             &process_bench::FORMAT,
         ];
         let format = Self::of(record).filter(|&format| {
-            let mut beside = beside.into_iter();
-            !beside.any(|one| std::ptr::eq(one, format))
+            let mut separate = separate.into_iter();
+            !separate.any(|one| std::ptr::eq(one, format))
         });
         format.unwrap_or(&plain::FORMAT)
     }

@@ -104,7 +104,7 @@ fn array(
     source: &str,
     each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
 ) -> Result<(), LabelsError> {
-    // An array is read whole, since serde parses from a slice much faster than from a reader.
+    // The text is bounded here; its items are visited one by one and never held all at once.
     let bytes = beamgen_files::read_capped(input, MAX_ARRAY_BYTES).map_err(unreadable(source))?;
     let mut stopped = None;
     let items = Items {

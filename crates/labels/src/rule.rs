@@ -194,8 +194,8 @@ impl LabelRule {
                     sure.map(|p| Some(if *is_hard { hard(p > 0.5) } else { p }))
                 }
                 Source::Outcome => {
-                    // A wrong outcome proves some step wrong, but only the last step of all is sure
-                    // to contain the error.
+                    // A wrong outcome does not show which step is wrong. Only at the last step the
+                    // chain is known to contain the error.
                     let outcome = chain.outcome.filter(|_| !any_wrong);
                     let known = outcome.filter(|&right| right || i + 1 == steps.len());
                     known.map(|right| Some(hard(right)))

@@ -142,7 +142,7 @@ pub(crate) fn ranked(chains: &[FinishedChain]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..chains.len())
         .filter(|&i| chains[i].answer.is_some() && chains[i].finish.is_complete())
         .collect();
-    // Stable: chains of equal standing keep their order, so the first `k` rank as in best-of-k.
+    // A stable sort: of equal standing the earlier chain comes first.
     order.sort_by(|&a, &b| Standing::of(&chains[a]).order(Standing::of(&chains[b])));
     order
 }

@@ -86,7 +86,7 @@ fn all_scores(scored: Scored) -> Result<Vec<f32>, ScoreError> {
 }
 
 /// Sends the scores of a batch of one chain to the callback.
-pub(crate) fn tell(reply: GivenReply, scored: ScoreResult) {
+pub(crate) fn send_scores(reply: GivenReply, scored: ScoreResult) {
     let scores = scored.and_then(|mut chains| {
         // A chain without steps has no item, so its batch is empty.
         let only = chains.pop().unwrap_or_else(|| Ok(Scored::default()));

@@ -162,7 +162,7 @@ impl ActiveProblem {
             }
         }
         let begun = &self.tree.node(node).children[known..];
-        self.tell(node, ChainEvent::Expanded(begun), cx);
+        self.notify(node, ChainEvent::Expanded(begun), cx);
         self.let_go(node, cx);
         Ok(())
     }

@@ -42,7 +42,7 @@ pub(super) struct ActiveProblem {
     /// The scheduler's lists of changed problems that contain this problem, as a set of bits.
     pub noted: u8,
     /// Whether another problem was in flight at any time since this problem started.
-    pub ran_beside_others: bool,
+    pub ran_with_others: bool,
     pub outcome: Outcome,
 }
 
@@ -218,7 +218,7 @@ impl ActiveProblem {
             },
             budget,
             noted: 0,
-            ran_beside_others: false,
+            ran_with_others: false,
             outcome: Outcome::default(),
         };
         live.take_given(opened.given, cx);

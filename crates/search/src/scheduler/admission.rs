@@ -182,7 +182,7 @@ impl Scheduler<'_, '_> {
             live.conclude(&mut self.cx);
             return;
         }
-        if live.ran_beside_others {
+        if live.ran_with_others {
             self.set_problem_back(youngest);
             self.room.note_set_back(youngest, self.live.len());
             return;

@@ -16,18 +16,18 @@ impl ActiveProblem {
         self.tree.node_mut(node).state = State::Finished(finish);
         self.outcome.lost_to_memory += usize::from(finish == Finish::NoMemory);
         self.release(node, cx);
-        self.tell(node, ChainEvent::Finished(finish), cx);
+        self.notify(node, ChainEvent::Finished(finish), cx);
     }
 
     pub(super) fn prune(&mut self, node: NodeId, why: Pruned, cx: &mut Context<'_, '_>) {
         self.tree.node_mut(node).state = State::Pruned;
         self.tree.node_mut(node).pruned = Some(why);
         self.release(node, cx);
-        self.tell(node, ChainEvent::Pruned, cx);
+        self.notify(node, ChainEvent::Pruned, cx);
     }
 
     /// Reports what happened to a chain to the observer.
-    pub(super) fn tell(&self, node: NodeId, what: ChainEvent<'_>, cx: &mut Context<'_, '_>) {
+    pub(super) fn notify(&self, node: NodeId, what: ChainEvent<'_>, cx: &mut Context<'_, '_>) {
         cx.event(Event::Chain {
             index: self.index,
             tree: &self.tree,

@@ -34,8 +34,8 @@ impl ActiveProblem {
             self.resources.push(given);
             is_stated |= self.states_answer(id, Border::Boundary, cx.models.answers);
             self.policy.start.node = id;
-            self.tell(above, ChainEvent::Expanded(&[id]), cx);
-            self.tell(id, ChainEvent::Closed, cx);
+            self.notify(above, ChainEvent::Expanded(&[id]), cx);
+            self.notify(id, ChainEvent::Closed, cx);
         }
         if is_stated {
             self.finish(self.policy.start.node, Finish::Answer, cx);

@@ -73,11 +73,11 @@ impl Live {
         if self.problems.len() == 1 {
             self.problems
                 .values_mut()
-                .for_each(|only| only.ran_beside_others = true);
+                .for_each(|only| only.ran_with_others = true);
         }
-        let beside = !self.problems.is_empty();
+        let has_others = !self.problems.is_empty();
         let problem = self.problems.entry(index).or_insert(problem);
-        problem.ran_beside_others |= beside;
+        problem.ran_with_others |= has_others;
         note(&mut self.changed, problem);
         problem
     }

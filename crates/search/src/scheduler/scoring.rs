@@ -11,7 +11,7 @@ use super::{Context, Scheduler};
 use crate::error::{Cause, ScoreError, SearchError};
 use crate::event::ChainEvent;
 use crate::finish::Finish;
-use crate::given::{GivenChain, GivenReply, problem_of, steps_of, tell};
+use crate::given::{GivenChain, GivenReply, problem_of, send_scores, steps_of};
 use crate::ledger::{JudgeSpent, Ledger};
 use crate::scorer::{
     BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, Submitted,
@@ -202,7 +202,7 @@ impl Scheduler<'_, '_> {
         };
         match self.submit_given(&given) {
             Ok((batch, Submitted::Pending)) => _ = self.batches.given.insert(batch, given.reply),
-            Ok((_, Submitted::Done(scored))) => tell(given.reply, scored),
+            Ok((_, Submitted::Done(scored))) => send_scores(given.reply, scored),
             Err(error) => (given.reply)(Err(error)),
         }
         true
@@ -238,7 +238,7 @@ impl Scheduler<'_, '_> {
                 continue;
             }
             if let Some(reply) = self.batches.given.remove(&batch) {
-                tell(reply, scored);
+                send_scores(reply, scored);
                 continue;
             }
             let Some((requests, before)) = self.batches.batches.remove(&batch) else {
@@ -461,7 +461,7 @@ impl ActiveProblem {
             } else {
                 ChainEvent::Scored(score)
             };
-            self.tell(id, what, cx);
+            self.notify(id, what, cx);
         }
     }
 

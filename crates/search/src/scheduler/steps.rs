@@ -290,7 +290,7 @@ impl ActiveProblem {
         node.logprob = step.logprob;
         if step.paused {
             node.state = State::Paused;
-            self.tell(id, ChainEvent::Paused, cx);
+            self.notify(id, ChainEvent::Paused, cx);
         } else {
             // Opinions from a pause are about a part of the step; the whole step is scored again.
             node.judges.clear();
@@ -305,7 +305,7 @@ impl ActiveProblem {
                 step.finish.or(out_of_steps.then_some(Finish::MaxSteps))
             };
             self.tree.node_mut(id).state = finish.map_or(State::Open, State::Finished);
-            self.tell(id, ChainEvent::Closed, cx);
+            self.notify(id, ChainEvent::Closed, cx);
             if let Some(finish) = finish {
                 self.finish(id, finish, cx);
             }
@@ -351,7 +351,7 @@ impl ActiveProblem {
             self.tree.node_mut(stands).copies += 1;
             self.tree.node_mut(id).state = State::Duplicate;
             self.tree.node_mut(id).duplicate_of = Some(stands);
-            self.tell(id, ChainEvent::Merged(stands), cx);
+            self.notify(id, ChainEvent::Merged(stands), cx);
             self.release(id, cx);
             if new[twin] {
                 self.steps.outstanding -= 1;

@@ -260,7 +260,7 @@ impl Mcts {
         let best = own.or(open.first()).copied()?;
         let most = complete.iter().map(|&id| self.value(tree, id));
         let most = most.fold(-1.0, f64::max);
-        // A last path that has ended is not followed by another: the search is over.
+        // With a complete chain at hand, a last path that has ended is not followed by another.
         let continues = own.is_some() || self.last.is_none();
         let hopeful = continues && self.value(tree, best) > most;
         (complete.is_empty() || hopeful).then_some(best)

@@ -49,7 +49,7 @@ pub struct Refine {
     /// The node that all chains begin with.
     start: NodeId,
     /// Whether scores were requested and not seen yet.
-    judging: bool,
+    awaits_scores: bool,
     places: Vec<Place>,
 }
 
@@ -73,7 +73,7 @@ impl Refine {
             round: 0,
             aggregation: config.aggregation,
             start: ChainTree::ROOT,
-            judging: false,
+            awaits_scores: false,
             places: vec![Place::default(); config.n],
         }
     }
@@ -110,15 +110,15 @@ impl Refine {
     }
 
     fn ask_for_scores(&mut self, tree: &ChainTree) -> Vec<Action> {
-        self.judging = true;
+        self.awaits_scores = true;
         let tips = self.places.iter().filter_map(|place| place.tip);
         let complete = tips.filter(|&id| tree.node(id).is_complete());
         complete.map(Action::Score).collect()
     }
 
     /// Keeps the better chain of each place and drops the other one.
-    fn judge(&mut self, tree: &ChainTree) -> Vec<Action> {
-        self.judging = false;
+    fn compare(&mut self, tree: &ChainTree) -> Vec<Action> {
+        self.awaits_scores = false;
         let mut dropped = Vec::new();
         for place in &mut self.places {
             let Some(tip) = place.tip.take() else {
@@ -208,7 +208,7 @@ impl Strategy for Refine {
     }
 
     fn on_steps(&mut self, tree: &ChainTree, _: &[NodeId]) -> Vec<Action> {
-        if !self.judging {
+        if !self.awaits_scores {
             let steps = self.write(tree);
             if !steps.is_empty() {
                 return steps;
@@ -218,7 +218,7 @@ impl Strategy for Refine {
                 return scores;
             }
         }
-        let mut actions = self.judge(tree);
+        let mut actions = self.compare(tree);
         actions.extend(self.rewrite(tree));
         actions
     }

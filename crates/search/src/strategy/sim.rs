@@ -105,7 +105,7 @@ impl World {
         }
     }
 
-    /// Plays the strategy until it returns no action that makes a report.
+    /// Plays the strategy until nothing is left to report.
     pub(super) fn play(&self, strategy: &mut dyn Strategy) -> Played {
         let mut played = Played {
             tree: ChainTree::new(),

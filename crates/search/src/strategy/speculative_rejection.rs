@@ -49,7 +49,7 @@ pub struct SpeculativeRejection {
     aggregation: Aggregation,
     memory_tokens: usize,
     /// Whether scores were requested and not seen yet.
-    verifying: bool,
+    awaits_scores: bool,
     complete: Vec<NodeId>,
     /// Complete chains that are not scored yet.
     unscored: Vec<NodeId>,
@@ -63,7 +63,7 @@ impl SpeculativeRejection {
             fraction: config.speculative_rejection.fraction,
             aggregation: config.aggregation,
             memory_tokens: config.speculative_rejection.memory_tokens,
-            verifying: false,
+            awaits_scores: false,
             complete: Vec::new(),
             unscored: Vec::new(),
         }
@@ -120,8 +120,8 @@ impl Strategy for SpeculativeRejection {
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let mut open = open(tree, nodes);
         let mut actions = Vec::new();
-        if self.verifying {
-            self.verifying = false;
+        if self.awaits_scores {
+            self.awaits_scores = false;
             let (kept, dropped) = self.reject(tree, &open);
             open = kept;
             actions.extend(dropped.into_iter().map(Action::Prune));
@@ -130,7 +130,7 @@ impl Strategy for SpeculativeRejection {
             self.unscored.extend(ended.clone());
             self.complete.extend(ended);
             if !open.is_empty() && self.is_full(tree, &open) {
-                self.verifying = true;
+                self.awaits_scores = true;
                 // Complete chains are scored in the same call, to be ranked with the growing ones.
                 open.append(&mut self.unscored);
                 open.sort_unstable();

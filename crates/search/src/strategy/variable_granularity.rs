@@ -12,7 +12,7 @@ use crate::tree::{ChainTree, NodeId};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default, expecting = "a table of keys")]
 pub struct VariableGranularityConfig {
-    /// g: the number of steps between two verifications; 1 is beam search.
+    /// g: the number of steps between two reads by the scorer; 1 is beam search.
     pub granularity: usize,
 }
 
@@ -53,7 +53,7 @@ enum Stage {
     /// Chains grow unscored, by this number of further steps before they branch.
     Extending(usize),
     Branching,
-    Verifying,
+    Scoring,
 }
 
 impl VariableGranularity {
@@ -98,8 +98,8 @@ impl VariableGranularity {
             .collect()
     }
 
-    fn verify(&mut self, open: &[NodeId]) -> Vec<Action> {
-        self.stage = Stage::Verifying;
+    fn score_new(&mut self, open: &[NodeId]) -> Vec<Action> {
+        self.stage = Stage::Scoring;
         let mut new: Vec<NodeId> = self
             .unscored
             .drain(..)
@@ -143,10 +143,10 @@ impl Strategy for VariableGranularity {
 
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let open = open(tree, nodes);
-        if self.stage == Stage::Verifying {
+        if self.stage == Stage::Scoring {
             return self.select(tree, open);
         }
-        // Scored with the next verification, together with the branches.
+        // Scored in the next call of the scorer, together with the branches.
         let ended = nodes.iter().filter(|id| tree.node(**id).is_complete());
         self.unscored.extend(ended.clone());
         self.complete.extend(ended);
@@ -164,7 +164,7 @@ impl Strategy for VariableGranularity {
                     steps => self.extend(&chains, steps),
                 }
             }
-            _ => self.verify(&open),
+            _ => self.score_new(&open),
         }
     }
 }
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn verifying_every_step_is_beam_search() {
+    fn scoring_every_step_is_beam_search() {
         for seed in 0..200 {
             let (n, m) = [(8, 2), (16, 4), (7, 2), (4, 4), (1, 1)][seed as usize % 5];
             let world = World::random(seed);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_extends_then_branches_then_verifies() {
+    fn a_cycle_extends_then_branches_then_scores() {
         let mut tree = ChainTree::new();
         let mut vg = strategy(4, 2, 3);
         let start = World::random(0).start;
