@@ -1,10 +1,10 @@
-//! A CUDA driver for tests on machines without one: a `libcuda.so` with the part of the driver API
-//! that this workspace calls, which runs the kernels of `kernels/*.cu` on the CPU. The code that
-//! calls CUDA is tested unchanged, from the choice of the device to the last launch.
+//! A CUDA driver for tests on machines without one. It is a `libcuda.so` with the part of the
+//! driver API that this workspace calls, and runs the kernels of `kernels/*.cu` on the CPU. The
+//! code that calls CUDA is tested unchanged, from the choice of the device to the last launch.
 //!
 //! Work runs as late as a real device may run it: when somebody waits for it. A test fails if
 //! memory, graphs or host buffers are freed or changed before that. One thread of a block runs at a
-//! time: threads are fibers that take turns at barriers, shuffles and tensor-core operations, in a
+//! time. Threads are fibers that take turns at barriers, shuffles and tensor-core operations, in a
 //! changing order that reveals missing barriers. Allocated memory is poisoned and surrounded by
 //! guard zones, which are checked after each launch. An operation that is undefined on a real
 //! device stops the program with one line that begins with `emulated CUDA:`.

@@ -9,7 +9,7 @@
 //! * **Memory is reserved before it is needed.** A step starts only if its longest form fits next
 //!   to everything already reserved, so a forward pass never runs out.
 //! * **Boundaries are looked for in bytes.** A boundary may span tokens. A token may hold half a
-//!   character, or the end of a step and the beginning of the next: bytes after the end are *left
+//!   character, or the end of a step and the beginning of the next. Bytes after the end are *left
 //!   over* for the chains that continue from there. So the steps of a text do not depend on its
 //!   tokens; bytes become text only when the step is closed.
 #![forbid(unsafe_code)]

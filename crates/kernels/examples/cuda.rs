@@ -2,14 +2,13 @@
 //! the rate at which the device copies.
 //!
 //! `cargo run --release -p beamgen-kernels --example cuda [-- --json] [--dry]`. With `--json` it
-//! prints one object per line: the device, the resources that each kernel takes, and for each
-//! operation the kernel, the shape, rows, microseconds, bytes read and written, and floating-point
-//! operations. With `--dry` sizes are divided by 64, for an emulated device, whose times mean
-//! nothing.
+//! prints one object per line: the device, then the resources of each kernel. For each operation
+//! follow kernel, shape, rows, microseconds, bytes read and written, and floating-point operations.
+//! With `--dry` sizes are divided by 64, for an emulated device, whose times mean nothing.
 //!
 //! Each operation is recorded as a graph of one launch and one of 21; the difference is the time of
 //! 20, without the time of a replay. Before each replay a buffer larger than any second-level cache
-//! is written, and each launch reads other weights or another layer's keys and values, as in a pass
+//! is written. Each launch reads other weights or another layer's keys and values, as in a pass
 //! over all layers. Activations stay where they are, which is the cache.
 
 use std::cell::RefCell;

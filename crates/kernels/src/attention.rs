@@ -1,8 +1,8 @@
 //! Causal attention of single rows over paged keys and values, with grouped query heads.
 //!
 //! Positions are taken in blocks of whole pages, at most [`BLOCK`] long, with a running maximum
-//! (online softmax). The first block begins with the page of the first position attended to, so
-//! the order of all sums depends only on the row's position, the window and the page size.
+//! (online softmax). The first block begins with the page of the first position attended to. So the
+//! order of all sums depends only on the row's position, the window and the page size.
 //!
 //! Rows that share whole blocks (branches of a tree, tokens of a prompt) attend to them together.
 //! Then each row continues by itself with the maximum, sum and output reached so far. The sums of a

@@ -22,7 +22,7 @@ unsafe impl Number for u16 {}
 // SAFETY: every bit pattern is an integer.
 unsafe impl Number for u8 {}
 
-/// Bytes of a huge page. Weights and the KV cache are read from end to end in every pass: with
+/// Bytes of a huge page. Weights and the KV cache are read from end to end in every pass. With
 /// pages of 4 KiB, looking up addresses takes much of that time, above all in virtual machines.
 const HUGE: usize = 2 << 20;
 

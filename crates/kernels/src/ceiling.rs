@@ -52,8 +52,8 @@ impl Task for Floats {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // Enough sums to hide the latency of a multiply-add, few enough to stay in registers: below
-        // AVX-512 a `V` takes two registers or more, so half as many.
+        // Enough sums to hide the latency of a multiply-add, few enough to stay in registers. Below
+        // AVX-512 a `V` takes two registers or more, hence half as many.
         if S::WIDE {
             floats::<S, SUMS>(s, self.0);
         } else {

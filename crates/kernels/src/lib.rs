@@ -1,6 +1,6 @@
 //! The operations of a decoding step, on the CPU, in float32. Weights in bfloat16 or float16 are
-//! widened before they are multiplied; weights in blocks of a few bits are multiplied as bytes, and
-//! attention over keys and values in bfloat16 is computed in pairs of bfloat16.
+//! widened before they are multiplied. Weights in blocks of a few bits are multiplied as bytes.
+//! Attention over keys and values in bfloat16 is computed in pairs of bfloat16.
 //!
 //! Each operation is a file. It has a plain reference that accumulates in float64 next to the fast
 //! version, and tests that compare the two at awkward sizes. This is the only crate of the
@@ -9,8 +9,8 @@
 //! Three rules hold for every operation:
 //!
 //! * **Fixed order.** The value of an output row is computed in an order that depends only on that
-//! row: not on how many rows there are, on how they are cut into tasks, or on the number of
-//! threads. Equal input rows give bitwise equal output rows.
+//!   row. The number of rows, their cut into tasks and the number of threads do not matter. Equal
+//!   input rows give bitwise equal output rows.
 //! * **Same bits on every machine with fused multiply-add.** The AVX-512 and the AVX2 tier (and
 //!   the portable tier on aarch64) do the same roundings in the same order.
 //! * **No allocation**: callers bring the output, or a vector that they keep.

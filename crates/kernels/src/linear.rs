@@ -27,8 +27,8 @@ const PANEL: usize = 32;
 ///
 /// Weights in float32, bfloat16 or float16 become float32 on their way into registers. Every output
 /// is a sum over `k = 0..K` in that order, one fused multiply-add after the other (where the
-/// machine has it), then the bias: the same for every number of rows and every such format. Layers
-/// in blocks ([`WeightFormat::is_blocks`]) sum in an order as fixed, group by group.
+/// machine has it), then the bias. That holds for every number of rows and every such format.
+/// Layers in blocks ([`WeightFormat::is_blocks`]) sum in an order as fixed, group by group.
 #[derive(Debug)]
 pub struct PackedLinear {
     inputs: usize,

@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use workers::{Entered, Workers};
 
-/// Work of fewer floating-point operations is not shared: it takes about 4 microseconds, and a
-/// region costs half a microsecond and moves what it reads and writes between caches.
+/// Work of fewer floating-point operations is not shared. It takes about 4 microseconds; a region
+/// costs half a microsecond, and moves its data between caches.
 const WORTH_SPLITTING: u64 = 400_000;
 
 /// Floating-point operations of a task, unless that makes more than [`TASKS_PER_THREAD`] tasks.
@@ -57,9 +57,9 @@ impl ThreadPool {
     }
 
     /// Runs `body`, whose operations may use these threads. `work` is a rough count of its
-    /// floating-point operations; little work stays on the calling thread. So does all work while
-    /// another call uses the pool (also one whose task makes this call), and for a while after
-    /// other processes have delayed its threads.
+    /// floating-point operations; little work stays on the calling thread. All work stays there
+    /// while another call uses the pool (also a call whose task makes this one). The same holds for
+    /// a while after other processes have delayed the pool's threads.
     ///
     /// # Panics
     /// If `body` or one of its tasks does.

@@ -85,9 +85,9 @@ pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f64 {
     f64::from(max) + isa.run(Sum { x, max }).ln()
 }
 
-/// Calls `$body` with `$v`: each vector of `$x`, the last one filled up with minus infinity, and
-/// `$at`, `$n`: where it begins and how many of its lanes are values. A macro because a closure
-/// around vector code can lose the tier's instructions.
+/// Calls `$body` with each vector `$v` of `$x`, the last one filled up with minus infinity. `$at`
+/// is the index where the vector begins, `$n` the number of its lanes that are values. A macro
+/// because a closure around vector code can lose the tier's instructions.
 macro_rules! for_vectors {
     ($s:expr, $x:expr, |$at:ident, $n:ident, $v:ident| $body:block) => {
         let x: &[f32] = $x;

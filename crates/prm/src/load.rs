@@ -70,9 +70,9 @@ pub struct UnloadedModel<'a> {
 }
 
 impl PrmSpec {
-    /// Checks all that [`RewardModel::load`] would refuse, before a decoder's weight is read: the
-    /// fields of the spec, the head's tensors, the tokens that it names, how a small chain is
-    /// written.
+    /// Checks all that [`RewardModel::load`] would refuse, before a decoder's weight is read. These
+    /// are the fields of the spec, the head's tensors, the tokens that it names, and the writing of
+    /// a small chain.
     ///
     /// # Errors
     /// Those of [`RewardModel::load`].

@@ -21,8 +21,8 @@ pub struct Recognise {
     pub auto_map: Vec<String>,
     /// Tensors that the checkpoint must have, all of them.
     pub tensors: Vec<String>,
-    /// Texts of which one must occur, in any case, in the checkpoint's own name (without the
-    /// folders above it) or in the own name that its `_name_or_path` ends in.
+    /// Texts of which one must occur in a name of the checkpoint, in any case. The names are its
+    /// own, without the folders above it, and the last part of its `_name_or_path`.
     pub names: Vec<String>,
 }
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::recognise::Recognise;
 
-/// The format of a reward model: how a chain is written, where it is read, which head turns a
-/// hidden state into numbers, and which normaliser turns those into a probability.
+/// The format of a reward model: how a chain is written and where it is read, the head that turns a
+/// hidden state into numbers, and the normaliser that turns those into a probability.
 ///
 /// Files in `configs/prm/` are this structure as TOML; its README explains how to write one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

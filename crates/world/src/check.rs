@@ -14,9 +14,9 @@ pub enum Verdict {
     },
 }
 
-/// Follows a chain line by line. A line is right if and only if it is the right line of its person,
-/// that person was not worked out before in this chain, and no earlier line was wrong. The answer
-/// line is right if the answer is, and the asked person was worked out.
+/// Follows a chain line by line. A line is right if it is the right line of its person, that person
+/// was not worked out before in this chain, and no earlier line was wrong. The answer line is right
+/// if the answer is, and the asked person was worked out.
 #[derive(Clone, Debug)]
 pub struct Checker {
     lines: Vec<String>,

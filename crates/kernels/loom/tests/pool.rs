@@ -1,7 +1,7 @@
-//! The unchanged threads of `beamgen-kernels` under loom, which runs every model in all orders in
-//! which the threads can take turns (with at most three turns that a thread did not have to give
-//! away), and lets a load return every value that its ordering allows. A test fails if in some
-//! order a task is lost or runs twice, the caller does not see what a task wrote, or a thread is
+//! The unchanged threads of `beamgen-kernels` under loom. Loom runs every model in all orders in
+//! which the threads can take turns, with at most three turns that a thread did not have to give
+//! away. It lets a load return every value that its ordering allows. A test fails if a task is lost
+//! or runs twice in some order, if the caller does not see what a task wrote, or if a thread is
 //! never woken.
 //!
 //! Late threads, which the pool leaves out for a while, are not modelled.

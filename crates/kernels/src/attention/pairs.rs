@@ -2,9 +2,9 @@
 //! summed in float32.
 //!
 //! The order of the sums is that of the tiles of AMX, whether the machine has them or not. Pairs
-//! are taken sixteen (keys) or eight (values) at a time: their first halves and their second
-//! halves are summed apart from 0 on, and the two sums are added to what there is. No operand has
-//! a magnitude between 0 and [`TINY`], so that flushing subnormal numbers changes nothing.
+//! are taken sixteen (keys) or eight (values) at a time. Their first halves and their second halves
+//! are summed apart, from 0 on; the two sums are then added to the sum so far. No operand has a
+//! magnitude between 0 and [`TINY`], so that flushing subnormal numbers changes nothing.
 
 mod products;
 
@@ -19,8 +19,8 @@ use crate::simd::{LANES, Simd};
 /// The most values of a head.
 const WIDEST: usize = KvFormat::WIDEST_BF16;
 
-/// Words from the rounded weights of a head to the next: not a power of two, so that the heads do
-/// not compete for the same lines of the cache.
+/// Words from the rounded weights of a head to the next. Not a power of two, or the heads would
+/// compete for the same lines of the cache.
 const WORDS: usize = BLOCK + 2 * LANES;
 
 /// Words of eight pairs of values, and of a vector after them that may be read.

@@ -23,7 +23,7 @@ impl AttentionCapacity {
 }
 
 /// Room for the lists of a plan. Lists that are staged with the same room, after the same other
-/// lists, are at the same place, so that a graph of launches with them can be replayed for the next
+/// lists, are at the same place. A graph of launches with such lists can be replayed for the next
 /// plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttentionRoom {

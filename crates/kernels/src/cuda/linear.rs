@@ -4,8 +4,8 @@ use crate::Epilogue;
 
 /// A linear layer: `y = x Wᵀ + b` with row-major weights `[outputs, inputs]`.
 ///
-/// Batch-invariant: the order of an output's sum depends only on this shape, so its bits are the
-/// same whatever the other rows are, and whichever kernel the number of rows selects.
+/// Batch-invariant: the order of an output's sum depends only on this shape. So its bits do not
+/// depend on the other rows, or on the kernel that the number of rows selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinearShape {
     /// Values of an input row.

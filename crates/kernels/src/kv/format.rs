@@ -21,8 +21,8 @@ pub enum KvFormat {
 }
 
 /// Magnitude below which a bfloat16 operand of attention becomes 0. Products and their sums are
-/// then 0 or far above the smallest normal float32, so that units that flush subnormal numbers
-/// (AMX) give the same bits as those that do not.
+/// then 0 or far above the smallest normal float32. So units that flush subnormal numbers (AMX)
+/// give the same bits as units that do not.
 pub(crate) const TINY: f32 = 1.0 / (1u64 << 50) as f32;
 
 impl KvFormat {

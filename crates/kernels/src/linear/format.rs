@@ -18,7 +18,7 @@ pub enum WeightFormat {
     /// float16 of IEEE 754.
     F16,
     /// 8 bits, with a float16 scale for every 32 inputs of an output ([`Q8Block`]). The inputs are
-    /// quantised, too, 32 by 32 of a row with a float32 scale; products of bytes are summed exactly
+    /// quantised, too, 32 by 32 of a row with a float32 scale. Products of bytes are summed exactly
     /// within a group, and the groups in float32. For layers whose inputs are a multiple of 32.
     Int8,
     /// GGUF's blocks of 32 values of 4 bits with a scale, kept as they are. Inputs are quantised as

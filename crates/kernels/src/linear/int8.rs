@@ -21,9 +21,9 @@ pub struct Q8Block {
 }
 
 impl Q8Block {
-    /// Quantises 32 weights: the scale is the largest magnitude / 127, rounded to float16 (infinite
-    /// where that is out of range), the values are rounded to the nearest multiple of *that*, ties
-    /// to even, within -127..=127.
+    /// Quantises 32 weights. The scale is the largest magnitude / 127, rounded to float16 (infinite
+    /// if that is out of range). The values are rounded to the nearest multiple of the rounded
+    /// scale, ties to even, within -127..=127.
     ///
     /// # Panics
     /// If there are not 32 weights.

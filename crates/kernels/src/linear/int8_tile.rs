@@ -18,8 +18,8 @@ use crate::simd::{Int8, LANES, Simd, prefetch};
 const LINE: usize = 64;
 
 /// Quantises rows of float32 to blocks of bytes. The blocks of a register block's rows are
-/// adjacent, for each group of inputs one row after the other, so that the inner loop reads at
-/// constant distances.
+/// adjacent, for each group of inputs one row after the other. So the inner loop reads at constant
+/// distances.
 pub(super) struct Quantize<'a> {
     pub(super) groups: usize,
     /// The inputs of all rows.

@@ -31,8 +31,8 @@ impl Out<'_> {
         row: usize,
         n: usize,
     ) {
-        // The sums leave the registers here, by constant indices only: an array that is indexed
-        // by a variable is kept in memory, and stored to in every turn of the caller's loop.
+        // The sums leave the registers here, by constant indices only. An array that is indexed by
+        // a variable would be in memory, and written in every turn of the caller's loop.
         let mut done = [[[0.0f32; LANES]; NV]; MR];
         for (done, sum) in done.iter_mut().zip(sum) {
             for (done, sum) in done.iter_mut().zip(sum) {

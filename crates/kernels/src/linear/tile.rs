@@ -138,10 +138,10 @@ impl<W: Stored> Tile<'_, W> {
             let w = self.weights.as_ptr().add(part.panel * PANEL * inputs);
             let bytes = PANEL * size_of::<W::Word>();
             // Each turn prefetches its share of the next chunk. A single block, which reads
-            // everything once, prefetches what comes a little later: with many sums between two
-            // loads the hardware prefetcher does not look far enough ahead. The shares are even
-            // because the core can have 16 cache lines in flight, and every miss of its first-level
-            // cache waits for one of these buffers.
+            // everything once, prefetches weights that come a little later. With many sums between
+            // two loads the hardware prefetcher does not look far enough ahead. The shares are even
+            // because the core can have only 16 cache lines in flight. Every miss of its
+            // first-level cache waits for one of these buffers.
             let lines = bytes / LINE;
             let every = (part.turns / lines).max(1);
             let each = lines.div_ceil(part.turns);

@@ -13,8 +13,8 @@ pub(super) use std::time::Instant;
 const SPINS: usize = 200;
 
 /// The time for which a waiting thread continues to look, yielding in between, before it sleeps.
-/// Longer than the serial pieces of a pass, and short compared with a time slice: another process
-/// gets the core if it wants it, and an idle core gets the threads that wait elsewhere.
+/// Longer than the serial pieces of a pass, and short compared with a time slice. Meanwhile another
+/// process gets the core if it wants it, and an idle core gets threads that wait elsewhere.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// Whether `ready` becomes true before patience ends.

@@ -1,9 +1,9 @@
 //! The threads of a pool. They run one region at a time: a closure that is called for each of
 //! `count` tasks.
 //!
-//! Each thread has a share of the tasks, the same part of them in every region, so that what it
-//! wrote in one region is in its cache in the next. A thread whose share is used up takes tasks
-//! from the others' shares.
+//! Each thread has a share of the tasks, the same part of them in every region. Its results of one
+//! region are then in its cache in the next. A thread whose share is used up takes tasks from the
+//! others' shares.
 //!
 //! The caller publishes a region in three steps: it writes the [`Job`], then the number of tasks in
 //! each share, then the number of the region. Every thread, the caller included, lowers a share by
@@ -24,8 +24,8 @@ use super::sync::{
     LoadSeqCst, Mutex, MutexGuard, Ordering, Publish, UnsafeCell, comes_soon,
 };
 
-/// A caller that waits this much longer for the workers than it worked itself concludes that they
-/// have lost their cores to other processes, perhaps for time slices of milliseconds.
+/// A caller that waits this much longer for the workers than it worked itself takes them for late.
+/// Other processes may have their cores, perhaps for time slices of milliseconds.
 const LATE: Duration = Duration::from_micros(200);
 
 /// A caller that waited too long then works by itself for this many times its waiting time, so that
@@ -215,8 +215,8 @@ impl Entered<'_> {
         shared.job.with_mut(|place| unsafe { *place = job });
         shared.unfinished.0.store(count, Ordering::Relaxed);
         for (t, share) in shared.shares.iter().enumerate() {
-            // Publishes the job, too: a worker that is still looking for tasks of the last region
-            // may take one of these before it sees the new region's number.
+            // Publishes the job, too. A worker that is still looking for tasks of the last region
+            // may take one of these tasks before it sees the new region's number.
             let tasks = shared.share(count, t).len().cast_signed();
             share.0.publish(tasks);
         }

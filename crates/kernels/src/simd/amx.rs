@@ -24,9 +24,9 @@ impl Tiles {
         Self(())
     }
 
-    /// Computes sum `TILE` of four, sixteen int32 for each row: the products of signed bytes of the
-    /// inputs (rows 32 bytes apart from `x` on) and the weights (four of each of sixteen outputs in
-    /// lines of 64 bytes, `stride` apart from `weights` on).
+    /// Computes sum `TILE` of four, sixteen int32 for each row: products of signed bytes of inputs
+    /// and weights. Rows of inputs are 32 bytes apart, from `x` on. Weights are in lines of 64
+    /// bytes, four of each of sixteen outputs, `stride` bytes apart from `weights` on.
     ///
     /// # Safety
     /// All that the tiles' shapes cover must be valid to read.

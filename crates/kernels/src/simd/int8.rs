@@ -6,9 +6,9 @@ use crate::isa::Int8Task;
 /// Sixteen int32 sums of products of bytes, exact in every tier.
 ///
 /// Weights and inputs are signed bytes; inputs are in -127..=127. The instruction of VNNI
-/// multiplies unsigned by signed bytes: there weights are loaded 128 too high, which the first
-/// value of the sum takes back (`-128` times the sum of the inputs, known to whoever quantised
-/// them). Tiers without it begin with zero.
+/// multiplies unsigned by signed bytes, so weights are loaded 128 too high there. The first value
+/// of the sum takes that back: `-128` times the sum of the inputs, which quantising them gives.
+/// Tiers without it begin with zero.
 pub(crate) trait Int8: Copy {
     type Floats: Simd;
     /// 64 weights: four for each lane.

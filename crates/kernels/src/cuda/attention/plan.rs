@@ -39,10 +39,10 @@ impl Item {
     }
 }
 
-/// The grouping of rows on a device: positions are cut into segments, and rows whose pages of a
-/// segment are the same (branches of a tree, tokens of a prompt) share an item. Each row has a
-/// partial result for each of its segments. Segments are batch-invariant: they do not depend on the
-/// other rows.
+/// The grouping of rows on a device. Positions are cut into segments. Rows whose pages of a segment
+/// are the same (branches of a tree, tokens of a prompt) share an item. Each row has a partial
+/// result for each of its segments. Segments are batch-invariant: they do not depend on the other
+/// rows.
 ///
 /// A plan keeps its memory: building it again allocates nothing once it has been as large.
 #[derive(Clone, Debug, Default)]
@@ -112,8 +112,8 @@ impl AttentionPlan {
         self.number(tables);
     }
 
-    /// Adds a row's segment to an item and returns the item: the segment's open item if the pages
-    /// are the same and there is room, else a new one.
+    /// Adds a row's segment to an item and returns the item. That is the segment's open item if its
+    /// pages are the same and it has room, else a new item.
     fn place(&mut self, tables: &[u32], segment: usize, row: Item) -> usize {
         if self.open.len() <= segment {
             self.open.resize(segment + 1, None);
