@@ -41,6 +41,7 @@ use crate::rerank::Aggregated;
 /// aggregation.
 fn tables(outline: &Outline, rows: &[Row]) -> Result<(Vec<Summary>, Vec<Aggregated>), Error> {
     let measured = measured(outline, rows, "the rows".as_ref())?;
+    // Only the largest plain search of each kind keeps its chains, so most cells have no pool.
     let pools = measured.iter().filter_map(pools::Pools::of);
     let aggregated = pools.flat_map(|pool| pool.aggregated(&outline.sets[pool.set()].name));
     let aggregated = aggregated.collect();

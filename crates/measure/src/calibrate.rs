@@ -56,6 +56,7 @@ impl Hidden {
     }
 
     fn take(&self) -> Vec<Vec<f32>> {
+        // A panic in another thread cannot leave a state half written.
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -122,6 +123,7 @@ pub fn fit(
     watch: &mut dyn Watch,
 ) -> Result<Fitted, Error> {
     let reads = score(chosen, options.aggregation, model, hidden, watch)?;
+    // Split by problem: steps of one problem are alike, so a split by step would flatter the fit.
     let [fitted, held] = chosen.parts(options.held_out, SEED);
     let samples = samples(&fitted, &reads);
     let map = options.method.fit(&samples);
@@ -170,6 +172,7 @@ pub fn fit(
             steps: counts.steps,
             before: quality(&figures[0].1),
             after: quality(&figures[1].1),
+            // The median's table comes last, if hidden states made one possible.
             median: median.is_some().then(|| quality(&figures[2].1)),
             at_or_below,
         },
@@ -204,6 +207,7 @@ fn score(
     let mut reads = Vec::with_capacity(total);
     for some in chosen.given.chunks(scores::AT_ONCE) {
         let judged = scores::judge(model, some, watch)?;
+        // States arrive in the order of scored steps, so each chain takes as many as it has scores.
         let mut hidden = hidden.take().into_iter();
         reads.extend(judged.into_iter().map(|scores| {
             scores.map(|scores| Read {
@@ -271,6 +275,7 @@ fn rows(
                 problem: chains.problem(chain) as u32,
                 labels: targets,
                 scores: Some((0..steps).map(|at| score(read, at)).collect()),
+                // Lengths have no influence on the figures of a calibration.
                 lengths: vec![1; steps],
                 ..ScoredChain::default()
             })

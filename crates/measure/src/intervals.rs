@@ -18,6 +18,7 @@ pub(crate) fn paired(a: &[f64], b: &[f64]) -> Interval {
 }
 
 fn interval_within(range: Range, by_problem: &[f64]) -> Interval {
+    // Without problems the mean would be NaN, which JSON cannot express.
     mean_with_interval(by_problem, range, BOOTSTRAP_SEED).unwrap_or(Interval {
         mean: 0.0,
         low: 0.0,

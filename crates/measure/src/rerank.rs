@@ -88,5 +88,6 @@ pub const AGGREGATIONS: [Column<Aggregated>; 3] = [
 
 /// Returns the probability that the choice among all samples is right; 0 without samples.
 pub(crate) fn chosen(samples: &[Sample], how: Choose) -> f64 {
+    // All samples together are the only subset, so the seed has no effect.
     chosen_at_k(samples, samples.len(), how, 0).unwrap_or(0.0)
 }

@@ -54,6 +54,7 @@ pub fn judge(
         }
         watch.done(None);
         all.push(scores.ok());
+        // Asked after each chain, so that a cancelled measurement ends within a batch.
         if watch.is_cancelled() {
             Err(Error::Cancelled)
         } else {

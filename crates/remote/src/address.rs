@@ -26,6 +26,7 @@ impl Address {
         let mut url = if text.contains("://") {
             parse(text, text)?
         } else {
+            // A local server rarely has a certificate, a remote one should have.
             let plain = parse(text, &format!("http://{text}"))?;
             if is_this_machine(&plain) {
                 plain

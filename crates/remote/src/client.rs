@@ -88,9 +88,13 @@ impl Client {
             .user_agent(concat!("beamgen/", env!("CARGO_PKG_VERSION")))
             // A redirect would send the key to another address.
             .redirect(Policy::none())
+            // A proxy from the environment would see prompts and keys.
             .no_proxy()
             .connect_timeout(CONNECT)
+            // A search sends hundreds of requests at a time; new connections would delay each of
+            // them.
             .pool_max_idle_per_host(usize::MAX)
+            // Requests are small, and Nagle's algorithm would hold them back.
             .tcp_nodelay(true)
             .build()
             .map_err(|error| Error::Runtime(whole(&error)))?;
@@ -156,6 +160,7 @@ impl Client {
         if status.is_success() {
             return whole_body(response, call.most_bytes, rest).await;
         }
+        // A refusal may be cut: only its beginning is shown.
         let (text, _) = body(response, FRAME, rest).await?;
         Err(Failure::Status {
             status: status.as_u16(),
@@ -212,6 +217,7 @@ async fn streamed(
             Err(error) => return Err(Failure::Cut(whole(&error))),
             Ok(None) => return completion.whole(),
             Ok(Some(part)) => {
+                // Counted as it comes: an endless stream must not fill the memory.
                 bytes += part.len();
                 if bytes > most {
                     return Err(Failure::TooLong(most));

@@ -192,6 +192,7 @@ fn listed(answer: Reply<'_>, owner: &str) -> Option<About> {
 }
 
 fn milliseconds(value: f64) -> Option<u64> {
+    // Excludes NaN, negative and absurd values.
     let is_time = (0.0..1e12).contains(&value);
     is_time.then_some(value.round() as u64)
 }

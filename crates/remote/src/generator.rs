@@ -171,6 +171,7 @@ impl RemoteGenerator {
             // loop.
             output = Some(self.book.cut(id, Finish::ChainCap));
         }
+        // A step that is still open needs another request.
         match (&output, self.book.cache(id)) {
             (Some(step), Some(cache)) if !step.paused => cache.prefix.push(step.tokens.clone()),
             (None, _) => self.ask(id),

@@ -32,6 +32,7 @@ pub(crate) struct Permit<'a>(&'a Limit);
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.0.change(|state| state.in_flight -= 1);
+        // One waiter per freed permit.
         self.0.freed.notify_one();
     }
 }
@@ -75,6 +76,7 @@ impl Limit {
     pub(crate) fn served(&self) {
         let more = self.change(|state| {
             let before = state.allowed as usize;
+            // A round of `allowed` requests adds about 1 in total.
             state.allowed = (state.allowed + 1.0 / state.allowed).min(state.most as f64);
             state.allowed as usize > before
         });

@@ -128,6 +128,7 @@ pub(crate) async fn generator(
     if !likelihoods && !is_text {
         return Err(connection.unfit("it gives no log-probabilities"));
     }
+    // Greedy, so that a second request meets the same text and can be told to stop in it.
     let greedy = all(ask(0.0, 12, "\n")).await?;
     let text = |generated: &Generated| local.decode(&generated.tokens, true);
     // Steps need their boundary in the answer: a server must include the string that it stops at.
@@ -140,6 +141,7 @@ pub(crate) async fn generator(
             }
         }
     }
+    // Whether seeds work is only recorded: without them, results merely cannot be repeated.
     let (one, two) = (
         all(ask(1.0, 12, "\n")).await?,
         all(ask(1.0, 12, "\n")).await?,
@@ -175,6 +177,7 @@ pub(crate) async fn scorer(
         .written("What is 1 + 1?", &["1 + 1 is 2.", "The answer is 2."])
         .map_err(|error| connection.unfit(error.to_string()))?;
     let mut routes = vec![route];
+    // Which route works depends on how the server was started.
     if routes[0] == Route::Classify {
         routes.push(Route::Steps);
     }

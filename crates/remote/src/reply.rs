@@ -101,6 +101,7 @@ impl<'a> Reply<'a> {
     }
 
     fn walk<S: DeserializeSeed<'a>>(self, path: &str, seed: S) -> Result<Option<S::Value>, String> {
+        // Each field is a pass over the text; answers are small and fields few.
         let mut from = serde_json::Deserializer::from_slice(self.0);
         let found = Walk { path, seed }.deserialize(&mut from);
         found.map_err(|error| format!("`{path}`: {}", one_line(&error.to_string())))
@@ -198,6 +199,7 @@ impl<'de, S: DeserializeSeed<'de>> Visitor<'de> for Walk<'_, S> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let (position, below) = self.step();
         let Ok(position) = position.parse::<usize>() else {
+            // The parser requires that a list is read to its end.
             while seq.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(None);
         };

@@ -29,9 +29,11 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
     match failure {
         Failure::Unreachable(_) | Failure::Silent(_) | Failure::Cut(_) => Kind::Down,
         Failure::Answer(_) => Kind::Accident,
+        // The same request would get the same answer.
         Failure::TooLong(_) => Kind::Hopeless,
         Failure::Status { status, .. } => match status {
             408 | 429 | 503 => Kind::Busy,
+            // A proxy answers for a server that is gone.
             502 | 504 => Kind::Down,
             300..=399 | 401 | 403 | 404 | 405 => Kind::Refused,
             500.. => Kind::Accident,

@@ -166,6 +166,7 @@ fn of_classes(field: &str, row: &[f64], normaliser: Normaliser) -> Result<f32, S
         Normaliser::Sigmoid | Normaliser::Clamp => (0, None),
     };
     let total: f64 = row.iter().sum();
+    // A server without the model's softmax would return raw logits, which are no scores.
     let normalised = row.iter().all(|value| (0.0..=1.0).contains(value))
         && sum.is_none_or(|sum| (total - sum).abs() < 1e-3)
         && (sum.is_some() || row.len() == 1);

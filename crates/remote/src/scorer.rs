@@ -116,6 +116,7 @@ impl RemoteScorer {
     /// Appends the steps of an item to its chain; returns the requests that score them.
     fn plan(&mut self, item: &ScoreItem<'_>) -> Result<Vec<Wanted>, ScoreError> {
         let context = self.connection.context();
+        // Checked before anything is appended, so a refused item leaves its chain unchanged.
         self.writer.check_steps(&item.steps, context)?;
         let chain = self.chains.get_mut(&item.id).expect("no such scored chain");
         let before = chain.tokens.len();
@@ -261,6 +262,7 @@ impl Scorer for RemoteScorer {
     }
 
     fn fork(&mut self, id: ScoreId) -> ScoreId {
+        // Cheap: the prefix is shared, and the server has no state to copy.
         let copy = self.chains.get(&id).expect("no such scored chain").clone();
         self.insert(copy)
     }

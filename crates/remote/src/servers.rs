@@ -112,6 +112,7 @@ impl Connection {
         if addresses.is_empty() {
             return Err(Error::NoServer { role });
         }
+        // Before the first request, which would already send the key.
         if servers.key.is_some()
             && !servers.plain_http_key
             && let Some(open) = addresses.iter().find(|address| address.is_open())
@@ -157,6 +158,7 @@ impl Connection {
         let model = model.ok_or_else(|| {
             Error::unfit(&addresses[0], "it does not name its model, or serves several: choose with the setting model of its servers")
         })?;
+        // A context of 0 means that the server does not know it.
         let told = about.context.filter(|&context| context > 0);
         let context = servers.context.or(told).ok_or_else(|| {
             Error::unfit(&addresses[0], "it does not say how many tokens its model takes: give them in the setting context of its servers")

@@ -86,6 +86,7 @@ impl<'a> Completion<'a> {
                 self.event(data.trim_ascii())?;
             }
         }
+        // Only the unfinished line stays; it continues with the next bytes.
         self.rest.drain(..from);
         self.searched = self.rest.len();
         Ok(self.done)

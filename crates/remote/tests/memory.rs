@@ -1,5 +1,5 @@
-//! An answer takes no more memory than its request can need. One test: another at the same time
-//! would be counted, too.
+//! The memory that an answer takes is limited by its request. This file has a single test, because
+//! memory of another test at the same time would be counted too.
 
 use std::alloc::System;
 
@@ -19,10 +19,10 @@ use fake::{Fake, Reply, Seen};
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Bytes that this program takes for a connection and its threads.
+/// The memory of a connection and its threads in this program, in bytes.
 const OTHERS: usize = 2 << 20;
 
-/// The error of connecting to a server, and the most memory that it took.
+/// Returns the error of connecting to a server, and the largest memory in the meantime.
 fn connect(handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> (String, usize) {
     let tokenizer = tiny::tokenizer();
     let server = Fake::start(handler);
@@ -49,10 +49,11 @@ fn long_answers_are_refused_before_they_take_memory() {
         _ => Reply::Json(404, json!({"detail": "Not Found"})),
     });
     assert!(error.contains("the limit for this request"), "{error}");
-    // Two tokens are asked for, behind a prompt of some.
+    // The probe asks for two tokens after a short prompt.
     assert!(most < 4 * (80 << 10) + OTHERS, "{most} bytes");
 
-    // It may be so long, and a tree of its values would be a hundred times as large.
+    // An answer of this size is allowed, but a tree of its values would take a hundred times as
+    // much.
     let list = r#"{"object":"list","data":["#;
     let (error, most) = connect(move |_| Reply::Zeros(list, 4_000_000, "]}"));
     assert!(error.contains("answers as none of"), "{error}");

@@ -1,12 +1,13 @@
-//! Times `PackedLinear` beside candle: float32 beside `Tensor::matmul` (with gemm's AVX-512 code),
-//! int8 beside `QMatMul` of `Q8_0`, at the same number of threads.
+//! Compares the speed of `PackedLinear` with candle: float32 with `Tensor::matmul` (with gemm's
+//! AVX-512 code), int8 with `QMatMul` of `Q8_0`, with the same number of threads.
 //!
 //!     RAYON_NUM_THREADS=1 CANDLE_NUM_THREADS=1 cargo run --release -p beamgen-train \
 //!         --example candle -- threads=1 1536x8960 896x4864
 //!
-//! A table for each shape `inputs x outputs`: GFLOP/s, 2 * rows * inputs * outputs / time on the
-//! clock. With `avx512` ours does without AMX. All take turns; a number is the median of nine
-//! turns. The ceilings are loops of multiply-adds that touch no memory, on one thread.
+//! Prints a table for each shape `inputs x outputs`: GFLOP/s, that is 2 * rows * inputs * outputs
+//! divided by the wall-clock time. With `avx512`, our kernels run without AMX. All kernels take
+//! turns; a figure is the median of nine turns. The ceilings are loops of multiply-adds that touch
+//! no memory, on one thread.
 
 use std::time::{Duration, Instant};
 
@@ -53,7 +54,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// 10^9 operations a second of a body of so many operations.
+/// Returns the speed of a body of `operations` operations, in 10^9 operations per second.
 fn rate(operations: f64, mut body: impl FnMut() -> Result<()>) -> Result<f64> {
     let start = Instant::now();
     let mut calls = 0;

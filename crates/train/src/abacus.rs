@@ -120,6 +120,7 @@ impl Run<'_> {
     /// Whether these stages are trained to their end, so that their data is not needed.
     fn finished(&self, stages: &[(&str, &Schedule)]) -> Result<bool> {
         for (stage, schedule) in stages {
+            // A state is saved in the middle of a stage too, so its number of updates decides.
             let path = self.state(stage);
             if !path.exists()
                 || state::step(&path, &state::load(&path, &self.device)?)? < schedule.steps
@@ -147,6 +148,7 @@ impl Run<'_> {
             save: Save::Every(self.config.save_every),
             stop_after: None,
         };
+        // Batches are functions of the step, so a resumed stage sees the same ones.
         let mut updates = Stage {
             decoder,
             head: &self.head,
@@ -172,6 +174,7 @@ impl Run<'_> {
 
     fn generator(&mut self, base: &Decoder) -> Result<Decoder> {
         let c = self.config;
+        // A copy: the base model is needed again as the start of the reward models.
         let model = base.deeper(0, &mut world::rng(c.seed, 9, 1))?;
         self.steps("generator", &model, c.generator, |tok, step| {
             lm::batch(tok, c, step, true)
@@ -211,6 +214,7 @@ impl Run<'_> {
             })
             .collect();
         let given: Vec<_> = problems.iter().map(|(p, keep)| (p, *keep)).collect();
+        // Sampled by the engine from the exported checkpoint, as a search would.
         let lines = sample::chains(&self.out.join("generator"), &self.tok, &given, 1, c.seed)?;
         for ((p, _), lines) in problems.into_iter().zip(lines.into_iter().flatten()) {
             pool.add(p, lines);
@@ -224,6 +228,7 @@ impl Run<'_> {
         let c = self.config;
         let mut model = base.deeper(c.extra_layers, &mut world::rng(c.seed, 9, 2))?;
         let hidden = c.shape.hidden;
+        // A head of zeros gives all tokens the score one half, so random weights prefer none.
         let zeros = Tensor::zeros((1, hidden), DType::F32, &self.device)?;
         model.put(SCORE.0.into(), &zeros)?;
         let zero = Tensor::zeros(1, DType::F32, &self.device)?;
@@ -296,12 +301,14 @@ impl Run<'_> {
             .iter()
             .cloned()
             .zip(lines.into_iter().flatten())
+            // A chain without a complete line has nothing to judge.
             .filter(|(_, l)| !l.is_empty())
             .collect();
         let (mut solved, mut right, mut judged) = (0usize, 0usize, 0usize);
         let mut outcome = Vec::new();
         let orm_scores = evaluation::line_scores((orm, &self.head), &self.tok, &chains)?;
         for ((p, lines), scores) in chains.iter().zip(orm_scores) {
+            // The last line decides the outcome, as for a user who reads only the answer.
             let good = lines.last() == Some(&WorldProblem::answer_line(p.answer()));
             solved += usize::from(good);
             outcome.extend(scores.last().map(|&s| (s, good)));

@@ -1,4 +1,4 @@
-//! The configuration that is shipped is the one in the code.
+//! The shipped configuration equals the defaults in the code.
 
 use beamgen_train::abacus::config::TrainConfig;
 
@@ -11,7 +11,7 @@ fn the_bundled_models_config_is_the_default_and_names_every_key() {
     let text = std::fs::read_to_string(path).expect("a file");
     let written: TrainConfig = toml::from_str(&text).expect("it loads");
     assert_eq!(written, TrainConfig::default());
-    // A key that is left out would have its default, but is not in the table.
+    // A missing key would get its default, but would not be in the table.
     let all = toml::Table::try_from(&written).expect("TOML");
     assert_eq!(text.parse::<toml::Table>().expect("TOML"), all);
 }

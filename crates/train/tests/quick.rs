@@ -1,4 +1,4 @@
-//! The whole pipeline on a small scale: what `beamgen train --quick` does.
+//! The whole pipeline on a small scale, as `beamgen train --quick` runs it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use beamgen_train::abacus::{Evaluation, train};
 use beamgen_train::candle_core::Device;
 use beamgen_train::tune::Report;
 
-/// Trains in `dir`; gives the evaluation and each stage's reported losses.
+/// Trains in `dir`; returns the evaluation and the reported losses of each stage.
 fn run(config: &TrainConfig, dir: &Path) -> (Evaluation, BTreeMap<String, Vec<f64>>) {
     let losses: RefCell<BTreeMap<String, Vec<f64>>> = RefCell::default();
     let mut stage = String::new();
@@ -54,11 +54,11 @@ fn the_quick_pipeline_learns_and_writes_checkpoints_that_the_engine_opens() {
     }
 }
 
-/// A run that was cut off and resumed writes the same bytes as one that was not.
+/// An interrupted and resumed run writes the same bytes as an uninterrupted one.
 #[test]
 fn a_resumed_run_equals_an_uninterrupted_one() {
     let mut config = TrainConfig::quick();
-    // short enough to run twice; every stage passes a checkpoint in the middle
+    // Short enough to run twice; every stage saves its state in the middle.
     config.base.steps = 24;
     config.generator.steps = 6;
     config.prm.steps = 6;
@@ -81,7 +81,7 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
                 &Device::Cpu,
                 &mut |report| match report {
                     Report::Note(name) => now = name,
-                    // this report comes before its step's checkpoint: what is on disk is step 16
+                    // The report precedes the save of its step, so the file has step 16.
                     Report::Step { step: 20, .. } if now == stage => panic!("killed"),
                     _ => {}
                 },

@@ -95,6 +95,7 @@ pub(super) fn answers(
     baseline: &[&Measured<'_>],
     others: &[&Measured<'_>],
 ) -> Vec<Answer> {
+    // A bench without a baseline has no comparisons.
     if baseline.is_empty() {
         return Vec::new();
     }
@@ -134,6 +135,7 @@ fn fewer(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option<
             Some((factor, None)) => (factor, factor),
             Some((factor, Some(Bound::AtMost))) => (0.0, factor),
             Some((factor, Some(Bound::MoreThan))) => (factor, f64::INFINITY),
+            // A resampled set may have a cost of 0; then nothing is known.
             None => (0.0, f64::INFINITY),
         }
     })?;
@@ -187,6 +189,7 @@ fn points(axis: Axis, baseline: &[&Measured<'_>], cell: &Measured<'_>) -> Option
         difference: gain.mean,
         low: gain.low,
         high: gain.high,
+        // Beyond the ends of the curve, `position` returns the same point twice.
         against_end: (below == above).then(|| low.cell.label()),
     })
 }

@@ -86,8 +86,10 @@ pub(super) fn allocation(
             .iter()
             .filter_map(|budget| {
                 let tokens = &budget.tokens;
+                // `None` if no cell keeps to the budget.
                 let chosen = best_by_bucket(&candidates, tokens, &members)?;
                 let held_out = held_out(&candidates, tokens, &buckets, BOOTSTRAP_SEED)?;
+                // Paired, because both kinds of choices are measured on the same problems.
                 let difference = paired(&held_out.by_bucket.right, &held_out.single.right);
                 let choices: Vec<Option<Choice>> = members
                     .iter()
@@ -125,6 +127,7 @@ fn weighed(choices: &[Option<Choice>], members: &[Vec<usize>], value: fn(&Choice
     choices
         .iter()
         .zip(members)
+        // An empty bucket has neither a choice nor problems, so it adds nothing.
         .map(|(choice, members)| choice.as_ref().map_or(0.0, value) * members.len() as f64)
         .sum::<f64>()
         / problems as f64

@@ -73,6 +73,7 @@ pub(super) fn write(path: &Path, measured: &[Measured<'_>]) -> Result<(), Error>
 /// rows keeps the original text.
 fn shown(text: String) -> String {
     let cell = printable::lines(&text).into_owned();
+    // Spreadsheets evaluate cells that begin with these characters.
     if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !is_number(&cell) {
         format!("'{cell}")
     } else {

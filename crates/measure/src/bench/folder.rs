@@ -43,6 +43,7 @@ pub(super) fn write(
     let source = folder.join(ROWS);
     let measured = measured(outline, rows, &source)?;
     let report = Report::of(outline, &measured);
+    // Figures come first, because the text links only to figures that have data.
     let plots = plots::draw(folder, outline, &measured, &report.over_n)?;
     csv::write(&folder.join("results.csv"), &measured)?;
     let text = markdown::text(about, outline, &report, &plots);
@@ -74,6 +75,7 @@ pub struct Redrawn {
 pub fn redraw(folder: &Path) -> Result<Redrawn, Error> {
     let given = read_results::<Bench<Outline>>(folder)?;
     let (about, bench) = (given.about, given.outline.bench);
+    // A folder may come from elsewhere, with names that would break tables or the page.
     if let Some(name) = bench.unfit_name() {
         return Err(Error::NoResults {
             path: folder.join(RESULTS),

@@ -74,6 +74,8 @@ impl<'a> Measurement<'a> {
             for &at in &measurement.pairs[pair] {
                 for &cell in &measurement.executions[at].cells {
                     let config = &plan.outline.cells[cell].config;
+                    // Only a loaded solver knows the resolved settings and the models'
+                    // fingerprints.
                     measurement.identities[cell] = identity(&solver, config);
                 }
             }
@@ -129,6 +131,7 @@ impl<'a> Measurement<'a> {
             Some(path) => Store::in_folder(path, resume)?,
             None => Store::in_memory(),
         };
+        // All cells are checked before anything is written, so a refused call changes no file.
         self.each_cell(&mut |set, cell, identity| store.check(set, cell, identity))?;
         let outline = self.outline();
         if let Some(path) = folder {
@@ -164,11 +167,13 @@ impl<'a> Measurement<'a> {
         let work = all.iter().map(|(_, series)| series.work()).sum();
         host.begin(total, "problems", work);
         let mut done = 0;
+        // Taken out of the cell: the searches need the solver mutably.
         let mut loaded = self.loaded.take();
         for (number, (pair, series)) in all.iter().enumerate() {
             let mut solver = match loaded.take() {
                 Some((there, solver)) if there == *pair => solver,
                 other => {
+                    // The old pair is dropped here, before the next one needs memory.
                     if let Some((_, solver)) = other {
                         host.unload(&solver);
                     }
@@ -195,6 +200,7 @@ impl<'a> Measurement<'a> {
         let outline = &self.plan.outline;
         let first = self.loaded.borrow().as_ref().map(|&(pair, _)| pair);
         let mut order: Vec<usize> = (0..self.pairs.len()).collect();
+        // The sort is stable: only the loaded pair moves, to the front.
         order.sort_by_key(|&pair| first != Some(pair));
         let mut all = Vec::new();
         for pair in order {
@@ -334,6 +340,7 @@ impl<'a> Series<'a> {
         };
         let problems = self.todo.iter().take_while(|_| !cancel.is_cancelled());
         let requests = problems.map(|&problem| self.request(problem).cancel(cancel.clone()));
+        // Both callbacks of the solver need the watcher.
         let watch = RefCell::new(watch);
         let mut failure = None;
         solver
@@ -417,6 +424,7 @@ impl Taking<'_> {
                 }
                 row.chains = Some(chains);
             }
+            // A resumed bench may lack the rows of only some cells of a search.
             if !self.store.has(set, &cell.label(), seed, &row.id) {
                 self.store.add(row)?;
             }
@@ -464,6 +472,7 @@ fn models(config: &Config) -> Config {
         ..SearchConfig::default()
     };
     let defaults = Config::default().generator;
+    // Seed and sampling belong to a request, so they need no models of their own.
     same.generator.seed = defaults.seed;
     same.generator.sampling = defaults.sampling;
     same
@@ -484,6 +493,7 @@ fn identity(solver: &Solver, config: &Config) -> Map<String, Value> {
     if !config.uses_scorer()
         && let Some(Value::Object(models)) = identity.get_mut("models")
     {
+        // The pair may have a scorer for other cells, which has no influence on this one.
         models.insert("scorer".to_owned(), ScorerKind::None.name().into());
         for unused in ["prm", "reference", "prm_format"] {
             models.shift_remove(unused);

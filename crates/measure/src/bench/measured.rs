@@ -43,6 +43,7 @@ impl<'a> Measured<'a> {
                 .flatten()
                 .map(|row| row.ledger.seconds.total())
                 .sum::<f64>();
+        // Searches that booked no time at all have no scale.
         if scale.is_finite() {
             for seconds in seconds.iter_mut() {
                 *seconds *= scale;
@@ -80,6 +81,7 @@ impl<'a> Measured<'a> {
         for row in self.rows.iter().flatten() {
             ledger.add(&Spent::new(&row.ledger, 0.0));
         }
+        // Problems share the machine, so the sum of their own seconds is not the time of the run.
         ledger.seconds = wall(&self.rows);
         let config = &self.cell.config;
         Summary {
@@ -177,6 +179,7 @@ pub(super) fn measured_so_far<'a>(outline: &'a Outline, rows: &'a [Row]) -> Vec<
                     .copied()
                     .collect()
             });
+            // Means are over the problems with rows, not over all problems of the set.
             let some: Vec<Vec<&Row>> = all.filter(|rows| !rows.is_empty()).collect();
             (!some.is_empty()).then(|| Measured::new(set, cell, some))
         })

@@ -68,6 +68,7 @@ impl SetOutline {
         let stem = path.map_or("sample".into(), |path| {
             path.file_stem().unwrap_or_default().to_string_lossy()
         });
+        // The name of a file may have characters that reports cannot show.
         let name = stem.replace(|c: char| !is_fit_name(c.encode_utf8(&mut [0; 4])), "_");
         Self::new(&name, &problems.source, problems, count)
     }
@@ -161,6 +162,7 @@ pub fn is_fit_name(name: &str) -> bool {
 /// those of plain sampling is at its default.
 pub(super) fn is_plain(config: &Config) -> bool {
     let neutral = SearchConfig::default();
+    // Compared as a whole, so that a search with a new, unknown key is not considered plain.
     let mut rest = config.search.clone();
     rest.strategy = neutral.strategy;
     rest.n = neutral.n;

@@ -53,6 +53,8 @@ impl Plan {
             compare: Vec::new(),
             plots: Vec::new(),
         };
+        // Plain sampling with a reward model's choice is what other strategies are measured
+        // against.
         outline.baseline = outline.first_best_of_n();
         Ok(Self {
             outline,
@@ -65,6 +67,7 @@ impl Plan {
     /// # Errors
     /// A problem has no answer to compare with, or a path is not valid UTF-8.
     pub fn check(&self) -> Result<(), Error> {
+        // The outline is written first; a path that is not UTF-8 would fail there.
         serde_json::to_value(&self.outline).map_err(|error| {
             Error::Data(format!("{error}: give models and files names of UTF-8"))
         })?;
@@ -145,6 +148,7 @@ impl Cells {
             return Err(Error::Cell { run, n, error });
         }
         let cell = Cell { run, config };
+        // Strategies with a fixed number of chains give the same cell at every N.
         if !self.0.iter().any(|there| there.label() == cell.label()) {
             self.0.push(cell);
         }

@@ -43,6 +43,7 @@ pub(super) fn draw<'a>(
                 Some(group) => format!("{}, {group}", of.name),
             };
             let mut add = |name: &str, chart: &Chart| {
+                // Names of files get a prefix only where there is something to distinguish.
                 let several = (outline.sets.len() > 1).then(|| slug(&of.name));
                 let parts = [several, group.map(slug), Some(name.to_owned())];
                 let stem = parts.into_iter().flatten().collect::<Vec<_>>().join("-");

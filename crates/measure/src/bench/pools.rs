@@ -48,6 +48,7 @@ impl<'m, 'a> Pools<'m, 'a> {
                     .map(|row| Some(row.chains.as_ref()?.samples().collect()))
                     .collect::<Option<Vec<Vec<Sample>>>>()
             })
+            // Either all rows of a cell keep their chains, or none does.
             .collect::<Option<_>>()?;
         Some(Self { measured, samples })
     }
@@ -60,6 +61,7 @@ impl<'m, 'a> Pools<'m, 'a> {
         let mut samples = self.samples.clone();
         let pools = samples.iter_mut().flatten();
         for (pool, letters) in pools.zip(letters) {
+            // Rows of a bench without audits have no letters.
             if pool.len() != letters.len() {
                 return None;
             }
@@ -140,6 +142,7 @@ impl<'m, 'a> Pools<'m, 'a> {
         let mut ks: Vec<usize> = std::iter::successors(Some(1), |k| Some(k * 2))
             .take_while(|&k| k < n)
             .collect();
+        // N itself is included, whether or not it is a power of two.
         ks.push(n);
         PoolCurve {
             set: set.to_owned(),
@@ -162,6 +165,7 @@ impl<'m, 'a> Pools<'m, 'a> {
         let lengths: Vec<f64> = lengths.collect();
         Some(AtK {
             k,
+            // Chains are independent, so k of them cost k times the mean.
             generated: k as f64 * mean(&lengths),
             pass,
             best: scored.then(|| self.chosen(k, Choose::Best)).flatten(),

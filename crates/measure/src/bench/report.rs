@@ -52,6 +52,7 @@ impl Report {
             .iter()
             .copied()
             .partition(|cell: &&Measured<'_>| Some(&cell.cell.run) == outline.baseline.as_ref());
+        // Curves are read off in the order of N.
         baseline.sort_by_key(|cell| cell.n());
         self.against.extend(answers(set, &baseline, &others));
         for &(a, b) in &outline.compare {
@@ -64,6 +65,7 @@ impl Report {
         self.aggregated.extend(aggregated);
         let sound = pools.iter().filter_map(Pools::sound);
         self.sound_pools.extend(sound.map(|pool| pool.curve(set)));
+        // Difficulty is a pass rate, which the pool with the most samples estimates best.
         if let Some(pool) = pools.iter().max_by_key(|pool| pool.samples_a_problem()) {
             let of = (pool.name(), pool.samples_a_problem());
             // The exact checker knows the answers: a ceiling, not a strategy that one could choose.

@@ -73,6 +73,7 @@ impl Row {
     ) -> Self {
         let mut depths = Depths::of(result);
         if without_scores {
+            // The cell is not charged for tokens that the shared search scored for other cells.
             depths.scored.clear();
         }
         let chosen = result.chosen_chain();
@@ -92,6 +93,7 @@ impl Row {
             scorer: cell.config.models.scorer,
             seed,
             id: result.problem.id.clone(),
+            // A search without an answer counts as wrong.
             correct: is_correct(result) == Some(true),
             answer: result.answer.clone(),
             score: result.score,
@@ -131,6 +133,7 @@ impl Depths {
         let mut kept = vec![false; tree.len()];
         for chain in &result.finished {
             let mut at = Some(chain.node);
+            // Stops at a node of an earlier chain: its ancestors are marked already.
             while let Some(node) = at.filter(|node| !kept[node.0 as usize]) {
                 kept[node.0 as usize] = true;
                 at = tree.node(node).parent;
@@ -153,6 +156,7 @@ fn by_depth(
     let mut tokens = Vec::new();
     for (id, node) in tree.nodes() {
         let depth = node.depth as usize;
+        // The root, at depth 0, is not a step.
         if depth == 0 || !counts(id.0 as usize, node) {
             continue;
         }
@@ -215,6 +219,7 @@ impl Chains {
             let scores = result.tree.steps(chain.node).filter_map(|step| step.score);
             chains.steps.push(scores.collect());
         }
+        // Empty columns are left out of the file.
         if chains.steps.iter().all(Vec::is_empty) {
             chains.steps.clear();
         }
@@ -226,6 +231,7 @@ impl Chains {
 
     /// Returns the chains as samples of a pool.
     pub(super) fn samples(&self) -> impl Iterator<Item = Sample> + use<'_> {
+        // An empty column means that no answer is a guess.
         let guesses = self.guess.bytes().chain(std::iter::repeat(b'0'));
         let columns = self.class.iter().zip(&self.score).zip(&self.tokens);
         self.right.bytes().zip(guesses).zip(columns).map(

@@ -66,13 +66,16 @@ fn covers(run: &Config, cell: &Config) -> bool {
     unscored.models.scorer = ScorerKind::None;
     is_plain(run)
         && is_plain(cell)
+        // A cell without scores can also be read off a search with scores.
         && (sampling(cell) == sampling(run) || sampling(cell) == sampling(&unscored))
 }
 
 /// Removes the settings that have no influence on plain samples and their scores.
 fn sampling(config: &Config) -> Config {
     let mut same = config.clone();
+    // M has no effect on plain sampling.
     same.search.m = 1;
+    // Without a scorer, its settings have no effect either.
     if !config.uses_scorer() {
         same.models.scorer = ScorerKind::None;
         same.models.prm = None;

@@ -55,6 +55,7 @@ fn both_twins(cell: &Measured<'_>) -> Option<Twins> {
         let id = rows.first()?.id.as_str();
         Some((id, rows.as_slice()))
     });
+    // The id of a twin names the problem that it was made from.
     let pairs = twins::pairs(by_id);
     let shares: Vec<f64> = pairs
         .iter()
@@ -62,6 +63,7 @@ fn both_twins(cell: &Measured<'_>) -> Option<Twins> {
             let both = one
                 .iter()
                 .zip(other)
+                // Both searches of a pair must be right with the same seed.
                 .filter(|(a, b)| a.correct && b.correct);
             both.count() as f64 / one.len().max(1) as f64
         })

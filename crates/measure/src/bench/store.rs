@@ -74,6 +74,7 @@ impl Store {
                 } => {
                     store.identities.insert((set, cell), *identity);
                 }
+                // Only the index stays in memory; `finish` reads the rows again.
                 Line::Row(row) => store.note(&row),
             }
         }
@@ -83,6 +84,7 @@ impl Store {
     fn note(&mut self, row: &Row) {
         let series = series(row);
         let parts = self.parts.entry(series.clone()).or_default();
+        // Rows need not be in order, so the largest number counts.
         *parts = (*parts).max(row.part + 1);
         self.done.entry(series).or_default().insert(row.id.clone());
     }

@@ -72,6 +72,7 @@ pub fn open(
         }
     };
     let mut hash = Fingerprint::default();
+    // Problems that differ only in spacing or punctuation count as one, as in the split.
     let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     let mut problems = Vec::with_capacity(chains.len());
     for chain in &chains {
@@ -90,6 +91,7 @@ pub fn open(
 }
 
 fn name(policy: Option<&Policy>) -> PolicyName {
+    // Chains without a recorded policy form a policy of their own, with an empty name.
     let policy = policy.cloned().unwrap_or_default();
     PolicyName {
         generator: policy.generator,
@@ -100,6 +102,7 @@ fn name(policy: Option<&Policy>) -> PolicyName {
 /// Whether a policy matches: part of its generator's name, and a temperature after `@`.
 fn is(name: &PolicyName, wanted: &str) -> bool {
     let (generator, temperature) = match wanted.rsplit_once('@') {
+        // A name may contain `@` too; only a number after it is a temperature.
         Some((generator, text)) if text.parse::<f64>().is_ok() => (generator, text.parse().ok()),
         _ => (wanted, None),
     };

@@ -52,6 +52,7 @@ fn lines(title: &str, names: (&str, &str), top: f64, guide: Item, curves: &[Curv
             items.extend(interval.map(|ends| bar(look, at(x, y), ends)));
         }
     }
+    // A little beyond 1, so that points at the edge are whole.
     let x = axis(0.0..1.02, names.0, None, 1);
     let y = axis(0.0..1.02 * top, names.1, None, 2);
     Chart::one(title.to_owned(), legend, panel(x, y, items))

@@ -43,11 +43,14 @@ impl Runs {
                         "has problems without a reference answer: solve problems with answers",
                     )
                 })?;
+                // A threshold hides the answers below it, so their part of the curve would be
+                // missing.
                 if record.withheld.is_some() {
                     return Err(Error::reading(path)(
                         "withheld answers: run it without a threshold",
                     ));
                 }
+                // A problem without an answer is neither right nor wrong, but counts as unanswered.
                 let score = record.score.filter(|_| record.answer.is_some());
                 answers.push(score.map(|score| (score, right)));
             }

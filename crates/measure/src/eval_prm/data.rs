@@ -17,7 +17,7 @@ pub struct Set {
     pub outline: SetOutline,
     /// The chains, as the model reads them.
     pub chains: Vec<GivenChain>,
-    /// The same chains with their labels, and no scores yet.
+    /// The rows of the chains, with labels and without scores.
     pub rows: Vec<ScoredChain>,
     /// A message on records that were left out: their number, and the reason of the first.
     pub left_out: Option<String>,
@@ -61,6 +61,7 @@ impl Set {
     ) -> Result<Self, Error> {
         labelled.chains.truncate(limit.unwrap_or(usize::MAX));
         let rows = rows(&labelled.chains, rule);
+        // Checked before scoring, which can take hours.
         if rows
             .iter()
             .all(|row| row.labels.iter().all(Option::is_none))
@@ -88,6 +89,7 @@ impl Set {
 fn name(path: &Path, taken: impl Fn(&str) -> bool) -> String {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy());
     let stem = match stem {
+        // Names of figures are made of slugs, which must be neither empty nor equal.
         Some(stem) if !slug(&stem).is_empty() => stem.into_owned(),
         _ => "data".to_owned(),
     };

@@ -105,6 +105,7 @@ fn read(folder: &Path, outline: &Outline) -> Result<Rows, Error> {
     let mut changed = Vec::new();
     if outline.probes.is_some() {
         each(&folder.join(PROBES), |row: probes::Row| {
+            // Rows of probes refer to chains by number, so the chains are read first.
             row.check(&sets)?;
             changed.push(row);
             Ok(())

@@ -45,6 +45,7 @@ impl Outline {
         let models = &config.models;
         let named = calibration.or(models.calibration.as_deref());
         let beside = models.prm.as_ref().map(|prm| prm.join("calibration.json"));
+        // A model without a calibration is measured without one.
         let beside = beside.filter(|path| path.is_file());
         let path = named.map(Path::to_owned).or(beside);
         Ok(Self {

@@ -27,6 +27,7 @@ pub(super) fn draw(folder: &Path, threshold: f32, sets: &[SetReport]) -> Result<
         ];
         for (name, chart) in charts {
             let Some(chart) = chart else { continue };
+            // A single set needs no prefix in the names of files.
             let stem = match sets.len() {
                 1 => name.to_owned(),
                 _ => format!("{}-{name}", slug(&set.name)),
@@ -136,6 +137,7 @@ fn roc(set: &SetReport, threshold: f32) -> Option<Chart> {
     let scorers: Vec<&Scorer> = std::iter::once(&set.model).chain(baselines).collect();
     let mut legend = Legend::new();
     for (scorer, look) in scorers.iter().zip((1..).map(Look::of)) {
+        // Without right and wrong steps no area is defined, and no figure is drawn.
         let area = scorer.figures.get(Measure::Auc)?.value;
         legend.push(named(look, format!("{}: {area:.3}", scorer.name)));
     }
@@ -166,6 +168,7 @@ fn roc(set: &SetReport, threshold: f32) -> Option<Chart> {
 fn thinned(points: &[RocPoint]) -> Vec<RocPoint> {
     let every = points.len().div_ceil(MOST_POINTS).max(1);
     let mut kept: Vec<RocPoint> = points.iter().copied().step_by(every).collect();
+    // Every n-th point may miss the end of the curve.
     if kept.last() != points.last() {
         kept.extend(points.last());
     }
@@ -251,6 +254,7 @@ fn positions(set: &SetReport) -> Option<Chart> {
         items.extend(series(Look::of(number), &points.collect::<Vec<_>>()));
     }
     legend.push(note("bars: 95 %"));
+    // Only the last group, of all late steps, has a name of several words.
     if let Some(last) = groups.iter().find(|group| group.name.contains(' ')) {
         legend.push(note(format!("last: {}", last.name)));
     }

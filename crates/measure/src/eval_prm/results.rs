@@ -92,6 +92,7 @@ impl SetReport {
             largest,
             ..
         } = self.counts;
+        // Up to one half, the other problems still balance the figures.
         if chains < 2 || 2 * largest <= chains {
             return None;
         }
@@ -224,6 +225,7 @@ fn breakdowns(rows: &[ScoredChain], threshold: f32) -> Vec<Breakdown> {
         .into_iter()
         .filter_map(|(by, of)| {
             let mut names: Vec<&String> = rows.iter().filter_map(of).collect();
+            // Sorted, so that a report does not depend on the order of chains.
             names.sort();
             names.dedup();
             let left_out = names.len().saturating_sub(MOST_GROUPS);

@@ -76,6 +76,7 @@ impl Report {
 
 impl<'a> Summary<'a> {
     fn of(source: &'a str, set: &'a SetReport, rows: &[ScoredChain], threshold: f32) -> Self {
+        // A chain whose first error is unknown is neither a hit nor a miss.
         let judged: Vec<&ScoredChain> = rows
             .iter()
             .filter(|row| row.first_error().is_some())

@@ -72,6 +72,7 @@ impl Pools {
     fn add(&mut self, stem: &str, pool: &Pool, settings: &GeneratorConfig) {
         let set = self.outline.sets.len();
         let solutions = pool.problems.iter().flat_map(|of| &of.solutions);
+        // Only a file that judges every solution is believed; otherwise all are graded alike.
         let judged = solutions.clone().all(|solution| solution.right.is_some());
         let outline = SetOutline {
             name: self.name(stem),
@@ -83,6 +84,7 @@ impl Pools {
                 Rightness::Grader
             },
             gives_answers: solutions.clone().all(|solution| solution.answer.is_some()),
+            // Files do not say what their scores are, but probabilities are between 0 and 1.
             log_odds: solutions.clone().any(|solution| {
                 let scores = solution.scores.iter().flatten();
                 scores.clone().any(|score| !(0.0..=1.0).contains(score))
@@ -132,6 +134,7 @@ impl Pools {
         at_end: bool,
         watch: &mut dyn Watch,
     ) -> Result<(), Error> {
+        // Scores are stored by name, so a second scorer of the same name would replace the first.
         if name == FILE || self.outline.scorers.iter().any(|of| of.name == name) {
             let reason = format!("two scorers are called \"{name}\": rename one of them");
             return Err(Error::Data(reason));
@@ -157,6 +160,7 @@ impl Pools {
         watch.begin(chains.len(), "solutions", chains.len() as f64);
         let mut watch = FirstRefusal { watch, told: false };
         let mut scores = scores::judge(model, &chains, &mut watch)?;
+        // Such a model means nothing by its scores before the end of a solution.
         if at_end {
             for scores in scores.iter_mut().flatten() {
                 scores.drain(..scores.len().saturating_sub(1));
@@ -186,6 +190,7 @@ impl Pools {
         watch.begin(self.rows.len(), "problems", self.rows.len() as f64);
         self.outline.checkers = panel.names().map(str::to_owned).collect();
         for (row, (problem, solutions)) in self.rows.iter_mut().zip(&self.texts) {
+            // A chain per solution, because checkers may keep state from step to step.
             let ids: Vec<_> = solutions.iter().map(|_| panel.open(problem)).collect();
             let items = ids.iter().zip(solutions).map(|(&id, steps)| CheckItem {
                 id,
@@ -197,6 +202,7 @@ impl Pools {
                     .map(|steps| {
                         steps
                             .iter()
+                            // A single checker's proof is enough.
                             .position(|all| all.iter().any(|one| one.verdict.is_fail()))
                             .map(|at| at as u32)
                     })
@@ -254,6 +260,7 @@ pub fn scorers(base: &Config, kinds: &[ScorerKind]) -> Vec<PoolScorer> {
         let mut config = base.clone();
         config.models.scorer = kind;
         for one in config.each_scorer() {
+            // Several kinds of scorers may contain the same judge.
             if !all.iter().any(|there| there.1.models == one.1.models) {
                 all.push(one);
             }
@@ -297,6 +304,7 @@ fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<St
         let answer = match &solution.answer {
             Some(given) => {
                 let given = given.trim();
+                // A blank field means that the solution has no answer.
                 (!given.is_empty()).then(|| Answer::stated(given))
             }
             None => MathAnswers.extract(&text),
@@ -325,6 +333,7 @@ fn row(set: usize, number: usize, solved: &Solved, judged: bool, steps: &[Vec<St
         row.length.push(text.chars().count() as u32);
         row.answers.push(answer.map(|answer| answer.text));
     }
+    // Kept only where file and grader can disagree.
     row.graded = (judged && solved.reference.is_some()).then_some(graded);
     let solutions = solved.solutions.iter();
     if solutions.clone().any(|solution| solution.scores.is_some()) {

@@ -32,6 +32,7 @@ pub fn create(folder: &Path) -> Result<(), Error> {
 /// Whether a results folder has a report of pools.
 #[must_use]
 pub fn is_pool(folder: &Path) -> bool {
+    // The key `pool` is enough: the outline may be of another version.
     read_results::<Reranked<serde_json::Value>>(folder).is_ok()
 }
 

@@ -173,6 +173,7 @@ fn optional(text: Option<&String>) -> String {
 
 /// Returns the first 60 characters of a text.
 fn short(text: &str) -> String {
+    // Long answers would make the table unreadable.
     text.chars().take(60).collect()
 }
 

@@ -54,6 +54,7 @@ fn over_k(curve: &Curve) -> Chart {
         items.push(Item::Text(place, point.k.to_string(), 13, INK, anchor));
     }
     let mut legend = Vec::new();
+    // Bars are spread to both sides of their k.
     let middle = curve.selectors.len() as i32 / 2;
     for (number, name) in curve.selectors.iter().enumerate() {
         let look = Look::of(number);
@@ -86,6 +87,7 @@ fn over_majority(set: &str, rows: &[&Ranked]) -> Chart {
         .iter()
         .filter_map(|row| Some((row.over_majority_low?, row.over_majority_high?)));
     let most = ends.fold(0.01_f64, |most, (low, high)| most.max(-low).max(high));
+    // In per cent, with 5 % of room.
     let most = 105.0 * most;
     let height = rows.len() as f64;
     let mut items = vec![guide((0.0, 0.0), (0.0, height))];

@@ -59,6 +59,7 @@ pub const COLUMNS: [Column<Ranked>; 5] = [
     }),
     ("unsound among right", |row| {
         row.sound.map_or("-".to_owned(), |sound: f64| {
+            // Avoids a division by 0: without right answers, none is unsound.
             let right = row.accuracy.max(f64::MIN_POSITIVE);
             percent(((right - sound) / right).max(0.0))
         })
@@ -86,6 +87,7 @@ pub(super) fn ranking(set: &str, selectors: &[Selector], rows: &[&Row]) -> Vec<R
         .map(|selector| {
             let right = values(rows, selector, Counts::Right);
             let accuracy = interval(&right);
+            // The majority vote is not compared with itself.
             let over = (selector.name != MAJORITY).then(|| paired(&right, &majority));
             let sound = knows_steps.then(|| interval(&values(rows, selector, Counts::Sound)));
             Ranked {
@@ -114,6 +116,7 @@ fn values(rows: &[&Row], selector: &Selector, counts: Counts) -> Vec<f64> {
         .enumerate()
         .map(|(number, row)| {
             let value = selector.value(row, row.len(), counts, number as u64);
+            // A problem without solutions has no right choice.
             value.unwrap_or(0.0)
         })
         .collect()

@@ -194,6 +194,7 @@ fn is_tied(row: &Row) -> bool {
     let mut votes: BTreeMap<u32, (usize, bool)> = BTreeMap::new();
     for sample in row.samples() {
         if let Some(class) = sample.class {
+            // Equal answers are equally right, so the first solution decides.
             votes.entry(class).or_insert((0, sample.correct)).0 += 1;
         }
     }

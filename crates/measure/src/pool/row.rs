@@ -102,6 +102,7 @@ impl Row {
                 ));
             }
         }
+        // A row cannot have more distinct answers than solutions.
         let most = self.class.iter().flatten().max();
         match most.filter(|&&most| most as usize >= count) {
             Some(most) => Err(format!("field \"class\": {most} of {count} solutions")),

@@ -64,6 +64,7 @@ pub(super) fn all(outline: &Outline, set: usize, rows: &[&Row]) -> Vec<Selector>
         all.extend(by_scorer(outline, set, rows, name));
     }
     if !outline.checkers.is_empty() {
+        // Only the main selectors get a twin with a veto, which keeps the table short.
         let vetoed: Vec<Selector> = all
             .iter()
             .filter(|of| of.is_main && matches!(of.way, Way::Choose(_)))
@@ -95,6 +96,7 @@ fn by_scorer(outline: &Outline, set: usize, rows: &[&Row], name: &str) -> Vec<Se
     if scores.is_empty() {
         return Vec::new();
     }
+    // With a single score per solution, all aggregations are the same.
     let by_step = scores.iter().any(|scores| scores.len() > 1);
     let main = outline.aggregation;
     let aggregations: Vec<Aggregation> = if !by_step {
@@ -150,6 +152,7 @@ impl Selector {
         let samples = self.samples(row, counts);
         match self.way {
             _ if k > samples.len() => None,
+            // The share of right solutions is the expected accuracy of a random one.
             Way::Single => pass_rate(&samples),
             Way::Pass => {
                 let right = samples.iter().filter(|sample| sample.correct).count();
@@ -177,6 +180,7 @@ impl Selector {
     fn score(&self, row: &Row, at: usize) -> Option<f32> {
         match &self.by {
             By::Nothing => None,
+            // Negated, since the highest score is the best.
             By::Shorter => Some(-(row.length[at] as f32)),
             By::Longer => Some(row.length[at] as f32),
             By::Scorer {

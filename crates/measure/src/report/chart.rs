@@ -238,9 +238,11 @@ impl Chart {
         .map_err(failed(folder, stem))?;
         write_file(&folder.join(format!("{stem}.svg")), svg.as_bytes())?;
         let (width, height) = (SIZE.0 * SCALE, SIZE.1 * SCALE);
+        // Three bytes per pixel: red, green, blue.
         let mut pixels = vec![0; 3 * (width * height) as usize];
         let area = BitMapBackend::with_buffer(&mut pixels, (width, height)).into_drawing_area();
         self.draw(&area, SCALE).map_err(failed(folder, stem))?;
+        // The area borrows the pixels.
         drop(area);
         let png = png(width, height, &pixels).map_err(failed(folder, stem))?;
         write_file(&folder.join(format!("{stem}.png")), &png)
@@ -249,6 +251,7 @@ impl Chart {
     /// Draws the chart, `scale` times as large.
     fn draw<DB: DrawingBackend>(&self, area: &DrawingArea<DB, Shift>, scale: u32) -> Drawn<()> {
         let plot = page(area, &self.legend, scale)?;
+        // A single panel has the whole page, and the title as its caption.
         if self.across == 0 {
             for panel in &self.panels {
                 panel.draw(area, &plot, Some(&self.title), scale)?;
@@ -314,6 +317,7 @@ impl Panel {
         if let Some(labels) = self.y.labels {
             mesh.y_labels(labels);
         }
+        // Without labels, lines of the mesh would have no meaning.
         if self.x.labels == Some(0) {
             mesh.disable_x_mesh();
         }
@@ -342,6 +346,7 @@ impl Item {
     ) -> Drawn<()> {
         let pixel = |place: &At| {
             let (x, y) = axes.backend_coord(&(place.x, place.y));
+            // Offsets are in points, so the SVG and the larger PNG look the same.
             let points = scale as i32;
             (x + place.right * points, y + place.down * points)
         };

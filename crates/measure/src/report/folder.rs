@@ -76,6 +76,7 @@ pub(crate) fn write_report(
     markdown: &str,
 ) -> Result<(), Error> {
     write_file(&folder.join(name), markdown.as_bytes())?;
+    // The page contains its figures, so that it can be sent as a single file.
     let page = beamgen_view::document(title, markdown, &|name: &str| {
         // Figures are in the folder itself, whatever else a report might name.
         let is_plain = name.ends_with(".svg") && !name.contains(['/', '\\']);
@@ -108,6 +109,7 @@ pub(crate) fn write_lines(
         written.map_err(|error| Error::writing(path)(error.into()))?;
         text.push(b'\n');
     }
+    // In a single step, so that a crash leaves no half of a file.
     write_file(path, &text)
 }
 

@@ -121,6 +121,7 @@ impl Look {
         match self.marker {
             0 => area.draw(&Circle::new((x, y), r, filled)).map_err(fault),
             SQUARE => polygon(&[(-r, -r), (r, -r), (r, r), (-r, r)]),
+            // Triangles and diamonds reach further out, so that all markers look equally large.
             2 => polygon(&[(0, -r - r / 4), (r + r / 4, r), (-r - r / 4, r)]),
             3 => polygon(&[
                 (0, -r - r / 2),
@@ -151,6 +152,7 @@ impl Look {
 fn smooth(points: &[(i32, i32)]) -> Vec<&[(i32, i32)]> {
     let turns = (1..points.len().saturating_sub(1)).filter(|&at| {
         let ((x0, y0), (x1, y1), (x2, y2)) = (points[at - 1], points[at], points[at + 1]);
+        // A negative scalar product of two directions is a turn by more than a right angle.
         (x1 - x0) * (x2 - x1) + (y1 - y0) * (y2 - y1) < 0
     });
     let ends = turns.chain([points.len().saturating_sub(1)]);
@@ -202,6 +204,7 @@ pub(crate) fn page<DB: DrawingBackend>(
         .max()
         .unwrap_or(0);
     let (all, _) = area.dim_in_pixel();
+    // Long names must leave at least half of the page for the plot.
     let column = (widest + pixels(58) as u32).min(all / 2);
     let (plot, side) = area.split_horizontally(all - column);
     let mut y = pixels(58);

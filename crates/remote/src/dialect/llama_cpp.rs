@@ -141,6 +141,7 @@ impl Dialect for LlamaCpp {
                 "temperature": 1.0,
                 "logit_bias": bias,
                 "n_probs": labels.len(),
+                // Probabilities after the bias: the labels share nearly all of the mass.
                 "post_sampling_probs": true,
                 "cache_prompt": true,
                 "stream": false,

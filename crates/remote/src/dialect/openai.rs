@@ -55,6 +55,7 @@ impl Dialect for OpenAi {
 
     fn generate(&self, model: &str, ask: &Ask, tokenizer: &Tokenizer) -> Call {
         let s = ask.sampling;
+        // Streamed without stop strings: the answer is cut here, after the last whole token.
         let mut body = json!({
             "model": model,
             "prompt": text_of(&ask.ids, tokenizer),
@@ -111,6 +112,7 @@ impl Dialect for OpenAi {
             },
             logprobs: logprobs.unwrap_or_else(|| vec![0.0; tokens.len()]),
             tokens,
+            // The server counts its own tokens, which are not comparable with ours.
             usage: Usage::default(),
         })
     }
@@ -239,6 +241,7 @@ fn at_own_tokens(
             return None;
         }
         read = (read + piece.len()).min(text.len());
+        // Moves to the local token in which the server's token ends.
         while end < read && at + 1 < tokens.len() {
             at += 1;
             end += tokenizer.token_bytes(tokens[at]).len();

@@ -52,10 +52,12 @@ impl Dialect for SgLang {
                     "frequency_penalty": 0.0,
                     "sampling_seed": ask.seed,
                     "stop": ask.stop,
+                    // Keeps the stop string, which is the end of the step.
                     "no_stop_trim": true,
                     "skip_special_tokens": false,
                 },
                 "return_logprob": true,
+                // Only for sampled tokens: prompt log-probabilities would bypass the cache.
                 "logprob_start_len": -1,
                 "stream": false,
             }),

@@ -41,9 +41,11 @@ impl Dialect for Vllm {
                 "frequency_penalty": 0.0,
                 "seed": ask.seed,
                 "stop": ask.stop,
+                // The stop string is the end of the step, and special tokens are part of the chain.
                 "include_stop_str_in_output": true,
                 "skip_special_tokens": false,
                 "return_token_ids": true,
+                // Only the sampled token's own log-probability.
                 "logprobs": 0,
                 "n": 1,
                 "stream": false,

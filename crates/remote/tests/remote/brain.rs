@@ -1,5 +1,5 @@
-//! Servers of the three engines around one tiny model of random weights: their routes, names and
-//! habits as far as they are documented or were seen.
+//! Servers that play the three engines, with a tiny model of random weights: their routes, names
+//! and habits as documented or observed.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,25 +12,25 @@ use serde_json::{Value, json};
 use crate::fake::{Reply, Seen};
 use crate::tiny;
 
-/// Which engine a server plays.
+/// The engine that a server plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plays {
     Vllm,
     SgLang,
     LlamaCpp,
-    /// Some other endpoint with `OpenAI`'s routes and none of its own.
+    /// Another endpoint with only `OpenAI`'s routes.
     OpenAi,
 }
 
 pub(crate) const ENGINES: [Plays; 3] = [Plays::Vllm, Plays::SgLang, Plays::LlamaCpp];
 pub(crate) const CONTEXT: usize = 96;
 
-/// A model and what it needs to answer.
+/// A model with everything that it needs to answer.
 pub(crate) struct Brain {
     plays: Plays,
     model: Arc<Model>,
     tokenizer: Arc<Tokenizer>,
-    /// One request at a time.
+    /// Requests are served one at a time.
     sampler: Mutex<Sampler>,
 }
 
@@ -44,7 +44,7 @@ struct Asked {
 
 struct Answer {
     tokens: Vec<Sampled>,
-    /// The text of the string it stopped at; empty for the end of the text.
+    /// The string at which generation stopped; empty at the end of the text.
     stopped: Option<String>,
     cached: usize,
 }
@@ -68,7 +68,7 @@ impl Brain {
         }
     }
 
-    /// Logits behind some tokens.
+    /// Returns the logits after some tokens.
     fn logits(engine: &mut Engine, seq: beamgen_engine::SeqId, tokens: &[u32]) -> Vec<f32> {
         let want = Want::Last;
         let logits = engine.logits(&[Append { seq, tokens, want }]).unwrap();
@@ -186,7 +186,7 @@ impl Brain {
         (ids.len() >= CONTEXT).then_some(Reply::Json(400, error))
     }
 
-    /// Log-probabilities of some tokens behind `ids`.
+    /// Returns the log-probabilities of some tokens after `ids`.
     fn label_logprobs(&self, ids: &[u32], labels: &[u32]) -> Vec<f64> {
         let mut engine = tiny::engine(&self.model, 64);
         let seq = engine.create();
@@ -287,7 +287,7 @@ impl Brain {
         )
     }
 
-    /// Text, in events of some tokens each. Fields that `OpenAI` does not have are refused.
+    /// Streams text in events of a few tokens each. Fields that `OpenAI` does not have are refused.
     fn openai(&self, body: &Value) -> Reply {
         const KNOWN: &str = "model prompt max_tokens temperature top_p presence_penalty frequency_penalty seed \
             logprobs n stream";
@@ -319,7 +319,7 @@ impl Brain {
             None => "length",
             Some(_) => "stop",
         };
-        // Half a character waits for its other half.
+        // A token that ends within a character is held back until the character is whole.
         let (mut pieces, mut bytes): (Vec<(String, f32)>, Vec<u8>) = Default::default();
         for t in &answer.tokens {
             if !self.tokenizer.is_special(t.token) {
@@ -384,7 +384,8 @@ impl Brain {
             Some(_) => "word",
         };
         let tokens: Vec<u32> = answer.tokens.iter().map(|t| t.token).collect();
-        // As the server does: not those that it stopped at, nor those that end within a character.
+        // Like the server, this leaves out tokens at which it stopped and tokens that end within a
+        // character.
         let left_out = answer
             .stopped
             .iter()

@@ -1,4 +1,4 @@
-//! A server for tests: HTTP/1.1 by hand, for most of what it has to do no library lets one do.
+//! A server for tests that speaks HTTP/1.1 by hand: libraries do not allow most of its faults.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// A request as it came.
+/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub path: String,
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Value,
 }
 
 impl Seen {
-    /// Whether it asks for a step of a search: those of the probe are of no problem.
+    /// Whether the request asks for a step of a search; requests of the probe belong to no problem.
     pub(crate) fn is_step(&self) -> bool {
         self.path == "/v1/completions" && self.header("x-session-id") != Some("")
     }
@@ -32,27 +32,27 @@ impl Seen {
     }
 }
 
-/// What the server does with it.
+/// The server's reaction to a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Json(u16, Value),
-    /// With headers.
+    /// A status with further headers.
     With(u16, Vec<(&'static str, String)>, String),
-    /// Says nothing until the client is gone.
+    /// Sends nothing until the client disconnects.
     Hang,
-    /// The first bytes of an answer, and nothing until the client is gone.
+    /// Sends the first bytes of an answer, then nothing until the client disconnects.
     HangInBody(Value),
-    /// The first half of an answer, and the connection closes.
+    /// Sends the first half of an answer and closes the connection.
     Cut(Value),
-    /// A byte of the answer now and then.
+    /// Sends the answer byte by byte, slowly.
     Drip(Value, Duration),
-    /// The connection closes at once.
+    /// Closes the connection at once.
     Close,
-    /// Server-sent events, and the end of the stream.
+    /// Sends server-sent events and ends the stream.
     Events(Vec<Value>),
-    /// Server-sent events, and nothing until the client is gone.
+    /// Sends server-sent events, then nothing until the client disconnects.
     EventsAndHang(Vec<Value>),
-    /// The beginning of a JSON text, as many bytes of `0,0,0`, and its end.
+    /// Sends the beginning of a JSON text, the given number of bytes of `0,0,0`, and its end.
     Zeros(&'static str, usize, &'static str),
 }
 
@@ -72,7 +72,7 @@ type Handler = dyn Fn(&Seen) -> Reply + Send + Sync;
 pub(crate) struct Fake {
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
-    /// Requests whose client went before they were answered.
+    /// The number of requests whose clients disconnected before the answer.
     gone: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     open: Arc<Mutex<Vec<TcpStream>>>,
@@ -84,7 +84,7 @@ impl Fake {
         Self::at("127.0.0.1:0".parse().unwrap(), handler)
     }
 
-    /// At a given address: a server that was dead and is back.
+    /// Starts a server at a given address, like a failed server that comes back.
     pub(crate) fn at(
         address: SocketAddr,
         handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
@@ -147,7 +147,7 @@ impl Fake {
         self.gone.load(Ordering::SeqCst)
     }
 
-    /// Dies: open connections break.
+    /// Stops the server and breaks open connections.
     pub(crate) fn kill(mut self) -> SocketAddr {
         self.end();
         self.address
@@ -219,7 +219,7 @@ fn read(reader: &mut BufReader<&TcpStream>) -> Option<Seen> {
     })
 }
 
-/// `None` if the connection is over.
+/// Reads a request; `None` if the connection is closed.
 fn answer(mut stream: &TcpStream, reply: Reply, gone: &AtomicUsize) -> Option<()> {
     let head = |status: u16, kind: &str, headers: &[(&str, String)], length: usize| {
         let mut head =

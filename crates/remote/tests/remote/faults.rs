@@ -1,4 +1,4 @@
-//! Servers that fail: nothing is lost, and what cannot be helped is said in one line.
+//! Servers that fail: no result is lost, and an error is a single line.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,8 +13,8 @@ use crate::brain::{Brain, Plays};
 use crate::fake::{Fake, Reply, Seen};
 use crate::runs::*;
 
-/// A server that answers steps by `fault` where it says so, given how many steps were asked for
-/// before.
+/// Starts a server that answers steps by `fault`, if `fault` returns a reaction for the number of
+/// earlier requests.
 fn faulty(fault: impl Fn(usize, &Seen) -> Option<Reply> + Send + Sync + 'static) -> Fake {
     let brain = Brain::new(Plays::Vllm);
     let count = AtomicUsize::new(0);
@@ -36,7 +36,7 @@ fn solve(servers: &Servers) -> (Vec<ProblemResult>, Result<RunSummary, SearchErr
     if let Ok(summary) = &outcome {
         let counted: u64 = results.iter().map(|result| result.ledger.retries).sum();
         assert_eq!(summary.ledger.retries, counted);
-        // Those of a request that failed in the end are no problem's.
+        // Retries of a request that failed for good belong to no problem.
         assert!(counted <= retries && (counted > 0 || retries == 0 || summary.failed > 0));
     }
     (results, outcome, retries)
@@ -84,7 +84,7 @@ fn what_passes_is_retried_and_changes_nothing() {
         ("nothing in it", Box::new(|| Reply::Json(200, json!({})))),
     ];
     for (name, fault) in faults {
-        // Some requests fail, each the first time that it is made.
+        // Some requests fail at their first attempt.
         let failed: Mutex<BTreeSet<String>> = Mutex::default();
         let server = faulty(move |before, seen| {
             let request = format!("{} {}", seen.header("x-session-id").unwrap(), seen.body);
@@ -102,7 +102,7 @@ fn what_passes_is_retried_and_changes_nothing() {
     }
 }
 
-/// A server that asks for more patience than there is.
+/// A server that asks for a longer wait than the patience that is left.
 #[test]
 fn patience_wins_over_what_a_server_asks_for() {
     let later = || vec![("retry-after", "99999999999".to_owned())];
@@ -118,7 +118,7 @@ fn patience_wins_over_what_a_server_asks_for() {
         let error = result.error.as_deref().unwrap_or_default();
         error.contains("answered 429: busy") && error.contains(&server.url())
     }));
-    // Each request waits for a second; on a busy machine they come one after the other.
+    // Each request waits for a second; on a busy machine the waits may follow each other.
     assert!(
         begun.elapsed() < Duration::from_secs(40),
         "{:?}",
@@ -187,7 +187,7 @@ fn what_would_fail_again_is_said_at_once() {
             (outcome, _) => panic!("{status}: {outcome:?}"),
         }
     }
-    // Once is an accident, twice is not.
+    // The first failure counts as an accident and is retried, the second does not.
     let server = faulty(|before, _| {
         (before >= 9).then(|| Reply::Json(500, json!({"error": "engine died"})))
     });
@@ -241,7 +241,7 @@ fn one_of_three_dead_is_left_out() {
     assert_same(&expected, &results, "one dead");
 }
 
-/// Whether a server is back is asked at a route that not every one has.
+/// A failed server is checked on a route that not every server has; "not found" shows that it runs.
 #[test]
 fn a_server_without_a_health_route_comes_back() {
     let expected = untroubled();
@@ -277,7 +277,7 @@ fn nobody_there_is_one_line() {
     assert!(matches!(error, Error::NoServer { .. }), "{error}");
 }
 
-/// A run whose servers are gone for good ends, with what is there.
+/// A run whose servers are gone for good ends with the results that it has.
 #[test]
 fn servers_that_stay_away_end_the_run() {
     let server = faulty(|before, _| (before >= 12).then_some(Reply::Close));

@@ -1,5 +1,5 @@
-//! What is generated over servers is what the local generator generates, where that can be
-//! compared, and it is the same each time.
+//! Generation over servers equals local generation where the two can be compared, and is the same
+//! in every run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,8 @@ fn greedy_chains_are_those_of_the_local_model_token_for_token() {
             settings.generator.step_tokens = step_tokens;
             settings.generator.sampling.repetition_penalty = Some(penalty);
             if penalty > 10.0 {
-                // No token comes twice until all have come, the end of the text among them.
+                // A token is repeated only after all others have come, the end of the text
+                // included.
                 settings.generator.max_step_tokens = 40;
             }
             settings.search.max_steps = 12;
@@ -76,7 +77,7 @@ fn sampled_searches_are_the_same_whatever_else_is_in_flight() {
     }
 }
 
-/// A pause and what follows it are two requests.
+/// A paused step and its continuation are two requests.
 #[test]
 fn early_rejection_stops_steps_in_their_middle() {
     let server = brain(Plays::Vllm);
@@ -123,7 +124,7 @@ fn what_servers_say_of_cache_and_queue_is_counted() {
         let (_, outcome) = run(&mut generator, &settings("beam", 4, 1.0), &problems(3));
         outcome.unwrap();
         let traffic = generator.connection().traffic();
-        // Each prompt but its last token.
+        // All tokens of each prompt except the last.
         let answered = traffic.prompt_tokens - traffic.cached_tokens.unwrap();
         assert!(answered > 0 && traffic.told_tokens == traffic.prompt_tokens);
         let queue = match plays {
@@ -135,7 +136,7 @@ fn what_servers_say_of_cache_and_queue_is_counted() {
     }
 }
 
-/// A boundary that a server misses, as one that spans two answers, is found here.
+/// A boundary that a server misses, for example because it spans two answers, is found locally.
 #[test]
 fn what_a_server_samples_behind_a_step_is_dropped() {
     let brain = Brain::new(Plays::Vllm);
@@ -158,7 +159,7 @@ fn what_a_server_samples_behind_a_step_is_dropped() {
     assert!(generator.connection().traffic().discarded_tokens > 0);
 }
 
-/// The server's own context is smaller than what it said: its silence about it is noticed.
+/// The server's context is smaller than it reports: an answer that is too short is noticed.
 #[test]
 fn a_clamped_answer_is_a_chain_cut_at_the_context() {
     let brain = Brain::new(Plays::Vllm);
@@ -201,7 +202,7 @@ fn problems_are_pinned_and_routers_are_told() {
             assert_eq!(seen.header("x-smg-routing-key"), Some(key.as_str()));
             key
         });
-        // Those of the probe have none.
+        // Requests of the probe have no session.
         keys.filter(|key| !key.is_empty()).collect()
     };
     let (first, second) = (sessions(&one), sessions(&two));
@@ -215,7 +216,7 @@ fn a_cancelled_problem_closes_its_connections() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     let server = Fake::start(move |seen| {
-        // The probe is answered, everything after it never.
+        // Only the probe is answered.
         if seen.is_step() {
             count.fetch_add(1, Ordering::SeqCst);
             Reply::Hang
@@ -258,7 +259,7 @@ fn a_cancelled_problem_closes_its_connections() {
     assert_eq!(server.gone(), 8);
 }
 
-/// Fields that a server drops without a word are noticed before the first problem.
+/// Fields that a server silently ignores are noticed before the first problem.
 #[test]
 fn servers_that_do_not_do_as_they_are_told_are_refused() {
     let refusal = |change: fn(&mut serde_json::Value)| {
@@ -330,7 +331,7 @@ fn servers_of_one_role_are_alike() {
     );
 }
 
-/// The library is used under an async runtime, too, which forbids to block.
+/// The library also works under an async runtime, in which blocking is forbidden.
 #[test]
 fn it_starts_and_ends_under_a_runtime() {
     let server = brain(Plays::Vllm);

@@ -1,4 +1,4 @@
-//! Shorthands: searches over a remote generator, and over the same model here.
+//! Helpers: searches over a remote generator, and over the same model in this process.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -23,7 +23,7 @@ impl Answers for NoAnswers {
     }
 }
 
-/// A score that follows from the step's text.
+/// A scorer whose scores are functions of a step's text.
 pub(crate) fn by_text(_: &Problem, steps: &[&str]) -> f32 {
     let text = steps[steps.len() - 1].bytes();
     let hash = text.fold(7u32, |h, b| h.wrapping_mul(31) + u32::from(b));
@@ -35,7 +35,7 @@ pub(crate) fn problems(count: usize) -> Vec<Problem> {
         id: format!("p{i}"),
         text: format!("{i}+{}=?", i * 7 % 10),
         answer: None,
-        // Some go on from a given step.
+        // Some chains continue from a given step.
         steps: if i % 4 == 1 {
             vec!["ab 1+1 d".into()]
         } else {
@@ -61,7 +61,7 @@ pub(crate) fn settings(strategy: &str, n: usize, temperature: f32) -> Settings {
     settings
 }
 
-/// Servers that give up soon.
+/// Returns settings of servers with little patience.
 pub(crate) fn servers(urls: impl IntoIterator<Item = impl Into<String>>) -> Servers {
     let mut servers = Servers::at(urls);
     servers.first_byte = Duration::from_secs(20);
@@ -85,7 +85,7 @@ pub(crate) fn local() -> LmGenerator {
     LmGenerator::new(engine, tiny::tokenizer(), GeneratorConfig::default()).unwrap()
 }
 
-/// All results by position, and what ended the run if something did.
+/// Returns all results by position, and the error that ended the run, if any.
 pub(crate) fn run(
     generator: &mut dyn Generator,
     settings: &Settings,
@@ -113,10 +113,10 @@ pub(crate) fn run(
     (results, outcome)
 }
 
-/// Text, step scores, why it ended, tokens.
+/// The text of a chain, its step scores, the reason of its end, its tokens.
 pub(crate) type Chain = (String, Vec<Option<f32>>, Option<Finish>, Vec<u32>);
 
-/// The chains of a result up to each of its nodes.
+/// Returns the chains of a result, up to each of its nodes.
 pub(crate) fn chains(result: &ProblemResult) -> Vec<Chain> {
     let tree = &result.tree;
     let leaf = |id: &NodeId| {

@@ -69,6 +69,7 @@ pub fn greedy(decoder: &Decoder, tok: &Tokenizer, problems: &[WorldProblem]) -> 
         for (start, c) in chains {
             let mut all = true;
             for r in &c.lines {
+                // A token is predicted by the row before it.
                 let ok = r.clone().all(|t| best[start + t - 1] == c.ids[t]);
                 lines += 1;
                 right += usize::from(ok);

@@ -43,11 +43,13 @@ impl Run<'_> {
         };
         for round in 0..rounds(target, &c.mining) {
             let stage_name = stage(target, round + 1);
+            // A finished round needs no negatives, so a resumed run skips the mining.
             let mined = if self.finished(&[(&stage_name, &c.hard)])? {
                 SamplePool::default()
             } else {
                 self.mine(target, round)?
             };
+            // Counted on from the earlier rounds, so that every round has fresh batches.
             let before = trained + round * c.hard.steps;
             self.steps(&stage_name, model, c.hard, |tok, step| {
                 let fresh = before + step;

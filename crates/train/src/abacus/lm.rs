@@ -52,11 +52,13 @@ pub fn batch(
     } else {
         (0, &config.base)
     };
+    // A stream per stage and step: a batch does not depend on the batches before it.
     let mut rng = world::rng(config.seed, stage, step);
     let n = if noisy {
         people(&mut rng, config.difficulty, 1, 1)
     } else {
         let early = step < schedule.steps * 3 / 5;
+        // More bare sums early: a line cannot be right before its sum is.
         if rng.random_bool(if early { 0.3 } else { 0.1 }) {
             return drill(tok, &mut rng, schedule);
         }

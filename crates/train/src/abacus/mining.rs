@@ -155,6 +155,7 @@ fn wrong_lines(p: &WorldProblem, sampled: impl Iterator<Item = Vec<String>>) -> 
     let mut out = Vec::new();
     for ((done, lines), right) in sampled.enumerate().zip(p.solution()) {
         for line in lines {
+            // A clone, because every sampled line follows the same prefix.
             if checker.clone().next(&line) != Verdict::Right {
                 out.push(Wrong::unrated(done, line));
             }
@@ -172,6 +173,7 @@ fn wrong_chains(p: &WorldProblem, chains: Vec<Vec<String>>) -> Vec<Wrong> {
         .filter(|lines| lines.last().is_some_and(|last| *last != answer))
         .map(|lines| lines.join("\n"))
         .collect();
+    // Sorted, so that the result does not depend on the order of sampling.
     texts.sort();
     texts.dedup();
     let texts = texts.into_iter();
@@ -224,6 +226,7 @@ impl Rater {
             let mut lines = Vec::with_capacity(wrong.len());
             for (trunk, w) in &wrong {
                 let tokens = encode(tok, &format!("{}\n", w.text))?;
+                // A fork shares the prefix's cache, so only the mistake itself is read.
                 lines.push((self.engine.fork(*trunk), tokens));
             }
             let logits = self.read(&lines, Want::Last)?;

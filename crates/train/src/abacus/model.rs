@@ -94,6 +94,7 @@ impl Shape {
             "bias": "score.bias",
         }));
         let format = format.map_err(|error| Error::Empty(error.to_string()))? + "\n";
+        // bf16 halves the files, which are part of the program.
         let generator = export::Kind::generator(DType::BF16);
         let kind = match kind {
             Kind::Generator => generator,

@@ -72,6 +72,7 @@ impl Batches<'_> {
         let d = of_size(config.difficulty, n);
         let mut examples = Vec::new();
         for i in 0..(self.schedule.batch_tokens / length(n)).max(1) {
+            // Sources alternate by position, so every batch has the same mixture.
             let from = match (self.mined, i % 4) {
                 (Some(mined), 0 | 1) => Some(mined),
                 (_, 0 | 2) => Some(self.pool),
@@ -94,6 +95,7 @@ impl Batches<'_> {
             if target == Target::Process
                 && let Some(wrong) = verdicts.iter().position(|v| *v != Verdict::Right)
             {
+                // Lines after the first wrong one have no defined truth.
                 lines.truncate(wrong + 1);
             }
             if lines.is_empty() {

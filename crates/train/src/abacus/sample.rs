@@ -95,6 +95,7 @@ fn continuations(
                     .sample(logits.row(i), params, &mut key.at(at as u32))
                     .token
             };
+            // The first row of a stem becomes its sample 0; the others are forks of it.
             if row.written.is_empty() {
                 for sample in 1..stems[row.stem].samples {
                     let token = next_token(sample, 0);

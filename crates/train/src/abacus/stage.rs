@@ -49,6 +49,7 @@ impl<F: FnMut(usize) -> Result<Vec<Example>>> Updates for Stage<'_, F> {
 
     fn pass(&mut self, step: usize) -> Result<Pass> {
         let batch = (self.batch)(step)?;
+        // Batches are small enough for a single pass, unlike those of `tune`.
         let loss = self.loss(Rows::of(batch.iter()))?;
         let mut gradients = Gradients::default();
         gradients.add(self.decoder, &loss)?;

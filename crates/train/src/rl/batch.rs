@@ -44,6 +44,7 @@ impl Batch {
             let problems = stream.next(recipe.problems - batch.groups.len());
             let scorer = scorer.as_deref_mut();
             let rollouts = plan.roll_out(policy.generator(), scorer, problems)?;
+            // Dropped groups cost time and tokens too, so the cost counts them.
             batch.rollouts.tokens += rollouts.tokens;
             batch.rollouts.seconds += rollouts.seconds;
             batch.rollouts.scoring += rollouts.scoring;

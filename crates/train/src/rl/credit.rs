@@ -49,6 +49,7 @@ impl Credit {
                 rewards.iter().zip(odds).map(|(r, o)| r * o / sum).collect()
             }
             Self::Differences => {
+                // Nothing follows the last step, so it keeps its score.
                 let next = scores.clone().skip(1).chain([0.0]);
                 scores.zip(next).map(|(score, next)| score - next).collect()
             }

@@ -167,6 +167,8 @@ impl<'a> Learner<'a> {
         let norm = pass
             .gradients
             .step(self.decoder, &mut self.optimizer, rate)?;
+        // The update is applied already, but nothing has been saved: the run can be resumed before
+        // it.
         if norm.is_finite() && pass.loss.is_finite() {
             Ok(norm)
         } else {

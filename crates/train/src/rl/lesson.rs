@@ -194,6 +194,7 @@ fn parts(
     update: usize,
     epoch: usize,
 ) -> Vec<Vec<usize>> {
+    // Shuffled, so that the chains of a group are spread over the optimiser steps.
     let mut order: Vec<usize> = (0..samples).collect();
     let mut rng = ChaCha8Rng::seed_from_u64(training.seed);
     rng.set_stream(ORDERS + (update * training.epochs + epoch) as u64);

@@ -97,6 +97,7 @@ impl Parts {
         }
         let weights = Weights::from_tensors(tensors)?;
         let config = decoder.config.clone();
+        // All models share a pool: starting threads for each update would cost time.
         let model = Model::with_pool(config, &weights, WeightType::Auto, &self.pool)?;
         let model = Arc::new(model);
         let (tokenizer, writing) = (Arc::clone(&self.tokenizer), self.writing.clone());

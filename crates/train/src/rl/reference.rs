@@ -38,6 +38,7 @@ pub(super) fn log_probs(engine: &mut Engine, group: &Group) -> Result<Vec<Vec<f3
     let mut parts: Vec<Part<'_>> = Vec::new();
     let mut seqs = vec![prompt];
     for (chain, own) in group.chains.iter().enumerate() {
+        // All chains share the cache of the prompt.
         let seq = engine.fork(prompt);
         seqs.push(seq);
         let mut read = last;

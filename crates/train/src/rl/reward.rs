@@ -42,6 +42,7 @@ impl Earned {
                 Reward::Both => right + recipe.prm_weight * earned(chain),
             })
             .collect();
+        // With both rewards, the outcome decides: a reward model nearly always differs a little.
         let informative = match recipe.reward {
             Reward::Prm => is_informative(&rewards),
             Reward::Outcome | Reward::Both => is_informative(&right),

@@ -221,6 +221,7 @@ impl Plan {
         }
         let finished = end.finish.is_complete();
         let stated = end.answer.as_deref();
+        // An unfinished chain may contain a number by chance, so its answer does not count.
         let given = stated.filter(|_| finished && (self.guesses || !end.is_guess));
         let reference = result.problem.answer.as_deref().unwrap_or_default();
         let verdict = given.map_or(Verdict::Different, |given| {

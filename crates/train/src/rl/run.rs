@@ -152,6 +152,7 @@ pub fn run(
     let mut learner = Learner::new(&decoder, &config, for_frozen, vocab, training)?;
     let files = Files::in_folder(&folder);
     let state = files.restore(&decoder, &mut learner.optimizer)?;
+    // The engine was loaded from the checkpoint, so it takes over the restored weights.
     if state.is_some() {
         policy.follow(&decoder)?;
     }
@@ -258,6 +259,7 @@ impl Run<'_> {
         let total = self.recipe.updates;
         let last = stop_after.map_or(total, |n| total.min(first + n));
         let mut saved = Instant::now();
+        // A measurement before training, against which the best policy is compared.
         if first == 0 {
             self.measure()?;
         }

@@ -56,6 +56,7 @@ impl Files {
             })?;
             Ok(number as usize)
         };
+        // Optimiser steps and updates differ: an update may take several.
         optimizer.restore(&saved, count("optimizer_steps")?);
         Ok(Some(State {
             updates: state::step(&self.state, &saved)?,

@@ -20,6 +20,7 @@ pub(super) fn tally(recipe: &Recipe, batch: &Batch, lesson: &Lesson) -> Update {
     let groups = batch.all().count();
     let informative = batch.all().filter(|(_, earned)| earned.informative).count();
     let rewards = batch.all().flat_map(|(_, earned)| &earned.rewards);
+    // Figures of optimiser steps are per token learnt from, all others over all sampled chains.
     let learnt = lesson.tokens.max(1) as f64;
     Update {
         reward: rewards.sum::<f64>() / chains,

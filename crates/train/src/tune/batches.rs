@@ -37,6 +37,7 @@ impl Example {
 
     /// Adds `target` as the token to be predicted at `place`, read from the row before.
     pub fn predict(&mut self, place: usize, target: u32) {
+        // The hidden state before a token predicts it.
         self.next.push((place as u32 - 1, target, 1.0));
     }
 
@@ -99,6 +100,7 @@ pub fn epoch(lengths: &[usize], batch: usize, seed: u64, epoch: usize) -> Vec<Ve
 /// Splits a batch into micro-batches of at most `most` padded tokens each, the longest examples
 /// first. A sequence longer than `most` is a micro-batch of its own.
 pub fn parts(mut batch: Vec<usize>, lengths: &[usize], most: usize) -> Vec<Vec<usize>> {
+    // Neighbours of similar length waste little padding.
     batch.sort_by_key(|&i| std::cmp::Reverse(lengths[i]));
     let mut parts: Vec<Vec<usize>> = Vec::new();
     let mut longest = 0;

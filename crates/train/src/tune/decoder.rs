@@ -122,6 +122,8 @@ impl Decoder {
         if whole {
             self.put(EMBEDDING.into(), &tokens(EMBEDDING)?)?;
         } else if generator && c.tie_word_embeddings {
+            // A tied head is needed for the loss, but frozen: training it would also change the
+            // input of the frozen layers.
             self.fixed.insert(EMBEDDING.into(), tokens(EMBEDDING)?);
         }
         if generator && !c.tie_word_embeddings {
@@ -277,6 +279,7 @@ impl Decoder {
             let part = part.reshape((rows * heads, c.head_dim))?;
             Ok(self.norm(&part, &layer(i, name))?.reshape((rows, width))?)
         };
+        // Only queries and keys are normalised; values pass unchanged.
         let values = qkv.narrow(1, (q + kv) * c.head_dim, kv * c.head_dim)?;
         let queries = normed(0, q, "self_attn.q_norm")?;
         let keys = normed(q, kv, "self_attn.k_norm")?;
@@ -323,6 +326,7 @@ impl Decoder {
         }
         let mut out = BTreeMap::new();
         for (name, tensor) in &all {
+            // Fused tensors are split into the checkpoint's; all others keep their names.
             let fused = split.iter().find_map(|(fused, parts, ..)| {
                 let (before, suffix) = name.split_once(&format!("{fused}."))?;
                 Some((before, suffix, parts))

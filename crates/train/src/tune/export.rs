@@ -114,6 +114,7 @@ pub fn save(
         let tensor = Tensor::from_vec(tensor.data, tensor.shape, &Device::Cpu)?;
         tensors.insert(name, tensor.to_dtype(kind.dtype)?);
     }
+    // Weights first: a folder without `config.json` is not taken for a finished checkpoint.
     write_tensors(&dir.join("model.safetensors"), &tensors)?;
     for name in COPIED {
         if let Some(text) = checkpoint.text(name)? {

@@ -55,6 +55,7 @@ impl Features {
         let mut done = starts.partition_point(|&start| start <= rows) - 1;
         let total = starts[examples.len()] as usize;
         if done < examples.len() {
+            // Cuts off a partly written example.
             file.set_len(starts[done] * row).map_err(io_error(path))?;
             let mut frozen = FrozenLayers::new(config, weights, weight_type, layers)?;
             while done < examples.len() {
@@ -158,6 +159,7 @@ impl FrozenLayers {
             .collect();
         let rows = engine.forward(&items, Output::Residual)?;
         rows.iter().flatten().for_each(|&x| take(x));
+        // The buffer is used again by the next call.
         engine.recycle(rows);
         for seq in seqs {
             engine.free(seq);

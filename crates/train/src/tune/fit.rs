@@ -281,6 +281,7 @@ fn kept(fit: &Fit<'_>) -> Result<Option<(Tensor, HashMap<u32, u32>)>> {
         .iter()
         .flat_map(|e| e.ids.clone())
         .collect();
+    // Sorted, so the same examples always give the same order of rows in the head.
     ids.sort_unstable();
     ids.dedup();
     let places = ids
@@ -303,6 +304,7 @@ impl Updates for Run<'_, '_> {
     fn pass(&mut self, step: usize) -> Result<Pass> {
         let examples = self.fit.data.examples;
         let batch = self.batch(step);
+        // The mean is over the weights of the whole batch, whatever its split into parts.
         let weight: f64 = batch.iter().map(|&i| examples[i].weight()).sum();
         let mut pass = Pass {
             tokens: batch.iter().map(|&i| self.lengths[i]).sum(),

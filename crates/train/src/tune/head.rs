@@ -95,6 +95,8 @@ impl RewardHead {
                             .collect()
                     };
                     let weight = Tensor::from_vec(weight, &shape, &Device::Cpu)?;
+                    // Stored in the decoder, so the head is trained, saved and exported like all
+                    // weights.
                     decoder.put(layer.weight.clone(), &weight)?;
                     let Some(bias) = &layer.bias else { continue };
                     let values = if weights.contains(bias) {

@@ -56,6 +56,7 @@ impl Labels {
         };
         for chain in &file.chains {
             let most = if self.alternatives { usize::MAX } else { 1 };
+            // The chain itself comes first, its alternatives follow.
             for chain in chain.with_alternatives().into_iter().take(most) {
                 let example = self.example(&chain, writer).map_err(|reason| {
                     let name = chain.id.as_deref().unwrap_or(&chain.problem);

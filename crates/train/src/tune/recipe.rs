@@ -184,6 +184,7 @@ impl Recipe {
     /// those of `get_cosine_schedule_with_warmup` and its siblings in `transformers`.
     pub fn rate(&self, step: usize, steps: usize) -> f64 {
         let warmup = (self.warmup * steps as f64).ceil() as usize;
+        // As in `transformers`, the very first update has a rate of 0.
         if step < warmup {
             return self.learning_rate * step as f64 / warmup as f64;
         }

@@ -89,6 +89,7 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
     let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
     let tokenizer = Arc::new(Tokenizer::load(checkpoint.clone())?);
     tokenizer.check(&config)?;
+    // Positions beyond the model's context were never trained.
     let longest = job.longest.min(config.max_position_embeddings);
     let mut read = read(job, &tokenizer, longest)?;
     if let Some(limit) = job.limit {

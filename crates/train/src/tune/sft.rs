@@ -62,6 +62,7 @@ impl Format<'_> {
                 read.too_long += 1;
                 continue;
             }
+            // The last question identifies the example; earlier turns may be shared by many.
             let problem = before.iter().rev().find(|turn| turn.0 == "user");
             read.problems
                 .push(problem.map(|turn| turn.1.clone()).unwrap_or_default());

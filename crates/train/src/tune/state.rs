@@ -46,6 +46,7 @@ pub(crate) fn save(
     for (name, var) in decoder.vars() {
         all.insert(name.to_owned(), var.as_tensor().clone());
     }
+    // Numbers are stored as tensors, so that the whole state is one file and replaced in one step.
     all.insert(STEP.into(), Tensor::new(step as u32, &Device::Cpu)?);
     for &(name, number) in numbers {
         all.insert(name.to_owned(), Tensor::new(number, &Device::Cpu)?);

@@ -93,6 +93,7 @@ pub(crate) fn split(problems: &[String], part: f64, seed: u64) -> (Vec<usize>, V
 pub(crate) fn fingerprint(examples: &[Example], weights: &Weights) -> String {
     let mut digest = Sha256::new();
     for example in examples {
+        // The length first, so that moving a token to the next example changes the digest.
         digest.update((example.ids.len() as u64).to_le_bytes());
         for id in &example.ids {
             digest.update(id.to_le_bytes());

@@ -25,6 +25,7 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
         }
     }
     legend.extend(["numbers: N", "bars: 95 %", "equal costs: side by side"].map(note));
+    // Without any cost the axis still needs a positive range.
     let most = costs
         .iter()
         .map(|of| of.0)
@@ -35,6 +36,7 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
     let y = (bottom * 100.0 - 3.0).max(0.0)..(top * 100.0 + 3.0).min(101.0);
     // Own ticks: those of the library are too dense within a decade.
     let mut items = Vec::new();
+    // A factor of 1.3 at both ends leaves room for markers.
     for tick in ticks(least / 1.3, most * 1.3) {
         let ends = [y.start, y.end].map(|y| at(tick.log10(), y));
         items.push(Item::Stroke(PALE.into(), 0, ends));
@@ -75,6 +77,7 @@ fn point(cell: &Measured<'_>, over: Axis) -> Option<Numbered> {
 /// Returns 1, 2 and 5 of each decade within a range; in a long range only the decades.
 fn ticks(from: f64, to: f64) -> Vec<f64> {
     let decades = from.log10().floor() as i32..=to.log10().ceil() as i32;
+    // Over more than three decades, three labels per decade would overlap.
     let steps: &[f64] = if to / from > 3e3 {
         &[1.0]
     } else {
@@ -89,6 +92,7 @@ fn short(tick: f64) -> String {
     match tick {
         whole if whole >= 1.0 => grouped(whole.round() as u64),
         small => {
+            // As many digits as the first significant one needs.
             let digits = (-small.log10()).ceil() as usize;
             format!("{small:.digits$}")
         }

@@ -25,6 +25,7 @@ const LINES: [(&str, Of); 2] = [
 pub(super) fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Chart> {
     let of_runs = curves.iter().filter(|of| runs.contains(&of.run.as_str()));
     let mut curves: Vec<&OverN> = of_runs.copied().collect();
+    // More panels would be too small to read.
     let left_out = curves.len().saturating_sub(MOST);
     curves.truncate(MOST);
     let mut legend: Vec<_> = (1..)
@@ -82,6 +83,7 @@ fn panel(curve: &OverN, bottom: f64) -> Panel {
         items.extend(series(Look::of(number + 1), &points.collect::<Vec<_>>()));
     }
     let x = axis(log2(first) - 0.4..log2(last) + 0.4, "N (log)", Some(0), 0);
+    // A little above 100 %, so that bars and markers at the edge are whole.
     let y = axis(bottom..102.0, "", Some(6), 0);
     Panel {
         caption: Some(curve.run.clone()),

@@ -36,6 +36,7 @@ pub(super) fn saved(
     let baselines = cells.iter().filter(|cell| cell.cell.run == baseline_run);
     let baseline = baselines
         .filter(|cell| of_n(cell.n()).next().is_some())
+        // Most runs first, then the largest N.
         .max_by_key(|cell| (of_n(cell.n()).count(), cell.n()))?;
     let spent = spent(baseline);
     let (mut legend, mut lines): (Vec<_>, Vec<Saved>) = of_n(baseline.n())

@@ -21,6 +21,7 @@ pub(super) fn soundness(set: &str, runs: &[&str], cells: &[&Measured<'_>]) -> Op
     let [merely, whole] = [5, 6].map(Look::bars);
     let mut items = Vec::new();
     for (number, (cell, found)) in audited.iter().enumerate() {
+        // The axis points up, and the first cell belongs at the top.
         let y = (audited.len() - number) as f64;
         for (look, share) in [(merely, cell.accuracy().mean), (whole, found.share.share)] {
             let ends = [at(0.0, y - 0.35), at(100.0 * share, y + 0.35)];

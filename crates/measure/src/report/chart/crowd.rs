@@ -90,6 +90,7 @@ pub(super) fn draw<DB: DrawingBackend>(
         .map(|mark| Rect::around(mark.at, (pixels(11), pixels(11))))
         .collect();
     let pairs = marks.windows(2);
+    // Consecutive marks of the same line are joined by a segment.
     let on_a_line = pairs.filter(|pair| pair[0].line == pair[1].line);
     let lines = on_a_line.map(|pair| [pair[0].at, pair[1].at]);
     let (across, down) = axes.plotting_area().get_pixel_range();

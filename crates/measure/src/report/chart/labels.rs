@@ -49,6 +49,7 @@ impl Rect {
             (dy, self.bottom - y),
         ] {
             let room = f64::from(room);
+            // Parallel to this edge, so the whole segment is on one side.
             if step == 0.0 {
                 if room < 0.0 {
                     return false;
@@ -107,6 +108,7 @@ pub(super) fn place(markers: &[Rect], sizes: &[(i32, i32)], around: &Around<'_>)
                 .iter()
                 .filter(|line| rect.is_crossed_by(**line));
             let outside = i32::from(!rect.is_within(around.area));
+            // Covering something is worse than any distance; crossing a line costs about two rings.
             10_000 * (covered + outside) + 40 * crossed.count() as i32 + nearness
         });
         placed.push(best.map_or(marker, |(rect, _)| rect));
@@ -139,6 +141,7 @@ pub(super) fn side_by_side(bars: &[Rect], apart: i32) -> Vec<i32> {
     for (at, bar) in bars.iter().enumerate() {
         for other in 0..at {
             if bar.overlaps(bars[other]) {
+                // Two groups that a bar connects become one.
                 let (from, to) = (group[at], group[other]);
                 group
                     .iter_mut()
@@ -175,8 +178,8 @@ mod tests {
     }
 
     proptest! {
-        /// As many markers as a report's fullest figure has, wherever they are, some of them at
-        /// one place, with lines between them.
+        /// Up to 30 markers, the number of the fullest report's figure, at random places, some at
+        /// the same place, with lines between them.
         #[test]
         fn labels_cover_no_marker_and_no_other_label(
             mut at in proptest::collection::vec((70..850_i32, 50..550_i32), 1..24),
