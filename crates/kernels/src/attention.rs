@@ -164,6 +164,7 @@ impl Call<'_> {
     fn run<T: Stage>(self, cpu: Cpu, together: usize, out: &mut [f32]) {
         let kv_heads = self.pages.shape().kv_heads;
         let group = self.shape.heads / kv_heads;
+        // Rows times the query heads of a group must fit into a unit.
         let together = together.min(MOST / group.min(MOST));
         let threads = cpu.parallel.threads_for(self.work);
         // Rows have unequal lengths: a few runs per thread balance the load.
@@ -267,6 +268,7 @@ impl<'a, T: Stage> Items<'a, T> {
             shared = common;
             count += 1;
         }
+        // A single row takes all its blocks by itself.
         if count == 1 { (1, 0) } else { (count, shared) }
     }
 

@@ -51,6 +51,7 @@ impl<T: Number> AlignedBuf<T> {
             };
         }
         let layout = Self::layout(len);
+        // A fresh mapping is zero without being touched; the heap might write zeros to used memory.
         if layout.size() >= HUGE
             && let Some(buffer) = Self::mapped(len, layout.size())
         {

@@ -66,6 +66,7 @@ impl KvPages {
         assert!(format.page_bytes(shape) > 0, "a page holds something");
         assert!(shape.page_size <= KvShape::MAX_PAGE_SIZE);
         assert!(format != KvFormat::Bf16 || shape.head_dim <= KvFormat::WIDEST_BF16);
+        // A page of more than `SLAB_BYTES` gets a slab by itself.
         let pages_per_slab = (SLAB_BYTES / format.page_bytes(shape)).max(1);
         Self {
             shape,

@@ -129,6 +129,7 @@ impl PackedLinear {
     #[must_use]
     pub fn with_bias(mut self, bias: &[f32]) -> Self {
         assert_eq!(bias.len(), self.outputs);
+        // Whole panels, because the kernels load the bias in whole vectors.
         let mut padded = AlignedBuf::zeroed(self.outputs.div_ceil(PANEL) * PANEL);
         padded[..bias.len()].copy_from_slice(bias);
         self.bias = Some(padded);
@@ -210,6 +211,7 @@ impl PackedLinear {
         y: &mut [f32],
         epilogue: Epilogue,
     ) {
+        // Without outputs the number of rows is unknown, and the division below would panic.
         if self.outputs == 0 || y.is_empty() {
             assert!(y.is_empty());
             return;
@@ -240,6 +242,7 @@ impl PackedLinear {
         let panels = self.outputs.div_ceil(PANEL);
         let work = 2 * (rows * self.inputs * self.outputs) as u64;
         let row_tasks = cpu.parallel.row_tasks(rows, self.bytes(), work);
+        // Tasks that the rows do not give are made by splitting the panels.
         let panel_tasks = cpu.parallel.tasks_for(work).div_ceil(row_tasks).min(panels);
         cpu.parallel
             .for_each(row_tasks * panel_tasks, work, |task| {

@@ -32,6 +32,7 @@ impl MappedFile {
     #[must_use]
     pub fn is_whole(&self) -> bool {
         let now = self.file.metadata();
+        // A file that has grown still has all mapped bytes.
         now.is_ok_and(|now| now.len() >= self.bytes.len() as u64)
     }
 

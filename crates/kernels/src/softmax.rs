@@ -172,6 +172,7 @@ impl Task for Sum<'_> {
     fn run<S: Simd>(self, s: S) -> f64 {
         let max = s.splat(self.max);
         let mut total = 0.0;
+        // Block by block, as `exp_sums` adds, so that both give the same bits.
         for block in self.x.chunks(BLOCK) {
             let mut sum = s.widen(s.splat(0.0));
             for_vectors!(s, block, |at, _n, v| {

@@ -72,6 +72,7 @@ impl<W: Numbers> Stage for Float<W> {
                     self.scores(s, unit, block, r, part.clone());
                 }
             }
+            // Weights need the maximum of the whole block, so all scores come first.
             for m in rows.start * unit.heads..rows.end * unit.heads {
                 self.weigh(s, block, m);
             }

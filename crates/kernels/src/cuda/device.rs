@@ -404,6 +404,7 @@ impl Device {
         launch: Launch,
         args: &[Arg<'_>],
     ) -> Result<(), CudaError> {
+        // The driver refuses an empty grid; there is nothing to compute.
         if launch.grid.contains(&0) {
             return Ok(());
         }

@@ -41,6 +41,7 @@ impl<F: Blocks> Tile<'_, F> {
                     unsafe { *sum = f.load(partial.as_ptr().add(half * LANES)) };
                 }
             }
+            // One turn more than batches: each turn multiplies a batch and scales the one before.
             for batch in 0..=batches {
                 if batch < batches {
                     self.multiply(tiles, &part, batch * step, half, &mut sums[batch % 2]);

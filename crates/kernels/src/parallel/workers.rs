@@ -140,6 +140,7 @@ impl Workers {
     /// Makes the calling thread the one that may open regions, and wakes the workers. `None` while
     /// another thread has entered, or this one has in a function further up.
     pub(super) fn enter(&self) -> Option<Entered<'_>> {
+        // Pairs with the release in `Drop`: this thread sees all that the caller before it wrote.
         if self.shared.entered.swap(true, Ordering::Acquire) {
             return None;
         }
@@ -156,6 +157,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
+        // Under the lock, so that no worker is between its look at `stop` and its sleep.
         self.shared.state().stop = true;
         self.shared.wake.notify_all();
         for thread in self.threads.drain(..) {
@@ -213,6 +215,7 @@ impl Entered<'_> {
         // SAFETY: the last region is over, so no worker has a task, and only who has one reads
         // `job`. This thread is the only caller.
         shared.job.with_mut(|place| unsafe { *place = job });
+        // Relaxed, because the shares below are published with release.
         shared.unfinished.0.store(count, Ordering::Relaxed);
         for (t, share) in shared.shares.iter().enumerate() {
             // Publishes the job, too. A worker that is still looking for tasks of the last region
