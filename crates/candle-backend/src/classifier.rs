@@ -1,6 +1,7 @@
-//! Sequence classifiers as reward models: a pair of texts, the problem and the steps so far, and
-//! how likely their last step is right. A model of entailment (NLI) reads the context with the steps
-//! before, and the step, and says how likely the step follows.
+//! Sequence classifiers as reward models: they read the problem and the steps so far as a pair of
+//! texts, and give the probability that the last step is right. A model of entailment (NLI) reads
+//! the context with the earlier steps, and the last step, and gives the probability that it
+//! follows.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,7 +14,7 @@ use crate::error::{Error, first_line};
 use crate::fields::check_tokens;
 use crate::weights::LazyWeights;
 
-/// A classifier that can be loaded.
+/// A classifier whose files fit each other; no weight was read yet.
 #[derive(Debug)]
 pub struct CandleClassifier {
     name: String,
@@ -23,11 +24,11 @@ pub struct CandleClassifier {
 }
 
 impl CandleClassifier {
-    /// Looks at a checkpoint's files.
+    /// Reads and checks the files of a checkpoint, except the weights' values.
     ///
     /// # Errors
-    /// The family is not known, `config.json` asks for something that `candle-transformers` does
-    /// not do or has other labels than a score is made of, or a file is broken.
+    /// [`Error`] if the family is unknown, `config.json` asks for something that candle
+    /// does not implement or has labels that make no score, or a file is broken.
     pub fn open(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let config = ClassifierConfig::load(checkpoint)?;
         let tokenizer = Tokenizer::load(checkpoint.clone())?;
@@ -40,17 +41,18 @@ impl CandleClassifier {
         })
     }
 
-    /// Tokens of a problem and its steps.
+    /// The most tokens of a problem with its steps, special tokens included.
     pub fn context(&self) -> usize {
         self.config.context
     }
 
-    /// The label whose probability is the score.
+    /// The name of the label whose probability is the score.
     pub fn label(&self) -> &str {
         &self.config.labels[self.config.scored]
     }
 
-    /// Whether a score says that a step follows from the problem's context; without one it abstains.
+    /// Whether a score says that a step follows from the problem's context. Such a classifier
+    /// abstains on problems without context.
     pub fn entails(&self) -> bool {
         self.config.entails
     }
@@ -58,15 +60,15 @@ impl CandleClassifier {
     /// Bytes of all weights in float32.
     ///
     /// # Errors
-    /// None that [`open`](Self::open) did not find.
+    /// The errors of reading shapes, which [`open`](Self::open) would have found.
     pub fn weight_bytes(&self) -> Result<u64, Error> {
         Ok(self.weights.bytes()?)
     }
 
-    /// Reads the weights. In float32 they take at most `memory` bytes.
+    /// Reads the weights, which take at most `memory` bytes in float32.
     ///
     /// # Errors
-    /// The weights do not fit the configuration or the memory.
+    /// [`Error`] if the weights do not fit the configuration or the memory.
     pub fn load(self, memory: u64) -> Result<impl Scorer + Send, Error> {
         self.weights.fit(&self.name, memory)?;
         Ok(PerStep::new(LoadedClassifier {
@@ -84,7 +86,8 @@ impl CandleClassifier {
     }
 }
 
-/// Reads a chain whole for each of its steps: such a model looks both ways, so nothing can be kept.
+/// A classifier that reads a whole chain for each step. Its attention looks both ways, so nothing
+/// can be cached from one step to the next.
 struct LoadedClassifier {
     name: String,
     model: Classifier,
@@ -95,7 +98,7 @@ struct LoadedClassifier {
     labels: usize,
     scored: usize,
     entails: bool,
-    /// Tokens of the last chain.
+    /// The number of tokens in the chain that was read last.
     read: usize,
 }
 
@@ -107,9 +110,10 @@ impl LoadedClassifier {
         }))
     }
 
-    /// What the model gives for each label.
+    /// Runs the model, which gives a number for each label.
     fn outputs(&self, input: &Input) -> Result<Vec<f32>, String> {
         let run = || (self.model)(input)?.flatten_all()?.to_vec1::<f32>();
+        // candle asserts some things that a configuration can break.
         match catch_unwind(AssertUnwindSafe(run)) {
             Ok(Ok(outputs)) => Ok(outputs),
             Ok(Err(error)) => Err(first_line(&error)),
@@ -129,7 +133,8 @@ impl LoadedClassifier {
         let others = outputs.iter().enumerate();
         let others = others.filter(|(label, _)| *label != self.scored);
         let others: Vec<f32> = others.map(|(_, logit)| *logit).collect();
-        // Of one other label this is its logit, without an error.
+        // The log of the sum of the other labels' exponentials; exact if there is only one other
+        // label.
         match others.iter().copied().reduce(f32::max) {
             Some(most) => {
                 let sum: f32 = others.iter().map(|logit| (logit - most).exp()).sum();
@@ -153,7 +158,7 @@ impl StepScorer for LoadedClassifier {
             let second = chain.trim_end().to_owned();
             (problem.with_context().into_owned(), second)
         };
-        // A step has a token at least.
+        // A step has at least one token, so too many steps are found without encoding them.
         if steps.len() > context || self.tokenizer.exceeds(&[&first, &second], context) {
             let texts = problem.with_context();
             return Err(ScoreError::text_too_long(&texts, steps, context));

@@ -1,4 +1,4 @@
-//! `config.json` of a sequence classifier, and what is checked in it.
+//! Reads and checks `config.json` of a sequence classifier.
 
 use beamgen_engine::Checkpoint;
 use serde_json::{Map, Value, json};
@@ -10,22 +10,22 @@ use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, family, read_map, re
 use crate::layers;
 use crate::weights::LazyWeights;
 
-/// A configuration that can be followed.
+/// A configuration that `candle-transformers` can follow.
 #[derive(Debug)]
 pub(crate) struct ClassifierConfig {
     pub family: &'static Family,
-    /// As candle reads it.
+    /// The configuration in the form that candle reads.
     pub json: Value,
-    /// Tokens of both texts and the special ones around them.
+    /// The most tokens of both texts, special tokens included.
     pub context: usize,
     pub vocab_size: usize,
     /// The labels of `id2label`: one or two, or those of a model of entailment.
     pub labels: Vec<String>,
     /// The label whose probability is the score.
     pub scored: usize,
-    /// Whether the labels say if one text follows from another, not if a step is right.
+    /// Whether the scored label says that one text follows from the other.
     pub entails: bool,
-    /// Whether the model tells the tokens of the first text from those of the second.
+    /// Whether the model distinguishes the tokens of the first text from those of the second.
     pub has_types: bool,
 }
 
@@ -43,7 +43,8 @@ impl ClassifierConfig {
         let rope_type = (family.prepare)(&mut map);
         if rope_type != "default" {
             let reason = format!(
-                "the rotation is scaled by {rope_type:?}, which candle-transformers does not do for {}",
+                "the rotation is scaled by {rope_type:?}, which candle-transformers does not \
+                 implement for {}",
                 family.model_type
             );
             return Err(refuse(&path, reason));
@@ -51,7 +52,8 @@ impl ClassifierConfig {
         let labels = labels(&map).map_err(|reason| refuse(&path, reason))?;
         if labels.len() == 1 && family.output == Output::Softmax {
             let reason = format!(
-                "it has one label, and candle-transformers' {} takes the softmax over labels, which is then 1",
+                "it has one label, and candle-transformers' {} takes the softmax over labels, \
+                 which is then 1",
                 family.model_type
             );
             return Err(refuse(&path, reason));
@@ -59,7 +61,7 @@ impl ClassifierConfig {
         if labels.len() > 1 && map.get("problem_type") == Some(&"multi_label_classification".into())
         {
             let reason =
-                "problem_type is \"multi_label_classification\": labels have to exclude each other";
+                "problem_type is \"multi_label_classification\": labels must exclude each other";
             return Err(refuse(&path, reason.into()));
         }
         let entailment = labels.iter().position(|label| is_entailment(label));
@@ -77,11 +79,11 @@ impl ClassifierConfig {
         let heads = fields.size("num_attention_heads", MOST)?;
         let hidden = fields.size("hidden_size", MOST)?;
         if !hidden.is_multiple_of(heads) {
-            let reason = "num_attention_heads has to divide hidden_size";
+            let reason = "num_attention_heads must divide hidden_size";
             return Err(refuse(&path, reason.into()));
         }
         if family.model_type == "modernbert" {
-            // From the first on; candle calls them global.
+            // candle computes global attention in every n-th layer from the first one on.
             let every = fields.size("global_attn_every_n_layers", MOST)?;
             layers::check_full(&fields, layers, |i| i.is_multiple_of(every))?;
         }
@@ -106,7 +108,7 @@ impl ClassifierConfig {
         })
     }
 
-    /// The model. `name` is for messages.
+    /// Builds the model; `name` is for messages.
     pub(crate) fn classifier(&self, name: &str, weights: LazyWeights) -> Result<Classifier, Error> {
         let open = |builder| (self.family.open)(&self.json, self.labels.len(), builder);
         weights.build(name, self.family.model_type, open)
@@ -118,12 +120,12 @@ fn is_entailment(label: &str) -> bool {
     label.trim().eq_ignore_ascii_case("entailment")
 }
 
-/// The names of the labels in order; `transformers` has two where nothing is said.
+/// The names of the labels in order, by default the two names that `transformers` gives.
 fn labels(map: &Map<String, Value>) -> Result<Vec<String>, String> {
     let two = json!({"0": "LABEL_0", "1": "LABEL_1"});
     let named = map.get("id2label").filter(|names| !names.is_null());
     let names = named.unwrap_or(&two).as_object();
-    let names = names.ok_or("id2label has to be an object")?;
+    let names = names.ok_or("id2label must be an object")?;
     let name = |i: usize| match names.get(&i.to_string()).and_then(Value::as_str) {
         Some(name) => Ok(name.to_owned()),
         None => Err(format!("id2label has no name for label {i}")),
@@ -132,8 +134,8 @@ fn labels(map: &Map<String, Value>) -> Result<Vec<String>, String> {
     let count = labels.len();
     if !(1..=2).contains(&count) && !labels.iter().any(|label| is_entailment(label)) {
         return Err(format!(
-            "it has {count} labels: a score is made of one (a logit), of two (wrong and right, in this order), or of those of \
-             a model of entailment, one of which is called \"entailment\""
+            "it has {count} labels: a score needs one (a logit), two (wrong and right, in this \
+             order), or those of a model of entailment, one of which is called \"entailment\""
         ));
     }
     Ok(labels)

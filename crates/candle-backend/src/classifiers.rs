@@ -9,40 +9,40 @@ use crate::config::lift_rope;
 use crate::families::config;
 use crate::fields::Fixed;
 
-/// A family of sequence classifiers.
+/// A family of sequence classifiers that candle implements.
 #[derive(Debug)]
 pub(crate) struct Family {
-    /// As in `config.json`.
+    /// The value of `model_type` in `config.json`.
     pub model_type: &'static str,
     /// The one class of `transformers` that has this head.
     pub architecture: &'static str,
-    /// Makes the model of `config.json` and weights.
+    /// Builds the model from `config.json` and weights.
     pub open: Open,
-    /// Writes fields as candle reads them. Returns how the rotation is scaled.
+    /// Rewrites fields into the form that candle reads. Returns the kind of rotation scaling.
     pub prepare: fn(&mut Map<String, Value>) -> String,
-    /// Fields that candle does not read.
+    /// Fields that candle ignores, with the values that it computes.
     pub fixed: &'static [Fixed],
-    /// What the model gives for each label.
+    /// The kind of numbers that the model gives for the labels.
     pub output: Output,
-    /// Positions that no token has, from the id of the padding token.
+    /// The number of positions that no token has, given the id of the padding token.
     pub positions_lost: fn(u64) -> u64,
 }
 
-/// What a model gives for each label.
+/// The kind of numbers that a model gives for its labels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     Logits,
-    /// Their softmax, which of one label is always 1.
+    /// The softmax of the logits, which is always 1 if there is one label.
     Softmax,
 }
 
-/// Two texts as the model reads them.
+/// Two texts as tensors.
 pub(crate) struct Input {
-    /// `[1, tokens]`.
+    /// The tokens of both texts `[1, tokens]`.
     pub tokens: Tensor,
-    /// Which text a token is of, `[1, tokens]`; zeros where the model knows one kind alone.
+    /// The text of each token `[1, tokens]`, 0 or 1; zeros if the model makes no difference.
     pub types: Tensor,
-    /// Ones, `[1, tokens]`.
+    /// Ones `[1, tokens]`: no token is padding.
     pub mask: Tensor,
 }
 
@@ -58,11 +58,11 @@ impl Input {
     }
 }
 
-/// A model: one number for each label.
+/// A loaded model, which gives one number for each label.
 pub(crate) type Classifier = Box<dyn Fn(&Input) -> Result<Tensor> + Send>;
 type Open = fn(&Value, usize, VarBuilder<'static>) -> Result<Classifier>;
 
-/// Heads that are cut away when the weights are loaded.
+/// The field that lists heads to remove when the weights are loaded, which candle does not do.
 const PRUNED: Fixed = ("pruned_heads", &["{}"]);
 
 pub(crate) const FAMILIES: &[Family] = &[
@@ -111,12 +111,12 @@ pub(crate) const FAMILIES: &[Family] = &[
             PRUNED,
         ],
         output: Output::Logits,
-        // They are counted from the padding token's id.
+        // Positions are numbered from the padding token's id plus one.
         positions_lost: |padding| padding + 1,
     },
 ];
 
-/// A field that is not there.
+/// Sets a field that is absent or `null`.
 fn fill(map: &mut Map<String, Value>, name: &str, value: Value) {
     if map.get(name).is_none_or(Value::is_null) {
         map.insert(name.to_owned(), value);
@@ -149,11 +149,11 @@ fn open_xlm_roberta(json: &Value, labels: usize, weights: VarBuilder) -> Result<
     }))
 }
 
-/// `transformers` 5 has a list of layers and a rotation for each kind of them; candle reads what
-/// `transformers` 4 wrote.
+/// Rewrites the fields of `transformers` 5, which has a list of layers and a rotation for each kind
+/// of layer, to those of `transformers` 4, which candle reads.
 fn prepare_modernbert(map: &mut Map<String, Value>) -> String {
     let rope_type = lift_rope(map);
-    // `transformers` reads this name alone.
+    // `transformers` reads only `norm_eps`; candle reads only the other name.
     if let Some(eps) = map.get("norm_eps").cloned() {
         map.insert("layer_norm_eps".to_owned(), eps);
     }
@@ -167,13 +167,15 @@ fn prepare_modernbert(map: &mut Map<String, Value>) -> String {
     }
     fill(map, "classifier_pooling", "cls".into());
     if let Some(Value::Array(kinds)) = map.get("layer_types") {
-        let global = |kind: &Value| kind == "full_attention";
         // The first layer is global in any case.
-        let every = kinds.iter().skip(1).position(global);
+        let every = kinds
+            .iter()
+            .skip(1)
+            .position(|kind| kind == "full_attention");
         let every = every.map_or(kinds.len(), |between| between + 1);
         fill(map, "global_attn_every_n_layers", every.into());
     }
-    // candle wants texts.
+    // candle's structure has the ids as strings.
     if let Some(Value::Object(ids)) = map.get_mut("label2id") {
         for id in ids.values_mut() {
             *id = id.to_string().into();

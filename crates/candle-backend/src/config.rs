@@ -1,4 +1,4 @@
-//! `config.json` in the form that `candle-transformers` reads, and what is checked in it.
+//! Reads and checks `config.json` of a decoder, and rewrites it for `candle-transformers`.
 
 use beamgen_engine::Checkpoint;
 use serde_json::{Map, Value};
@@ -10,16 +10,16 @@ use crate::fields::{Fields, MOST, MOST_ANGLES, MOST_LAYERS, family, read_map, re
 use crate::layers;
 use crate::weights::{LazyWeights, Reading, Scale};
 
-/// A configuration that can be followed.
+/// A configuration that `candle-transformers` can follow.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub family: &'static Family,
-    /// As `transformers` 4 wrote it, and candle reads it.
+    /// The configuration as `transformers` 4 would write it, which candle reads.
     pub json: Value,
-    /// Tokens of a prompt and what follows it.
+    /// The most tokens of a prompt with its continuation.
     pub context: usize,
     pub vocab_size: usize,
-    /// Of keys and values.
+    /// Bytes of keys and values for each token.
     pub bytes_per_token: u64,
     reading: Reading,
 }
@@ -44,7 +44,7 @@ impl Config {
             .optional("num_key_value_heads", MOST)?
             .unwrap_or(heads);
         let head_dim = fields.optional("head_dim", MOST)?.unwrap_or(hidden / heads);
-        // Of a key and a value: DeepSeek-V2 says them apart.
+        // The sizes of a key and of a value, which DeepSeek-V2 has in separate fields.
         let part = |name| fields.optional(name, MOST);
         let key = if let (Some(nope), Some(rope)) =
             (part("qk_nope_head_dim")?, part("qk_rope_head_dim")?)
@@ -61,11 +61,13 @@ impl Config {
         };
         let both = key + part("v_head_dim")?.unwrap_or(head_dim);
         if head_dim == 0 || heads % kv_heads != 0 {
-            return Err(refuse(&path, "num_key_value_heads has to divide num_attention_heads, and hidden_size to hold them".into()));
+            let reason = "num_key_value_heads must divide num_attention_heads, and hidden_size \
+                          must hold the heads";
+            return Err(refuse(&path, reason.to_owned()));
         }
         let share = map.get("partial_rotary_factor").and_then(Value::as_f64);
         if share.is_some_and(|share| (share * head_dim as f64) as u64 % 2 == 1) {
-            let reason = "partial_rotary_factor has to make an even part of a head";
+            let reason = "partial_rotary_factor must make an even part of a head";
             return Err(refuse(&path, reason.to_owned()));
         }
         let experts = ["num_experts", "num_local_experts", "n_routed_experts"];
@@ -82,7 +84,8 @@ impl Config {
         let positions = fields
             .optional("max_position_embeddings", MOST)?
             .unwrap_or(8192);
-        // Some of candle's models leave the sliding window out. Within it there is no difference.
+        // Some of candle's models ignore the sliding window. Within the window the results are the
+        // same, so the context ends there.
         let windowed = map.get("use_sliding_window").and_then(Value::as_bool) != Some(false);
         let window = map.get("sliding_window").and_then(Value::as_u64);
         let window = window.filter(|&window| windowed && window > 0);
@@ -106,13 +109,14 @@ impl Config {
         if family.queries.is_some() {
             map.insert("query_pre_attn_scalar".to_owned(), head_dim.into());
         }
-        // What these say is for other devices and for training, and candle's models follow them.
+        // Flash attention is for other devices, and a run without cache is for training. candle's
+        // models would follow both.
         map.insert("use_flash_attn".to_owned(), false.into());
         map.insert("use_cache".to_owned(), true.into());
         if window.is_none() {
             map.remove("sliding_window");
         }
-        // Some make a cache of all positions at once.
+        // Some models allocate a table for all positions at once.
         map.insert("max_position_embeddings".to_owned(), context.into());
         if let (None, Some(experts)) = (
             map.get("num_experts"),
@@ -135,7 +139,7 @@ impl Config {
         })
     }
 
-    /// The model, which has read nothing. `name` is for messages.
+    /// Builds the model, which has read no token. `name` is for messages.
     pub(crate) fn decoder(
         &self,
         name: &str,
@@ -147,7 +151,8 @@ impl Config {
     }
 }
 
-/// How queries have to be scaled on top of candle's `head_dim`.
+/// The factor by which queries must be scaled in addition to candle's `head_dim`; `None` if it is
+/// 1.
 fn scale(fields: &Fields<'_>, family: &Family, head_dim: u64) -> Result<Option<Scale>, Error> {
     let Some((part, offset)) = family.queries else {
         return Ok(None);
@@ -156,7 +161,7 @@ fn scale(fields: &Fields<'_>, family: &Family, head_dim: u64) -> Result<Option<S
     let found = fields.map.get(field).filter(|value| !value.is_null());
     let scalar = found.map_or(Some(256.0), Value::as_f64);
     let Some(scalar) = scalar.filter(|scalar| *scalar > 0.0 && scalar.is_finite()) else {
-        let reason = format!("{field} has to be a positive number");
+        let reason = format!("{field} must be a positive number");
         return Err(refuse(fields.path, reason));
     };
     let scale = Scale {
@@ -167,21 +172,23 @@ fn scale(fields: &Fields<'_>, family: &Family, head_dim: u64) -> Result<Option<S
     Ok((scale.factor != 1.0).then_some(scale))
 }
 
+/// Refuses a scaled rotation that candle does not implement, or with keys that it does not read.
 fn check_scaling(map: &Map<String, Value>, rope_type: &str, family: &Family) -> Result<(), String> {
     if rope_type == "default" {
         return Ok(());
     }
     let Some((_, wanted)) = family.scaling.filter(|(kind, _)| *kind == rope_type) else {
         return Err(format!(
-            "the rotation is scaled by {rope_type:?}, which candle-transformers does not do for {}",
+            "the rotation is scaled by {rope_type:?}, which candle-transformers does not implement \
+             for {}",
             family.model_type
         ));
     };
     let found = map.get("rope_scaling").and_then(Value::as_object);
-    let found = found.ok_or("rope_scaling has to be an object")?;
-    let number = |name: &&&str| found.get(**name).is_none_or(|value| !value.is_number());
-    if let Some(name) = wanted.iter().find(number) {
-        return Err(format!("the rotation's {name} has to be a number"));
+    let found = found.ok_or("rope_scaling must be an object")?;
+    let not_number = |name: &&&str| found.get(**name).is_none_or(|value| !value.is_number());
+    if let Some(name) = wanted.iter().find(not_number) {
+        return Err(format!("the rotation's {name} must be a number"));
     }
     let known = |name: &&String| {
         wanted.contains(&name.as_str())
@@ -195,15 +202,15 @@ fn check_scaling(map: &Map<String, Value>, rope_type: &str, family: &Family) -> 
     }
 }
 
-/// Rotations as `transformers` 5 writes them, in the fields of `transformers` 4. Returns how they
-/// are scaled.
+/// Moves the rotations that `transformers` 5 writes to the fields of `transformers` 4. Returns the
+/// kind of scaling.
 pub(crate) fn lift_rope(map: &mut Map<String, Value>) -> String {
     let object = |value: Option<&Value>| value.filter(|value| value.is_object()).cloned();
-    // The older form goes first.
+    // `rope_scaling`, the older form, has priority.
     let older = object(map.get("rope_scaling"));
     let parameters = object(map.get("rope_parameters"));
-    let of = |kind: &str| object(parameters.as_ref()?.get(kind));
-    let (full, sliding) = (of("full_attention"), of("sliding_attention"));
+    let part = |kind: &str| object(parameters.as_ref()?.get(kind));
+    let (full, sliding) = (part("full_attention"), part("sliding_attention"));
     let full = match (&full, &sliding) {
         (None, None) => parameters,
         _ => full,
@@ -224,7 +231,7 @@ pub(crate) fn lift_rope(map: &mut Map<String, Value>) -> String {
                 map.insert(name.to_owned(), from[field].clone());
             }
         }
-        // One that is scaled is enough to be seen.
+        // One scaled rotation is enough for `check_scaling` to refuse the model.
         if kind_of(&scaling) == "default" {
             scaling = from;
         }
@@ -239,6 +246,7 @@ pub(crate) fn lift_rope(map: &mut Map<String, Value>) -> String {
     kind
 }
 
+/// The kind of a rotation's scaling, by its newer or older key.
 fn kind_of(scaling: &Value) -> String {
     let kind = scaling["rope_type"].as_str().or(scaling["type"].as_str());
     kind.unwrap_or("default").to_owned()

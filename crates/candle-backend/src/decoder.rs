@@ -1,22 +1,23 @@
-//! A model of `candle-transformers` with its cache, as something that reads tokens and is forked.
+//! Models of `candle-transformers` with their caches, which read tokens and can be forked.
 
 use std::sync::Arc;
 
 use candle_core::{Device, Result, Tensor};
 
-/// A decoder and what it has read.
+/// A decoder with the tokens that it has read.
 pub(crate) trait Decoder: Send {
-    /// Reads more tokens. Returns the logits behind the last one.
+    /// Reads more tokens. Returns the logits after the last one.
     fn read(&mut self, tokens: &[u32]) -> Result<Vec<f32>>;
 
-    /// One that has read the same and goes its own way.
+    /// Creates a decoder that has read the same tokens and continues independently.
     fn fork(&self) -> Box<dyn Decoder>;
 }
 
-/// Reads tokens at a position; the models of `candle-transformers` differ in how they are called.
+/// Reads tokens from a position on. The models of `candle-transformers` differ in how they are
+/// called.
 pub(crate) type Forward<M> = fn(&mut M, &Tensor, usize) -> Result<Tensor>;
 
-/// A model whose cache is made of tensors that nobody writes to again: a clone shares them.
+/// A model whose cache consists of tensors that are never written to again, so a clone shares them.
 pub(crate) struct Shared<M> {
     pub model: M,
     pub forward: Forward<M>,
@@ -39,12 +40,12 @@ impl<M: Clone + Send + 'static> Decoder for Shared<M> {
     }
 }
 
-/// A model that writes into its cache, or that cannot be cloned: a fork reads all tokens again, when
-/// it reads the next one.
+/// A model that writes to its cache, or that cannot be cloned. A fork reads all tokens again when
+/// it reads its first own token.
 pub(crate) struct Rereading<M> {
-    /// Makes a model that has read nothing.
+    /// Creates a model that has read nothing.
     make: Arc<dyn Fn() -> Result<M> + Send + Sync>,
-    /// None until it reads.
+    /// `None` in a fork that has not read yet, which then costs only its tokens.
     model: Option<M>,
     forward: Forward<M>,
     tokens: Vec<u32>,
@@ -63,6 +64,7 @@ impl<M> Rereading<M> {
 
 impl<M: Send + 'static> Decoder for Rereading<M> {
     fn read(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
+        // A fresh model begins with all tokens, an old one with those that are new.
         let begin = self.model.as_ref().map_or(0, |_| self.tokens.len());
         self.tokens.extend_from_slice(tokens);
         let model = match &mut self.model {
@@ -86,7 +88,7 @@ fn row(tokens: &[u32]) -> Result<Tensor> {
     Tensor::new(tokens, &Device::Cpu)?.unsqueeze(0)
 }
 
-/// The last row of logits; some models give all rows.
+/// The last row of logits. Some models return all rows, others only the last.
 fn last_row(logits: &Tensor) -> Result<Vec<f32>> {
     let rows = logits.flatten_to(candle_core::D::Minus2)?;
     let last = rows.dim(0)?.checked_sub(1);

@@ -6,35 +6,36 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A field of `config.json` that `candle-transformers` cannot follow.
+    /// A field of `config.json` asks for something that `candle-transformers` does not implement.
     #[error("{}: {reason}", path.display())]
     Config {
-        /// The file.
+        /// The path of `config.json`.
         path: PathBuf,
-        /// The field, and what it has to be.
+        /// The field, and the values that are supported.
         reason: String,
     },
     /// `candle` refused the weights, or failed.
     #[error("{model}: {reason}")]
     Candle {
-        /// The checkpoint.
+        /// The name of the checkpoint.
         model: String,
-        /// In candle's words.
+        /// The first line of candle's message.
         reason: String,
     },
-    /// The checkpoint has less memory than it takes.
+    /// The weights need more memory than the machine has free.
     #[error(
-        "{model} takes {needed} MiB in float32, and {free} MiB are free: candle-transformers keeps all weights so"
+        "{model} needs {needed} MiB in float32, but {free} MiB are free: candle-transformers keeps \
+         all weights in float32"
     )]
     Memory {
-        /// The checkpoint.
+        /// The name of the checkpoint.
         model: String,
-        /// Of the weights, in MiB.
+        /// The size of the weights in float32, in MiB.
         needed: u64,
-        /// Of the machine, in MiB.
+        /// The free memory of the machine, in MiB.
         free: u64,
     },
-    /// The settings or the tokenizer are no generator's.
+    /// The settings or the tokenizer are invalid for a generator.
     #[error(transparent)]
     Generator(#[from] beamgen_generator::Error),
     /// The engine refused one of the checkpoint's files.
@@ -42,7 +43,7 @@ pub enum Error {
     Engine(#[from] beamgen_engine::Error),
 }
 
-/// Candle's errors come with a backtrace.
+/// The first line of an error of candle, whose messages continue with a backtrace.
 pub(crate) fn first_line(error: &candle_core::Error) -> String {
     let text = error.to_string();
     text.lines().next().unwrap_or_default().to_owned()

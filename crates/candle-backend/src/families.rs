@@ -1,4 +1,4 @@
-//! The families as data: one row each.
+//! The families of decoders as data: one row each.
 
 use std::sync::Arc;
 
@@ -14,28 +14,29 @@ use serde_json::Value;
 use crate::decoder::{Decoder, Forward, Rereading, Shared};
 use crate::fields::Fixed;
 
-/// A family of models.
+/// A family of decoders that candle implements.
 #[derive(Debug)]
 pub(crate) struct Family {
-    /// As in `config.json`.
+    /// The value of `model_type` in `config.json`.
     pub model_type: &'static str,
-    /// Makes the model of `config.json` and weights.
+    /// Builds the model from `config.json` and weights.
     pub open: Open,
-    /// The one `rope_scaling` that is followed, and the fields that it has to have.
+    /// The one kind of `rope_scaling` that candle implements, and the fields that it needs.
     pub scaling: Option<(&'static str, &'static [&'static str])>,
-    /// Fields that candle wants and published files leave out or have as `null`, made of the
+    /// Fields that candle needs and published files leave out or have as `null`, computed from the
     /// number of positions.
     pub filled: &'static [Filled],
-    /// Fields that candle does not read.
+    /// Fields that candle ignores, with the values that it computes.
     pub fixed: &'static [Fixed],
-    /// candle reads `head_dim`.
+    /// Whether candle reads `head_dim`.
     pub head_dim: bool,
     /// Tensors that scale the queries, by a part of their names, and the number that candle adds to
-    /// them. candle scales by `head_dim`, so `query_pre_attn_scalar` is multiplied into these.
+    /// them. candle scales queries by `head_dim`, so the factor of `query_pre_attn_scalar` goes
+    /// into these tensors.
     pub queries: Option<(&'static str, f64)>,
 }
 
-/// A field, and its value.
+/// The name of a field, and its value for a number of positions.
 type Filled = (&'static str, fn(u64) -> Value);
 type Open = fn(&Value, VarBuilder<'static>) -> Result<Box<dyn Decoder>>;
 
@@ -51,7 +52,7 @@ const fn row(model_type: &'static str, open: Open) -> Family {
     }
 }
 
-/// One that reads `head_dim`.
+/// A row of a family for which candle reads `head_dim`.
 const fn wide(model_type: &'static str, open: Open) -> Family {
     Family {
         head_dim: true,
@@ -59,12 +60,12 @@ const fn wide(model_type: &'static str, open: Open) -> Family {
     }
 }
 
-/// How a model of this type is opened, by one of the functions below.
+/// Opens a model of the given type by one of the functions below.
 macro_rules! by {
     ($open:ident, $model:ty) => {
         |config, weights| $open(config, weights, <$model>::new, <$model>::forward)
     };
-    // `new` has a flag for the flash attention of CUDA devices in front.
+    // `new` has a flag for the flash attention of CUDA devices as its first argument.
     ($open:ident, $model:ty, no flash) => {
         |config, weights| {
             let new = |config: &_, weights: VarBuilder| <$model>::new(false, config, weights);
@@ -73,12 +74,12 @@ macro_rules! by {
     };
 }
 
-/// No window: as long as the context.
+/// A window as long as the context, which has no effect.
 const NO_WINDOW: Filled = ("sliding_window", Value::from);
 const NO_LAYER: Filled = ("max_window_layers", |_| 0.into());
 const ONE_GROUP: &[Filled] = &[("n_group", |_| 1.into()), ("topk_group", |_| 1.into())];
 
-/// The `YaRN` keys that DeepSeek-V2 computes.
+/// The keys of `YaRN` that candle's DeepSeek-V2 reads.
 const YARN: (&str, &[&str]) = (
     "yarn",
     &[
@@ -91,7 +92,7 @@ const YARN: (&str, &[&str]) = (
     ],
 );
 
-/// Fields that none of these models reads.
+/// Fields that no model of candle reads, with the values at which they have no effect.
 pub(crate) const FIXED: &[Fixed] = &[
     ("quantization_config", &[]),
     ("is_encoder_decoder", &["false"]),
@@ -99,14 +100,14 @@ pub(crate) const FIXED: &[Fixed] = &[
     ("use_bidirectional_attention", &["false"]),
 ];
 const GEMMA: &[Fixed] = &[
-    // "gelu" in files of the first version is the tanh approximation, too.
+    // Files of the first version say "gelu" and mean the tanh approximation.
     ("hidden_act", &["\"gelu\"", "\"gelu_pytorch_tanh\""]),
     ("hidden_activation", &["\"gelu_pytorch_tanh\""]),
 ];
 const GEMMA3: &[Fixed] = &[
-    // candle caps the scores, `transformers` does not.
+    // candle caps the scores with this field, but `transformers` does not.
     ("attn_logit_softcapping", &[]),
-    // With more, candle fails when it reads tokens.
+    // With more heads, candle fails when it reads tokens.
     ("num_key_value_heads", &["1"]),
 ];
 const QWEN2_MOE: &[Fixed] = &[("mlp_only_layers", &["[]"]), ("qkv_bias", &["true"])];
@@ -127,8 +128,8 @@ const LLAMA: &[Fixed] = &[
     ("mlp_bias", &["false"]),
 ];
 
-/// Families that our own decoder does not have, and after them those that it has: there this is a
-/// second opinion.
+/// Families that the engine does not have, followed by those that it has, for which candle is a
+/// second opinion in tests.
 #[rustfmt::skip]
 pub(crate) const FAMILIES: &[Family] = &[
     Family { fixed: GEMMA, ..wide("gemma", open_gemma) },
@@ -155,7 +156,7 @@ pub(crate) const FAMILIES: &[Family] = &[
 ];
 
 pub(crate) fn config<C: DeserializeOwned>(json: &Value) -> Result<C> {
-    // Its errors name the field.
+    // The errors of `serde_path_to_error` name the field.
     serde_path_to_error::deserialize(json)
         .map_err(|error| candle_core::Error::msg(format!("config.json: {error}")))
 }
@@ -185,7 +186,7 @@ fn rereading<C: DeserializeOwned, M: Clone + Send + Sync + 'static>(
     Ok(Box::new(Rereading::new(make, forward)))
 }
 
-/// For models that cannot be cloned; the weights are shared all the same.
+/// Opens a model that cannot be cloned, and which shares its weights with every new instance.
 fn remade<C: DeserializeOwned + Send + Sync + 'static, M: Send + 'static>(
     json: &Value,
     weights: VarBuilder<'static>,
@@ -193,13 +194,13 @@ fn remade<C: DeserializeOwned + Send + Sync + 'static, M: Send + 'static>(
     forward: Forward<M>,
 ) -> Result<Box<dyn Decoder>> {
     let config = config(json)?;
-    // What is wrong with the weights is found here.
+    // Built once now, so that defects of the weights are found when the model is loaded.
     new(&config, weights.clone())?;
     let make = Arc::new(move || new(&config, weights.clone()));
     Ok(Box::new(Rereading::new(make, forward)))
 }
 
-/// Files name its activation in two ways, and candle wants it once.
+/// Opens Gemma, whose files name the activation in two ways; candle wants exactly one of them.
 fn open_gemma(json: &Value, weights: VarBuilder<'static>) -> Result<Box<dyn Decoder>> {
     let mut json = json.clone();
     json["hidden_act"] = "gelu_pytorch_tanh".into();
@@ -208,7 +209,7 @@ fn open_gemma(json: &Value, weights: VarBuilder<'static>) -> Result<Box<dyn Deco
     shared(&json, weights, new, gemma::Model::forward)
 }
 
-/// Its cache is an object of its own.
+/// Opens Llama, whose cache is an object of its own.
 fn open_llama(json: &Value, weights: VarBuilder) -> Result<Box<dyn Decoder>> {
     use llama::{Cache, Llama, LlamaConfig};
     let new = |config: &LlamaConfig, weights: VarBuilder| {
@@ -238,7 +239,7 @@ mod tests {
     use crate::config::Config;
     use crate::weights::LazyWeights;
 
-    /// What `transformers` continues a prompt with, greedily.
+    /// The greedy continuation of a prompt by `transformers`.
     #[derive(serde::Deserialize)]
     struct Greedy {
         prompt: Vec<u32>,
@@ -264,13 +265,13 @@ mod tests {
         best.unwrap() as u32
     }
 
-    /// What a decoder and a fork of it write behind the prompt. They take turns with a third one,
-    /// which begins with another token: none may see what the others write.
+    /// The tokens that a decoder and a fork of it write after the prompt. Both take turns with a
+    /// third decoder, which begins with another token: none may see what the others write.
     fn written(folder: &Path, prompt: &[u32], count: usize) -> Result<[Vec<u32>; 2]> {
         let mut decoder = open(folder)?;
         let first = best(&decoder.read(prompt)?);
         let (fork, other) = (decoder.fork(), decoder.fork());
-        // The other comes last: what it wrote would stay.
+        // The third decoder comes last: what it wrote would stay visible for the next turn.
         let firsts = [first, first, (first + 1) % 64];
         let mut all: Vec<_> = [decoder, fork, other]
             .into_iter()
@@ -304,7 +305,7 @@ mod tests {
     #[test]
     fn every_row_of_the_table_has_a_fixture() {
         let folders = fixtures();
-        // Behind a dash stands what is not the family's default.
+        // The text after a dash names what differs from the family's default.
         let name = |path: &PathBuf| Some(path.file_name()?.to_str()?.split('-').next()?.to_owned());
         let found: BTreeSet<String> = folders.iter().filter_map(name).collect();
         let rows = FAMILIES.iter().map(|family| family.model_type.to_owned());
@@ -343,8 +344,8 @@ mod tests {
             "hidden_act=\"gelu_new\"", "hidden_act=\"gelu_pytorch_tanh\""] },
     ];
 
-    /// The context, and the bits of logits after a prompt and after each of some tokens. A model that
-    /// fails only then is no refusal: it says so in two lines.
+    /// Returns the context, and the bits of logits after a prompt and after each of some tokens. A
+    /// model that fails only at a later token is not a refusal: its message has two lines.
     fn bits(folder: &Path, prompt: &[u32]) -> std::result::Result<(usize, Vec<u32>), String> {
         let checkpoint = Checkpoint::from(folder);
         let config = Config::load(&checkpoint).map_err(|error| error.to_string())?;
@@ -384,7 +385,7 @@ mod tests {
         tally.check(&[EVERYWHERE, DECODERS, INERT]);
     }
 
-    /// Any field may be anything: the model is refused, or it works.
+    /// Gives any field any value: the model is refused or works, but never panics.
     #[test]
     fn no_configuration_brings_it_down() {
         let wrong = [

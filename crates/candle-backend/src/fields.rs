@@ -1,4 +1,5 @@
-//! `config.json` field by field: what no model can have is refused before candle sees it.
+//! Checks `config.json` field by field, so that impossible values are refused before candle sees
+//! them.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +8,14 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// Whole numbers above these are no model's: memory would be asked for that no machine has.
+/// The largest whole number of most fields. Larger ones would ask for memory that no machine has.
 pub(crate) const MOST: u64 = 1 << 20;
+/// The most layers.
 pub(crate) const MOST_LAYERS: u64 = 1 << 12;
-/// Angles in a table of rotations.
+/// The most angles in a table of rotations.
 pub(crate) const MOST_ANGLES: u64 = 1 << 28;
 
-/// The file's path and its fields.
+/// Reads the fields of `config.json`; also returns its path.
 pub(crate) fn read_map(checkpoint: &Checkpoint) -> Result<(PathBuf, Map<String, Value>), Error> {
     let path = checkpoint.path_of("config.json");
     let text = checkpoint.required_text("config.json")?;
@@ -23,7 +25,7 @@ pub(crate) fn read_map(checkpoint: &Checkpoint) -> Result<(PathBuf, Map<String, 
     }
 }
 
-/// The row of `families` that `model_type` names.
+/// Finds the row of `families` for the file's `model_type`.
 pub(crate) fn family<'f, F>(
     path: &Path,
     map: &Map<String, Value>,
@@ -36,11 +38,14 @@ pub(crate) fn family<'f, F>(
     found.ok_or_else(|| {
         let known: Vec<&str> = families.iter().map(name).collect();
         let known = known.join(", ");
-        refuse(path, format!("model_type {wanted:?} is none of {known}"))
+        refuse(
+            path,
+            format!("model_type {wanted:?} is not supported: use one of {known}"),
+        )
     })
 }
 
-/// Refuses a tokenizer with tokens that the model has no row for.
+/// Refuses a tokenizer with tokens for which the embedding has no row.
 pub(crate) fn check_tokens(
     checkpoint: &Checkpoint,
     rows: usize,
@@ -48,13 +53,14 @@ pub(crate) fn check_tokens(
 ) -> Result<(), Error> {
     let tokens = tokenizer.len();
     if tokens > rows {
-        let reason = format!("vocab_size is {rows}, and the tokenizer has {tokens} tokens");
+        let reason = format!("vocab_size is {rows}, but the tokenizer has {tokens} tokens");
         return Err(refuse(&checkpoint.path_of("config.json"), reason));
     }
     Ok(())
 }
 
-/// A field, and the values in JSON that candle computes. Without any, it has to be absent or `null`.
+/// A field, and the values (as JSON) that candle computes. Without values, the field must be absent
+/// or `null`.
 pub(crate) type Fixed = (&'static str, &'static [&'static str]);
 
 pub(crate) struct Fields<'a> {
@@ -63,12 +69,12 @@ pub(crate) struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// Refuses numbers that nothing can be made of, wherever candle would use them.
+    /// Refuses numbers that are too large or out of range, wherever candle would use them.
     pub(crate) fn check_numbers(&self) -> Result<(), Error> {
         for (name, value) in self.map {
             let is_base = name.contains("theta") || name.contains("freq");
             if value.as_u64().is_some_and(|number| number > MOST) && !is_base {
-                let reason = format!("{name} is {value}, and may be {MOST} at most");
+                let reason = format!("{name} is {value}: use at most {MOST}");
                 return Err(refuse(self.path, reason));
             }
         }
@@ -77,13 +83,13 @@ impl Fields<'_> {
             .get("partial_rotary_factor")
             .and_then(Value::as_f64);
         if share.is_some_and(|share| !(share > 0.0 && share <= 1.0)) {
-            let reason = "partial_rotary_factor has to be above 0 and at most 1";
+            let reason = "partial_rotary_factor must be above 0 and at most 1";
             return Err(refuse(self.path, reason.to_owned()));
         }
         Ok(())
     }
 
-    /// Refuses fields that would change results, and that candle does not read.
+    /// Refuses fields that would change results and that candle ignores.
     pub(crate) fn check_fixed(&self, fixed: &[Fixed]) -> Result<(), Error> {
         for (name, computed) in fixed {
             let found = self.map.get(*name).filter(|value| !value.is_null());
@@ -96,19 +102,19 @@ impl Fields<'_> {
                     values => values.join(" and "),
                 };
                 let reason =
-                    format!("{name} is {found}; candle-transformers computes {computed} alone");
+                    format!("{name} is {found}; candle-transformers computes only {computed}");
                 return Err(refuse(self.path, reason));
             }
         }
         Ok(())
     }
 
-    /// Refuses a number that says something else than the fields that candle makes it of.
+    /// Refuses a number that contradicts the fields from which candle computes it.
     pub(crate) fn check_implied(&self, name: &str, implied: u64) -> Result<(), Error> {
         match self.optional(name, MOST)? {
             Some(found) if found != implied => Err(refuse(
                 self.path,
-                format!("{name} is {found}, and the other fields make it {implied}"),
+                format!("{name} is {found}, but the other fields imply {implied}"),
             )),
             _ => Ok(()),
         }
@@ -121,7 +127,7 @@ impl Fields<'_> {
                 Some(size) if (1..=most).contains(&size) => Ok(Some(size)),
                 _ => Err(refuse(
                     self.path,
-                    format!("{name} is {value}, and has to be a positive number"),
+                    format!("{name} is {value}: use a whole number from 1 to {most}"),
                 )),
             },
         }
@@ -129,7 +135,7 @@ impl Fields<'_> {
 
     pub(crate) fn size(&self, name: &str, most: u64) -> Result<u64, Error> {
         self.optional(name, most)?
-            .ok_or_else(|| refuse(self.path, format!("without {name}")))
+            .ok_or_else(|| refuse(self.path, format!("field {name} is missing")))
     }
 }
 

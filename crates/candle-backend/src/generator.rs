@@ -1,4 +1,4 @@
-//! Steps from a model of `candle-transformers`.
+//! A generator on a model of `candle-transformers`.
 
 use beamgen_engine::{Sampled, Sampler};
 use beamgen_generator::ChainBook;
@@ -12,7 +12,7 @@ use crate::error::{Error, first_line};
 
 /// A generator whose model is one of `candle-transformers`.
 pub struct CandleGenerator {
-    /// It has read nothing.
+    /// A model that has read nothing, from which every problem's model is forked.
     pub(crate) model: Box<dyn Decoder>,
     pub(crate) name: String,
     pub(crate) book: ChainBook<Cache>,
@@ -21,13 +21,14 @@ pub struct CandleGenerator {
     pub(crate) capacity_tokens: usize,
 }
 
+/// The tokens of a chain, and the model that reads them.
 pub(crate) struct Cache {
-    /// The prompt's and the sampled tokens.
+    /// The tokens of the prompt and of all steps so far.
     tokens: Vec<u32>,
-    /// Has read all tokens but those that are new.
+    /// A model that has read the first `read` tokens.
     decoder: Box<dyn Decoder>,
     read: usize,
-    /// Tokens that are counted for the chain, with the rest of a step that was begun.
+    /// Tokens of memory that the chain has claimed: those it has, and the rest of the current step.
     reserved: usize,
 }
 
@@ -46,14 +47,14 @@ impl CandleGenerator {
         chains.map(|chain| chain.cache.reserved).sum()
     }
 
-    /// Reads what a chain has not read, and samples its next token.
-    fn draw(&mut self, id: ChainId) -> Result<Sampled, candle_core::Error> {
+    /// Reads the tokens that a chain has not read yet, and samples its next token.
+    fn sample(&mut self, id: ChainId) -> Result<Sampled, candle_core::Error> {
         let tokens = self.book.plans().tokenizer.len();
         let (params, mut draw) = self.book.chain(id).sampling();
         let cache = self.book.cache(id).expect("active chains exist");
         let logits = cache.decoder.read(&cache.tokens[cache.read..])?;
         cache.read = cache.tokens.len();
-        // A model may have more rows than there are tokens: those ids stand for nothing.
+        // A model may have more logits than there are tokens; the last ids mean nothing.
         let logits = &logits[..tokens];
         let sampled = self
             .sampler
@@ -66,7 +67,8 @@ impl CandleGenerator {
 }
 
 impl Generator for CandleGenerator {
-    /// Reads the prompt but for its last token, which each chain that begins here reads.
+    /// Reads the prompt except its last token, which each chain that begins here reads itself: its
+    /// logits are those of the chain's first token.
     fn open(
         &mut self,
         problem: &Problem,
@@ -93,6 +95,7 @@ impl Generator for CandleGenerator {
 
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let (Source::Itself(from) | Source::ForkOf(from)) = source;
+        // A step is started only if its longest form fits: later there is no way to stop it.
         let state = self.book.next_state(from, plan);
         let chain = self.book.chain(from);
         let longest = chain.plan.config.longest_step().min(chain.room());
@@ -117,7 +120,7 @@ impl Generator for CandleGenerator {
         self.book.release(chain).unfinished()
     }
 
-    /// One token of each chain, one chain after the other.
+    /// Samples one token for each chain, one chain after the other.
     fn pass(&mut self) -> Result<PassOutput, GenError> {
         let mut steps = self.book.close_leftovers();
         for step in &steps {
@@ -126,10 +129,11 @@ impl Generator for CandleGenerator {
         }
         self.book.drop_idle();
         for id in self.book.active().to_vec() {
-            let sampled = self.draw(id).map_err(|error| lost(&self.name, &error))?;
+            let sampled = self.sample(id).map_err(|error| lost(&self.name, &error))?;
             let (cache, closed) = self.book.push(id, sampled);
             cache.tokens.push(sampled.token);
             if closed.is_some() {
+                // A step that ended early gives the rest of its claim back.
                 cache.reserved = cache.tokens.len();
             }
             steps.extend(closed);

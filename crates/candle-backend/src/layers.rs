@@ -1,4 +1,4 @@
-//! Lists with an entry for each layer. candle computes regular patterns only, in which every n-th
+//! Lists with an entry for each layer. candle implements only regular patterns, in which every n-th
 //! layer is of another kind.
 
 use serde_json::Value;
@@ -8,7 +8,8 @@ use crate::fields::{Fields, MOST, refuse};
 
 const FULL: &str = "full_attention";
 
-/// Every so many layers the last one sees everything, and the others have a window.
+/// The number of layers in Gemma 3's pattern, of which the last has full attention and the others a
+/// window.
 pub(crate) fn window_pattern(fields: &Fields<'_>, layers: u64) -> Result<Option<u64>, Error> {
     let Some(kinds) = list(fields, "layer_types", layers)? else {
         return fields.optional("sliding_window_pattern", MOST);
@@ -19,7 +20,7 @@ pub(crate) fn window_pattern(fields: &Fields<'_>, layers: u64) -> Result<Option<
     Ok(Some(every))
 }
 
-/// Refuses `layer_types` with other layers of full attention than these.
+/// Refuses `layer_types` if its layers of full attention are not those of `is_full`.
 pub(crate) fn check_full(
     fields: &Fields<'_>,
     layers: u64,
@@ -37,13 +38,14 @@ pub(crate) fn check_full(
         Ok(())
     } else {
         Err(refuse(
-        fields.path,
-        "layer_types has to repeat a few layers, one of them with full_attention and the others with sliding_attention".into(),
+            fields.path,
+            "layer_types must repeat a few layers, one of them with full_attention and the others with \
+             sliding_attention".into(),
     ))
     }
 }
 
-/// A field that has an entry for each layer.
+/// Reads a field that has an entry for each layer.
 pub(crate) fn list<'a>(
     fields: &Fields<'a>,
     name: &str,
@@ -53,7 +55,7 @@ pub(crate) fn list<'a>(
         None => Ok(None),
         Some(Value::Array(list)) if list.len() as u64 == layers => Ok(Some(list)),
         Some(_) => {
-            let reason = format!("{name} has to be a list of {layers} layers");
+            let reason = format!("{name} must be a list of {layers} layers");
             Err(refuse(fields.path, reason))
         }
     }

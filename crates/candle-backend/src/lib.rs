@@ -1,16 +1,14 @@
-//! Generators and classifiers of families that our own decoder does not have, on
-//! `candle-transformers`.
+//! Generators and classifiers of families that the engine does not have, on `candle-transformers`.
 //!
-//! [`CandleModel::load`] gives a search what the local engine's generator gives it, by the same rules:
-//! chat template, tokenizer, step boundaries, sampling and random numbers are the same code. Each
-//! chain is a model of its own that shares weights and what is cached with the chains that branch
-//! from it, and chains are decoded one after the other: much slower than the engine. All is computed
-//! in float32 on the CPU.
+//! [`CandleModel::load`] creates a generator that follows the rules of the local engine: chat
+//! template, tokenizer, step boundaries, sampling and random numbers are the same code. Each chain
+//! is a model of its own, which shares weights and cached tensors with the chains that branch from
+//! it. Chains are decoded one after the other in float32 on the CPU, much slower than the engine.
 //!
-//! [`CandleClassifier::load`] makes a scorer of an encoder that classifies a pair of texts: the
+//! [`CandleClassifier::load`] creates a scorer from an encoder that classifies a pair of texts: the
 //! problem, and the steps up to the one that is scored.
 //!
-//! One more family is one row in `families.rs`, or in `classifiers.rs`.
+//! A new family is one row in `families.rs` or in `classifiers.rs`.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 

@@ -1,4 +1,4 @@
-//! A checkpoint whose files fit each other, before a weight is read.
+//! A decoder whose files fit each other, before its weights are read.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::fields::check_tokens;
 use crate::weights::LazyWeights;
 
-/// A model that can be loaded.
+/// A decoder whose files fit each other; no weight was read yet.
 #[derive(Debug)]
 pub struct CandleModel {
     name: String,
@@ -22,11 +22,11 @@ pub struct CandleModel {
 }
 
 impl CandleModel {
-    /// Looks at a checkpoint's files.
+    /// Reads and checks the files of a checkpoint, except the weights' values.
     ///
     /// # Errors
-    /// The family is not known, `config.json` asks for something that `candle-transformers` does
-    /// not do, a file is broken, or a setting cannot be followed.
+    /// [`Error`] if the family is unknown, `config.json` asks for something that candle
+    /// does not implement, a file is broken, or a setting is invalid for this model.
     pub fn open(
         checkpoint: &Checkpoint,
         tokenizer: Arc<Tokenizer>,
@@ -42,7 +42,7 @@ impl CandleModel {
         })
     }
 
-    /// Tokens of a prompt and what follows it.
+    /// The most tokens of a prompt with its continuation.
     pub fn context(&self) -> usize {
         self.config.context
     }
@@ -50,21 +50,21 @@ impl CandleModel {
     /// Bytes of all weights in float32.
     ///
     /// # Errors
-    /// None that [`open`](Self::open) did not find.
+    /// The errors of reading shapes, which [`open`](Self::open) would have found.
     pub fn weight_bytes(&self) -> Result<u64, Error> {
         Ok(self.weights.bytes()?)
     }
 
-    /// The settings, as they act.
+    /// The settings of the generator, with all defaults filled in.
     pub fn settings(&self) -> &GeneratorConfig {
         &self.plans.defaults.config
     }
 
-    /// Reads the weights. In float32, with the caches of all chains, they take at most `memory`
-    /// bytes.
+    /// Reads the weights. Weights and the caches of all chains take at most `memory` bytes in
+    /// float32.
     ///
     /// # Errors
-    /// The weights do not fit the configuration or the memory.
+    /// [`Error`] if the weights do not fit the configuration or the memory.
     pub fn load(self, memory: u64) -> Result<CandleGenerator, Error> {
         let left = self.weights.fit(&self.name, memory)?;
         let model = self.config.decoder(&self.name, self.weights)?;

@@ -1,4 +1,4 @@
-//! The tensors of a checkpoint for candle's models, each widened when it is asked for.
+//! The tensors of a checkpoint for candle's models. Each tensor is widened when it is requested.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,22 +13,22 @@ use crate::error::first_line;
 
 const EMBEDDINGS: &str = "model.embed_tokens.weight";
 const HEAD: &str = "lm_head.weight";
-/// Ends of names of tensors that follow from `config.json`.
+/// Ends of the names of tensors that follow from `config.json`, so that nobody has to read them.
 const COMPUTED: [&str; 2] = ["rotary_emb.inv_freq", "embeddings.position_ids"];
 
-/// Changes of weights that `config.json` asks for and candle's models do not make.
+/// Changes of weights that `config.json` asks for and that candle's models do not make.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
-    /// Whether the head is the embeddings, where that is said.
+    /// Whether the head is the embedding; `None` if the configuration does not say.
     pub tied: Option<bool>,
-    /// How queries are scaled.
+    /// The scaling of queries; `None` if it is what candle computes.
     pub scale: Option<Scale>,
 }
 
-/// A factor of tensors.
+/// A factor that is multiplied into certain tensors.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
-    /// In the names of all of them.
+    /// A part of the names of the tensors.
     pub part: &'static str,
     /// The number that the model adds to the weights before it uses them.
     pub offset: f64,
@@ -36,12 +36,12 @@ pub(crate) struct Scale {
     pub factor: f64,
 }
 
-/// Copies share what was read.
+/// The tensors of a checkpoint, widened on first use. Clones share the widened tensors.
 #[derive(Clone, Debug)]
 pub(crate) struct LazyWeights {
     weights: Arc<Weights>,
     read: Arc<Mutex<HashMap<String, Tensor>>>,
-    /// How they are read; set before the first one is.
+    /// Changes of the weights; must be set before the first tensor is read.
     pub reading: Reading,
 }
 
@@ -54,7 +54,7 @@ impl LazyWeights {
         }
     }
 
-    /// Of all tensors in float32.
+    /// Bytes of all tensors in float32.
     pub(crate) fn bytes(&self) -> std::result::Result<u64, beamgen_engine::Error> {
         let mut bytes = 0;
         for name in self.weights.names() {
@@ -63,7 +63,7 @@ impl LazyWeights {
         Ok(bytes)
     }
 
-    /// What they leave of `memory` bytes.
+    /// The bytes of `memory` that the weights leave; an error if they do not fit.
     pub(crate) fn fit(&self, model: &str, memory: u64) -> std::result::Result<u64, crate::Error> {
         let needed = self.bytes()?;
         let too_much = || crate::Error::Memory {
@@ -74,7 +74,7 @@ impl LazyWeights {
         memory.checked_sub(needed).ok_or_else(too_much)
     }
 
-    /// What `open` makes of these tensors, if it asks for all of them. `model` is for messages.
+    /// Builds a model with `open`, which must request every tensor. `model` is for messages.
     pub(crate) fn build<M>(
         self,
         model: &str,
@@ -86,12 +86,12 @@ impl LazyWeights {
             reason,
         };
         if self.reading.tied == Some(false) && !self.weights.contains(HEAD) {
-            let reason = format!("tie_word_embeddings is false, and there is no tensor {HEAD}");
+            let reason = format!("tie_word_embeddings is false, but there is no tensor {HEAD}");
             return Err(failed(reason));
         }
         let backend = Box::new(self.clone());
         let builder = VarBuilder::from_backend(backend, DType::F32, Device::Cpu);
-        // Some of candle's models take a number of config.json for granted.
+        // Some of candle's models panic at numbers of config.json that they take for granted.
         let built = catch_unwind(AssertUnwindSafe(|| open(builder)))
             .map_err(|cause| {
                 let cause = cause.downcast_ref::<String>().map_or("", String::as_str);
@@ -103,15 +103,16 @@ impl LazyWeights {
             .map_err(|error| failed(first_line(&error)))?;
         match self.unread()? {
             None => Ok(built),
-            // A bias, say, that candle's model does not have: its results would be others.
+            // For example a bias that candle's model does not have: without it the results would be
+            // wrong.
             Some(tensor) => Err(failed(format!(
                 "candle-transformers' {family} has no tensor {tensor}"
             ))),
         }
     }
 
-    /// A tensor that nobody asked for, if it would change results: not what is computed from
-    /// `config.json`, nor a head that is the embeddings once more.
+    /// The name of a tensor that nobody requested and that would change results. Tensors that are
+    /// computed from `config.json`, and a head that equals the embedding, would not.
     fn unread(&self) -> std::result::Result<Option<String>, beamgen_engine::Error> {
         let read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         for name in self.weights.names() {
@@ -144,6 +145,7 @@ impl LazyWeights {
             .map_err(|error| Error::msg(error.to_string()))?;
         let mut tensor = Tensor::from_vec(found.data, found.shape, &Device::Cpu)?;
         if let Some(scale) = self.reading.scale.filter(|scale| name.contains(scale.part)) {
+            // The model computes `offset + weight`, which is to become `factor` times as large.
             let shift = scale.offset * (scale.factor - 1.0);
             tensor = tensor.affine(scale.factor, shift)?;
         }
@@ -159,7 +161,7 @@ impl SimpleBackend for LazyWeights {
             Ok(tensor)
         } else {
             Err(Error::msg(format!(
-                "tensor {name} has the shape {:?} where config.json says {:?}",
+                "tensor {name} has shape {:?}, config.json expects {:?}",
                 tensor.dims(),
                 shape.dims()
             )))

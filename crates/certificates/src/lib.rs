@@ -1,12 +1,12 @@
-//! The certificates by which servers are trusted: Mozilla's, which are compiled in, those of the
-//! system, and those of a company.
+//! The certificates by which servers are trusted: Mozilla's, which are compiled in, the system's,
+//! and those of a company.
 //!
-//! A company's proxy may open every connection and sign it with a certificate of its own. Programs
-//! find that in the files that `SSL_CERT_FILE` and `REQUESTS_CA_BUNDLE` name. A [`Certificates`] is
-//! these files; both kinds of requests, to hubs and to servers, take one.
+//! A company's proxy may open every connection and sign it with its own certificate. Programs find
+//! that certificate in the files that `SSL_CERT_FILE` and `REQUESTS_CA_BUNDLE` name.
+//! [`Certificates`] is the list of these files, for requests to hubs and to servers.
 //!
-//! Where `SSL_CERT_FILE` or `SSL_CERT_DIR` is set, they stand for the system's certificates:
-//! `rustls-native-certs` looks for them itself.
+//! If `SSL_CERT_FILE` or `SSL_CERT_DIR` is set, `rustls-native-certs` itself reads them in place of
+//! the system's certificates.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,7 @@ const VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"];
 /// The advice when a certificate is refused.
 pub const ADVICE: &str = "where a company's proxy signs all connections, set SSL_CERT_FILE or REQUESTS_CA_BUNDLE to a file with its certificate";
 
-/// The files of certificates that are trusted besides Mozilla's and the system's.
+/// Files of certificates that are trusted in addition to Mozilla's and the system's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificates {
     named: Vec<(&'static str, PathBuf)>,
@@ -34,13 +34,13 @@ pub struct Certificates {
 
 /// A file of certificates that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{variable}: {}: {reason}; it has to name a file of certificates in PEM form", path.display())]
+#[error("{variable}: {}: {reason}; it must name a file of certificates in PEM form", path.display())]
 pub struct CertificatesError {
-    /// The variable that names it.
+    /// The environment variable that names the file.
     pub variable: &'static str,
-    /// The file.
+    /// The path in the variable.
     pub path: PathBuf,
-    /// The fault.
+    /// The defect of the file, or the system's error.
     pub reason: String,
 }
 
@@ -57,10 +57,11 @@ impl Certificates {
         }
     }
 
-    /// Mozilla's certificates and those of the files, for clients that ask the system themselves.
+    /// Reads Mozilla's certificates and those of the files, for clients that add the system's
+    /// themselves.
     ///
     /// # Errors
-    /// A file cannot be read, or has no certificate.
+    /// [`CertificatesError`] if a file cannot be read, or has no certificate.
     pub fn own(&self) -> Result<Vec<CertificateDer<'static>>, CertificatesError> {
         let mut all = TLS_SERVER_ROOT_CERTS.to_vec();
         for (variable, path) in &self.named {
@@ -77,6 +78,7 @@ impl Certificates {
             if let Some(reason) = found.errors.first().and_then(|e| causes(e).last()) {
                 return Err(bad(reason.to_string()));
             }
+            // A file may have certificates that `rustls` rejects; one usable certificate is enough.
             let usable = found.certs.into_iter().filter(is_usable);
             let before = all.len();
             all.extend(usable);
@@ -87,7 +89,7 @@ impl Certificates {
         Ok(all)
     }
 
-    /// All certificates: [`own`](Self::own), and the system's as far as they can be read.
+    /// Reads all certificates: those of [`own`](Self::own) and the readable ones of the system.
     ///
     /// # Errors
     /// The errors of [`own`](Self::own).
@@ -103,7 +105,7 @@ fn is_usable(certificate: &CertificateDer<'static>) -> bool {
     RootCertStore::empty().add(certificate.clone()).is_ok()
 }
 
-/// Why a server's certificate was refused, if that is the cause of an error.
+/// The reason why a server's certificate was refused; `None` if an error has another cause.
 pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     match causes(error).find_map(|cause| cause.downcast_ref()) {
         Some(rustls::Error::InvalidCertificate(reason)) => Some(reason.to_string()),
@@ -111,11 +113,12 @@ pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     }
 }
 
-/// The error, its cause, the cause of that, and so on.
+/// Iterates over an error, its cause, the cause of that cause, and so on.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     successors(Some(error), |error| {
         let error: &'a (dyn Error + 'static) = *error;
-        // An error of input or output does not name the error that it holds as its source.
+        // `io::Error::source` skips the error that it wraps, so the wrapped error is taken
+        // directly.
         match error.downcast_ref::<io::Error>().and_then(|e| e.get_ref()) {
             Some(held) => Some(held),
             None => error.source(),

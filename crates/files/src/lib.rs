@@ -1,9 +1,9 @@
-//! Reading and writing whole files that somebody named.
+//! Reads and writes whole files that a user has named.
 //!
 //! A device has no end (`/dev/zero`) and a FIFO may never have a writer, so a program that reads
-//! all of whatever it is given runs out of memory or hangs. The functions that read take regular
-//! files only, and no more than a given number of bytes of them. [`Output`] is how all of the
-//! program's files are written.
+//! whatever it is given may run out of memory or hang. The functions that read accept only regular
+//! files, and read no more than a given number of bytes. All files of the program are written by
+//! [`Output`] and the functions around it.
 
 #![forbid(unsafe_code)]
 
@@ -23,37 +23,40 @@ use serde::Serialize;
 /// Opens a regular file for reading; links are followed.
 ///
 /// # Errors
-/// [`ErrorKind::IsADirectory`], [`ErrorKind::InvalidInput`] for devices, FIFOs and sockets, or what
-/// the system says.
+/// [`ErrorKind::IsADirectory`], [`ErrorKind::InvalidInput`] for devices, FIFOs and sockets, and
+/// errors of the system.
 pub fn open_regular_file(path: &Path) -> io::Result<File> {
-    // Looked at before it is opened: opening a FIFO waits for its writer.
+    // Checked before it is opened, since opening a FIFO waits for a writer; and again after, since
+    // the path may lead to something else by then.
     check(&std::fs::metadata(path)?)?;
     let file = File::open(path)?;
     check(&file.metadata()?)?;
     Ok(file)
 }
 
-/// The bytes of a regular file of at most `cap` bytes.
+/// Reads a regular file of at most `cap` bytes.
 ///
 /// # Errors
-/// As [`open_regular_file`]; [`ErrorKind::FileTooLarge`] for more than `cap` bytes.
+/// The errors of [`open_regular_file`]; [`ErrorKind::FileTooLarge`] for more than `cap` bytes.
 pub fn read_regular_file(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
     read_capped(open_regular_file(path)?, cap)
 }
 
-/// The text of a regular file of at most `cap` bytes.
+/// Reads a regular file of at most `cap` bytes as text.
 ///
 /// # Errors
-/// As [`read_regular_file`]; [`ErrorKind::InvalidData`] if it is not UTF-8.
+/// The errors of [`read_regular_file`]; [`ErrorKind::InvalidData`] if the file is not UTF-8.
 pub fn read_text_file(path: &Path, cap: u64) -> io::Result<String> {
     text(read_regular_file(path, cap)?)
 }
 
-/// All bytes of a stream, if they are at most `cap`.
+/// Reads all bytes of a stream that has at most `cap`.
 ///
 /// # Errors
-/// [`ErrorKind::FileTooLarge`] for more, or what the system says.
+/// [`ErrorKind::FileTooLarge`] for more, and errors of the system.
 pub fn read_capped(stream: impl Read, cap: u64) -> io::Result<Vec<u8>> {
+    // One byte more than allowed, by which a stream of exactly `cap` bytes differs from a longer
+    // one.
     let mut bytes = Vec::new();
     stream.take(cap.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 <= cap {
@@ -66,8 +69,8 @@ pub fn read_capped(stream: impl Read, cap: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads a line with its newline into `line`, in place of what was there, and returns its length.
-/// Reads `cap + 1` bytes of a line that has more than `cap`.
+/// Reads a line with its newline into `line`, whose former contents are dropped, and returns its
+/// length. Of a line with more than `cap` bytes the first `cap + 1` are read.
 ///
 /// # Errors
 /// The error of the system.
@@ -79,7 +82,7 @@ pub fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, cap: usize) -> io
 /// Writes a file of indented JSON with a final newline, whole or not at all.
 ///
 /// # Errors
-/// The errors of [`write()`], and a value that JSON cannot have.
+/// The errors of [`write()`], and of values that JSON cannot represent.
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let mut bytes = serde_json::to_vec_pretty(value)?;
     bytes.push(b'\n');
@@ -102,7 +105,7 @@ pub fn json_reason(error: &serde_json::Error) -> String {
     format!("{reason} at column {}", error.column())
 }
 
-/// Bytes as text.
+/// Converts the bytes of a file to text.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidData`] for a format that is [`packed`], or with the place of the first byte
@@ -120,7 +123,7 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     })
 }
 
-/// The bytes that begin files of formats that hold text and are none, and what to do with them.
+/// The first bytes of formats that contain text but must be unpacked, and advice how.
 const PACKED: [(&[u8], &str); 6] = [
     (b"\x1f\x8b", "compressed by gzip: unpack it (`gunzip FILE`)"),
     (b"\xfd7zXZ\0", "compressed by xz: unpack it (`unxz FILE`)"),
@@ -141,8 +144,7 @@ const PACKED: [(&[u8], &str); 6] = [
     ),
 ];
 
-/// The format that a file's first bytes are of, if it has to be unpacked or converted before it is
-/// text, and how.
+/// Advice how to unpack a file, if its first bytes are those of a packed format.
 pub fn packed(head: &[u8]) -> Option<&'static str> {
     let found = PACKED.iter().find(|(begin, _)| head.starts_with(begin));
     found.map(|(_, advice)| *advice)

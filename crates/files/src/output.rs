@@ -1,8 +1,8 @@
-//! Writing a file that somebody named, whole or not at all.
+//! Writes a file that a user has named, as a whole or not at all.
 //!
-//! A file is written next to its place and renamed when all of it is on the disk, so an error, a
-//! full disk or a kill leaves the old file or none. A link stays a link: what it points to is
-//! replaced. Pipes, terminals and other character devices are written through and never replaced;
+//! A file is written next to its place and renamed when all of it is on the disk. So an error, a
+//! full disk or a kill leaves the old file, or no file. A link stays a link: its target is
+//! replaced. Pipes, terminals and other character devices are written directly and never replaced;
 //! block devices and sockets are refused.
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -10,21 +10,21 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where an output goes.
+/// A place to write to, which was checked before the work that makes the output.
 #[derive(Debug)]
 pub struct Output(To);
 
 #[derive(Debug)]
 enum To {
-    /// A regular file that may not be there yet; no link.
+    /// A regular file, which need not exist yet; the path is not a link.
     File(PathBuf),
-    /// A pipe, a terminal or another character device, or what stdout or stderr goes to.
+    /// A pipe, a terminal or another character device, or the target of stdout or stderr.
     Stream(File),
 }
 
 impl Output {
-    /// Finds out whether an output can be written, before the work that makes it. A stream is open
-    /// from here on; a file stays as it is until [`write`](Self::write).
+    /// Checks whether an output can be written, before the work that makes it. A stream is opened
+    /// now and stays open; a file is unchanged until [`write`](Self::write).
     ///
     /// # Errors
     /// The folder is missing or takes no files; the path names a folder, a socket, a block device,
@@ -32,13 +32,14 @@ impl Output {
     pub fn open(path: &Path) -> io::Result<Self> {
         let to = find(path)?;
         if let To::File(target) = &to {
+            // Creating the temporary file shows whether the folder takes files.
             Aside::create(target)?;
         }
         Ok(Self(to))
     }
 
-    /// Writes what `fill` gives. An error leaves a file as it was; written again, a file is replaced
-    /// and a stream goes on.
+    /// Writes the bytes that `fill` writes. An error leaves a file unchanged. A second call
+    /// replaces a file, and continues a stream.
     ///
     /// # Errors
     /// The errors of `fill` and of the system.
@@ -64,12 +65,12 @@ impl Output {
 /// Writes a file whole or not at all.
 ///
 /// # Errors
-/// The errors of [`Output::open`], and those of writing.
+/// The errors of [`Output::open`], and errors of writing.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     Output(find(path)?).write(|out| out.write_all(bytes.as_ref()))
 }
 
-/// Replaces a file by what `fill` writes under the path that it is given.
+/// Replaces a file by the file that `fill` creates at the path of its argument.
 ///
 /// # Errors
 /// The errors of [`Output::open`] and of `fill`, and [`ErrorKind::InvalidInput`] for streams.
@@ -83,8 +84,7 @@ pub fn replace<E: From<io::Error>>(
     }
 }
 
-/// Opens a new file, or a stream, to which lines are added; whether it is a stream is the second
-/// value.
+/// Opens a new file, or a stream, for adding lines. The second value tells whether it is a stream.
 ///
 /// # Errors
 /// The errors of [`Output::open`], and [`ErrorKind::AlreadyExists`].
@@ -99,11 +99,11 @@ pub fn create_new(path: &Path) -> io::Result<(File, bool)> {
     }
 }
 
-/// Opens a regular file for reading and for adding to it; it is made if it is not there.
+/// Opens a regular file for reading and appending, and creates it if it does not exist.
 ///
 /// # Errors
-/// [`ErrorKind::IsADirectory`], [`ErrorKind::InvalidInput`] for devices, FIFOs and sockets, or what
-/// the system says.
+/// [`ErrorKind::IsADirectory`], [`ErrorKind::InvalidInput`] for devices, FIFOs and sockets, and
+/// errors of the system.
 pub fn append(path: &Path) -> io::Result<File> {
     match crate::open_regular_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -115,7 +115,7 @@ pub fn append(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes a folder and those above it, where they are missing. A link to a missing folder stays.
+/// Creates a folder and its missing parents. A link to a missing folder stays a link.
 ///
 /// # Errors
 /// The error of the system.
@@ -127,11 +127,11 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a folder has files, and none of those that an earlier run would have left there. Hidden
-/// files are nobody's work.
+/// Whether a folder has files but none of `marks`, the files that an earlier run would have left.
+/// Hidden files do not count.
 ///
 /// # Errors
-/// The path is no folder, or what the system says.
+/// An error of the system, for example if the path is not a folder.
 pub fn is_foreign_folder(path: &Path, marks: &[&str]) -> io::Result<bool> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -148,7 +148,7 @@ pub fn is_foreign_folder(path: &Path, marks: &[&str]) -> io::Result<bool> {
     Ok(!is_empty)
 }
 
-/// The regular file that a path leads to, be it there yet or not; `None` for a stream.
+/// The regular file that a path leads to, whether it exists yet or not; `None` for a stream.
 ///
 /// # Errors
 /// The errors of [`Output::open`].
@@ -160,7 +160,7 @@ pub fn place(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Whether an error of the system is about what was named, and not about the machine (a full disk).
+/// Whether an error of the system is about the named path, and not about the machine (a full disk).
 #[must_use]
 pub fn is_about_the_name(error: &io::Error) -> bool {
     use ErrorKind::{
@@ -172,7 +172,7 @@ pub fn is_about_the_name(error: &io::Error) -> bool {
     )
 }
 
-/// Tells one file from another, whatever names they have.
+/// The identity of a file, which is the same for all of its names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     #[cfg(unix)]
@@ -182,8 +182,8 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// The identity of what a path leads to; `None` if nothing is there, or a device, which may be
-    /// read and written at once.
+    /// The identity of the file at a path. `None` if no file exists, or for a device, which may be
+    /// read and written at the same time.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let found = path.metadata().ok()?;
@@ -220,6 +220,7 @@ fn refused(reason: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, reason)
 }
 
+/// Resolves a path to a file or an open stream.
 fn find(path: &Path) -> io::Result<To> {
     let found = match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(To::File(missing(path)?)),
@@ -231,6 +232,7 @@ fn find(path: &Path) -> io::Result<To> {
             "is a folder: name a file",
         ));
     }
+    // Before the check for files: stdout may be redirected to this very file.
     if let Some(stream) = stream::standard(&found)? {
         return Ok(To::Stream(stream));
     }
@@ -247,7 +249,7 @@ fn find(path: &Path) -> io::Result<To> {
     }
 }
 
-/// The place of a file that is not there: in an existing folder, at the end of all links.
+/// The place of a file that does not exist: in an existing folder, at the end of all links.
 fn missing(path: &Path) -> io::Result<PathBuf> {
     let path = followed(path);
     let name = path.file_name().ok_or_else(|| refused("names no file"))?;
@@ -259,7 +261,8 @@ fn missing(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The end of a chain of links. It has one: what leads nowhere is not in a circle.
+/// The end of a chain of links. Only called for paths that the system did not find, and a circle of
+/// links is another error, so the chain ends.
 fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     while let Ok(link) = fs::read_link(&path) {
@@ -275,21 +278,23 @@ fn folder(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Puts what `fill` writes in the place of `target`.
+/// Replaces `target` by the file that `fill` writes.
 fn put<E: From<io::Error>>(
     target: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<(), E> {
     let aside = Aside::create(target)?;
+    // A replaced file keeps its permissions: a private file must stay private.
     let permissions = target.metadata().or_else(|_| aside.0.metadata())?;
     fill(&aside.0)?;
-    // `fill` may have renamed a file of its own to this name.
+    // `fill` may have renamed a file of its own to this name, with other permissions.
     fs::set_permissions(&aside.0, permissions.permissions())?;
+    // On the disk before the rename: after a crash the new name must not lead to an empty file.
     OpenOptions::new().append(true).open(&aside.0)?.sync_all()?;
     Ok(fs::rename(&aside.0, target)?)
 }
 
-/// An empty file next to a target. It is removed in the end unless it took the target's place.
+/// An empty file next to a target. It is removed when dropped, unless it was renamed to the target.
 struct Aside(PathBuf);
 
 impl Aside {
@@ -297,7 +302,7 @@ impl Aside {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         loop {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            // The target's name is no part of it: with an addition it might be too long.
+            // The name does not contain the target's: with an addition it might be too long.
             let name = format!(".beamgen-{}-{count}.part", std::process::id());
             let path = folder(target).join(name);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -328,8 +333,8 @@ mod stream {
 
     use super::refused;
 
-    /// This process's stdout or stderr, if that is what was found. Opened a second time, a file
-    /// behind it would be written over from its beginning.
+    /// This process's stdout or stderr, if `found` is the same file. If it were opened a second
+    /// time, the file would be overwritten from its beginning.
     pub(super) fn standard(found: &Metadata) -> io::Result<Option<File>> {
         let is_same = |file: &File| {
             let own = file.metadata();
@@ -345,7 +350,7 @@ mod stream {
         Ok(Some(stderr).filter(is_same))
     }
 
-    /// Opens a pipe or a character device without waiting for anybody.
+    /// Opens a pipe or a character device without waiting for the other side.
     pub(super) fn open(path: &Path, found: &Metadata) -> io::Result<File> {
         let kind = found.file_type();
         if kind.is_block_device() {
@@ -354,6 +359,7 @@ mod stream {
         if kind.is_socket() {
             return Err(refused("is a socket: name a file or a pipe"));
         }
+        // Without NONBLOCK, opening a pipe waits for its reader, perhaps forever.
         let at_once = OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = OpenOptions::new()
             .write(true)
@@ -370,7 +376,7 @@ mod stream {
             }
             opened => opened?,
         };
-        // A full pipe is waited for.
+        // Only opening must not wait: writing waits until a full pipe has room.
         fcntl_setfl(&file, OFlags::empty())?;
         Ok(file)
     }
@@ -427,7 +433,7 @@ mod tests {
         assert_eq!(names(dir.path()), ["report.html"]);
         output.write(|out| out.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
-        // Names that differ in the extension only, at once.
+        // Names that differ only in the extension, written at the same time.
         let other = dir.path().join("report.json");
         output
             .write(|out| {

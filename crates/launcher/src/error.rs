@@ -1,16 +1,17 @@
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-/// Why a program was not started. Every message is one line.
+/// The reason why a program was not started. Every message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// There is no launcher.
+    /// The launcher does not exist.
     #[error(
-        "there is no program {}, which starts other programs: install it next to this program or on the search path, or name a launcher",
+        "program {} not found, which starts other programs: install it next to this program or on the \
+         search path, or name a launcher",
         launcher.display()
     )]
     Missing {
-        /// The program that was looked for.
+        /// The program that was searched.
         launcher: PathBuf,
     },
     /// The launcher cannot be started, or cannot be told what to do.
@@ -47,6 +48,7 @@ impl LaunchError {
     /// exist, and 126 for one that cannot be started.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
+        // The codes that shells use, so that callers treat a guard like a shell.
         match self {
             Self::Program { source, .. } if source.kind() == ErrorKind::NotFound => 127,
             Self::Instructions(_) => 2,

@@ -1,4 +1,4 @@
-//! The side of the process that wants a program started.
+//! The process that wants a program: it starts a guard, which starts the program.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, PipeWriter};
@@ -15,7 +15,8 @@ const NAME: &str = "beamgen-launcher";
 /// The longest time that a guard may take to end its program, before it is killed itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Starts programs: a command line to which instructions are added.
+/// Starts programs through a guard. It is a command line, to which a guard's instructions are
+/// added.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launcher {
     program: PathBuf,
@@ -76,6 +77,8 @@ impl Launcher {
         let name = format!("{NAME}{}", std::env::consts::EXE_SUFFIX);
         let program = std::env::current_exe();
         let beside = program.map(|program| program.with_file_name(&name));
+        // The launcher of the same installation is preferred: the instructions change with
+        // versions.
         let found = beside.ok().filter(|path| path.is_file());
         Self::new(found.unwrap_or_else(|| name.into()))
     }
@@ -98,6 +101,7 @@ impl Launcher {
 
     fn try_start(&self, program: &Program) -> io::Result<Running> {
         let limits = serde_json::to_string(&program.limits)?;
+        // The guard gets the control as its standard input, so the program's input goes through it.
         let (control, theirs) = sys::control()?;
         let (from_input, input) = io::pipe()?;
         let mut command = Command::new(&self.program);
@@ -128,7 +132,7 @@ impl Default for Launcher {
     }
 }
 
-/// A program that was started; dropped, it is killed with all its group.
+/// A running program. When this is dropped, the program and its whole group are killed.
 #[derive(Debug)]
 pub struct Running {
     /// The standard input of the program.
@@ -142,7 +146,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// How it ended, if it has.
+    /// Returns how the program ended; `None` while it runs.
     ///
     /// # Errors
     /// The error of the system.
@@ -150,8 +154,8 @@ impl Running {
         self.guard.try_wait()
     }
 
-    /// Kills it with all its group, unless it has ended, and returns how it ended. This takes a
-    /// second at most.
+    /// Kills the program with its whole group, unless it has ended, and returns how it ended. This
+    /// takes at most a second.
     ///
     /// # Errors
     /// The error of the system.
@@ -160,6 +164,9 @@ impl Running {
     }
 
     fn finish(&mut self) -> io::Result<ExitStatus> {
+        // Closing the control is the order to kill the group, which only the guard can do safely:
+        // it has not yet waited for the program, so the group's number cannot belong to anybody
+        // else.
         sys::close(&self.control);
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -177,7 +184,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // A destructor cannot report an error.
         let _ = self.finish();
     }
 }

@@ -32,15 +32,15 @@ pub use error::LaunchError;
 pub use launcher::{Launcher, Program, Running};
 pub use limits::Limits;
 
-/// The first word of a guard's instructions. Its number changes with what follows it.
+/// The first word of a guard's instructions. Its number must change with the instructions' form.
 const GUARD: &str = "beamgen-guard-1";
 
 /// The first word of the instructions of a process that becomes the program.
 const BECOME: &str = "beamgen-become-1";
 
-/// Does a launcher's work if that is what this process was started for, and returns the exit code of
-/// the process. `arguments` are all of the command line. Those from `at` on are a launcher's
-/// instructions; `None` if they are none.
+/// Does a launcher's work if this process was started for it, and returns the exit code of the
+/// process. `arguments` are the whole command line, of which those from `at` on may be a launcher's
+/// instructions. Returns `None` if they are not.
 ///
 /// # Errors
 /// The program cannot be started, or the instructions cannot be read. The process has to print why,

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
-/// The resources of a program and of each process that it starts. `None` leaves a limit as it is. A
-/// limit above the one that holds already changes nothing. A core file is never written.
+/// The resources of a program, and of each process that it starts. `None` leaves a limit unchanged,
+/// and a limit cannot be raised above the one in force. Core files are never written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -11,7 +11,7 @@ pub struct Limits {
     pub cpu_seconds: Option<u64>,
     /// Bytes of each file that is written.
     pub file_size: Option<u64>,
-    /// Processes of the user, all those counted that run already. Nothing holds root to it.
+    /// Processes of the user, including those that run already. This limit does not bind root.
     pub processes: Option<u64>,
     /// Open files of each process.
     pub open_files: Option<u64>,

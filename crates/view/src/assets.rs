@@ -1,15 +1,15 @@
-//! The scripts and styles of the pages, in the order in which they are joined.
+//! The scripts and styles of the pages. Files that form one script are joined in this order.
 
-/// Elements and text.
+/// Helpers that create elements and text.
 pub(crate) const DOM_SCRIPT: &str = include_str!("../assets/dom.js");
 
-/// The page on which a person rates steps, on top of the elements.
+/// The script of the rating page; needs [`DOM_SCRIPT`].
 pub(crate) const ANNOTATE_SCRIPT: &str = include_str!("../assets/annotate.js");
 
-/// The page on which a person rates steps.
+/// The style of the rating page.
 pub(crate) const ANNOTATE_STYLE: &str = include_str!("../assets/annotate.css");
 
-/// The view of a search: what all pages share.
+/// The view of a search, which the report and the live page share.
 pub(crate) const VIEW_SCRIPTS: [&str; 6] = [
     include_str!("../assets/chains.js"),
     DOM_SCRIPT,
@@ -19,25 +19,25 @@ pub(crate) const VIEW_SCRIPTS: [&str; 6] = [
     include_str!("../assets/view.js"),
 ];
 
-/// The page of a run, on top of the view.
+/// The script of a run's page; needs [`VIEW_SCRIPTS`].
 pub(crate) const REPORT_SCRIPT: &str = include_str!("../assets/report.js");
 
-/// The live page, on top of the view.
+/// The script of the live page; needs [`VIEW_SCRIPTS`].
 pub(crate) const LIVE_SCRIPT: &str = include_str!("../assets/live.js");
 
-/// The live page.
+/// The style of the live page.
 pub(crate) const LIVE_STYLE: &str = include_str!("../assets/live.css");
 
-/// Colours and text.
+/// Colours and fonts of all pages.
 pub(crate) const THEME: &str = include_str!("../assets/theme.css");
 
-/// The view of a search.
+/// The style of the view of a search.
 pub(crate) const VIEW_STYLE: &str = include_str!("../assets/view.css");
 
-/// The page of a run.
+/// The style of a run's page.
 pub(crate) const REPORT_STYLE: &str = include_str!("../assets/report.css");
 
-/// A report in Markdown.
+/// The style of a report in Markdown.
 pub(crate) const DOCUMENT_STYLE: &str = include_str!("../assets/document.css");
 
 #[cfg(test)]

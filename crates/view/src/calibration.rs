@@ -1,30 +1,35 @@
-//! How often answers of a certainty are right, as a picture.
+//! A reliability diagram as SVG: how often answers are right, by the score of their chain.
 
 use std::fmt::Write;
 
 use beamgen_eval::Record;
 use beamgen_eval::quality::{Bin, Binning, ScoredChain, View};
 
-/// The seed of the intervals, so that a report made anew is the same.
+/// The seed of the intervals. It is fixed, so that a page that is written again does not change.
 const SEED: u64 = 0;
 
-/// Bars of the histogram below the plot.
+/// The number of bars in the histogram below the diagram.
 const BARS: usize = 20;
 
-/// In pixels: the plot's width and height, its place, and the height of each half of the histogram.
+/// The width of the diagram in pixels.
 const WIDE: f64 = 380.0;
+/// The height of the diagram in pixels.
 const HIGH: f64 = 170.0;
+/// The distance of the diagram from the left edge, in pixels.
 const LEFT: f64 = 46.0;
+/// The distance of the diagram from the upper edge, in pixels.
 const TOP: f64 = 10.0;
+/// The height of each half of the histogram, in pixels.
 const BAR: f64 = 24.0;
 
-/// The picture with its legend and, for those who cannot see it, its table; `None` if no problem
-/// has both a score and a grade.
+/// The diagram with its legend, and a table of its numbers for readers who cannot see it. `None` if
+/// no problem has both a score and a grade.
 pub(crate) fn calibration(records: &[Record]) -> Option<String> {
     let graded: Vec<ScoredChain> = records
         .iter()
         .filter_map(|record| Some((record.correct?, record.score?)))
         .enumerate()
+        // Each problem becomes a chain of one step, whose label is the grade of the answer.
         .map(|(at, (correct, score))| ScoredChain {
             id: at.to_string(),
             problem: at as u32,
@@ -99,7 +104,8 @@ fn picture(html: &mut String, bins: &[Bin], histogram: &[(usize, usize)]) {
             "<circle class=\"point\" cx=\"{at:.1}\" cy=\"{right:.1}\" r=\"4\"/>"
         );
     }
-    // Counts as logarithms, or the few wrong answers would not show beside the many right ones.
+    // Counts are drawn as logarithms: otherwise the few wrong answers would not show next to the
+    // many right ones.
     let tall = |count: usize| (count as f64).ln_1p();
     let most = histogram
         .iter()

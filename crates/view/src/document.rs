@@ -1,4 +1,4 @@
-//! A report in Markdown as a page.
+//! Renders a report in Markdown as a page.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,11 +7,12 @@ use pulldown_cmark::{Alignment, CowStr, Event, Options, Parser, Tag, TagEnd, htm
 use crate::assets::{DOCUMENT_STYLE, THEME};
 use crate::page::{May, Page};
 
-/// The page of a report in Markdown, in one file. `picture` gives the bytes of an SVG file that the
-/// report shows; a picture that it does not have keeps its description alone.
+/// Renders a report in Markdown as a page in one file. `picture` returns the bytes of an SVG file
+/// that the report shows; if it returns `None`, the page shows only the picture's description.
 #[must_use]
 pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Vec<u8>>) -> String {
     let inlined = |url: CowStr<'static>| match picture(&url) {
+        // The page must work without network and without the files next to the report.
         Some(bytes) => format!(
             "data:image/svg+xml;base64,{}",
             BASE64_STANDARD.encode(bytes)
@@ -31,12 +32,13 @@ pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Ve
             title,
             id,
         })],
-        // A wide table scrolls by itself, by keys, too.
+        // A wide table scrolls by itself. `tabindex` lets keys scroll it, too.
         Event::Start(Tag::Table(columns)) => vec![
             Event::Html(
                 "<div class=\"wide\" role=\"region\" aria-label=\"Table\" tabindex=\"0\">".into(),
             ),
-            // The style sheet aligns; a style at each cell would need a permission of its own.
+            // The style sheet aligns columns: a style on each cell would need a permission in the
+            // policy.
             Event::Start(Tag::Table(vec![Alignment::None; columns.len()])),
         ],
         Event::End(TagEnd::Table) => {

@@ -1,4 +1,4 @@
-//! Why an answer is wrong: which step went wrong, whether the scorer saw it, and whether a better
+//! Explains a wrong answer: which step went wrong, whether the scorer noticed, and whether a better
 //! branch was pruned.
 
 use beamgen_eval::Record;
@@ -8,28 +8,28 @@ use serde::Serialize;
 
 use crate::search::Search;
 
-/// A step that scores less is unsure.
+/// The score from which a step counts as sure.
 pub const SURE: f32 = 0.9;
-/// A step that scores less is taken for wrong by the reward model.
+/// The score below which the scorer takes a step for wrong.
 pub const DOUBTFUL: f32 = 0.5;
 
-/// An answer to one of the three questions.
+/// The answer to one question about a problem's search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What is asked.
+    /// The question, as the page shows it.
     pub question: &'static str,
-    /// What can be said, in a sentence or two.
+    /// The answer in a sentence or two.
     pub answer: String,
-    /// The step to look at.
+    /// The id of the step that the answer is about; `None` if there is no such step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
-    /// Whether that step ends a chain to be read beside the chosen one.
+    /// Whether `node` ends a chain that the page shows next to the chosen chain.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rival: bool,
 }
 
-/// The three findings of a wrong answer, or that another one's chain is unsound; none if no chain
-/// was chosen.
+/// Returns three findings for a wrong answer, and one finding for another answer whose chain is
+/// unsound. Empty if no chain was chosen.
 #[must_use]
 pub fn findings(record: &Record, search: &Search) -> Vec<Finding> {
     let Some(chain) = search.chosen.map(|chosen| search.chain(chosen)) else {
@@ -49,14 +49,14 @@ pub fn findings(record: &Record, search: &Search) -> Vec<Finding> {
     let (node, answer) = suspect.unzip();
     let which = Finding {
         question: "Which step went wrong?",
-        answer: answer.unwrap_or_else(|| "Nothing tells: no step was scored.".to_owned()),
+        answer: answer.unwrap_or_else(|| "Unknown: no step was scored.".to_owned()),
         node,
         rival: false,
     };
     vec![which, seen, better(record, search, right)]
 }
 
-/// The step that makes the chosen chain unsound.
+/// The finding about the step that makes the chosen chain unsound.
 fn unsound(record: &Record, chain: &[u32]) -> Option<Finding> {
     let unsound = record.unsound.as_ref()?;
     Some(Finding {
@@ -67,7 +67,7 @@ fn unsound(record: &Record, chain: &[u32]) -> Option<Finding> {
     })
 }
 
-/// The step that is held to be the first wrong one, and what tells so.
+/// Returns the step that is probably the first wrong one, and the evidence as a sentence.
 fn suspect(
     record: &Record,
     search: &Search,
@@ -75,7 +75,14 @@ fn suspect(
     right: Option<u32>,
 ) -> Option<(u32, String)> {
     let step = |id: u32| &search.steps[id as usize];
-    let number = |id: u32| chain.iter().position(|&of| of == id).map_or(0, |at| at + 1);
+    let number = |id: u32| {
+        chain
+            .iter()
+            .position(|&step| step == id)
+            .map_or(0, |at| at + 1)
+    };
+    // The evidence is tried from the strongest to the weakest: an exact check, a checker's proof,
+    // the place where a right chain branched off, and only then the scores.
     if let Some(&wrong) = chain.iter().find(|&&id| step(id).label == Some(false)) {
         return Some((wrong, format!("Step {}, by an exact check.", number(wrong))));
     }
@@ -106,12 +113,13 @@ fn suspect(
     }
     let (id, score) = scored().min_by(|a, b| a.1.total_cmp(&b.1))?;
     let text = format!(
-        "Nothing tells for certain. Step {} has the lowest score, {score:.3}.",
+        "Uncertain. Step {} has the lowest score, {score:.3}.",
         number(id)
     );
     Some((id, text))
 }
 
+/// Answers whether the scorer gave the suspected step a low score.
 fn seen(search: &Search, suspect: Option<u32>) -> String {
     match suspect.and_then(|node| search.steps[node as usize].score) {
         None => "It has no score.".to_owned(),
@@ -125,9 +133,10 @@ fn seen(search: &Search, suspect: Option<u32>) -> String {
     }
 }
 
-/// The end of the best chain with the right answer, if one was complete.
+/// The last step of the best complete chain whose answer is the reference.
 fn right_chain(record: &Record, search: &Search) -> Option<u32> {
     let reference = record.reference.as_deref()?;
+    // Without a tree the ids of the answers' chains name no step of the page.
     let rivals = record.answers.iter().filter(|_| search.has_tree);
     rivals
         .filter(|rival| (rival.node.0 as usize) < search.steps.len())
@@ -135,6 +144,7 @@ fn right_chain(record: &Record, search: &Search) -> Option<u32> {
         .map(|rival| rival.node.0)
 }
 
+/// Answers whether a better branch than the chosen chain was pruned.
 fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
     let say = |answer: String, node: Option<u32>| Finding {
         question: "Was a better branch pruned?",
@@ -143,7 +153,7 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
         rival: node.is_some(),
     };
     if !search.has_tree {
-        return say("Unknown: the run kept no tree.".to_owned(), None);
+        return say("Unknown: the run has no tree.".to_owned(), None);
     }
     if let Some(right) = right {
         let rival = record.answers.iter().find(|rival| rival.node.0 == right);
@@ -159,13 +169,14 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
         .collect();
     let all = pruned.len();
     let score = |id: u32| search.steps[id as usize].chain_score;
-    let best = |of: &[u32]| {
-        let scored = of.iter().copied().filter_map(|id| Some((id, score(id)?)));
-        // Of equal ones the first.
+    let best = |ids: &[u32]| {
+        let scored = ids.iter().copied().filter_map(|id| Some((id, score(id)?)));
+        // A later chain replaces the best only if its score is higher: of equal chains the first.
         scored
             .reduce(|best, next| if next.1 > best.1 { next } else { best })
             .map(|(id, _)| id)
     };
+    // One label means that the problem's steps can be checked, so labels decide, not scores.
     let is_labelled = |id: &u32| search.steps[*id as usize].label.is_some();
     if pruned.iter().any(is_labelled) {
         let is_right = |id: u32| {
@@ -208,7 +219,7 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
     }
 }
 
-/// That no right step was sampled where the chosen chain went wrong, if that is so.
+/// The clause that no right step was sampled where the chosen chain went wrong; empty if one was.
 fn missing(search: &Search) -> String {
     let label = |id: u32| search.steps[id as usize].label;
     let chain = search.chosen.map_or_else(Vec::new, |end| search.chain(end));
@@ -223,7 +234,7 @@ fn missing(search: &Search) -> String {
     }
 }
 
-/// The votes and the score of an answer.
+/// The votes and the score of an answer, as text.
 fn standing(answer: Option<&AnswerVotes>) -> (String, String) {
     let votes = match answer.map_or(0, |answer| answer.votes) {
         1 => "1 vote".to_owned(),
@@ -236,7 +247,7 @@ fn standing(answer: Option<&AnswerVotes>) -> (String, String) {
     )
 }
 
-/// How a chain was pruned.
+/// The reasons for which a chain was pruned, in parentheses; empty if the run has none.
 fn why(search: &Search, id: u32) -> String {
     let step = &search.steps[id as usize];
     let mut parts = Vec::new();

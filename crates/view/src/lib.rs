@@ -1,11 +1,12 @@
 //! Searches as web pages: the page of a run file, the live page of a server, the page on which a
 //! person rates steps, and a report in Markdown as a page.
 //!
-//! Every page is one file that works without network: scripts and styles are in it, and its content
-//! security policy allows these alone, by their hashes. Text of models and problems is data. It
-//! stands in JSON blocks in which no markup can begin, and the scripts put it into text nodes.
+//! Every page is one file that works without network. Scripts and styles are in the file, and the
+//! content security policy allows only these, by their hashes. Texts of models and problems are
+//! data: they are in JSON blocks in which no markup can begin, and scripts put them into text
+//! nodes.
 //!
-//! The scripts and styles are plain files in `assets/`; nothing has to be built. One view of a
+//! The scripts and styles are plain files in `assets/`, which need no build step. One view of a
 //! search (`assets/view.js`) serves all pages.
 
 #![forbid(unsafe_code)]

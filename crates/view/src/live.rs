@@ -1,4 +1,4 @@
-//! The live page of a server.
+//! The live page of a server, on which people run searches.
 
 use std::fmt::Write;
 
@@ -7,8 +7,8 @@ use beamgen_search::StrategyName;
 use crate::assets::{LIVE_SCRIPT, LIVE_STYLE, THEME, VIEW_SCRIPTS, VIEW_STYLE};
 use crate::page::{May, Page};
 
-/// Settings of a search that the page offers: their keys in a request, their names, and the
-/// smallest value.
+/// Numbers of a search that the page offers: the key in a request, the label, and the smallest
+/// value.
 const NUMBERS: [(&str, &str, &str); 6] = [
     ("n", "N", "1"),
     ("m", "M", "1"),
@@ -18,17 +18,17 @@ const NUMBERS: [(&str, &str, &str); 6] = [
     ("deadline", "deadline in seconds", "0"),
 ];
 
-/// A page, and the content security policy that its server sends along.
+/// A page, with the content security policy that its server sends in a header.
 #[derive(Clone, Debug)]
 pub struct LivePage {
-    /// The file.
+    /// The whole file.
     pub html: String,
     /// The value of the header `Content-Security-Policy`.
     pub policy: String,
 }
 
-/// The page on which people type a problem and watch the search. It speaks to the server that it
-/// came from, by the routes of docs/reference/http.md, and to nobody else.
+/// Creates the page on which people type a problem and watch the search. The page talks only to its
+/// own server, by the routes of docs/reference/http.md.
 #[must_use]
 pub fn live_page() -> LivePage {
     Page {
@@ -43,11 +43,11 @@ pub fn live_page() -> LivePage {
 }
 
 impl Page<'_> {
-    /// The file with the policy that its server sends along.
+    /// Renders the file, with the policy that its server sends in a header.
     pub(crate) fn live(&self) -> LivePage {
         LivePage {
             html: self.html(),
-            // A policy that stands in the page cannot say who may frame it.
+            // Browsers ignore `frame-ancestors` in a page's own policy, so the header adds it.
             policy: format!("{}; frame-ancestors 'none'", self.policy()),
         }
     }
@@ -62,8 +62,8 @@ fn body() -> String {
          <div class=\"line\"><label>Sample <select id=\"samples\"></select></label>\n\
          <label>Preset <select id=\"preset\" aria-describedby=\"summary\"></select></label>\n\
          <span id=\"summary\" class=\"dim\"></span></div>\n\
-         <details><summary>Settings over those of the preset</summary><div class=\"line\">\n\
-         <label>strategy <select data-key=\"strategy\"><option value=\"\">as the preset</option>",
+         <details><summary>Settings that override the preset</summary><div class=\"line\">\n\
+         <label>strategy <select data-key=\"strategy\"><option value=\"\">from the preset</option>",
     );
     for strategy in StrategyName::all() {
         let _ = write!(html, "<option>{}</option>", strategy.name());
@@ -83,7 +83,7 @@ fn body() -> String {
          <p id=\"status\" class=\"dim\" role=\"status\"></p>\n</form>\n\
          <div id=\"result\"></div>\n\
          <div id=\"view\"></div>\n\
-         <noscript><p>This page shows a search by a script.</p></noscript>\n</main>\n",
+         <noscript><p>This page needs JavaScript to show a search.</p></noscript>\n</main>\n",
     );
     html
 }

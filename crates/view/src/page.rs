@@ -1,4 +1,4 @@
-//! A page in one file: its policy, styles, data, body and script.
+//! Assembles a page in one file: policy, styles, data, body and script.
 
 use std::fmt::Write;
 
@@ -7,36 +7,35 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// What a page consists of. Only `data` may hold text from elsewhere, besides what went through
-/// [`escaped`].
+/// The parts of a page. Text from elsewhere may be only in `data`, or in `body` after [`escaped`].
 pub(crate) struct Page<'a> {
-    /// Plain text.
+    /// The title as plain text.
     pub title: &'a str,
-    /// Joined to one style sheet.
+    /// Style sheets, which are joined to one.
     pub styles: &'a [&'a str],
-    /// Joined to one script, which runs when all else is there.
+    /// Scripts, which are joined to one. It is at the end, so that all elements exist when it runs.
     pub scripts: &'a [&'a str],
-    /// Blocks of JSON by the ids under which the script finds them.
+    /// JSON blocks, each with the id by which the script finds it.
     pub data: Vec<(String, String)>,
-    /// Markup.
+    /// The markup of the body, without scripts.
     pub body: &'a str,
-    /// What the page may do besides showing itself.
+    /// The resources that the page may use in addition to its own style and script.
     pub may: May,
 }
 
-/// What a page may reach.
+/// Resources that a page may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum May {
-    /// Nothing at all.
+    /// Only the page's own style and script.
     ShowItself,
-    /// Pictures that are in the page.
+    /// Pictures that are part of the file.
     ShowPictures,
-    /// The server that it came from.
+    /// The server that the page came from.
     AskItsServer,
 }
 
 impl Page<'_> {
-    /// The whole file.
+    /// Renders the whole file.
     pub(crate) fn html(&self) -> String {
         let (style, script) = (self.style(), self.script());
         let data: usize = self.data.iter().map(|(_, json)| json.len() + 64).sum();
@@ -51,7 +50,7 @@ impl Page<'_> {
         html.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
         html.push_str("<meta name=\"referrer\" content=\"no-referrer\">\n");
         if self.may == May::AskItsServer {
-            // Browsers ask a server for an icon, unless there is one.
+            // Without this, browsers would ask the server for an icon.
             html.push_str("<link rel=\"icon\" href=\"data:,\">\n");
         }
         let _ = writeln!(html, "<title>{}</title>", escaped(self.title));
@@ -62,7 +61,8 @@ impl Page<'_> {
                 html,
                 "<script type=\"application/json\" id=\"{}\">{}</script>",
                 escaped(id),
-                // No tag and no comment can begin in it; the value is equal.
+                // JSON has `<` only inside strings, where the escape has the same value. Without it
+                // no tag and no comment can begin in the block.
                 json.replace('<', "\\u003c")
             );
         }
@@ -73,7 +73,7 @@ impl Page<'_> {
         html
     }
 
-    /// The content security policy: nothing but this style and this script.
+    /// The content security policy, which allows only this style and this script by their hashes.
     pub(crate) fn policy(&self) -> String {
         let mut policy = format!("default-src 'none'; style-src '{}'", hash(&self.style()));
         let script = self.script();
@@ -102,12 +102,12 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The JSON of a value whose keys are strings.
+/// Serializes a value to JSON. All keys of maps must be strings.
 pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("a value of strings, numbers and lists")
 }
 
-/// Text as it stands in markup and in attributes.
+/// Escapes text for markup and for attributes.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! A problem of a run as a page is told of it, without its steps.
+//! The data of a problem on a run's page, without its steps.
 
 use beamgen_eval::answer::{self, Verdict};
 use beamgen_eval::{Record, Spent};
@@ -7,30 +7,30 @@ use serde::Serialize;
 use crate::findings::{Finding, findings};
 use crate::search::Search;
 
-/// What came of a problem.
+/// The outcome of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
-    /// The answer is the reference.
+    /// The answer equals the reference.
     Right,
-    /// It certainly is not.
+    /// The answer certainly differs from the reference.
     Wrong,
-    /// It could not be compared.
+    /// The answer could not be compared with the reference.
     CannotTell,
-    /// The answer is the reference, by a chain that is unsound.
+    /// The answer equals the reference, but its chain is unsound.
     Unsound,
-    /// The answer scored below the threshold, or its chain is unsound.
+    /// The answer was withheld: it scored below the threshold, or its chain is unsound.
     Withheld,
-    /// No chain gave one.
+    /// No chain ended with an answer.
     NoAnswer,
     /// The problem could not be tried.
     NotTried,
-    /// There is no reference.
+    /// The problem has no reference.
     Ungraded,
 }
 
 impl Outcome {
-    /// The outcome of a record.
+    /// The outcome of a record. Earlier arms win, as a record may fit several.
     pub(crate) fn of(record: &Record) -> Self {
         match record.correct {
             _ if record.error.is_some() => Self::NotTried,
@@ -45,11 +45,16 @@ impl Outcome {
     }
 }
 
-/// A problem and what came of it.
+/// A problem, with its outcome and the numbers that the page shows.
 #[derive(Serialize)]
 pub(crate) struct Problem<'a> {
     id: &'a str,
     problem: &'a str,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    context: &'a [String],
+    /// The number of given steps at the start of the chosen chain.
+    #[serde(skip_serializing_if = "is_zero")]
+    given: usize,
     reference: Option<&'a str>,
     outcome: Outcome,
     answer: Option<&'a str>,
@@ -67,12 +72,12 @@ pub(crate) struct Problem<'a> {
     ledger: &'a Spent,
     /// Whether the record has a tree.
     tree: bool,
-    /// The last step of the chosen chain.
+    /// The id of the last step in the chosen chain.
     chosen: Option<u32>,
     findings: Vec<Finding>,
 }
 
-/// An answer and its votes.
+/// One of a problem's answers, with its votes.
 #[derive(Serialize)]
 struct Answer<'a> {
     answer: &'a str,
@@ -81,22 +86,22 @@ struct Answer<'a> {
     score: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<u32>,
-    /// Whether it is the reference, where that can be told.
+    /// Whether the answer equals the reference; `None` without one, or if they are incomparable.
     correct: Option<bool>,
 }
 
 impl<'a> Problem<'a> {
-    /// What is told of a record; `search` has its steps.
+    /// Creates the page's data from a record; `search` has the record's steps.
     pub(crate) fn of(record: &'a Record, search: &Search) -> Self {
         let all: usize = record.answers.iter().map(|answer| answer.votes).sum();
-        let answer = |of: &'a beamgen_search::AnswerVotes| Answer {
-            answer: &of.answer,
-            votes: of.votes,
-            weight: of.weight,
-            score: of.score,
-            node: search.has_tree.then_some(of.node.0),
+        let answer = |votes: &'a beamgen_search::AnswerVotes| Answer {
+            answer: &votes.answer,
+            votes: votes.votes,
+            weight: votes.weight,
+            score: votes.score,
+            node: search.has_tree.then_some(votes.node.0),
             correct: record.reference.as_deref().and_then(|reference| {
-                match answer::compare(&of.answer, reference) {
+                match answer::compare(&votes.answer, reference) {
                     Verdict::Same => Some(true),
                     Verdict::Different => Some(false),
                     Verdict::CannotTell => None,
@@ -106,6 +111,8 @@ impl<'a> Problem<'a> {
         Self {
             id: &record.id,
             problem: &record.problem,
+            context: &record.context,
+            given: record.given,
             reference: record.reference.as_deref(),
             outcome: Outcome::of(record),
             answer: record.answer.as_deref(),
@@ -125,4 +132,8 @@ impl<'a> Problem<'a> {
             findings: findings(record, search),
         }
     }
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }

@@ -1,4 +1,4 @@
-//! The page of a run.
+//! The page of a run file.
 
 use std::fmt::Write;
 
@@ -13,27 +13,27 @@ use crate::page::{May, Page, escaped, json};
 use crate::problem::Problem;
 use crate::search::{Check, Search, aggregation};
 
-/// What a page of a run is made of.
+/// The contents of a run's page.
 pub struct Run<'a> {
     /// The name of the run's file.
     pub name: &'a str,
-    /// Its first line.
+    /// The header: the first line of the run's file.
     pub header: &'a RunHeader,
-    /// Its problems, each once.
+    /// The run's problems, each once.
     pub records: &'a [Record],
-    /// Says which steps are right, where that can be told.
+    /// Decides which steps are right, where that is possible.
     pub check: Check<'a>,
 }
 
-/// What the script is told of the run.
+/// The data of a run that the page's script reads.
 #[derive(Serialize)]
-struct Told<'a> {
+struct RunData<'a> {
     stem: &'a str,
     problems: Vec<Problem<'a>>,
 }
 
-/// The page of a run, in one file: its problems by outcome and by certainty, a picture of how far
-/// scores can be trusted, and each problem with its search.
+/// Renders the page of a run in one file: its problems by outcome and by score, a reliability
+/// diagram, and each problem with its search.
 #[must_use]
 pub fn report(run: &Run<'_>) -> String {
     let aggregation = aggregation(run.header);
@@ -42,7 +42,7 @@ pub fn report(run: &Run<'_>) -> String {
         .iter()
         .map(|record| Search::of(record, aggregation, run.check))
         .collect();
-    let told = Told {
+    let run_data = RunData {
         stem: run.name.strip_suffix(".jsonl").unwrap_or(run.name),
         problems: run
             .records
@@ -51,8 +51,8 @@ pub fn report(run: &Run<'_>) -> String {
             .map(|(record, search)| Problem::of(record, search))
             .collect(),
     };
-    let mut data = vec![("run".to_owned(), json(&told))];
-    // Each search in a block of its own: it is parsed when it is looked at.
+    let mut data = vec![("run".to_owned(), json(&run_data))];
+    // Each search has a block of its own, which is parsed only when a reader opens the problem.
     data.extend(
         searches
             .iter()
@@ -84,8 +84,8 @@ fn body(run: &Run<'_>) -> String {
         "</div>\n<h2>Problems</h2>\n<div class=\"controls\">\n\
          <label>Sort <select id=\"order\">\
          <option value=\"outcome\">by outcome, surest mistakes first</option>\
-         <option value=\"surest\">surest first</option>\
-         <option value=\"unsurest\">least sure first</option>\
+         <option value=\"surest\">highest score first</option>\
+         <option value=\"unsurest\">lowest score first</option>\
          <option value=\"tokens\">most tokens first</option>\
          <option value=\"file\">as in the file</option></select></label>\n\
          <label>Show <select id=\"only\"><option value=\"\">all outcomes</option></select></label>\n\
@@ -93,21 +93,21 @@ fn body(run: &Run<'_>) -> String {
          <span id=\"found\" class=\"dim\" role=\"status\"></span>\n</div>\n\
          <ul id=\"problems\" class=\"problems\"></ul>\n</section>\n\
          <section id=\"problem\" aria-label=\"Problem\" hidden></section>\n\
-         <noscript><p>This page shows its problems by a script.</p></noscript>\n</main>\n",
+         <noscript><p>This page needs JavaScript to show its problems.</p></noscript>\n</main>\n",
     );
     html
 }
 
-/// The strategy and its size.
+/// The strategy and the size of the search; `None` if the header has no search settings.
 fn described(header: &RunHeader) -> Option<String> {
     let search = header.settings.get("search")?;
-    let of = |key: &str| match search.get(key)? {
+    let shown = |key: &str| match search.get(key)? {
         Value::String(text) => Some(text.clone()),
         other => Some(other.to_string()),
     };
-    let mut line = of("strategy")?;
+    let mut line = shown("strategy")?;
     for (name, key) in [("N", "n"), ("M", "m"), ("seed", "seed")] {
-        if let Some(value) = of(key) {
+        if let Some(value) = shown(key) {
             let _ = write!(line, ", {name} = {value}");
         }
     }
@@ -128,7 +128,8 @@ fn figures(html: &mut String, records: &[Record]) {
     };
     figure(records.len().to_string(), "problems");
     if let Some(accuracy) = share(right, grades().count()) {
-        let [mean, low, high] = [accuracy.mean, accuracy.low, accuracy.high].map(|of| of * 100.0);
+        let percent = [accuracy.mean, accuracy.low, accuracy.high];
+        let [mean, low, high] = percent.map(|share| share * 100.0);
         let name = format!("right (95 %: {low:.1} to {high:.1})");
         figure(format!("{mean:.1} %"), &name);
     }
@@ -145,9 +146,9 @@ fn figures(html: &mut String, records: &[Record]) {
 
 fn settings(html: &mut String, header: &RunHeader) {
     let mut text = String::new();
-    for of in [&header.settings, &header.effective] {
-        if !of.is_empty() {
-            let pretty = serde_json::to_string_pretty(of).unwrap_or_default();
+    for part in [&header.settings, &header.effective] {
+        if !part.is_empty() {
+            let pretty = serde_json::to_string_pretty(part).unwrap_or_default();
             let _ = writeln!(text, "{pretty}");
         }
     }

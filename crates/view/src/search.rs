@@ -1,4 +1,4 @@
-//! The steps of a search as a page is told of them.
+//! The steps of a search in the form in which pages get them.
 
 use std::collections::BTreeMap;
 
@@ -6,16 +6,17 @@ use beamgen_eval::{Record, RunHeader};
 use beamgen_search::{Aggregation, ChainTree, Finish, NodeId, Pruned, State};
 use serde::{Deserialize, Serialize};
 
-/// Says whether the last of a chain's steps is right, for problems whose steps can be checked. It
-/// is given the problem's text and the chain.
+/// Decides whether the last step of a chain is right, given the problem's text and the chain.
+/// `None` if the problem's steps cannot be checked.
 pub type Check<'a> = &'a dyn Fn(&str, &[&str]) -> Option<bool>;
 
-/// No problem's steps can be checked.
+/// A [`Check`] for problems whose steps cannot be checked.
 pub fn unchecked(_problem: &str, _chain: &[&str]) -> Option<bool> {
     None
 }
 
-/// How a run folded the scores of a chain's steps to that of the chain.
+/// The function by which a run combined the scores of a chain's steps; the default if its header
+/// has none.
 #[must_use]
 pub fn aggregation(header: &RunHeader) -> Aggregation {
     let search = header.settings.get("search");
@@ -24,64 +25,64 @@ pub fn aggregation(header: &RunHeader) -> Aggregation {
     written.unwrap_or_default()
 }
 
-/// The steps of a search, parents before children, from the root; a step's id is its position.
+/// The steps of a search from the root on, parents before children. A step's id is its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// All steps of the tree; without a tree, the chosen chain alone.
+    /// All steps of the tree; without a tree, only the chosen chain.
     pub steps: Vec<Step>,
-    /// The last step of the chosen chain.
+    /// The id of the last step in the chosen chain; `None` if no chain was chosen.
     pub chosen: Option<u32>,
     /// Whether the record has a tree.
     pub has_tree: bool,
 }
 
-/// A step, as in a run file, but for its tokens, which are only counted.
+/// A step as in a run file, except that its tokens are only counted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// The step before it.
+    /// The id of the step before this one; `None` for the root.
     pub parent: Option<u32>,
-    /// Its text, boundary included.
+    /// The text, boundary included.
     pub text: String,
-    /// The scorer's probability that it is right.
+    /// The scorer's probability that the step is right.
     pub score: Option<f32>,
-    /// The one it had in the middle.
+    /// The score that the step had in its middle, if early rejection asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial_score: Option<f32>,
-    /// What each of several judges said, by name; `None` for one that abstained.
+    /// The opinion of each of several judges, by name; `None` for a judge that abstained.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, Option<f32>>,
-    /// The quantiles of its probability of success: 10, 50 and 90 %.
+    /// The 10, 50 and 90 % quantiles of the probability of success.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantiles: Option<[f32; 3]>,
-    /// The score of the chain that ends with it.
+    /// The score of the chain that ends with this step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_score: Option<f32>,
-    /// Whether it is known to be right.
+    /// Whether the step is right, by an exact check; `None` if the step cannot be checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<bool>,
-    /// How many tokens it has.
+    /// The number of tokens.
     pub tokens: usize,
-    /// The sum of their log-probabilities.
+    /// The sum of the tokens' log-probabilities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprob: Option<f32>,
-    /// How many siblings were sampled with this text.
+    /// The number of siblings that were sampled with this text, this one included.
     pub copies: usize,
-    /// The strategy's round in which it was asked for.
+    /// The strategy's round in which the step was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
-    /// Why it was pruned.
+    /// The reason why the step was pruned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
-    /// The earlier sibling that stands for it.
+    /// The id of an earlier sibling with the same text, which the search continues instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<u32>,
-    /// What became of it.
+    /// The last state of the step in the search.
     #[serde(flatten)]
     pub state: State,
 }
 
 impl Search {
-    /// The steps of a record's tree, or of its chosen chain if it has no tree.
+    /// Creates the steps of a record's tree, or of its chosen chain if the record has no tree.
     #[must_use]
     pub fn of(record: &Record, aggregation: Aggregation, check: Check<'_>) -> Self {
         let mut search = match &record.tree {
@@ -145,9 +146,10 @@ impl Search {
             state,
         };
         let mut steps = vec![step(None, "", None, BTreeMap::new(), State::Expanded)];
-        for (at, of) in record.steps.iter().enumerate() {
-            let (parent, judges) = (Some(at as u32), of.judges.clone());
-            steps.push(step(parent, &of.text, of.score, judges, State::Expanded));
+        for (at, recorded) in record.steps.iter().enumerate() {
+            let (parent, judges) = (Some(at as u32), recorded.judges.clone());
+            let (text, score) = (&recorded.text, recorded.score);
+            steps.push(step(parent, text, score, judges, State::Expanded));
         }
         let last = steps.len() - 1;
         let finish = serde_json::from_value::<Finish>(record.finish.as_str().into());
@@ -163,8 +165,8 @@ impl Search {
         }
     }
 
-    /// The end of the chosen chain: the record names it beside its answer. Without an answer it is
-    /// found by its text.
+    /// The end of the chosen chain. The record names it with the answer; without an answer it is
+    /// searched by its text.
     fn chosen_of(&self, record: &Record) -> Option<u32> {
         if let Some(answer) = record.answers.first() {
             return ((answer.node.0 as usize) < self.steps.len()).then_some(answer.node.0);
@@ -178,7 +180,7 @@ impl Search {
             })
     }
 
-    /// The steps from the first one to `id`, without empty ones.
+    /// Returns the ids of the steps from the first one to `id`, without empty steps.
     #[must_use]
     pub fn chain(&self, id: u32) -> Vec<u32> {
         let mut chain = Vec::new();
@@ -193,7 +195,7 @@ impl Search {
         chain
     }
 
-    /// A step's text without its boundary and blank lines before it, as records have it.
+    /// A step's text as records have it: without its boundary and the blank lines before it.
     #[must_use]
     pub fn text(&self, id: u32) -> &str {
         let text = &self.steps[id as usize].text;

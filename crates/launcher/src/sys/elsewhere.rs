@@ -1,4 +1,4 @@
-//! Where there are no process groups nothing is started: what runs could not be ended for sure.
+//! Refuses to start programs: without process groups they could not be ended reliably.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader};

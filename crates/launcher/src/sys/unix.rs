@@ -1,4 +1,4 @@
-//! The launcher's own side, and what both sides share, on Unix.
+//! The guard, and the functions that both sides share, on Unix.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -26,22 +26,23 @@ use rustix::stdio::{dup2_stderr, dup2_stdout};
 
 use crate::{BECOME, LaunchError, Limits};
 
-/// A socket that is closed when this process is gone.
+/// A socket that closes when this process ends, however it ends.
 pub(crate) type Control = UnixStream;
 
-/// A control, and the guard's end of it.
+/// Creates a control, and the guard's end of it.
 pub(crate) fn control() -> io::Result<(Control, Stdio)> {
     let (ours, theirs) = UnixStream::pair()?;
     Ok((ours, OwnedFd::from(theirs).into()))
 }
 
-/// Tells the guard that the program is to end.
+/// Tells the guard to end the program.
 pub(crate) fn close(control: &Control) {
-    // The guard may be gone already. Closing it would not do: a forked process has it open, too.
+    // The guard may have ended already. Closing the descriptor would not be enough: a forked
+    // process has a copy of it.
     let _ = control.shutdown(Shutdown::Both);
 }
 
-/// Gives the guard what the program reads as its standard input.
+/// Passes the guard a descriptor that becomes the program's standard input.
 pub(crate) fn hand_over(control: &Control, input: PipeReader) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut rights = SendAncillaryBuffer::new(&mut space);
@@ -49,12 +50,13 @@ pub(crate) fn hand_over(control: &Control, input: PipeReader) -> io::Result<()> 
     rights.push(SendAncillaryMessage::ScmRights(&descriptors));
     let byte = [IoSlice::new(&[0])];
     match sendmsg(control, &byte, &mut rights, SendFlags::empty()) {
-        // The guard ended at once; why is seen by its end.
+        // The guard ended at once; its exit status has the reason.
         Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
         sent => sent.map(drop).map_err(io::Error::from),
     }
 }
 
+/// Receives the descriptor of [`hand_over`].
 fn receive(control: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
@@ -66,11 +68,12 @@ fn receive(control: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         _ => None,
     });
     let input = received.ok_or(ErrorKind::UnexpectedEof)?;
+    // Otherwise every program that this process starts would have the descriptor, too.
     rustix::io::fcntl_setfd(&input, FdFlags::CLOEXEC)?;
     Ok(input)
 }
 
-/// The program of this process, also after its file was replaced.
+/// The program of this process. On Linux this is correct even after its file was replaced.
 pub(crate) fn this_program() -> PathBuf {
     if cfg!(target_os = "linux") {
         "/proc/self/exe".into()
@@ -79,10 +82,11 @@ pub(crate) fn this_program() -> PathBuf {
     }
 }
 
-/// Starts the program and waits for its end. Kills its group when it ends, and when the control
-/// closes. `own` is the command line up to the instructions.
+/// Starts the program and waits for its end. Kills the program's group when the program ends, and
+/// when the control closes. `own` is the command line up to the instructions.
 pub(crate) fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, LaunchError> {
-    // A session of its own: no terminal sends signals to it. The leader of a group has to stay.
+    // In a session of its own, no terminal sends signals to the guard. The call fails for the
+    // leader of a group, which stays where it is.
     let _ = setsid();
     limit(Resource::Core, 0).map_err(|source| LaunchError::Limit {
         what: "core files",
@@ -98,6 +102,7 @@ pub(crate) fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, L
     let group = Pid::from_child(&child);
     let reaping = Arc::new(Mutex::new(()));
     let watched = Arc::clone(&reaping);
+    // Reads from the control, which sends nothing more: the copy ends when the control closes.
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         let _not_reaped = watched.lock();
@@ -105,13 +110,14 @@ pub(crate) fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, L
     });
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(Errno::INTR) = waitid(WaitId::Pid(group), ended) {}
-    // Until it is waited for, its number is nobody else's. From then on nobody may use it.
+    // The program's number is reserved until the program is waited for; afterwards it may belong to
+    // another process. The lock is never released, so the thread above cannot kill by it any more.
     std::mem::forget(reaping.lock());
     let _ = kill_process_group(group, Signal::KILL);
     Ok(end_as(child.wait().map_err(failed)?))
 }
 
-/// This program once more, to become the program in a group of its own.
+/// Starts this program a second time, as the process that becomes the wanted program.
 fn start(own: &[OsString], instructions: &[OsString], input: OwnedFd) -> io::Result<Child> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     let (name, arguments) = own.split_first().ok_or(ErrorKind::InvalidInput)?;
@@ -124,20 +130,21 @@ fn start(own: &[OsString], instructions: &[OsString], input: OwnedFd) -> io::Res
         .stdin(input)
         .process_group(0)
         .spawn()?;
-    // The program alone holds these pipes, so that who reads them sees it close them.
+    // Only the program may hold these pipes, so that whoever reads them sees the program close
+    // them.
     dup2_stdout(&null)?;
     dup2_stderr(&null)?;
     Ok(child)
 }
 
-/// Ends this process by the signal that ended the program, or else returns the exit code.
+/// Ends this process by the signal that ended the program; otherwise returns the exit code.
 fn end_as(status: ExitStatus) -> u8 {
     let Some(number) = status.signal() else {
         let code = status.code().and_then(|code| u8::try_from(code).ok());
         return code.unwrap_or(u8::MAX);
     };
     if let Some(signal) = Signal::from_named_raw(number) {
-        // The first one may only take back the handler that Rust has for it.
+        // The first signal may only restore the default action, if Rust has installed a handler.
         for _ in 0..2 {
             let _ = kill_process(getpid(), signal);
         }
@@ -150,7 +157,7 @@ pub(crate) fn become_program(instructions: &[OsString]) -> LaunchError {
     let [guard, limits, program, arguments @ ..] = instructions else {
         return LaunchError::Instructions("some are missing".to_owned());
     };
-    // Made first: under a limit there may be no memory for it.
+    // Created before the limits are set: under a limit there may be no memory for it.
     let mut command = Command::new(program);
     command.args(arguments);
     match end_with(guard).and_then(|()| set(limits)) {
@@ -162,6 +169,7 @@ pub(crate) fn become_program(instructions: &[OsString]) -> LaunchError {
     }
 }
 
+/// Sets the limits, which are JSON, on this process.
 fn set(limits: &OsStr) -> Result<(), LaunchError> {
     let limits = limits.to_str().unwrap_or_default();
     let limits: Limits = serde_json::from_str(limits)
@@ -181,11 +189,12 @@ fn set(limits: &OsStr) -> Result<(), LaunchError> {
     Ok(())
 }
 
-/// Has the system kill the program if the guard is killed.
+/// Asks the system to kill this process if the guard is killed.
 fn end_with(guard: &OsStr) -> Result<(), LaunchError> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| LaunchError::Instructions(error.to_string()))?;
+    // The guard may have ended before the request: then the signal never comes.
     let parent = getppid().map(|parent| parent.as_raw_nonzero().to_string());
     if parent.as_deref().map(OsStr::new) == Some(guard) {
         Ok(())
@@ -194,7 +203,7 @@ fn end_with(guard: &OsStr) -> Result<(), LaunchError> {
     }
 }
 
-/// Lowers a limit of this process, and of all that it starts, for good.
+/// Lowers a limit of this process, and of all processes that it starts, permanently.
 fn limit(resource: Resource, most: u64) -> io::Result<()> {
     let held = getrlimit(resource);
     let least = |held: Option<u64>| Some(held.map_or(most, |held| held.min(most)));
