@@ -365,7 +365,7 @@ fn odd_rows_never_make_a_nan() {
     assert_eq!(drawn[1].1, -(4f32.ln()));
 }
 
-/// As many distinct tokens as the filters keep, whatever ties: enough samples find each of them.
+/// The filters keep the right number of tokens, whatever ties: enough samples find each of them.
 #[test]
 fn of_equals_the_first_stay() {
     let Some(device) = device() else { return };
