@@ -105,7 +105,7 @@ fn json_is_told_by_its_name_where_settings_are_read_and_read_where_formats_are()
     place.write("x.json", "{}");
     for command in ["solve", "bench"] {
         let ran = place.run(&[command, "p.jsonl", "--config", "x.json"]);
-        ran.assert_refused(command, &["x.json:1", "settings are a TOML file"]);
+        ran.assert_refused(command, &["x.json:1", "give a TOML file"]);
     }
     let format = ["solve", "p.jsonl", "--prm-format", "x.json"];
     let ran = place.run(&format);

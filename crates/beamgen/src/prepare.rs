@@ -1,8 +1,7 @@
-//! From settings to models: everything that can be wrong is found, and what is needed is known,
-//! before any weight is read.
+//! Prepares models from settings: finds all faults, and plans the memory, before any weight is read.
 //!
-//! [`Prepared::new`] has four parts, a file each: the generator, the scorer, the judges, and the
-//! memory (`plan.rs`). `load.rs` reads the weights afterwards.
+//! [`Prepared::new`] has four parts, each in its own file: the generator, the scorer, the judges, and
+//! the memory (`plan.rs`). `load.rs` reads the weights afterwards.
 
 pub(crate) mod calibration;
 mod generator;
@@ -34,7 +33,7 @@ use crate::served::Served;
 use crate::source::Finder;
 use crate::{Config, Error, Solver};
 
-/// Models that were found and fit, with the memory that they need.
+/// Models that were found and checked, with the memory that they need.
 pub struct Prepared {
     config: Config,
     own: OwnParts,
@@ -42,21 +41,21 @@ pub struct Prepared {
     scorer: FoundScorer,
     judges: Vec<PreparedJudge>,
     memory: PlannedMemory,
-    /// Is called with the hidden state of each step that the reward model alone scores.
+    /// A callback for the hidden state of each step that the reward model scores without a search.
     observer: RefCell<Option<QuantileReader>>,
     notes: Vec<String>,
     #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "there are none"))]
     served: Served,
 }
 
-/// The models that are wanted.
+/// The models to prepare.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Pair,
     RewardModel,
 }
 
-/// The inputs that the parts of the preparation share. Each may fill in settings and add notes.
+/// The inputs of all parts of the preparation. Each part may complete settings and add notes.
 struct Inputs {
     config: Config,
     own: OwnParts,
@@ -111,21 +110,22 @@ impl Prepared {
         })
     }
 
-    /// The memory that the models need.
+    /// Returns the memory plan of the models.
     pub fn plan(&self) -> &MemoryPlan {
         &self.memory.plan
     }
 
-    /// Notes for the user so far, a line each.
+    /// Returns the notes for the user so far, a line each.
     pub fn notes(&self) -> Vec<String> {
         let noted = self.notes.iter().cloned();
         noted.chain(self.memory.compute.note()).collect()
     }
 
-    /// Whether the generator takes a problem; any is taken where there is none.
+    /// Checks that a problem fits the generator; without a generator of this process, every problem does.
     ///
     /// # Errors
-    /// The problem does not fit the context, or the template or the tokenizer refuses it.
+    /// Returns an error if the problem does not fit into the context, or if the template or the
+    /// tokenizer refuses it.
     pub fn validate(&self, problem: &Problem) -> Result<(), GenError> {
         match &self.generator.prompts {
             Some(prompts) => prompts.prompt(problem).map(drop),
@@ -133,14 +133,13 @@ impl Prepared {
         }
     }
 
-    /// Whether the generator comes with a chat template; without one the problem's text is the
-    /// prompt.
+    /// Whether the generator has a chat template; otherwise the problem's text is the prompt.
     pub fn has_chat_template(&self) -> bool {
         let prompts = self.generator.prompts.as_ref();
         prompts.is_some_and(Prompts::has_chat_template)
     }
 
-    /// Whether all models are those that every build carries.
+    /// Whether all models are bundled.
     pub fn is_bundled(&self) -> bool {
         self.own.generator.is_none()
             && self.generator.candle.is_none()
@@ -148,8 +147,7 @@ impl Prepared {
             && self.opened().models().all(|model| model.bundled)
     }
 
-    /// Whether one of the models is bundled: it knows the problems of [the bundled
-    /// world](crate::bundled) only.
+    /// Whether a model is bundled, and so knows problems of [the bundled world](crate::bundled) only.
     pub fn has_bundled(&self) -> bool {
         self.opened().models().any(|model| model.bundled)
     }
@@ -162,10 +160,10 @@ impl Prepared {
         }
     }
 
-    /// Loads generator and reward model.
+    /// Loads the generator and the scorers.
     ///
     /// # Errors
-    /// What is at fault: file, field or tensor.
+    /// Returns an error that names the file, field or tensor at fault.
     pub fn solver(mut self) -> Result<Solver, Error> {
         if let Some(candle) = self.generator.candle.take() {
             self.own.generator = Some(candle.load(&self.memory.plan)?);
@@ -233,10 +231,11 @@ impl Prepared {
         Ok(solver)
     }
 
-    /// Loads the reward model alone, for [`score_chains`](crate::scorer::score_chains).
+    /// Loads only the reward model, for [`score_chains`](crate::scorer::score_chains).
     ///
     /// # Errors
-    /// What is at fault: file, field or tensor; or there is none.
+    /// Returns an error that names the file, field or tensor at fault, or that the settings have no
+    /// reward model.
     pub fn reward_model(&mut self) -> Result<Box<dyn Scorer + Send>, Error> {
         self.load_classifier()?;
         if let Some((_, scorer)) = self.own.scorer.take() {
@@ -255,15 +254,15 @@ impl Prepared {
         Ok(Box::new(model))
     }
 
-    /// Has `observer` called with the hidden state that each step's score is read from, and the
-    /// score, by the model that [`reward_model`](Self::reward_model) gives, in the order of the
-    /// chains and steps. What it returns are quantiles, which nobody reads there. Models that are
-    /// not computed by this process's engine call nobody.
+    /// Calls `observer` with the hidden state and the score of each step that the model of
+    /// [`reward_model`](Self::reward_model) scores, in the order of the chains and steps. The quantiles
+    /// that `observer` returns are not used. A model that this process's engine does not compute never
+    /// calls it.
     pub fn observe_hidden(&mut self, observer: QuantileReader) {
         self.observer = RefCell::new(Some(observer));
     }
 
-    /// The fingerprint of the reward model's files, if they are on this machine.
+    /// Returns the fingerprint of the reward model's files; `None` if they are not on this machine.
     pub fn prm_fingerprint(&self) -> Option<&str> {
         let reward = self.scorer.reward.as_ref();
         reward.map(|reward| reward.prm.fingerprint.as_str())

@@ -1,4 +1,4 @@
-//! Models that servers run, in the place of the builder's own parts.
+//! Models that servers run, which replace the builder's own parts.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,15 +16,14 @@ use crate::server_config::ServerConfig;
 use crate::source::Finder;
 use crate::{Config, Error};
 
-/// The largest key file read, in bytes.
+/// The size limit of a key file, in bytes.
 const MOST_KEY: u64 = 1 << 16;
 
-/// The servers of a solver.
 #[derive(Default)]
 pub(crate) struct Served {
-    /// None if nobody named a server.
+    /// The client, which is made when the first server is named.
     remote: Option<Remote>,
-    /// By role, with what was found out about them.
+    /// The connections by role, with the facts that their servers reported.
     pub(crate) connections: Vec<(&'static str, Arc<Connection>, ServerFacts)>,
 }
 
@@ -37,8 +36,8 @@ impl Served {
         })
     }
 
-    /// Puts a generator on servers in the place of the builder's own, if the settings name servers.
-    /// Returns its prompts, and where its tokenizer is.
+    /// Replaces the builder's generator by a generator on servers, if the settings name servers.
+    /// Returns the prompts of that generator and the place of its tokenizer.
     pub(crate) fn generator(
         &mut self,
         config: &mut Config,
@@ -65,8 +64,8 @@ impl Served {
         Ok(Some((prompts, model.checkpoint)))
     }
 
-    /// A scorer on servers, if the settings name servers for the reward model. The role is `prm`
-    /// or, for one beside it, `judge`; the builder's key is for the former.
+    /// Returns a scorer on servers, if the settings name servers for the reward model. The role is
+    /// `prm` or, for a further judge, `judge`; the builder's API key is for `prm` only.
     pub(crate) fn scorer(
         &mut self,
         role: &'static str,
@@ -88,7 +87,7 @@ impl Served {
         let spec = if let Some(format) = format.filter(|name| *name != "auto") {
             PrmSpec::choose(format)
         } else {
-            // Where the weights lie on this machine, they show what the model is.
+            // If the weights are on this machine, too, their tensors tell the model's format.
             let weights = Weights::load(model.checkpoint.clone());
             let weights = weights.or_else(|_| Weights::from_tensors([]))?;
             PrmSpec::of(&model.checkpoint, &weights)
@@ -120,7 +119,7 @@ impl Served {
     }
 }
 
-/// The tokenizer of a model that servers run.
+/// A model that servers run, with its tokenizer on this machine.
 struct ServedModel {
     checkpoint: Checkpoint,
     tokenizer: Arc<Tokenizer>,
@@ -128,7 +127,7 @@ struct ServedModel {
 }
 
 impl ServedModel {
-    /// By the name that was given or else the one that the servers have it from.
+    /// Opens the model that the settings name, or else the model that the servers report.
     fn open(
         connection: &Connection,
         name: Option<PathBuf>,
@@ -157,7 +156,8 @@ impl ServedModel {
     }
 }
 
-/// Of the files that decide what is sent: the weights are the servers'.
+/// Returns the fingerprint of the files that decide the requests. Weights are left out: the servers
+/// have their own.
 fn fingerprint(checkpoint: &Checkpoint) -> Result<String, Error> {
     let mut files = Vec::new();
     for name in [
@@ -176,7 +176,7 @@ fn fingerprint(checkpoint: &Checkpoint) -> Result<String, Error> {
     Ok(crate::fingerprint::of_files(files))
 }
 
-/// What decides the results of a served model, as far as it can be known.
+/// Returns the facts that decide a served model's results, as far as they are known.
 fn identity(facts: &ServerFacts, tokenizer: &str) -> Map<String, Value> {
     let mut identity = Map::new();
     identity.insert("engine".into(), facts.engine.clone().into());
@@ -192,7 +192,7 @@ fn identity(facts: &ServerFacts, tokenizer: &str) -> Map<String, Value> {
     identity
 }
 
-/// Notes what a generator's servers do not keep.
+/// Adds notes on promises that a generator's servers do not keep.
 fn note_promises(connection: &Connection, facts: &ServerFacts, notes: &mut Vec<String>) {
     let first = connection.addresses().next();
     let address = first.map(ToString::to_string).unwrap_or_default();

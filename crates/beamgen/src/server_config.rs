@@ -1,38 +1,39 @@
-//! Servers that run a model in place of this process, as settings.
+//! Settings of servers that run a model in place of this process.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 /// Servers that run the generator (`[models.generator_server]`) or the reward model
-/// (`[models.prm_server]`). The model named in `[models]` then says whose tokenizer and chat
-/// template are used. Its weights are not read.
+/// (`[models.prm_server]`). The tokenizer and the chat template are those of the model in `[models]`,
+/// whose weights are not read.
 ///
-/// Acts in builds with the feature `remote`; others refuse it.
+/// A build without the feature `remote` returns an error for these settings.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
-    /// `http://HOST:PORT`, one or several. Each problem is pinned to one of them.
+    /// The addresses, `http://HOST:PORT`. All requests of a problem go to the same server.
     pub urls: Vec<String>,
-    /// `vllm`, `sglang`, `llama.cpp` or `openai`; absent: as the servers answer.
+    /// The engine: `vllm`, `sglang`, `llama.cpp` or `openai`; absent: recognised from the servers'
+    /// answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub engine: Option<String>,
-    /// The model's name on the servers; absent: the one that they serve.
+    /// The model's name on the servers; absent: the model that they serve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Tokens that a chain may have with its prompt; absent: as many as the servers say.
+    /// The most tokens of a chain with its prompt; absent: the context that the servers report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<usize>,
-    /// A file with the servers' key and nothing else.
+    /// A file that contains the servers' API key only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_file: Option<PathBuf>,
-    /// Sends the key to another machine even if others can read it on the way.
+    /// Whether the API key may be sent to another machine without encryption.
     pub plain_http_key: bool,
-    /// Most requests at a server at once.
+    /// The most open requests of a server.
     pub in_flight: usize,
-    /// Seconds that the first byte of an answer may take, in which a whole step is generated.
+    /// The most seconds before the first byte of an answer, in which a whole step is generated.
     pub first_byte_seconds: u64,
-    /// Seconds for which a request that finds no server is made again and again.
+    /// The seconds for which a request that reaches no server is retried.
     pub patience_seconds: u64,
 }
 

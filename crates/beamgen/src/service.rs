@@ -1,8 +1,8 @@
-//! A solver on a thread of its own, for services: any thread hands requests in and takes results.
+//! A solver on its own thread, for services: any thread can submit requests and take results.
 //!
-//! The engine's thread takes requests from a bounded queue between two passes, so intake never
-//! blocks what is in flight. Progress is kept for a slow reader up to a bound, the oldest is
-//! dropped beyond it; results are never dropped.
+//! The engine's thread takes requests from a bounded queue between two forward passes, so a new
+//! request never blocks those in flight. A slow reader's events are kept up to a bound, beyond which
+//! the oldest events are dropped. Results are never dropped.
 
 mod outcome;
 mod queue;
@@ -24,12 +24,12 @@ use crate::request::Request;
 use crate::{Error, Solver};
 pub use beamgen_search::CancelToken;
 
-/// How a [`Service`] queues.
+/// The limits of a [`Service`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceOptions {
-    /// Requests that may wait; one more is refused with [`ServiceError::Full`].
+    /// The most waiting requests; a further request fails with [`ServiceError::Full`].
     pub queue: usize,
-    /// Events kept for a ticket's slow reader.
+    /// The most events that are kept for a ticket's slow reader.
     pub events: usize,
 }
 
@@ -43,7 +43,7 @@ impl Default for ServiceOptions {
 }
 
 impl Solver {
-    /// Puts the solver on a thread of its own, which any number of threads hand requests to.
+    /// Moves the solver to its own thread, to which any number of threads can submit requests.
     pub fn spawn(self, options: ServiceOptions) -> Service {
         let shared = Arc::new(Shared::new(options));
         Service {
@@ -57,35 +57,34 @@ impl Solver {
     }
 }
 
-/// Hands requests to a solver that runs on a thread of its own. Cheap to clone; the service ends
-/// when the last handle is dropped and what it took is done.
+/// A handle to a solver on its own thread. Handles are cheap to clone. The service ends when the last
+/// handle is dropped and all requests that it took are finished.
 #[derive(Clone)]
 pub struct Service {
     shared: Arc<Shared>,
-    /// Tells the engine's thread when the last handle is gone.
+    /// Closes the queue when the last handle is dropped.
     _open: Arc<Open>,
     thread: Arc<Mutex<Option<JoinHandle<Ended>>>>,
     defaults: Arc<Settings>,
     limits: TextLimits,
-    /// Of the checkers that are commands.
+    /// The verdicts lost so far, for each checker that is a command.
     lost: Arc<[LostSoFar]>,
 }
 
 impl Service {
-    /// A problem with the settings that the solver was built with.
+    /// Returns a request for a problem with the settings that the solver was built with.
     pub fn request(&self, problem: impl Into<beamgen_search::Problem>) -> Request {
         Request::new(problem, (*self.defaults).clone())
     }
 
-    /// Queues a request. Never waits for what is in flight.
+    /// Queues a request. Never waits for requests in flight.
     ///
-    /// A problem that is longer than any that fits into the generator's context has its result at
-    /// once: if the engine's thread had to count its tokens, whatever is in flight would wait. The
-    /// caller's thread counts them, up to the context, where the text is long: a millisecond for
-    /// about 400 tokens.
+    /// A problem that cannot fit into the generator's context gets its result at once. The caller's
+    /// thread counts the tokens of a long text, at about 400 tokens per millisecond and up to the
+    /// context: on the engine's thread, all problems in flight would wait for the count.
     ///
     /// # Errors
-    /// The queue is full, the service has ended, or the settings cannot be run.
+    /// Returns an error if the queue is full, if the service has ended, or if the settings are invalid.
     pub fn submit(&self, request: Request) -> Result<Ticket, ServiceError> {
         request.settings.validate()?;
         let state = match self.limits.check_request(&request) {
@@ -100,14 +99,14 @@ impl Service {
         Ok(Ticket { state, shared })
     }
 
-    /// Queues given steps of a problem to be scored by the solver's scorer, next to whatever is
-    /// being solved: that continues while a scorer elsewhere has not answered. `reply` is called
-    /// with their scores on the engine's thread: it should be quick. It is dropped without a call if
-    /// the service ends before. Chains that are too long are refused as in
-    /// [`submit`](Self::submit), with `reply` called at once.
+    /// Queues given steps of a problem to be scored by the solver's scorer. Searches continue
+    /// meanwhile, also while a remote scorer has not answered. `reply` is called with the scores on
+    /// the engine's thread, so it should be quick; it is dropped without a call if the service ends
+    /// before. For a chain that is too long, `reply` is called at once, as for
+    /// [`submit`](Self::submit).
     ///
     /// # Errors
-    /// The queue is full, or the service has ended.
+    /// Returns an error if the queue is full or the service has ended.
     pub fn score(
         &self,
         problem: impl Into<String>,
@@ -129,12 +128,12 @@ impl Service {
         }
     }
 
-    /// Requests that wait in the queue.
+    /// Returns the number of requests that wait in the queue.
     pub fn waiting(&self) -> usize {
         self.shared.lock().queue.len()
     }
 
-    /// What is at work now, and what was spent so far.
+    /// Returns the number of running problems, and the costs so far.
     pub fn stats(&self) -> ServiceStats {
         ServiceStats {
             lost_verdicts: self.lost.iter().map(|lost| lost.get().verdicts).sum(),
@@ -142,16 +141,16 @@ impl Service {
         }
     }
 
-    /// Why nothing is taken any more, if the service has ended.
+    /// Returns the reason why the service ended; `None` while it takes requests.
     pub fn ended(&self) -> Option<ServiceError> {
         self.shared.lock().ended.clone()
     }
 
-    /// Takes no more requests, waits until all that were taken are done, and gives the solver back
-    /// with what the run spent.
+    /// Closes the queue, waits until all requests are finished, and returns the solver with the run's
+    /// summary.
     ///
     /// # Errors
-    /// A model was lost, or another handle has closed the service already.
+    /// Returns an error if a model was lost, or if another handle has closed the service already.
     pub fn close(self) -> Result<(Solver, RunSummary), Error> {
         self.shared.close();
         let thread = lock(&self.thread).take();
@@ -170,17 +169,17 @@ impl std::fmt::Debug for Service {
     }
 }
 
-/// What a [`Service`] does: as of the last pass or result.
+/// The state of a [`Service`] after its last pass or result.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct ServiceStats {
-    /// Problems at work.
+    /// The number of running problems.
     pub in_flight: usize,
-    /// Bytes that their chains hold in the caches of both models.
+    /// The bytes of KV cache that the running problems' chains hold in both models.
     pub cache_bytes: u64,
-    /// What was spent so far.
+    /// The costs so far.
     pub ledger: Ledger,
-    /// Verdicts that checker commands owed and lost.
+    /// The number of verdicts that checker commands did not give.
     pub lost_verdicts: u64,
 }
 
@@ -193,12 +192,12 @@ impl Drop for Open {
     }
 }
 
-/// Locks, also after a thread panicked with the lock: every change is whole.
+/// Locks a mutex, also after a thread panicked with the lock: changes under it are never partial.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for a change of what is locked.
+/// Waits for a notification, as [`lock`] does for poisoned mutexes.
 fn wait<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }

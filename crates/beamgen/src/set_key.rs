@@ -1,5 +1,5 @@
-//! One key of the settings by its name, `search.mcts.exploration` say, with a message that helps
-//! where the name or the value is wrong.
+//! Sets a key of the settings by its name, such as `search.mcts.exploration`, with a helpful message
+//! for a wrong name or value.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,10 +8,10 @@ use toml::{Table, Value};
 use crate::Error;
 use crate::nearest::nearest;
 
-/// Most parts of a key. No key has so many, and more would nest tables without end.
+/// The most parts of a key. No key has more, and a name from outside must not nest tables without end.
 const MOST_PARTS: usize = 8;
 
-/// Settings with one key set: a [`Config`](crate::Config), or the
+/// Returns settings with a key set: a [`Config`](crate::Config), or the
 /// [`Settings`](crate::Settings) of a request.
 ///
 /// ```
@@ -20,7 +20,7 @@ const MOST_PARTS: usize = 8;
 /// ```
 ///
 /// # Errors
-/// [`Error::Key`]: there is no such key, with the nearest one, or it cannot have this value.
+/// Returns [`Error::Key`] for an unknown key, with the nearest one, or for an invalid value.
 pub fn set_key<T: Serialize + DeserializeOwned>(
     settings: &T,
     key: &str,
@@ -53,17 +53,17 @@ pub fn set_key<T: Serialize + DeserializeOwned>(
     })
 }
 
-/// Characters of a key that a message repeats.
+/// The most characters of a key that a message repeats.
 const LONGEST_KEY: usize = 200;
 
-/// What to say of a key that does not exist, if that is what serde's message is about: its place
-/// and the nearest key there.
+/// Returns a message for an unknown key, with the nearest key of its table; `None` if serde's message
+/// is about something else.
 fn unknown_key(parts: &[&str], message: &str) -> Option<String> {
     let (unknown, known) = message
         .strip_prefix("unknown field `")?
         .rsplit_once("`, expected ")?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
-    // A key inside a value, as in `search={n=4}`, is named alone.
+    // A key inside a value, as in `search={n=4}`, is not among the parts: it is named without a path.
     let at = parts.iter().position(|&part| part == unknown).unwrap_or(0);
     let full = |name: &str| [&parts[..at], &[name]].concat().join(".");
     let advice = match nearest(unknown, known.iter().copied()) {
@@ -73,7 +73,7 @@ fn unknown_key(parts: &[&str], message: &str) -> Option<String> {
     Some(format!("there is no key `{}`; {advice}", full(unknown)))
 }
 
-/// serde's message without names of Rust's types.
+/// Replaces names of Rust's types in serde's message.
 fn plain(message: &str) -> String {
     message
         .replace("expected usize", "expected a whole number")

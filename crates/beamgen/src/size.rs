@@ -1,6 +1,6 @@
-//! Bytes for people to read.
+//! Sizes in bytes, formatted for people.
 
-/// Bytes with three digits, in units of a thousand.
+/// Formats bytes with three digits, in units of 1000: `23.0 kB`.
 #[must_use]
 pub fn human_size(bytes: u64) -> String {
     let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];

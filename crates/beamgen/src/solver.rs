@@ -1,4 +1,4 @@
-//! The solver: two models, one search.
+//! The solver: a generator and a scorer, and the search that uses them.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -23,8 +23,8 @@ use crate::{Config, Error};
 
 /// Solves problems by step-wise search: a generator, a scorer, and the search between them.
 ///
-/// Both models' caches belong to the solver and are empty between runs. It can be moved to another
-/// thread; runs take it by `&mut`, for one thread drives the models.
+/// The solver owns the KV caches of both models, which are empty between runs. A solver can be moved
+/// to another thread; runs take it by `&mut`, because a single thread drives the models.
 pub struct Solver {
     pub(crate) config: Config,
     pub(crate) generator: Box<dyn Generator + Send>,
@@ -37,7 +37,7 @@ pub struct Solver {
     pub(crate) has_chat_template: bool,
     pub(crate) limits: TextLimits,
     pub(crate) effective: Map<String, Value>,
-    /// By checker that is a command.
+    /// The verdicts lost so far, by the name of each checker that is a command.
     pub(crate) lost: Vec<(String, LostSoFar)>,
     #[cfg(feature = "remote")]
     pub(crate) served: Vec<(
@@ -48,56 +48,56 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// The settings as they act.
+    /// Returns the effective settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Notes for the user so far, a line each: what a checkpoint asks for and does not get,
-    /// weights that are shared, a hub that was not asked, what a device lost in a run.
+    /// Returns the notes for the user so far, a line each: unsupported features of a checkpoint, shared
+    /// weights, a hub that could not be asked, a device that was lost in a run.
     pub fn notes(&self) -> Vec<String> {
         let noted = self.notes.iter().cloned();
         noted.chain(self.compute.note()).collect()
     }
 
-    /// Whether one of the models is bundled: it knows the problems of [the bundled
-    /// world](crate::bundled) only.
+    /// Whether a model is bundled, and so knows problems of [the bundled world](crate::bundled) only.
     pub fn has_bundled(&self) -> bool {
         self.has_bundled
     }
 
-    /// Whether the generator's prompt has a place for a system message: its checkpoint has a chat
-    /// template. A generator of one's own is taken to have none.
+    /// Whether the generator's checkpoint has a chat template, so that its prompt has a place for a
+    /// system message. False for a custom generator.
     pub fn has_chat_template(&self) -> bool {
         self.has_chat_template
     }
 
-    /// Whether there is a scorer.
+    /// Whether the solver has a scorer.
     pub fn has_scorer(&self) -> bool {
         self.scorer.is_some()
     }
 
-    /// Whether a problem is foreign to a bundled model that this solver has
-    /// ([`bundled::knows`](crate::bundled::knows)): its result will mean nothing.
+    /// Whether the solver has a bundled model, and the problem is of a kind that it does not know
+    /// ([`bundled::knows`](crate::bundled::knows)). The result then means nothing.
     pub fn is_foreign(&self, problem: &Problem) -> bool {
         self.has_bundled && !crate::bundled::knows(&problem.with_context())
     }
 
-    /// The settings of a search unless its request says otherwise.
+    /// Returns the settings of requests that change none.
     pub fn settings(&self) -> Settings {
         self.config.settings()
     }
 
-    /// A problem with this solver's own settings, to be changed as wanted.
+    /// Returns a request for a problem with this solver's settings, which can be changed on it.
     pub fn request(&self, problem: impl Into<Problem>) -> Request {
         Request::new(problem, self.settings())
     }
 
-    /// Solves one problem: a text or a [`Problem`] with the solver's own settings, or a [`Request`].
+    /// Solves a problem: a text or a [`Problem`] with the solver's own settings, or a [`Request`].
     /// With bundled models, see [`is_foreign`](Self::is_foreign).
     ///
     /// # Errors
-    /// The problem is refused (longer than the generator's context, say), or a model fails.
+    /// Returns an error if the problem is refused, for example because it is longer than the
+    /// generator's context, or if a model fails.
     pub fn solve(&mut self, request: impl IntoRequest) -> Result<ProblemResult, Error> {
         let request = request.into_request(self);
         request.settings.validate()?;
@@ -113,12 +113,12 @@ impl Solver {
         }
     }
 
-    /// Solves many problems together, which fills the forward passes. Results come as soon as they
-    /// are there, with their position in the input; a refused problem's result has its `error` set
-    /// and stops nothing.
+    /// Solves many problems together, which fills the forward passes. Each result is delivered as soon
+    /// as it is finished, with its position in the input. The result of a refused problem has `error`
+    /// set, and the other problems continue.
     ///
     /// # Errors
-    /// A model fails.
+    /// Returns an error if a model fails.
     pub fn solve_all(
         &mut self,
         problems: impl IntoIterator<Item = Problem>,
@@ -130,12 +130,12 @@ impl Solver {
         })
     }
 
-    /// The streaming form: `observe` sees every step close, get its score, go on or be pruned;
-    /// `deliver` takes the results and may stop the run. Problems are pulled as there is room for
-    /// them.
+    /// Solves problems with events: `observe` is called when a step closes, gets its score, is
+    /// continued or pruned. `deliver` takes the results and may stop the run. The next problem is taken
+    /// from the iterator when there is room for it.
     ///
     /// # Errors
-    /// A model fails.
+    /// Returns an error if a model fails.
     pub fn run(
         &mut self,
         problems: impl IntoIterator<Item = Problem>,
@@ -150,11 +150,11 @@ impl Solver {
         self.run_all(requests, observe, deliver)
     }
 
-    /// [`run`](Self::run) for requests with settings of their own, side by side in the same
-    /// batches. A request that cannot be run has its reason in its result.
+    /// Solves requests, which may have different settings and share batches, as [`run`](Self::run)
+    /// does. The result of a request that cannot be run has the reason as its error.
     ///
     /// # Errors
-    /// A model is lost.
+    /// Returns an error if a model is lost.
     pub fn run_requests(
         &mut self,
         requests: impl IntoIterator<Item = Request>,
@@ -215,8 +215,8 @@ impl Solver {
         Ok(summary)
     }
 
-    /// Takes a calibration over: says what does not fit, and finds the thresholds that `max_error` and
-    /// `confidence` ask for.
+    /// Applies a calibration: adds notes if it was fitted for another search, and sets the thresholds
+    /// for `max_error` and `confidence`.
     pub(crate) fn calibrate(
         &mut self,
         calibration: &Calibration,
@@ -240,13 +240,13 @@ impl Solver {
             let point = curve.point(error).ok_or_else(|| {
                 let error = 100.0 * error;
                 refuse(format!(
-                    "no threshold keeps the error at {error:.2} %, which {key} asks for"
+                    "no threshold of the calibration keeps the error at {error:.2} %, as {key} wants: change {key}"
                 ))
             })?;
             Ok(point.threshold)
         };
         let curves = &calibration.answers;
-        let of = |settings: &Settings| {
+        let own_curve = |settings: &Settings| {
             let name = search_name(&self.identity_of(settings));
             curves.iter().find(|curve| curve.search == name)
         };
@@ -255,29 +255,29 @@ impl Solver {
         let mut threshold = None;
         let mut note = None;
         if error > 0.0 {
-            let own = of(&settings);
+            let own = own_curve(&settings);
             let curve = own.or(curves.last());
             let curve = curve.ok_or_else(|| no_answers("searches, which max_error goes by"))?;
             threshold = Some(at(curve, error, "max_error")?);
             note = own.is_none().then(|| {
                 format!(
-                    "warning: {} has no answers of a search with these settings: max_error goes by another one",
+                    "warning: {} has no answers of a search with these settings: max_error uses another search's",
                     path.display()
                 )
             });
         }
-        // Scores that were made probabilities need no threshold to stand for one.
+        // Calibrated scores are probabilities already, so `confidence` needs no threshold for them.
         let search = &mut settings.search;
         let is_raw = self.config.models.score_as == ScoreAs::Raw;
         let mut sure = None;
         if search.confidence > 0.0 && search.sure_score == 0.0 && is_raw {
             let error = 1.0 - f64::from(search.confidence);
-            // The chain that ends the search is the first that reaches the threshold, not the best
-            // of a number: it errs as single chains do that reach it.
+            // The search ends with the first chain that reaches the threshold, not with the best of
+            // several. Its error is that of single chains above the threshold: a search with n = 1.
             (search.n, search.confidence) = (1, 0.0);
-            let curve = of(&settings)
+            let curve = own_curve(&settings)
                 .ok_or_else(|| no_answers("this search with n = 1, which confidence goes by"))?;
-            // An exact 0 would say that there is none.
+            // A threshold of exactly 0 means that there is no threshold.
             sure = Some(at(curve, error, "confidence")?.max(f32::MIN_POSITIVE));
         }
         self.notes.extend(note);
@@ -287,14 +287,15 @@ impl Solver {
         Ok(())
     }
 
-    /// Who writes the chains: the generator's fingerprint or name, and the temperature.
+    /// Returns the policy that writes the chains: the generator's fingerprint or name, and the
+    /// temperature.
     pub fn policy(&self) -> PolicyName {
         let generator = match self.models.get("generator") {
             Some(Value::String(name)) => name.clone(),
             other => other.map(ToString::to_string).unwrap_or_default(),
         };
         let settings = self.generator.resolve(&self.config.generator);
-        // As it is written, not as f32 has it.
+        // 0.7 as f32 converted to f64 is 0.699999988; the shortest decimal text is what was set.
         let short = |temperature: f32| temperature.to_string().parse().ok();
         PolicyName {
             generator,
@@ -306,8 +307,8 @@ impl Solver {
         Defaults::of(&self.config)
     }
 
-    /// What the servers of each role (`generator`, `prm`) were asked so far; empty where no servers
-    /// were named.
+    /// Returns the traffic so far to the servers of each role (`generator`, `prm`); empty without
+    /// servers.
     #[cfg(feature = "remote")]
     pub fn traffic(&self) -> Vec<(&'static str, beamgen_remote::Traffic)> {
         let served = self.served.iter();
@@ -316,42 +317,42 @@ impl Solver {
             .collect()
     }
 
-    /// What checkers that are commands lost so far, by their names: verdicts that were owed, and
-    /// why a command is not asked any more. A search goes on without it.
+    /// Returns the verdicts that checker commands lost so far, by their names, and the reason if a
+    /// command is not used any more. A search continues without the command.
     pub fn lost_verdicts(&self) -> impl Iterator<Item = (&str, Lost)> {
         let each = self.lost.iter();
         each.map(|(name, lost)| (name.as_str(), lost.get()))
     }
 
-    /// Bytes of keys and values that chains hold in both models now; 0 between runs.
+    /// Returns the bytes of KV cache that chains hold in both models now; 0 between runs.
     pub fn cache_bytes(&self) -> u64 {
         let generator = self.generator.memory();
         let scorer = self.scorer.as_ref().map(|scorer| scorer.memory());
         generator.used_bytes + scorer.map_or(0, |memory| memory.used_bytes)
     }
 
-    /// Whether a problem fits the generator's context, without solving it.
+    /// Checks that a problem fits into the generator's context, without solving it.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Returns the reason why the problem does not fit.
     pub fn validate(&self, problem: &Problem) -> Result<(), Error> {
         let checked = self.generator.check(problem);
         checked.map_err(|error| Error::Refused(error.into()))
     }
 
-    /// What the run really uses, for people who look at a run file later: the tier of instructions,
-    /// the device, bytes of KV cache. It decides no result, unless memory is short.
+    /// Returns the facts of the run for readers of a run file: the tier of instructions, the device,
+    /// the bytes of KV cache. These change no result, unless memory is short.
     pub fn effective(&self) -> Map<String, Value> {
         self.effective.clone()
     }
 
-    /// All that decides the results, as one would compare two runs: the settings without those that
-    /// change the speed only, and the models' fingerprints in place of their directories.
+    /// Returns everything that decides the results, to compare two runs: the settings that change more
+    /// than the speed, and the models' fingerprints in place of their paths.
     pub fn identity(&self) -> Map<String, Value> {
         self.identity_of(&self.settings())
     }
 
-    /// [`identity`](Self::identity) of a search with these settings.
+    /// Returns the [`identity`](Self::identity) of a search with these settings.
     pub fn identity_of(&self, settings: &Settings) -> Map<String, Value> {
         let settings = self.defaults().resolve(settings.clone());
         let generator = self.generator.resolve(&settings.generator);
@@ -378,14 +379,14 @@ impl Solver {
         search.choose = Some(search.choosing());
         add("search", serde_json::to_value(&search));
         add("generator", serde_json::to_value(&generator));
-        // Of the engine, what touches the last bits of an activation.
+        // Of the engine's settings, only those that change the last bits of an activation.
         let engine = &self.config.engine;
         add("page_size", serde_json::to_value(engine.page_size));
         // All tiers with fused multiply-add give the same bits; plain loops give others.
         let portable = engine.isa.resolved().is_ok_and(|tier| tier == "portable");
         let isa = if portable { "portable" } else { "auto" };
         add("isa", Ok(isa.into()));
-        // An audit that withholds nothing changes no answer.
+        // An audit that withholds nothing changes no answer, so it is not part of the identity.
         let checkers = &self.config.checkers;
         if checkers.require_sound {
             add("audit", serde_json::to_value(checkers.auditors()));
@@ -398,12 +399,12 @@ impl Solver {
     }
 }
 
-/// What stands for the search that [`Solver::identity`] or a run file's header tells of, whatever
-/// its seed and its threshold: the curve of how often its answers are wrong is that of no other.
+/// Returns the key of a search, from [`Solver::identity`] or a run file's header, without its seed and
+/// its threshold. Calibrations store risk curves under this key: a curve is valid for no other search.
 #[must_use]
 pub fn search_name(identity: &Map<String, Value>) -> String {
     let mut identity = identity.clone();
-    // A calibration that only chose a threshold changed no score.
+    // With raw scores, a calibration only chose a threshold: it changed no score of the curve.
     if let Some(Value::Object(models)) = identity.get_mut("models") {
         let raw = ScoreAs::Raw.to_string();
         if models
@@ -446,10 +447,10 @@ macro_rules! problems_into_requests {
 
 problems_into_requests!(Problem, &Problem, String, &str);
 
-/// Solves one problem with the bundled models and the default settings, which are loaded for it.
+/// Solves a problem with the bundled models and the default settings. Each call loads the models.
 ///
 /// # Errors
-/// The errors of [`Solver::solve`].
+/// Returns the errors of [`Solver::solve`].
 pub fn solve(request: impl IntoRequest) -> Result<ProblemResult, Error> {
     Solver::builder().build()?.solve(request)
 }

@@ -1,4 +1,4 @@
-//! From a model's name to its files.
+//! Finds the files of a model by its name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,34 +13,33 @@ use beamgen_prm::UnloadedModel;
 use crate::bundled::Bundled;
 use crate::{Error, fingerprint};
 
-/// Downloads models that are named as on a hub, and tells how far it is.
+/// Downloads models of a hub, with progress.
 pub(crate) struct Downloads {
     pub(crate) hub: Hub,
     pub(crate) observe: Observe,
 }
 
-/// Sees the model's name with each event.
+/// A callback for progress, with the model's name.
 pub(crate) type Observe = Box<dyn FnMut(&str, Progress)>;
 
-/// Where a model's files are.
+/// The place of a model's files.
 pub(crate) enum Source {
     Bundled(Bundled),
-    /// A folder, or a GGUF file.
+    /// A folder or a GGUF file on this machine.
     Local(PathBuf),
 }
 
 /// Finds models by their names.
 #[derive(Default)]
 pub(crate) struct Finder {
-    /// None: only what is on this machine is found.
+    /// The downloads; `None` finds models on this machine only.
     pub(crate) downloads: Option<Downloads>,
     /// Notes for the user, a line each.
     pub(crate) notes: Vec<String>,
 }
 
 impl Finder {
-    /// What `name` stands for: what lies there on this machine, or else a model of the hub. Notes
-    /// say what the user should know.
+    /// Finds a model: a path on this machine, or else a name on the hub. May add notes.
     pub(crate) fn find(&mut self, name: Option<&Path>, bundled: Bundled) -> Result<Source, Error> {
         match name {
             None => Ok(Source::Bundled(bundled)),
@@ -48,7 +47,7 @@ impl Finder {
         }
     }
 
-    /// As [`find`](Self::find), for a model whose weights are not read here.
+    /// Finds the files of a model as [`find`](Self::find) does, without its weights.
     #[cfg(feature = "remote")]
     pub(crate) fn tokenizer(&mut self, name: &Path) -> Result<Source, Error> {
         self.named(name, Hub::fetch_tokenizer)
@@ -105,8 +104,8 @@ impl Source {
     }
 }
 
-/// A name that could be a hub's and is not plainly a path: a GGUF file of a hub stands behind a
-/// colon. An address that is no model's is an error.
+/// Parses a name that could be a model of a hub and does not look like a path. A GGUF file of a hub is
+/// named after a colon. An address that is not a model's page is an error.
 fn hub_id(name: &str, hub: Option<&Hub>) -> Result<Option<ModelId>, HubError> {
     let id = match hub {
         Some(hub) => hub.model(name),
@@ -119,7 +118,7 @@ fn hub_id(name: &str, hub: Option<&Hub>) -> Result<Option<ModelId>, HubError> {
     }
 }
 
-/// A model whose files are there and fit each other. None of its weights is read yet.
+/// A model whose files exist and agree with each other. Its weights are not read yet.
 pub(crate) struct OpenedModel {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) config: ModelConfig,
@@ -137,7 +136,8 @@ impl OpenedModel {
             let tokenizer = Tokenizer::load(checkpoint.clone())?;
             tokenizer.check(&config)?;
             let template = ChatTemplate::of(&tokenizer)?;
-            // What takes too much for a small problem is the template's fault, not a problem's.
+            // The template is tried on a tiny problem: an error here is the template's fault, and is
+            // reported before the first problem.
             if let Err(error) = template.prompt(None, "1 + 1 = ?")
                 && error.exceeds_limits
             {
@@ -157,19 +157,19 @@ impl OpenedModel {
         })
     }
 
-    /// Leaves out a language-model head that nobody will read: a gigabyte of a 7B reward model.
+    /// Drops the language-model head, which a reward model does not use: a gigabyte of a 7B model.
     pub(crate) fn drop_head(&mut self) {
         if !self.config.tie_word_embeddings && self.weights.remove("lm_head.weight") {
             self.config.causal_lm = false;
         }
     }
 
-    /// Names this model in an error that does not.
+    /// Adds this model's path to an error that does not name it.
     pub(crate) fn blame(&self, error: impl Into<Error>) -> Error {
         error.into().at(path(&self.checkpoint))
     }
 
-    /// The files, for a reward model's format to be held against.
+    /// Returns the files, from which the format of a reward model is recognised.
     pub(crate) fn unloaded(&self) -> UnloadedModel<'_> {
         UnloadedModel {
             checkpoint: &self.checkpoint,
@@ -179,7 +179,7 @@ impl OpenedModel {
         }
     }
 
-    /// The model, loaded on the threads of `pool`.
+    /// Loads the model with the threads of `pool`.
     pub(crate) fn model(
         &self,
         weight_type: WeightType,
@@ -190,7 +190,7 @@ impl OpenedModel {
         Model::on(compute, config, weights, weight_type, pool).map_err(|error| self.blame(error))
     }
 
-    /// Whether this model computes what `other` does with the same weights: one copy serves both.
+    /// Whether this model and `other` have the same shape and weights, so that they can share a copy.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         let alike = |config: &ModelConfig| ModelConfig {
             causal_lm: true,

@@ -1,4 +1,4 @@
-//! What the crate `candle-backend` does for a solver.
+//! Models of the crate `candle-backend`, as parts of a solver.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::size::human_size;
 use crate::source::Source;
 use crate::{Config, Error};
 
-/// A generator that fits, whose weights are not read yet.
+/// A generator that was checked, and whose weights are not read yet.
 pub(crate) struct CandleGenerator {
     model: CandleModel,
     tokenizer: Arc<Tokenizer>,
@@ -59,7 +59,7 @@ impl CandleGenerator {
         prompts.map_err(|error| Error::from(error).at(self.place.clone()))
     }
 
-    /// Reads the weights; `plan` is of the other models.
+    /// Reads the weights; `plan` is the memory plan of the other models.
     pub(crate) fn load(
         self,
         plan: &MemoryPlan,
@@ -72,7 +72,7 @@ impl CandleGenerator {
     }
 }
 
-/// A reward model that fits, whose weights are not read yet.
+/// A reward model that was checked, and whose weights are not read yet.
 pub(crate) struct CandleClassifier {
     model: Classifier,
     kind: ScorerKind,
@@ -119,7 +119,7 @@ impl CandleClassifier {
         })
     }
 
-    /// Reads the weights; `plan` is of the other models.
+    /// Reads the weights; `plan` is the memory plan of the other models.
     pub(crate) fn load(
         self,
         plan: &MemoryPlan,
@@ -130,7 +130,7 @@ impl CandleClassifier {
         Ok((Identity::Facts(identity), Box::new(scorer)))
     }
 
-    /// What stands for it in run files.
+    /// Returns the model's identity in run files.
     pub(crate) fn identity(&self) -> Map<String, Value> {
         let mut identity = Map::new();
         identity.insert("scorer".into(), self.kind.name().into());
@@ -140,7 +140,7 @@ impl CandleClassifier {
     }
 }
 
-/// The model's folder, if the CPU may compute it.
+/// Returns the model's folder; fails if the settings name a device other than the CPU.
 fn place_on_cpu(checkpoint: &Checkpoint, config: &Config) -> Result<String, Error> {
     let place = checkpoint.path().display().to_string();
     match config.engine.device {
@@ -149,7 +149,8 @@ fn place_on_cpu(checkpoint: &Checkpoint, config: &Config) -> Result<String, Erro
     }
 }
 
-/// Half of what the models of the plan leave: candle copies a cache to make it longer.
+/// Returns half of the memory that the plan leaves: candle copies a cache when it makes it longer, so
+/// both copies exist for a moment.
 fn memory_beside(plan: &MemoryPlan) -> u64 {
     let others = plan.models.iter();
     let others: u64 = others

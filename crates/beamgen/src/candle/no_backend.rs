@@ -1,4 +1,4 @@
-//! In place of `backend.rs` where the feature `candle` is left out.
+//! The replacement of `backend.rs` in a build without the feature `candle`.
 
 use beamgen_engine::Checkpoint;
 use beamgen_generator::Prompts;
@@ -10,7 +10,7 @@ use crate::own::Identity;
 use crate::source::Source;
 use crate::{Config, Error};
 
-/// There is none.
+/// An empty type: this build has no such models.
 pub(crate) enum CandleGenerator {}
 
 impl CandleGenerator {
@@ -36,7 +36,7 @@ impl CandleGenerator {
     }
 }
 
-/// There is none.
+/// An empty type: this build has no such models.
 pub(crate) enum CandleClassifier {}
 
 impl CandleClassifier {

@@ -1,5 +1,5 @@
-//! The figures of the pairs' files, computed anew by the plan that decides whether models fit: from
-//! files that have the published models' tensors in name, shape and type, but no bytes.
+//! A test of the figures in the pairs' files. The memory plan computes them again, from files that have
+//! the published models' tensors in name, shape and type, but no values.
 
 use std::fs::File;
 use std::io::Write;
@@ -19,7 +19,7 @@ fn known(name: &Path) -> &'static KnownModel {
     model.unwrap_or_else(|| panic!("{name} is not among KNOWN_MODELS"))
 }
 
-/// What the model's `config.json` says of its size.
+/// Returns the dimensions in the model's `config.json`.
 fn shape(model: &KnownModel) -> ModelConfig {
     let decoder = match (model.kind, model.read_as) {
         (ModelKind::Generator, family) => family,
@@ -33,7 +33,7 @@ fn shape(model: &KnownModel) -> ModelConfig {
     ModelConfig::from_json(&config.to_string(), Path::new(model.name)).unwrap()
 }
 
-/// Names and shapes of a decoder's tensors.
+/// Returns the names and shapes of a decoder's tensors.
 fn tensors(c: &ModelConfig) -> Vec<(String, Vec<usize>)> {
     let (q, kv) = (
         c.num_attention_heads * c.head_dim,
@@ -70,7 +70,7 @@ fn tensors(c: &ModelConfig) -> Vec<(String, Vec<usize>)> {
     all
 }
 
-/// A safetensors file in bfloat16 whose values are a hole in the file.
+/// Writes a safetensors file in bfloat16 whose values are a hole in the file.
 fn safetensors(tensors: &[(String, Vec<usize>)], path: &Path) -> u64 {
     let (mut header, mut at) = (serde_json::Map::new(), 0);
     for (name, shape) in tensors {
@@ -89,8 +89,8 @@ fn safetensors(tensors: &[(String, Vec<usize>)], path: &Path) -> u64 {
     len
 }
 
-/// A GGUF file of a Qwen2 whose matrices are in `Q8_0`, the rest in float32; its values are a
-/// hole.
+/// Writes a GGUF file of a Qwen2 with matrices in `Q8_0` and the rest in float32. Its values are a
+/// hole in the file.
 fn q8_0(c: &ModelConfig, tensors: &[(String, Vec<usize>)], path: &Path) -> u64 {
     let mut bytes = b"GGUF".to_vec();
     let string = |bytes: &mut Vec<u8>, text: &str| {
@@ -150,7 +150,7 @@ fn q8_0(c: &ModelConfig, tensors: &[(String, Vec<usize>)], path: &Path) -> u64 {
     len
 }
 
-/// Size of the download and memory with weights in `dtype`.
+/// Returns the size of the download, and the memory with weights in `dtype`.
 fn figures(pair: &Pair, dtype: WeightType) -> (u64, u64) {
     let dir = tempfile::tempdir().unwrap();
     let mut config = pair.config().unwrap();
@@ -172,7 +172,7 @@ fn figures(pair: &Pair, dtype: WeightType) -> (u64, u64) {
             folder
         };
         let mut weights = Weights::load(path.as_path()).unwrap();
-        // Read with a head of its own: then the language model's stays on the disk.
+        // These formats have their own head, so the language model's head is not read.
         if role == "prm" && !["math-shepherd", "rlhflow-llama3.1"].contains(&model.read_as) {
             weights.remove("lm_head.weight");
             shape.causal_lm = false;
@@ -192,7 +192,7 @@ fn figures(pair: &Pair, dtype: WeightType) -> (u64, u64) {
     (download, plan.needed(longest, spare))
 }
 
-/// Bytes that models and caches may take on a machine.
+/// Returns the bytes that models and caches may use on a machine.
 fn may_take(fits: Fits) -> u64 {
     match fits {
         Fits::Laptop => 12_000_000_000,

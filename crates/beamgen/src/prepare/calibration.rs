@@ -1,4 +1,4 @@
-//! The calibration of the reward model: found, and held against what is asked of it.
+//! Finds the calibration of the reward model, and checks it against the settings.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,14 @@ use crate::calibrated::{ScoreAs, beside, open};
 use crate::source::Source;
 use crate::{Config, Error};
 
-/// A calibration, and where it is from.
+/// A calibration with its path.
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) calibration: Calibration,
 }
 
-/// The calibration that the settings name or that lies beside the model, if they ask for one.
+/// Finds the calibration that the settings name, or that is next to the model, if the settings need a
+/// calibration.
 pub(super) fn find(config: &Config, model: Option<&Source>) -> Result<Option<Found>, Error> {
     let models = &config.models;
     let needed = models.score_as != ScoreAs::Raw || models.max_error > 0.0;
@@ -39,8 +40,8 @@ pub(super) fn find(config: &Config, model: Option<&Source>) -> Result<Option<Fou
 }
 
 impl Found {
-    /// Refuses quantiles that the calibration or the model does not give. `reward` is the model if
-    /// this process computes it.
+    /// Fails if the settings need quantiles that the calibration or the model does not have. `reward`
+    /// is the model, if this process computes it.
     pub(super) fn check(
         &self,
         score_as: ScoreAs,
@@ -49,7 +50,7 @@ impl Found {
         let wanted = matches!(score_as, ScoreAs::Median | ScoreAs::Lower);
         let width = reward.map(|reward| reward.prm.config.hidden_size);
         let reason = match (&self.calibration.quantiles, width) {
-            (None, _) if wanted => "it has no quantiles".to_owned(),
+            (None, _) if wanted => "has no quantiles".to_owned(),
             (Some(head), Some(width)) if width != head.width() => format!(
                 "it reads hidden states of {} values, and the reward model has {width}",
                 head.width()

@@ -10,7 +10,7 @@ use crate::candle::{self, CandleGenerator};
 use crate::source::OpenedModel;
 use crate::{Config, Error, bundled};
 
-/// A generator that was found and fits. All is empty for one of the builder's own.
+/// A generator that was found and checked. All fields are `None` for the builder's own generator.
 #[derive(Default)]
 pub(super) struct FoundGenerator {
     /// A model of this process's engine.
@@ -18,7 +18,7 @@ pub(super) struct FoundGenerator {
     /// A model of candle.
     pub(super) candle: Option<CandleGenerator>,
     pub(super) prompts: Option<Prompts>,
-    /// The files of its tokenizer.
+    /// The files of the generator's tokenizer.
     pub(super) tokens_of: Option<Checkpoint>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn find_generator(inputs: &mut Inputs) -> Result<FoundGenerator, Erro
     })
 }
 
-/// The prompts of a generator that can be one.
+/// Returns the prompts of a generator, or the reason why the model cannot be a generator.
 fn prompts_of(generator: &OpenedModel, config: &Config) -> Result<Prompts, Error> {
     let write = || {
         if !generator.config.gives_logits(&generator.weights) {

@@ -1,4 +1,4 @@
-//! The facts of a run that its run file keeps.
+//! The facts about models that a run file has.
 
 use beamgen_engine::{KvType, WeightType};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::config::ScorerKind;
 use crate::own::Identity;
 
 impl Prepared {
-    /// The facts of a run with these models that its settings leave open.
+    /// Returns the facts of a run that the settings leave open, such as the device.
     pub(super) fn effective(&self) -> Result<Map<String, Value>, Error> {
         let mut effective = Map::new();
         effective.insert("device".into(), self.memory.compute.to_string().into());
@@ -32,7 +32,7 @@ impl Prepared {
         Ok(effective)
     }
 
-    /// The facts that decide the results next to the settings that a run file has.
+    /// Returns the facts that decide the results, in addition to the settings.
     pub(super) fn identity(&self) -> Result<Map<String, Value>, Error> {
         let mut models = Map::new();
         let written_by = match (&self.generator.opened, &self.own.generator) {
@@ -69,8 +69,8 @@ impl Prepared {
             let facts = json!({"fitted": name, "score_as": score_as});
             models.insert("calibration".into(), facts);
         }
-        // On the processor these hold the checkpoints' own values, all of them, and any other
-        // rounds. A device rounds what meets the weights to what they are.
+        // On the CPU these types hold the checkpoint's values exactly, and every other type rounds.
+        // A CUDA device rounds activations to the type of the weights.
         let (dtype, kv_dtype) = (self.config.models.dtype, self.config.engine.kv_dtype);
         let cpu = self.memory.compute.is_cpu();
         if dtype != WeightType::Auto && !(cpu && dtype == WeightType::F32) {
@@ -79,7 +79,7 @@ impl Prepared {
         if kv_dtype != KvType::Auto && !(cpu && kv_dtype == KvType::F32) {
             models.insert("kv_dtype".into(), kv_dtype.to_string().into());
         }
-        // Sums in another order, and by default keys and values in fewer bits.
+        // A device sums in another order, and by default has keys and values in fewer bits.
         if !self.memory.compute.is_cpu() {
             models.insert("device".into(), "cuda".into());
         }

@@ -1,4 +1,4 @@
-//! The judges next to the scorer, found and checked before a weight is read.
+//! Finds and checks judges, before any weight is read.
 
 use beamgen_checkers::LostSoFar;
 use beamgen_search::{Combine, Judge, Judges, Scorer};
@@ -16,27 +16,27 @@ use crate::own::{Identity, OwnParts};
 use crate::source::OpenedModel;
 use crate::{Config, Error};
 
-/// A judge that was found and fits.
+/// A judge that was found and checked.
 pub(super) struct PreparedJudge {
     pub(super) name: String,
     part: Part,
     veto: bool,
     at_end: bool,
-    /// What it loses, of a checker that is a command.
+    /// The verdicts lost so far, if the judge is a checker's command.
     pub(super) lost: Option<LostSoFar>,
 }
 
-/// What a judge is.
+/// The kind of a judge.
 enum Part {
     /// A reward model of this process.
     Model(Box<RewardModels>),
     Classifier(Box<CandleClassifier>),
-    /// What needs no memory here.
+    /// A scorer that needs no memory of the plan, with its identity.
     Scorer(Identity, Box<dyn Scorer + Send>),
 }
 
-/// Finds the judges of the settings, then its checkers, then the builder's own judges, if any scores
-/// are asked for.
+/// Finds the judges of the settings, then the checkers, then the builder's own judges, if the search
+/// uses scores. Results have the judges in this order.
 pub(super) fn find_judges(
     inputs: &mut Inputs,
     wanted: Wanted,
@@ -111,7 +111,7 @@ fn find_part(
     Ok(Part::Model(Box::new(opened)))
 }
 
-/// The scorer's name among judges, if there is one.
+/// Returns the scorer's name among judges, if there is a scorer.
 pub(super) fn scorer_name<'a>(config: &Config, own: &'a OwnParts) -> Option<&'a str> {
     match (&own.scorer, config.models.scorer) {
         (Some((Identity::Named(name), _)), _) => Some(name),
@@ -139,7 +139,7 @@ pub(super) fn joined(
 }
 
 impl PreparedJudge {
-    /// The reward model of this process, if it is one.
+    /// Returns the judge's reward model, if this process computes it.
     pub(super) fn reward(&self) -> Option<&RewardModels> {
         match &self.part {
             Part::Model(reward) => Some(reward),
@@ -147,17 +147,17 @@ impl PreparedJudge {
         }
     }
 
-    /// The models of its reward model.
+    /// Returns the models that the judge's reward model consists of.
     pub(super) fn models(&self) -> impl Iterator<Item = &OpenedModel> {
         self.reward().into_iter().flat_map(RewardModels::models)
     }
 
-    /// The part of the memory plan that is its.
+    /// Returns the judge's role in the memory plan.
     pub(super) fn role(&self) -> String {
         format!("judge {}", self.name)
     }
 
-    /// What decides its scores, for the run's identity.
+    /// Returns the facts that decide the judge's scores, for the run's identity.
     pub(super) fn identify(&self) -> Value {
         let mut facts = Map::new();
         match &self.part {
@@ -177,7 +177,7 @@ impl PreparedJudge {
         Value::Object(facts)
     }
 
-    /// The judge; `loaded` is the model of one that is a reward model of this process.
+    /// Returns the judge for a search; `loaded` is its reward model, if this process computes it.
     pub(super) fn judge(
         self,
         loaded: Option<Box<dyn Scorer + Send>>,

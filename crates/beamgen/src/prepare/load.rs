@@ -1,4 +1,4 @@
-//! The weights of the models, read to their device.
+//! Reads the weights of the models to their device.
 
 use std::sync::Arc;
 
@@ -13,17 +13,16 @@ use super::reward::RewardModels;
 use crate::source::OpenedModel;
 use crate::{Config, Error};
 
-/// All models, loaded.
 pub(super) struct LoadedModels {
     pub(super) config: Config,
     pub(super) generator: Option<LmGenerator>,
     pub(super) scorer: Option<Box<dyn Scorer + Send>>,
-    /// The reward model of each judge that is one.
+    /// The reward model of each judge, or `None` for other judges.
     pub(super) judges: Vec<Option<Box<dyn Scorer + Send>>>,
 }
 
 impl Prepared {
-    /// Loads generator and reward model to the device of the memory plan.
+    /// Loads all models to the device of the memory plan.
     pub(super) fn load(&self) -> Result<LoadedModels, Error> {
         let pool = ThreadPool::new(self.config.engine.threads);
         let mut config = self.config.clone();
@@ -79,7 +78,7 @@ impl Prepared {
         })
     }
 
-    /// The generator, and the model that it runs.
+    /// Loads the generator, and returns it with its model, which a reward model may share.
     fn load_generator(
         &self,
         opened: &OpenedModel,
@@ -97,8 +96,8 @@ impl Prepared {
         Ok((generator, model))
     }
 
-    /// Returns what `load` loads. On a device that nobody asked for by name, a failure moves it to
-    /// the CPU, with a note.
+    /// Returns the result of `load`. If it fails on a device that the settings do not name, everything
+    /// moves to the CPU, with a note.
     pub(super) fn or_on_cpu<T>(
         &mut self,
         load: impl Fn(&Self) -> Result<T, Error>,

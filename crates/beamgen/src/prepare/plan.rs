@@ -1,4 +1,4 @@
-//! On which device the models are and how much of its memory they take.
+//! Chooses the device of the models, and plans its memory.
 
 use beamgen_engine::{Compute, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights};
 use beamgen_prm::{HeadSpec, RewardModel};
@@ -10,11 +10,11 @@ use crate::size::human_size;
 use crate::source::OpenedModel;
 use crate::{Config, Error};
 
-/// Tokens that a prompt is taken to have where memory is planned.
+/// The assumed number of tokens of a prompt in the memory plan.
 const PROMPT: usize = 2048;
 
-/// The device to compute on. Unless one is named, bundled models stay on the CPU: there a pass of
-/// theirs takes less time than its launches on a device would.
+/// Returns the device to compute on. Unless the settings name a device, bundled models stay on the CPU:
+/// they are so small that a pass takes less time than its kernel launches on a CUDA device would.
 pub(crate) fn device_choice(config: &Config, bundled: bool) -> DeviceChoice {
     match config.engine.device {
         DeviceChoice::Auto if bundled => DeviceChoice::Cpu,
@@ -22,8 +22,8 @@ pub(crate) fn device_choice(config: &Config, bundled: bool) -> DeviceChoice {
     }
 }
 
-/// Opens what is to compute and makes `plan` for it. Where that is open (`auto`) and a device
-/// cannot have it, the processor has it, with a note.
+/// Opens the device and makes `plan` for it. With `auto`, if the device cannot be used or the models
+/// do not fit, the CPU is used, with a note.
 pub(crate) fn on_device<T>(
     choice: DeviceChoice,
     notes: &mut Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) fn on_device<T>(
     }
 }
 
-/// The models of this process's engine.
+/// The models that this process's engine computes.
 pub(super) struct Opened<'a> {
     pub(super) generator: Option<&'a OpenedModel>,
     pub(super) reward: Option<&'a RewardModels>,
@@ -55,13 +55,13 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// The device of the models, and what they take of its memory.
+/// The device of the models, with the plan of its memory.
 pub(super) struct PlannedMemory {
     pub(super) compute: Compute,
     pub(super) plan: MemoryPlan,
 }
 
-/// Chooses the device and plans its memory. Notes say which models are unpacked there.
+/// Chooses the device and plans its memory. Adds notes on models whose weights are unpacked there.
 pub(super) fn plan_memory(
     config: &Config,
     opened: &Opened<'_>,
@@ -85,7 +85,7 @@ pub(super) fn plan_memory(
     Ok(PlannedMemory { compute, plan })
 }
 
-/// The memory that the models need on a device.
+/// Plans the memory that the models need on a device.
 pub(super) fn plan(
     config: &Config,
     compute: &Compute,
@@ -111,7 +111,7 @@ pub(super) fn plan(
             needs(&reference_role, reference, read)
         });
         let reference = reference.transpose()?.map(|mut reference| {
-            // The two read the same tokens, out of one share.
+            // The reference model reads the same tokens as the reward model, so both share a budget.
             prm.kv_per_token += reference.kv_per_token;
             reference.kv_per_token = 0;
             reference
@@ -120,7 +120,7 @@ pub(super) fn plan(
         plan.models.extend(reference);
     }
     let (longest, spare) = longest_chain(config);
-    // Some strategies draw more chains than they keep.
+    // Some strategies sample more chains than they keep, so the limit counts all of them.
     plan.no_more_than(
         2 * config.search.n * config.search.in_flight,
         longest,
@@ -130,17 +130,17 @@ pub(super) fn plan(
     Ok(plan)
 }
 
-/// Tokens of the longest chain that memory is planned for, and what it takes besides: pages are
-/// taken whole, and a fork's last one twice.
+/// Returns the tokens of the longest chain that memory is planned for, and the spare tokens: pages are
+/// allocated whole, and a fork has its own copy of the last page.
 pub(crate) fn longest_chain(config: &Config) -> (usize, usize) {
     let longest = config.generator.max_chain_tokens + PROMPT;
     (longest, 2 * config.engine.page_size)
 }
 
-/// The settings, with the share of memory that the plan gives to a model.
+/// Returns the engine's settings for a model, with its share of the planned memory.
 pub(super) fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> EngineConfig {
     let planned = plan.models.iter().find(|model| model.role == role);
-    // 0 would be open.
+    // 0 would mean an open budget.
     let kv_bytes = planned.and_then(|model| usize::try_from(model.kv.max(1)).ok());
     EngineConfig {
         kv_bytes: kv_bytes.unwrap_or(config.engine.kv_bytes),
@@ -148,14 +148,14 @@ pub(super) fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> E
     }
 }
 
-/// The result of a model's call, which stays on its device.
+/// The result of a model's call, which stays in the device's memory and so belongs to the plan.
 #[derive(Clone, Copy)]
 pub(crate) enum Returned {
     /// A row of logits for each chain.
     Logits,
     /// A hidden state for each chain.
     Hidden,
-    /// Logits of every token, some at a time.
+    /// Logits of every token, for a part of the tokens at a time.
     EveryLogit,
 }
 
@@ -167,7 +167,7 @@ impl Returned {
         }
     }
 
-    /// Bytes of what a call for so many chains returns.
+    /// Returns the bytes of a call's result for `chains` chains.
     fn bytes(self, model: &ModelConfig, chains: usize) -> usize {
         match self {
             Self::Logits => 4 * model.vocab_size * chains,
@@ -194,7 +194,7 @@ fn needs(
     Ok(memory)
 }
 
-/// What a model of this shape needs, without its name.
+/// Returns the memory that a model of this shape needs; its name is left empty.
 pub(crate) fn memory(
     role: &str,
     model: &ModelConfig,
@@ -222,7 +222,7 @@ pub(crate) fn memory(
     })
 }
 
-/// A hint for a model whose quantised blocks are unpacked although they could be kept.
+/// Returns a note on a model whose quantised blocks are unpacked, although int8 could keep them.
 fn unpacked(
     model: &OpenedModel,
     config: &Config,

@@ -1,4 +1,4 @@
-//! The reward model that the settings name: found, recognised, checked, and loaded.
+//! The reward model of the settings: finds, recognises, checks and loads it.
 
 use std::sync::Arc;
 
@@ -12,18 +12,18 @@ use crate::own::format_identity;
 use crate::source::{Finder, OpenedModel, Source};
 use crate::{Config, Error};
 
-/// A reward model, and the one it is compared with if it is a log-ratio.
+/// A reward model, with its reference model if its score is a log-ratio.
 pub(super) struct RewardModels {
     pub(super) prm: OpenedModel,
     pub(super) spec: PrmSpec,
     pub(super) reference: Option<OpenedModel>,
-    /// Whose weights are the generator's.
+    /// Whether the reward model shares the generator's weights.
     pub(super) prm_shares: bool,
     pub(super) reference_shares: bool,
 }
 
 impl RewardModels {
-    /// The model that the settings name.
+    /// Finds the model that the settings name.
     pub(super) fn find(config: &Config, finder: &mut Finder) -> Result<Source, Error> {
         let bundled = bundled(config)?;
         finder.find(config.models.prm.as_deref(), bundled)
@@ -50,7 +50,7 @@ impl RewardModels {
                 .push(format!("{prm} is read as {format} (prm_format)"));
         }
         if spec.prompt.text.is_none() && spec.prompt.date.is_none() {
-            // Whatever day it is, it is part of the run's identity if it is part of a prompt.
+            // A template that writes today's date makes the date part of the run's identity.
             let template = ChatTemplate::of(&prm.tokenizer).map_err(|error| prm.blame(error))?;
             let today = template.date();
             spec.prompt.date = today.map(|today| config.generator.date.clone().unwrap_or(today));
@@ -106,7 +106,7 @@ impl RewardModels {
         std::iter::once(&self.prm).chain(&self.reference)
     }
 
-    /// The longest texts that fit into both models' contexts.
+    /// Returns the limit of texts that fit into the contexts of the model and its reference model.
     pub(super) fn text_limit(&self) -> TextLimit {
         let context = self
             .models()
@@ -115,7 +115,7 @@ impl RewardModels {
         TextLimit::new(Arc::clone(&self.prm.tokenizer), context.unwrap_or(0))
     }
 
-    /// What decides the scores, for the run's identity.
+    /// Adds the facts that decide the scores to the run's identity.
     pub(super) fn identify(&self, models: &mut Map<String, Value>) {
         models.insert("prm".into(), self.prm.fingerprint.clone().into());
         if let Some(reference) = &self.reference {
@@ -152,7 +152,7 @@ impl RewardModels {
     }
 }
 
-/// The scorer that stands in where none is named.
+/// Returns the bundled model for settings that name no reward model.
 fn bundled(config: &Config) -> Result<Bundled, Error> {
     match config.models.scorer {
         ScorerKind::Prm => Ok(bundled::PRM),

@@ -1,4 +1,4 @@
-//! The scorer that the settings name.
+//! Finds the scorer that the settings name.
 
 use super::calibration::{self, Found};
 use super::generator::FoundGenerator;
@@ -10,7 +10,8 @@ use crate::config::ScorerKind;
 use crate::exact::ExactScorer;
 use crate::own::Identity;
 
-/// A scorer that was found and fits. One of the builder's own or of a server is among the own parts.
+/// A scorer that was found and checked. A scorer of the builder or of a server is among the own parts,
+/// and leaves both fields `None`.
 #[derive(Default)]
 pub(super) struct FoundScorer {
     /// A reward model of this process's engine.
@@ -20,7 +21,8 @@ pub(super) struct FoundScorer {
     pub(super) calibration: Option<Found>,
 }
 
-/// Finds the scorer on servers, among the builder's own parts, or as a checkpoint, if it is asked.
+/// Finds the scorer on servers, among the builder's own parts, or as a checkpoint, if the search uses
+/// scores.
 pub(super) fn find_scorer(
     inputs: &mut Inputs,
     wanted: Wanted,

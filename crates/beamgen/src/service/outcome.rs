@@ -10,7 +10,7 @@ use super::{ServiceError, lock};
 use crate::progress::Progress;
 use crate::request::{OnProgress, Request};
 
-/// The part of a ticket that the engine's thread has, too.
+/// The part of a ticket that it shares with the engine's thread.
 pub(super) struct TicketState {
     pub(super) number: u64,
     pub(super) cancel: CancelToken,
@@ -20,11 +20,11 @@ pub(super) struct TicketState {
     pub(super) changed: Condvar,
 }
 
-/// The events of a request that nobody took yet, and its result.
+/// The events of a request that were not taken yet, and its result.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) events: VecDeque<Progress>,
-    /// Events dropped because nobody took them in time.
+    /// The number of events that were dropped because the reader was slow.
     pub(super) dropped_events: u64,
     pub(super) result: Option<Result<ProblemResult, ServiceError>>,
     pub(super) done: bool,
@@ -43,7 +43,7 @@ impl TicketState {
         }
     }
 
-    /// Whether anybody is told what happens.
+    /// Whether the request's events have a reader; otherwise none are made.
     pub(super) fn has_reader(&self) -> bool {
         self.most_events > 0 || lock(&self.on_progress).is_some()
     }
@@ -63,7 +63,7 @@ impl TicketState {
         self.wake(inner);
     }
 
-    /// Gives the ticket its result, unless it has one.
+    /// Sets the ticket's result, unless it has a result already.
     pub(super) fn finish(&self, result: Result<ProblemResult, ServiceError>) {
         let mut inner = lock(&self.inner);
         if !inner.done {
@@ -73,7 +73,7 @@ impl TicketState {
         }
     }
 
-    /// Wakes whoever waits for a change.
+    /// Wakes the thread and the task that wait for a change.
     fn wake(&self, mut inner: MutexGuard<'_, Outcome>) {
         let waker = inner.waker.take();
         drop(inner);

@@ -1,4 +1,4 @@
-//! The queue between the threads that ask and the one that searches.
+//! The queue between the threads that submit requests and the engine's thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,28 +18,27 @@ pub(super) struct Shared {
     pub(super) clock: WallClock,
     options: ServiceOptions,
     state: Mutex<QueueState>,
-    /// Notified when a request came or the queue was closed.
+    /// Notified when a request arrives or the queue is closed.
     arrived: Condvar,
     next_ticket: AtomicU64,
     pub(super) stats: Mutex<ServiceStats>,
 }
 
-/// The requests that wait, and the tickets of those in flight.
+/// The waiting requests, and the tickets of requests in flight.
 #[derive(Default)]
 pub(super) struct QueueState {
     pub(super) queue: VecDeque<Waiting>,
-    /// Steps to be scored next to the search.
+    /// Given steps to score between the passes of searches.
     scoring: VecDeque<GivenChain>,
-    /// Tickets of the problems in flight, by their place in the run.
+    /// The tickets of problems in flight, by their index in the run.
     pub(super) in_flight: BTreeMap<usize, Arc<TicketState>>,
-    /// The place in the run of the next request.
+    /// The index in the run of the next request.
     next: usize,
     closed: bool,
-    /// The reason that nothing is taken any more.
+    /// The reason why the service takes no more requests, once it has ended.
     pub(super) ended: Option<ServiceError>,
 }
 
-/// A request in the queue.
 pub(super) struct Waiting {
     request: Request,
     deadline: Option<Duration>,
@@ -47,7 +46,7 @@ pub(super) struct Waiting {
 }
 
 impl QueueState {
-    /// Refuses a request if the service has ended or `most` wait already.
+    /// Fails if the service has ended, or if `most` requests wait already.
     pub(super) fn admit(&self, waiting: usize, most: usize) -> Result<(), ServiceError> {
         match &self.ended {
             Some(ended) => Err(ended.clone()),
@@ -89,7 +88,7 @@ impl Shared {
         Arc::new(TicketState::new(number, request, self.options.events))
     }
 
-    /// A ticket whose result is known already. It takes no place in the queue.
+    /// Returns a ticket whose result is known already; it is not queued.
     pub(super) fn answer(
         &self,
         mut request: Request,
@@ -131,7 +130,7 @@ impl Shared {
         self.arrived.notify_all();
     }
 
-    /// Ends all tickets: nothing more is solved.
+    /// Fails every queued and running request with `why`.
     pub(super) fn end(&self, why: &ServiceError) {
         let mut state = self.lock();
         state.closed = true;
@@ -147,7 +146,7 @@ impl Shared {
         }
     }
 
-    /// Ends a request that still waits in the queue.
+    /// Ends a request, if it still waits in the queue.
     pub(super) fn withdraw(&self, ticket: u64) {
         let mut state = self.lock();
         let at = state.queue.iter().position(|w| w.ticket.number == ticket);
@@ -160,7 +159,7 @@ impl Shared {
 }
 
 impl Waiting {
-    /// Ends a request that was never begun.
+    /// Ends a request that was not started.
     fn give_up(self, stopped: Stopped) {
         let mut result = ProblemResult::unsearched(0, self.request.problem);
         result.stopped = Some(stopped);
@@ -168,7 +167,7 @@ impl Waiting {
     }
 }
 
-/// The queue as the search takes requests from it.
+/// The search's end of the queue.
 pub(super) struct QueueIntake {
     pub(super) shared: Arc<Shared>,
     pub(super) solver: Defaults,
@@ -190,7 +189,8 @@ impl Intake for QueueIntake {
                 request.deadline = waiting.deadline;
                 return Next::Request(Box::new(request));
             }
-            // Given steps are taken before the next turn.
+            // With given steps to score, the search must not sleep until the next request: the steps
+            // are taken before its next turn.
             let busy = !idle || !state.scoring.is_empty();
             if state.closed && state.scoring.is_empty() {
                 return Next::Closed;

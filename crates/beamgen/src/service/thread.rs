@@ -13,7 +13,7 @@ use crate::{Error, Solver};
 /// The result of the thread: the solver, and how its run ended.
 pub(super) type Ended = (Solver, Result<RunSummary, Error>);
 
-/// Starts the thread that solves what comes into the queue until the queue is closed.
+/// Starts the thread that solves queued requests until the queue is closed.
 pub(super) fn start(mut solver: Solver, shared: Arc<Shared>) -> JoinHandle<Ended> {
     std::thread::spawn(move || {
         let guard = EndGuard(Arc::clone(&shared));
@@ -33,7 +33,7 @@ pub(super) fn start(mut solver: Solver, shared: Arc<Shared>) -> JoinHandle<Ended
     })
 }
 
-/// Ends all tickets if the engine's thread ends in a panic.
+/// Fails all tickets if the engine's thread panics, so that nobody waits for ever.
 struct EndGuard(Arc<Shared>);
 
 impl Drop for EndGuard {

@@ -1,4 +1,4 @@
-//! Tickets: how the threads that ask learn what becomes of their requests.
+//! Tickets, by which threads wait for the results and events of their requests.
 
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use super::queue::Shared;
 use super::{ServiceError, ServiceStats, lock, wait};
 use crate::progress::Progress;
 
-/// Hands the events and results of the search to the tickets.
+/// Passes the events and results of the search to the tickets.
 pub(super) struct TicketSink(pub(super) Arc<Shared>);
 
 impl Sink for TicketSink {
@@ -61,8 +61,8 @@ impl Sink for TicketSink {
     }
 }
 
-/// A request that was taken. It is also a [`Future`] of its result, for any async runtime.
-/// Dropping it changes nothing: the search goes on unless it is [cancelled](Self::cancel).
+/// A handle to a submitted request, and a [`Future`] of its result for any async runtime. Dropping a
+/// ticket does not end the search; [`cancel`](Self::cancel) does.
 #[must_use = "the result is here"]
 pub struct Ticket {
     pub(super) state: Arc<TicketState>,
@@ -73,7 +73,7 @@ impl Ticket {
     /// Waits for the result.
     ///
     /// # Errors
-    /// The service ended before.
+    /// Returns an error if the service ended before the result.
     pub fn wait(self) -> Result<ProblemResult, ServiceError> {
         let mut inner = lock(&self.state.inner);
         loop {
@@ -84,29 +84,29 @@ impl Ticket {
         }
     }
 
-    /// The result if it is there; the first call that finds it takes it.
+    /// Takes the result if the request is finished; later calls return `None`.
     ///
     /// # Errors
-    /// The service ended before.
+    /// Returns an error if the service ended before the result.
     pub fn try_take(&mut self) -> Option<Result<ProblemResult, ServiceError>> {
         lock(&self.state.inner).result.take()
     }
 
-    /// Whether the problem is done.
+    /// Whether the request is finished.
     pub fn is_done(&self) -> bool {
         lock(&self.state.inner).done
     }
 
-    /// Ends the search, or takes the request out of the queue. The result says
-    /// [`Stopped::Cancelled`](crate::result::Stopped::Cancelled), unless it was done before. Memory is
-    /// free at the next pass.
+    /// Ends the search, or removes the request from the queue. The result has
+    /// [`Stopped::Cancelled`](crate::result::Stopped::Cancelled), unless it was finished before. The
+    /// memory is free at the next pass.
     pub fn cancel(&self) {
         self.state.cancel.cancel();
         self.shared.withdraw(self.state.number);
     }
 
-    /// The events until the problem is done; waits for each. A slow reader loses the oldest
-    /// events, never the result.
+    /// Returns an iterator of the events until the request is finished, which waits for each event. A
+    /// slow reader loses the oldest events, never the result.
     pub fn events(&self) -> impl Iterator<Item = Progress> + '_ {
         std::iter::from_fn(|| {
             let mut inner = lock(&self.state.inner);
@@ -122,8 +122,8 @@ impl Ticket {
         })
     }
 
-    /// [`events`](Self::events) for an async runtime: what happened since the last call, `None` once
-    /// the problem is done and all was taken. As a future, the ticket then has its result.
+    /// Returns the events since the last call, for an async runtime. `None` after the last event: as a
+    /// future, the ticket then has its result.
     pub fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Progress>>> {
         let mut inner = lock(&self.state.inner);
         if !inner.events.is_empty() {
@@ -136,7 +136,7 @@ impl Ticket {
         Poll::Pending
     }
 
-    /// Events that were dropped because nobody took them in time.
+    /// Returns the number of events that were dropped because the reader was slow.
     pub fn dropped_events(&self) -> u64 {
         lock(&self.state.inner).dropped_events
     }
