@@ -1,4 +1,4 @@
-//! Who gets in: keys, and the names that requests may call the server by.
+//! Access checks: API keys, and the host names that requests may use.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -13,27 +13,28 @@ use subtle::{Choice, ConstantTimeEq};
 
 use crate::refusal::Refusal;
 
-/// A key, kept as its digest.
+/// An API key, stored as its digest.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 
-/// Why a text is no key.
+/// The reason why a text cannot be an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// It could be guessed.
-    #[error("a key has at least {} characters", Key::SHORTEST)]
+    /// The text is so short that it could be guessed.
+    #[error("too short for a key: use at least {} characters", Key::SHORTEST)]
     TooShort,
-    /// It could not be sent in a header.
-    #[error("a key has visible ASCII characters only")]
+    /// The text cannot be sent in a header.
+    #[error("not a key: use visible ASCII characters only")]
     Unprintable,
 }
 
 impl Key {
-    /// Characters of the shortest key.
+    /// The least number of characters of a key.
     pub const SHORTEST: usize = 16;
 
-    /// Whether these bytes are the key, in a time that does not depend on where they differ.
+    /// Whether these bytes are the key. The time does not depend on where they differ, so it tells an
+    /// attacker nothing.
     fn is(&self, given: &[u8]) -> Choice {
         digest(given).ct_eq(&self.0)
     }
@@ -80,8 +81,9 @@ impl Access {
         }
     }
 
-    /// A web page whose author lets a name of his own point to this machine sends that name, and no
-    /// other page can send a `Host` of its choice. Addresses are no names.
+    /// Checks the Host header, against DNS rebinding. A web page can reach this machine by a domain of
+    /// its author that resolves to it, but then the browser sends that domain as Host. Addresses are
+    /// always allowed.
     pub(crate) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = host(headers)?;
         let in_uri = uri.authority().cloned();
@@ -98,7 +100,8 @@ impl Access {
         Ok(())
     }
 
-    /// A browser says which page a request comes from; another server's has no business here.
+    /// Checks the Origin header: a browser names the origin of the page that sends a request, and pages
+    /// of other origins are refused.
     pub(crate) fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
         let mut origins = headers.get_all(ORIGIN).iter();
         let Some(origin) = origins.next() else {
@@ -114,21 +117,24 @@ impl Access {
         }
     }
 
-    /// The key as a bearer token or, for browsers, as the password of Basic.
+    /// Checks the key, which is a bearer token or, for browsers, the password of Basic authentication.
     pub(crate) fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         if self.keys.is_empty() {
             return Ok(());
         }
         let mut given = headers.get_all(AUTHORIZATION).iter();
         let (Some(value), None) = (given.next(), given.next()) else {
-            return Err(Refusal::key("no key was sent"));
+            return Err(Refusal::key(
+                "no API key was sent: send one as a bearer token",
+            ));
         };
-        let key = key_of(value.as_bytes()).ok_or_else(|| Refusal::key("no key was sent"))?;
+        let key = key_of(value.as_bytes())
+            .ok_or_else(|| Refusal::key("no API key was sent: send one as a bearer token"))?;
         let known = self.keys.iter().map(|known| known.is(&key));
         if bool::from(known.fold(Choice::from(0), |any, this| any | this)) {
             Ok(())
         } else {
-            Err(Refusal::key("this key is not known"))
+            Err(Refusal::key("unknown API key: use a key of this server"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! An answer in `OpenAI`'s shape, with the object `beamgen` beside it.
+//! Answers in the format of OpenAI's API, with an additional object `beamgen`.
 
 use beamgen::eval::Record;
 use beamgen::result::Stopped;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::app::{App, now};
 use crate::ask::{Ask, Shape};
 
-/// What every chunk of an answer repeats.
+/// The fields that every chunk of an answer repeats.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub shape: Shape,
@@ -32,7 +32,7 @@ impl Head {
         }
     }
 
-    /// An answer's outermost object.
+    /// Returns the outermost object of an answer or a chunk.
     pub(crate) fn object(&self, is_chunk: bool, choices: Value) -> Value {
         let object = match (self.shape, is_chunk) {
             (Shape::Chat, false) => "chat.completion",
@@ -49,7 +49,7 @@ impl Head {
     }
 }
 
-/// The object `beamgen` of an answer: a line of a run file, and how it came to be.
+/// The object `beamgen` of an answer: a line of a run file, with facts about the search.
 #[derive(Serialize)]
 struct Twin<'a> {
     model: &'a str,
@@ -66,15 +66,15 @@ struct Twin<'a> {
     elapsed_seconds: f64,
 }
 
-/// What is said of a problem of another kind than the bundled pair knows.
+/// The note on a problem of another kind than the bundled models were trained on.
 const FOREIGN: &str =
-    "the bundled models know problems like those of /v1/problems only: this answer means nothing";
+    "this answer means nothing: the bundled models know problems like those of /v1/problems only";
 
-/// A result, read for an answer.
+/// The parts of a result that an answer shows.
 pub(crate) struct Solved {
-    /// The chosen chain in pieces, a step each; together they are the text of the answer.
+    /// The steps of the chosen chain; joined, they are the text of the answer.
     pub pieces: Vec<String>,
-    /// Why there is no text.
+    /// The reason if the answer has no text.
     pub refusal: Option<String>,
     pub finish_reason: &'static str,
     pub usage: Value,
@@ -91,7 +91,7 @@ impl Solved {
             let threshold = ask.settings.search.threshold;
             format!("the best answer scores {score:.3}, below the threshold {threshold}")
         });
-        // The tokens of given steps are prompt tokens.
+        // Given steps are part of the prompt, so they do not count as completion tokens.
         let given = NodeId(result.problem.steps.len() as u32);
         let given = result.chosen.map_or(0, |_| result.tree.token_count(given));
         let completion = result
@@ -134,7 +134,7 @@ impl Solved {
         }
     }
 
-    /// The whole answer.
+    /// Returns the answer as a single object.
     pub(crate) fn whole(self, head: &Head) -> Value {
         let text = self.pieces.concat();
         let choice = match head.shape {
@@ -155,7 +155,8 @@ impl Solved {
     }
 }
 
-/// The chosen chain's steps, without the white space around the whole.
+/// Returns the chosen chain's steps, without white space at the start of the first and the end of the
+/// last step.
 fn pieces(result: &ProblemResult) -> Vec<String> {
     let Some(chosen) = result.chosen else {
         return Vec::new();

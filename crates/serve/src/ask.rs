@@ -1,4 +1,4 @@
-//! What a request asks for: a problem, the settings of its search, and how the answer is to come.
+//! Parses requests: the problem, the settings of the search, and the form of the answer.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::fields::Fields;
 use crate::presets::OWN;
 use crate::refusal::Refusal;
 
-/// Which of the two shapes of `OpenAI`'s API.
+/// The route of OpenAI's API, which decides the format of request and answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Chat,
     Completion,
 }
 
-/// A request that was read.
+/// A parsed request.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub shape: Shape,
-    /// The preset's name.
+    /// The name of the preset.
     pub model: String,
     pub problem: Problem,
     pub settings: Settings,
@@ -34,22 +34,22 @@ pub(crate) struct Ask {
     pub include_usage: bool,
     pub events: bool,
     pub tree: bool,
-    /// Settings that the request gives, each with the field in which it does.
+    /// The settings that the request changes, each with the name of its field.
     given: Vec<(String, String)>,
-    /// Notes on the request, for its answer.
+    /// Notes on the request, which the answer repeats.
     pub notes: Vec<String>,
 }
 
-/// Bytes of the longest reference answer: it is compared on the thread that serves all.
+/// The most bytes of a reference answer: answers are compared on the thread that serves all requests.
 pub(crate) const MOST_REFERENCE: usize = 4096;
 
-/// The reason against a value that no setting has.
-const UNFIT: &str = "it cannot have this value";
+/// The reason against a value of the wrong type.
+const UNFIT: &str = "invalid value";
 
-/// Names of fields of `beamgen` as they were, and as they are. An answer notes them.
+/// Earlier and present names of fields of `beamgen`. Earlier names are accepted, with a note.
 const OLD: [(&str, &str); 2] = [("budget", "budget_tokens"), ("deadline", "timeout")];
 
-/// Fields that cannot change an answer.
+/// Fields that are accepted and ignored: they cannot change an answer.
 const WITHOUT_EFFECT: [&str; 9] = [
     "user",
     "metadata",
@@ -62,10 +62,10 @@ const WITHOUT_EFFECT: [&str; 9] = [
     "tool_choice",
 ];
 
-/// Whether a value asks for nothing else than what is done.
+/// Whether a value asks for exactly what the server does in any case.
 type IsDoneAnyway = fn(&Value) -> bool;
 
-/// Fields that are taken if they say what is done anyway, and what that is.
+/// Fields that are accepted only with the value that the server uses in any case.
 const FIXED: [(&str, IsDoneAnyway); 22] = [
     ("n", |v| v == 1),
     ("best_of", |v| v == 1),
@@ -97,7 +97,7 @@ fn is_empty(value: &Value) -> bool {
 
 impl Ask {
     /// # Errors
-    /// What is wrong, with the field.
+    /// Returns the fault, with the field's name.
     pub(crate) fn read(app: &App, shape: Shape, body: Map<String, Value>) -> Result<Self, Refusal> {
         let mut fields = Fields::new(body, "");
         let model = fields.text("model")?.unwrap_or_else(|| OWN.to_owned());
@@ -132,7 +132,7 @@ impl Ask {
                 .take(key)
                 .is_some_and(|value| !is_done_anyway(&value))
             {
-                let reason = "this is not supported; leave it out";
+                let reason = "not supported: leave it out";
                 return Err(Refusal::field("unsupported_field", key, reason));
             }
         }
@@ -155,10 +155,10 @@ impl Ask {
         Ok(ask)
     }
 
-    /// The settings of the searches for given answers.
+    /// Reads the settings of the searches for given answers.
     ///
     /// # Errors
-    /// What is wrong, with the field.
+    /// Returns the fault, with the field's name.
     pub(crate) fn of_answers(app: &App, fields: &mut Fields) -> Result<Self, Refusal> {
         let model = fields.text("model")?.unwrap_or_else(|| OWN.to_owned());
         let preset = app.presets.find(&model);
@@ -166,7 +166,7 @@ impl Ask {
         let own = fields.object("beamgen")?;
         for key in ["id", "reference", "steps", "context", "events", "tree"] {
             if own.contains_key(key) {
-                let reason = "this is not supported here; leave it out";
+                let reason = "not supported on this route: leave it out";
                 let field = format!("beamgen.{key}");
                 return Err(Refusal::field("unsupported_field", field, reason));
             }
@@ -189,7 +189,7 @@ impl Ask {
         Ok(ask)
     }
 
-    /// The object `beamgen` of a request.
+    /// Reads the object `beamgen` of a request.
     fn read_own(&mut self, mut fields: Fields) -> Result<(), Refusal> {
         for table in ["search", "generator"] {
             let keys = fields.object(table)?;
@@ -249,7 +249,7 @@ impl Ask {
         fields.end()
     }
 
-    /// Sets every key below `key`.
+    /// Sets every key in a table of settings; `key` is the table's name.
     fn set_keys(&mut self, key: &str, value: Value) -> Result<(), Refusal> {
         if let Value::Object(inner) = value {
             for (name, value) in inner {
@@ -259,7 +259,7 @@ impl Ask {
         }
         let full: String = format!("beamgen.{key}").chars().take(200).collect();
         let wrong = |code, reason: &str| Refusal::field(code, full.clone(), reason);
-        // What follows copies all settings, for every key.
+        // Setting a key copies all settings, so a long list is refused before its first entry.
         if value
             .as_array()
             .is_some_and(|list| list.len() > GeneratorConfig::MOST_MARKS)
@@ -283,7 +283,7 @@ impl Ask {
         Ok(())
     }
 
-    /// Refuses settings that cannot be run, and those that cost too much.
+    /// Fails for invalid settings, and for settings that exceed the server's limits.
     fn check(&self, app: &App) -> Result<(), Refusal> {
         let invalid = |setting: &str, reason: String| {
             let field = self.field_of(setting).unwrap_or("beamgen");
@@ -298,7 +298,8 @@ impl Ask {
             .needs_scorer()
             .filter(|_| !app.models.has_scorer)
         {
-            let reason = format!("{what} needs a reward model, and there is none");
+            let reason =
+                format!("{what} needs a reward model, which this server does not have: change it");
             return Err(invalid("strategy", reason));
         }
         let chains = settings.search.chains();
@@ -307,7 +308,7 @@ impl Ask {
             return Ok(());
         }
         let reason = format!(
-            "{chains} chains of {} tokens are more than the {} that one request may ask for",
+            "{chains} chains of {} tokens exceed the limit of {} tokens per request: use fewer",
             settings.generator.max_chain_tokens, app.limits.tokens
         );
         let mut asked = ["n", "max_chain_tokens"].into_iter();
@@ -315,8 +316,8 @@ impl Ask {
         Err(invalid(setting.unwrap_or_default(), reason))
     }
 
-    /// The field in which the request gives a setting, if it does. A setting is named by the end
-    /// of its key.
+    /// Returns the name of the field that sets a setting, if the request does. `setting` is the last
+    /// part of the setting's key.
     pub(crate) fn field_of(&self, setting: &str) -> Option<&str> {
         let is_it = |(key, _): &&(String, String)| {
             key.strip_suffix(setting)
@@ -327,7 +328,7 @@ impl Ask {
             .map(|(_, field)| field.as_str())
     }
 
-    /// The field that has the problem.
+    /// Returns the name of the field that has the problem.
     pub(crate) fn problem_field(&self) -> &'static str {
         match self.shape {
             Shape::Chat => "messages",
@@ -336,7 +337,7 @@ impl Ask {
     }
 }
 
-/// The refusal of a model that is not there, with those that are.
+/// Returns the refusal of an unknown model, with the known ones.
 pub(crate) fn unknown_model(app: &App, model: &str) -> Refusal {
     let names: Vec<&str> = app
         .presets
@@ -349,15 +350,12 @@ pub(crate) fn unknown_model(app: &App, model: &str) -> Refusal {
         param: Some("model".to_owned()),
         ..Refusal::input(
             "model_not_found",
-            format!(
-                "there is no model {shown:?}; there are {}",
-                names.join(", ")
-            ),
+            format!("unknown model {shown:?}: use one of {}", names.join(", ")),
         )
     }
 }
 
-/// The problem of a completion: a text, or a list of one.
+/// Reads the problem of a completion: a text, or a list with a single text.
 fn prompt(fields: &mut Fields) -> Result<String, Refusal> {
     let text = match fields.take("prompt") {
         Some(Value::String(text)) => text,
@@ -365,20 +363,20 @@ fn prompt(fields: &mut Fields) -> Result<String, Refusal> {
             if let [Value::String(text)] = &list[..] {
                 text.clone()
             } else {
-                let reason = "write one text: neither several prompts nor tokens are supported";
+                let reason = "not a single text: several prompts and token lists are not supported";
                 return Err(Refusal::field("unsupported_field", "prompt", reason));
             }
         }
-        _ => return Err(fields.wrong("prompt", "write a text")),
+        _ => return Err(fields.wrong("prompt", "not a text: send a string")),
     };
     if text.trim().is_empty() {
-        Err(fields.wrong("prompt", "it is empty"))
+        Err(fields.wrong("prompt", "empty: send the problem's text"))
     } else {
         Ok(text)
     }
 }
 
-/// Takes the fields of `OpenAI`'s that are settings. Returns those that are given.
+/// Takes the fields of OpenAI's API that are settings. Returns the settings that are given.
 fn sampling(
     fields: &mut Fields,
     settings: &mut Settings,
@@ -411,7 +409,7 @@ fn sampling(
 fn stream_options(fields: &mut Fields, stream: bool) -> Result<bool, Refusal> {
     let given = fields.object("stream_options")?;
     if !given.is_empty() && !stream {
-        let reason = "it has a meaning with \"stream\": true only";
+        let reason = "needs \"stream\": true: add it, or leave the field out";
         return Err(fields.wrong("stream_options", reason));
     }
     let mut options = Fields::new(given, "stream_options.");

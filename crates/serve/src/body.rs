@@ -1,4 +1,4 @@
-//! Reading a body: JSON, of bounded size, in bounded time.
+//! Reads the JSON body of a request, with limits of size and time.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::options::Limits;
 use crate::refusal::Refusal;
 
-/// The body as a JSON object.
+/// Reads the body as a JSON object.
 pub(crate) async fn object(
     headers: &HeaderMap,
     body: Body,
@@ -29,7 +29,7 @@ pub(crate) async fn object(
     }
     let bytes = tokio::time::timeout(limits.body_time, collect(body, limits.body_bytes));
     let bytes = bytes.await.map_err(|_| {
-        let message = "the body did not come in time";
+        let message = "the body did not arrive in time: send it again, without pauses";
         Refusal::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
     })?;
     let bytes = bytes?.ok_or_else(too_large)?;
@@ -41,12 +41,13 @@ pub(crate) async fn object(
         Value::Object(object) => Ok(object),
         _ => Err(Refusal::input(
             "invalid_request",
-            "the body has to be a JSON object",
+            "the body is not a JSON object: send one",
         )),
     }
 }
 
-/// A form of another page can send plain text, but not this type.
+/// Checks that the body is `application/json`. An HTML form of another site can send plain text without
+/// the browser asking first, but not this type.
 fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let given = headers.get(CONTENT_TYPE).and_then(|t| t.to_str().ok());
     let essence = given.and_then(|given| given.split(';').next());
@@ -59,12 +60,12 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
         Err(Refusal::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "unsupported_media_type",
-            "send the body as application/json, without a Content-Encoding",
+            "unsupported type of the body: send application/json, without a Content-Encoding",
         ))
     }
 }
 
-/// All bytes; `None` if there are more than `most`.
+/// Reads all bytes; `None` if there are more than `most`.
 async fn collect(mut body: Body, most: usize) -> Result<Option<Vec<u8>>, Refusal> {
     let mut bytes = Vec::new();
     while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {

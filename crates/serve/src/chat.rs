@@ -1,50 +1,55 @@
-//! The problem in a conversation.
+//! Reads the problem from the messages of a chat.
 
 use serde_json::{Map, Value};
 
 use crate::refusal::Refusal;
 
-/// A conversation as a search takes it.
+/// The system prompt and the problem of a chat.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Conversation {
     pub system: Option<String>,
     pub problem: String,
 }
 
-/// One user message, and before it system messages. A search solves one problem, so there is no
-/// place for earlier turns.
+/// Reads a user message, and the system messages before it. A search solves a single problem, so earlier
+/// turns are an error.
 pub(crate) fn read(messages: Option<Value>) -> Result<Conversation, Refusal> {
     let Some(Value::Array(messages)) = messages else {
-        return Err(wrong("messages", "write an array of messages"));
+        return Err(wrong("messages", "not an array of messages: send one"));
     };
     let (mut system, mut problem) = (Vec::new(), None);
     for (at, message) in messages.into_iter().enumerate() {
         let place = format!("messages[{at}]");
         let Value::Object(mut message) = message else {
-            return Err(wrong(&place, "write an object with role and content"));
+            return Err(wrong(
+                &place,
+                "not a message: send an object with role and content",
+            ));
         };
         let role = message.shift_remove("role");
         let role = role.as_ref().and_then(Value::as_str).unwrap_or_default();
         match role {
             "system" | "developer" if problem.is_none() => {
                 let text = content(&place, &mut message)?;
-                // An empty one says nothing.
+                // Clients send empty system messages: without text, the settings' prompt stays.
                 system.extend(Some(text).filter(|text| !text.trim().is_empty()));
             }
             "user" if problem.is_none() => {
                 let text = content(&place, &mut message)?;
                 if text.trim().is_empty() {
-                    return Err(wrong(&format!("{place}.content"), "it is empty"));
+                    return Err(wrong(
+                        &format!("{place}.content"),
+                        "empty: send the problem's text",
+                    ));
                 }
                 problem = Some(text);
             }
             "system" | "developer" | "user" | "assistant" | "tool" | "function" => {
-                let reason =
-                    "a search solves one problem: send one user message, without earlier turns";
+                let reason = "a search solves a single problem: send one user message, without earlier turns";
                 return Err(unsupported(&place, reason));
             }
             _ => {
-                let reason = "the role has to be user, system or developer";
+                let reason = "unknown role: use user, system or developer";
                 return Err(wrong(&format!("{place}.role"), reason));
             }
         }
@@ -57,7 +62,7 @@ pub(crate) fn read(messages: Option<Value>) -> Result<Conversation, Refusal> {
         }
     }
     Ok(Conversation {
-        problem: problem.ok_or_else(|| wrong("messages", "there is no user message"))?,
+        problem: problem.ok_or_else(|| wrong("messages", "no user message: send one"))?,
         system: (!system.is_empty()).then(|| system.join("\n\n")),
     })
 }
@@ -77,7 +82,7 @@ fn content(place: &str, message: &mut Map<String, Value>) -> Result<String, Refu
             }
             Ok(text)
         }
-        _ => Err(wrong(&place, "write a text")),
+        _ => Err(wrong(&place, "not a text: send a string")),
     }
 }
 

@@ -1,45 +1,43 @@
 use std::net::SocketAddr;
 
-/// Why a server could not start, or ended.
+/// The reason why a server could not start, or ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address cannot be listened on.
+    /// The server cannot listen on the address.
     #[error("cannot listen on {address}: {}", beamgen_files::reason(source))]
     Bind {
-        /// What was asked for.
+        /// The address of [`ServeOptions`](crate::ServeOptions).
         address: SocketAddr,
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// More connections than can be counted.
-    #[error("{asked} connections are more than can be counted: at most {most} are taken")]
+    /// The limit of connections is larger than a semaphore can count.
+    #[error("{asked} connections are too many: use at most {most}")]
     Connections {
-        /// The connections that were asked for.
+        /// The limit in [`Limits`](crate::Limits).
         asked: usize,
-        /// The most.
+        /// The largest possible limit.
         most: usize,
     },
-    /// Other machines reach the address, and there is no key.
-    #[error(
-        "{address} can be reached from other machines, and there is no key to keep strangers out"
-    )]
+    /// Other machines can reach the address, and the options have no key.
+    #[error("{address} can be reached from other machines, and no key is set")]
     Open {
-        /// What was asked for.
+        /// The address of [`ServeOptions`](crate::ServeOptions).
         address: SocketAddr,
     },
-    /// A file of presets is wrong.
+    /// A file of presets is invalid.
     #[error("{place}: {reason}")]
     Presets {
         /// The file, and the preset in it if one is at fault.
         place: String,
-        /// What is wrong there.
+        /// The fault in words.
         reason: String,
     },
-    /// There is no thread or timer to run on.
+    /// The operating system gives no thread or timer to run on.
     #[error("the server cannot run: {}", beamgen_files::reason(.0))]
     Runtime(std::io::Error),
-    /// A model was lost, and the server with it.
+    /// A model was lost, so the server ended.
     #[error(transparent)]
     Lost(#[from] beamgen::Error),
 }

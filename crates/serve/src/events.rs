@@ -1,5 +1,5 @@
-//! What happens in a search as JSON, in the keys of the tree in a run file. docs/reference/http.md lists all
-//! types.
+//! Converts events of a search to JSON, with the keys that the tree in a run file has.
+//! docs/reference/http.md lists all types.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,19 +9,19 @@ use beamgen::result::{Answer, Answers};
 use beamgen::strategy::{Finish, Node, NodeId};
 use serde_json::{Value, json};
 
-/// Turns what happens into JSON, and counts the votes.
+/// Converts events to JSON, and counts the votes for answers.
 #[derive(Default)]
 pub(crate) struct Events {
-    /// Tokens of all closed steps.
+    /// The tokens of all closed steps.
     pub tokens: usize,
-    /// Votes by class of answer.
+    /// The number of votes by class of equal answers.
     votes: HashMap<String, usize>,
-    /// What complete chains answer, by their last node.
+    /// The answers of complete chains, by their last node.
     answers: HashMap<NodeId, (String, Answer)>,
 }
 
 impl Events {
-    /// Adds what happened to `to`.
+    /// Appends an event to `to`, and the votes if it changes them.
     pub(crate) fn add(&mut self, progress: &Progress, to: &mut Vec<Value>) {
         match progress {
             Progress::Started => to.push(json!({"type": "started"})),
@@ -59,7 +59,7 @@ impl Events {
             }
             Progress::StepMerged { node, twin, copies } => {
                 to.push(json!({"type": "duplicate", "node": node, "duplicate_of": twin, "copies": copies}));
-                // Its vote counts on, as one of the sibling's.
+                // Its vote stays counted: the sibling has the copy's vote, too.
                 self.answers.remove(node);
                 self.tell_answer(*twin, to);
             }
@@ -105,7 +105,7 @@ impl Events {
     }
 }
 
-/// The event with what each judge said, if there are several.
+/// Adds each judge's score to an event, if there are several judges.
 fn with_judges(mut event: Value, judges: &BTreeMap<String, Option<f32>>) -> Value {
     if !judges.is_empty() {
         event["judges"] = json!(judges);
@@ -113,7 +113,7 @@ fn with_judges(mut event: Value, judges: &BTreeMap<String, Option<f32>>) -> Valu
     event
 }
 
-/// A step with the keys that a node has in a run file. It has no children yet.
+/// Returns a closed step with the keys of a node in a run file, but without children.
 fn step_event(node: NodeId, step: &Node) -> Value {
     let mut event = json!({"type": "step", "node": node});
     let keys = serde_json::to_value(step).unwrap_or_default();

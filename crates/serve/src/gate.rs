@@ -1,4 +1,4 @@
-//! What every request passes on its way in and out: who may come in, and what is counted.
+//! The middleware of every request: access checks, and metrics.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,13 +17,14 @@ use crate::labels::label;
 use crate::options::Served;
 use crate::refusal::{Code, Refusal};
 
-/// Routes that never ask for a key.
+/// The route that never needs a key.
 const WITHOUT_KEY: &str = "/health";
 
-/// Routes that are there while the server stops.
+/// The routes that still answer while the server stops.
 const WHILE_STOPPING: [&str; 3] = ["/health", "/ready", "/metrics"];
 
-/// Counts a request when it is dropped: at the end of its answer, or when its client goes away.
+/// Counts a request when this value is dropped: at the end of its answer, or when its client
+/// disconnects.
 struct Timed {
     app: Arc<App>,
     route: &'static str,
@@ -46,7 +47,7 @@ impl Drop for Timed {
     }
 }
 
-/// A body that takes its request's count with it.
+/// A body that owns the [`Timed`] of its request, so that a stream counts when it ends.
 struct TimedBody {
     body: Body,
     _timed: Timed,
@@ -72,12 +73,12 @@ impl HttpBody for TimedBody {
     }
 }
 
-/// Lets a request in, or not, and counts it.
+/// Checks the access of a request, and counts it.
 pub(crate) async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let mut timed = Timed {
         app: Arc::clone(&app),
         route: label(request.uri().path()),
-        // What nginx calls a request whose client has gone away.
+        // nginx's status for a client that disconnected: it stays if the handler is dropped.
         status: 499,
         started: Instant::now(),
     };

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// Upper bounds of the buckets, in seconds; the last bucket has none.
+/// The upper bounds of the buckets, in seconds; the last bucket is unbounded.
 const BOUNDS: [f64; 15] = [
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0,
 ];
@@ -24,12 +24,13 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Mean seconds; 0 if there is nothing.
+    /// Returns the mean in seconds; 0 without observations.
     pub(crate) fn mean(&self) -> f64 {
         self.sum / self.count().max(1) as f64
     }
 
-    /// In Prometheus' text format. `labels` are written as they are: `route="score",`, or nothing.
+    /// Writes the histogram in Prometheus' text format. `labels` are written unchanged: `route="score",`
+    /// or empty.
     pub(crate) fn write(&self, name: &str, labels: &str, out: &mut String) {
         let mut below = 0;
         for (count, bound) in self.counts.iter().zip(BOUNDS) {

@@ -1,4 +1,4 @@
-//! What metrics and logs call a path: one of a fixed list, whatever is asked for.
+//! Names of paths in metrics and logs, from a fixed list: a client cannot create new labels.
 
 const LABELS: [(&str, &str); 11] = [
     ("/", "page"),
@@ -14,7 +14,7 @@ const LABELS: [(&str, &str); 11] = [
     ("/v1/score", "score"),
 ];
 
-/// The label of a path.
+/// Returns the label of a path.
 pub(crate) fn label(path: &str) -> &'static str {
     let known = LABELS.iter().find(|(known, _)| *known == path);
     match known {

@@ -1,11 +1,12 @@
-//! `beamgen serve`: a solver behind HTTP, in the shape of `OpenAI`'s API.
+//! `beamgen serve`: a solver behind an OpenAI-compatible HTTP API.
 //!
-//! The engine stays on its own thread ([`beamgen::Service`]); one more thread runs everything here.
-//! A request is let in (`gate`), read (`body`, `fields`, `ask`), searched (`search`), and answered
-//! at once (`answer`) or in a stream (`stream`, `events`). docs/reference/http.md has the protocol.
+//! The engine stays on its own thread ([`beamgen::Service`]); a single other thread runs everything in
+//! this crate. A request is checked (`gate`), parsed (`body`, `fields`, `ask`), searched (`search`),
+//! and answered as a whole (`answer`) or as a stream (`stream`, `events`). docs/reference/http.md
+//! describes the protocol.
 //!
-//! This crate never prints and reads no environment. What it logs is handed to whoever starts it,
-//! and has no text of a request in it.
+//! This crate never prints, and reads no environment variables. Its log goes to a callback of the
+//! caller, and never has a text of a request.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

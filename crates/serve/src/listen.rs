@@ -1,4 +1,4 @@
-//! Connections: accepted up to a limit, each on a task of its own, and ended when the server stops.
+//! Accepts connections up to a limit, each on its own task, and ends them when the server stops.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -20,10 +20,10 @@ use crate::app::App;
 use crate::stall::StallGuard;
 use crate::stop::Phase;
 
-/// Time for answers to go out when everything was ended.
+/// The time for last answers to be sent after all searches were ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Accepts connections until the server is told to stop, then ends those that there are.
+/// Accepts connections until the server has to stop, and then ends the open ones.
 pub(crate) async fn listen(listener: TcpListener, app: Arc<App>, router: Router) {
     let places = Arc::new(Semaphore::new(app.limits.connections));
     let connections = GracefulShutdown::new();
@@ -31,7 +31,8 @@ pub(crate) async fn listen(listener: TcpListener, app: Arc<App>, router: Router)
     while let Some(accepted) = unless(&mut stopped, accept(&listener, &places)).await {
         match accepted {
             Some((stream, place)) => serve(stream, place, &app, router.clone(), &connections),
-            // Too many open files, say: it may be better in a moment.
+            // An error such as too many open files may be over in a moment; without the pause this
+            // loop would take a core.
             None => sleep(Duration::from_millis(50)).await,
         }
     }
@@ -43,7 +44,7 @@ pub(crate) async fn listen(listener: TcpListener, app: Arc<App>, router: Router)
     }
 }
 
-/// The next connection, when there is a place for it.
+/// Accepts the next connection, when the limit allows it.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
@@ -53,7 +54,7 @@ async fn accept(
     Some((stream, place))
 }
 
-/// What a future gives, or nothing if `end` resolves before.
+/// Returns the output of a future; `None` if `end` resolves before.
 pub(crate) async fn unless<T>(
     end: &mut (impl Future<Output = ()> + Unpin),
     wanted: impl Future<Output = T>,
@@ -74,7 +75,7 @@ fn serve(
     connections: &GracefulShutdown,
 ) {
     let limits = &app.limits;
-    // Small chunks are to go out as they are made.
+    // Without Nagle's algorithm, the small chunks of a stream are sent at once.
     let _ = stream.set_nodelay(true);
     let io = TokioIo::new(StallGuard::new(stream, limits.stall_time));
     let connection = http1::Builder::new()
@@ -87,7 +88,7 @@ fn serve(
     let app = Arc::clone(app);
     tokio::spawn(async move {
         app.metrics.connections.fetch_add(1, Ordering::Relaxed);
-        // What goes wrong on a connection is its client's concern alone.
+        // An error of a connection ends that connection only.
         let _ = connection.await;
         app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
         drop(place);

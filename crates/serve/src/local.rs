@@ -1,5 +1,5 @@
-//! A page for one person on this machine. It is served on 127.0.0.1 under a path that nobody can
-//! guess, and what it says goes to one function.
+//! A local page for a person on this machine. It is served on 127.0.0.1 under a path that nobody can
+//! guess, and a single function answers its messages.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -23,10 +23,10 @@ use crate::listen::unless;
 use crate::page::served;
 use crate::stop::{Phase, Stop};
 
-/// The function that a page's messages go to: its answer, or one line that says what is wrong.
+/// The function that answers a page's messages, or returns an error of a line.
 pub type Answer = Box<dyn FnMut(Value) -> Result<Value, String> + Send>;
 
-/// A server for one page, which listens already.
+/// A server for a single page, which listens already.
 #[derive(Debug)]
 pub struct LocalPage {
     listener: TcpListener,
@@ -37,32 +37,33 @@ impl LocalPage {
     /// Listens on a free port of this machine.
     ///
     /// # Errors
-    /// There is no such port.
+    /// Returns an error if no port is available.
     pub fn bind() -> Result<Self, Error> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|source| Error::Bind { address, source })?;
-        // SipHash under a key of the system's randomness.
+        // The standard library's keys for hash maps come from the system's randomness, so the hash
+        // of anything under them cannot be guessed.
         let key = RandomState::new();
         let token = format!("{:016x}{:016x}", key.hash_one(0), key.hash_one(1));
         Ok(Self { listener, token })
     }
 
-    /// The address of the page.
+    /// Returns the address of the page.
     ///
     /// # Errors
-    /// The operating system does not say.
+    /// Returns an error if the operating system does not report the port.
     pub fn url(&self) -> Result<String, Error> {
         let address = self.listener.local_addr().map_err(Error::Runtime)?;
         Ok(format!("http://{address}/{}/", self.token))
     }
 
-    /// Serves the page until it is told to stop. What the page posts to `act` next to it goes to
-    /// `answer`, one message after the other.
+    /// Serves the page until `stop`. Messages that the page posts to `act` go to `answer`, one after
+    /// the other.
     ///
     /// # Errors
-    /// There is nothing to run on.
+    /// Returns an error if the operating system gives no thread or timer.
     pub fn run(self, page: LivePage, answer: Answer, stop: &Stop) -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -86,7 +87,7 @@ impl LocalPage {
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .serve_connection(TokioIo::new(stream), service);
-                // What goes wrong on a connection is its browser's concern alone.
+                // An error of a connection ends that connection only.
                 tokio::spawn(async move { _ = connection.await });
             }
             Ok(())
@@ -95,7 +96,8 @@ impl LocalPage {
     }
 }
 
-/// Hands a message on. It has to be JSON by name, which no other site can send without asking.
+/// Passes a message to the function. Its type must be JSON, which a page of another origin cannot send
+/// without a preflight request.
 async fn act(State(answer): State<Arc<Mutex<Answer>>>, Json(message): Json<Value>) -> Response {
     let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
     match (answer)(message) {

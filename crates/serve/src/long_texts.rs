@@ -1,20 +1,20 @@
-//! Requests with long texts, whose tokens are counted: off the thread that serves all.
+//! Counts the tokens of long texts, away from the thread that serves all requests.
 
 use tokio::sync::Mutex;
 
 use crate::refusal::Refusal;
 
-/// Bytes of a text whose tokens are counted within a few milliseconds.
+/// The bytes of a text up to which its tokens are counted within a few milliseconds.
 const SHORT: usize = 16 << 10;
 
-/// Counts one long text at a time: the other cores are the engine's.
+/// Counts a single long text at a time, since the engine needs the other cores.
 #[derive(Default)]
 pub(crate) struct LongTexts {
     turn: Mutex<()>,
 }
 
 impl LongTexts {
-    /// Runs work that counts the tokens of so many bytes.
+    /// Runs work that counts the tokens of `bytes` bytes of text.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         bytes: usize,

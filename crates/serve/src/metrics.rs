@@ -1,5 +1,5 @@
-//! What is counted, in Prometheus' text format. Labels are from fixed lists: never a text of a
-//! request.
+//! The server's metrics in Prometheus' text format. Labels come from fixed lists, and never contain a
+//! text of a request.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -34,24 +34,24 @@ impl Metrics {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request was answered.
+    /// Counts an answered request.
     pub(crate) fn request(&self, route: &'static str, status: u16, seconds: f64) {
         let mut counted = self.lock();
         *counted.requests.entry((route, status)).or_default() += 1;
         counted.seconds.entry(route).or_default().add(seconds);
     }
 
-    /// A request was refused.
+    /// Counts a refused request.
     pub(crate) fn refused(&self, code: &'static str) {
         *self.lock().refused.entry(code).or_default() += 1;
     }
 
-    /// A search was ended before it was done.
+    /// Counts a search that ended early.
     pub(crate) fn stopped(&self, reason: &'static str) {
         *self.lock().stopped.entry(reason).or_default() += 1;
     }
 
-    /// A search is done, so many seconds after its request was taken.
+    /// Counts a finished search, and the seconds since its request was taken.
     pub(crate) fn searched(&self, result: &ProblemResult, seconds: f64) {
         let mut counted = self.lock();
         counted.searches.add(result.elapsed);
@@ -64,26 +64,26 @@ impl Metrics {
             .fetch_add(scored.count() as u64, Ordering::Relaxed);
     }
 
-    /// Seconds until one of `waiting` requests will be gone, from 1 to 60.
+    /// Estimates the seconds until the queue has room again, from 1 to 60: the advice of Retry-After.
     pub(crate) fn seconds_to_wait(&self, service: &Service) -> u64 {
         let at_work = service.stats().in_flight.max(1) as f64;
         let seconds = self.lock().searches.mean() * service.waiting() as f64 / at_work;
         seconds.ceil().clamp(1.0, 60.0) as u64
     }
 
-    /// All of them.
+    /// Returns all metrics as text.
     pub(crate) fn text(&self, service: &Service) -> String {
         let (stats, mut out) = (service.stats(), String::new());
         let ledger = stats.ledger;
         for (name, help, value) in [
             (
                 "beamgen_queue_waiting",
-                "requests that wait",
+                "requests in the queue",
                 service.waiting() as u64,
             ),
             (
                 "beamgen_in_flight",
-                "problems at work",
+                "running problems",
                 stats.in_flight as u64,
             ),
             (
@@ -93,7 +93,7 @@ impl Metrics {
             ),
             (
                 "beamgen_cache_bytes",
-                "keys and values of chains at work",
+                "KV cache of running chains",
                 stats.cache_bytes,
             ),
             (
@@ -128,12 +128,12 @@ impl Metrics {
             ),
             (
                 "beamgen_lost_verdicts_total",
-                "verdicts that checker commands owed and lost",
+                "verdicts that checker commands did not give",
                 stats.lost_verdicts,
             ),
             (
                 "beamgen_events_missed_total",
-                "events that slow readers missed",
+                "events dropped because their reader was slow",
                 self.missed_events.load(Ordering::Relaxed),
             ),
         ] {
@@ -145,7 +145,7 @@ impl Metrics {
     }
 }
 
-/// Writes what a metric is. Its name ends as the convention has it for its kind.
+/// Writes the lines HELP and TYPE of a metric. The end of its name tells its type, by convention.
 fn head(out: &mut String, name: &str, help: &str) {
     let kind = if name.ends_with("_total") {
         "counter"

@@ -1,4 +1,4 @@
-//! What `model` may be, and the problems that the bundled pair knows.
+//! The routes `/v1/models` and `/v1/problems`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::ask::unknown_model;
 use crate::presets::Preset;
 use crate::refusal::Refusal;
 
-/// All presets.
+/// Returns all presets as OpenAI's list of models.
 pub(crate) fn list(app: &App) -> Value {
     let presets: Vec<Value> = app
         .presets
@@ -22,7 +22,7 @@ pub(crate) fn list(app: &App) -> Value {
     json!({"object": "list", "data": presets})
 }
 
-/// The preset of a name.
+/// Returns a preset as OpenAI's model.
 pub(crate) fn find(app: &App, name: &str) -> Result<Value, Refusal> {
     let preset = app.presets.find(name);
     let preset = preset.ok_or_else(|| unknown_model(app, name))?;
@@ -47,7 +47,7 @@ fn object(app: &App, preset: &Preset) -> Value {
     })
 }
 
-/// The sample problems of the bundled world, if the bundled generator is served.
+/// Returns the sample problems of the bundled world; none if the generator is not bundled.
 pub(crate) async fn problems(State(app): State<Arc<App>>) -> Json<Value> {
     let problems = if app.models.has_bundled {
         bundled::sample().map(|sample| sample.problems)

@@ -1,4 +1,4 @@
-//! How a server listens, and what it takes.
+//! The options and limits of a server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use crate::access::Key;
 
-/// How a [`Server`](crate::Server) listens, and what it takes.
+/// The address, the keys and the limits of a [`Server`](crate::Server).
 #[derive(Clone)]
 pub struct ServeOptions {
-    /// Where it listens. Port 0 takes a free one.
+    /// The address to listen on. Port 0 takes a free port.
     pub address: SocketAddr,
-    /// Whoever has one of these gets in; with none everybody does.
+    /// The accepted API keys; with an empty list, requests need no key.
     pub keys: Vec<Key>,
-    /// Listens on an address that other machines reach even without a key.
+    /// Whether the server may run without a key on an address that other machines can reach.
     pub allow_anyone: bool,
-    /// Names, beside addresses and `localhost`, that requests may call this server by.
+    /// Host names that requests may use, in addition to addresses and `localhost`.
     pub host_names: Vec<String>,
-    /// What is taken.
+    /// The limits of requests, connections and times.
     pub limits: Limits,
-    /// Told of every request that was answered.
+    /// A callback for every answered request, for a log.
     pub observe: Option<Observe>,
 }
 
-/// Told of every request that was answered, on the server's thread: it should be quick.
+/// A callback for every answered request. It runs on the server's thread, so it should be quick.
 pub type Observe = Arc<dyn Fn(&Served) + Send + Sync>;
 
 impl Default for ServeOptions {
-    /// A free port of this machine, for itself alone.
+    /// Returns options with a free port that only this machine can reach.
     fn default() -> Self {
         Self {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -52,36 +52,36 @@ impl std::fmt::Debug for ServeOptions {
     }
 }
 
-/// What a server takes.
+/// The limits of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests that wait; one more is told to come back.
+    /// The most waiting requests; a further request gets status 429.
     pub queue: usize,
-    /// Connections open at once; others wait to be accepted.
+    /// The most open connections; others wait to be accepted.
     pub connections: usize,
-    /// Chains times the most tokens of a chain, for one request.
+    /// The most tokens of a request: chains times tokens per chain.
     pub tokens: usize,
-    /// Chains of one request for scores.
+    /// The most chains of a request for scores.
     pub chains_to_score: usize,
-    /// Bytes of a body.
+    /// The most bytes of a body.
     pub body_bytes: usize,
-    /// Bytes of a request's head.
+    /// The most bytes of a request's head.
     pub head_bytes: usize,
-    /// Lines of a request's head.
+    /// The most lines of a request's head.
     pub headers: usize,
-    /// Time for the head, and for which a connection may be idle.
+    /// The time for the head, and the longest idle time of a connection.
     pub head_time: Duration,
-    /// Time for the body.
+    /// The time for the body.
     pub body_time: Duration,
-    /// Time for which a client may take nothing of what is there for it.
+    /// The longest time in which a client may read nothing of a ready answer.
     pub stall_time: Duration,
-    /// The longest search, its wait in the queue included.
+    /// The longest time of a search, with its wait in the queue.
     pub search_time: Duration,
-    /// Time for what is at work when the server is told to stop.
+    /// The time that running requests have after a signal to stop.
     pub drain_time: Duration,
-    /// The longest silence in a stream.
+    /// The longest silence in a stream, after which a comment is sent.
     pub keep_alive: Duration,
-    /// Events kept for a slow reader.
+    /// The most events that are kept for a slow reader.
     pub events: usize,
 }
 
@@ -106,14 +106,14 @@ impl Default for Limits {
     }
 }
 
-/// A request that was answered, for a log: nothing of what it said.
+/// The facts of an answered request for a log, without its content.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Served {
-    /// One of a fixed list of routes, or `other`.
+    /// The label of the route from a fixed list, or `other`.
     pub route: &'static str,
-    /// The answer's status.
+    /// The HTTP status of the answer.
     pub status: u16,
-    /// From the request's head to the end of its answer.
+    /// The seconds from the request's head to the end of its answer.
     pub seconds: f64,
 }

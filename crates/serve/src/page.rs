@@ -1,4 +1,4 @@
-//! The page at `/`: one file in the binary, which loads nothing from elsewhere.
+//! The page at `/`: a file inside the binary that loads nothing from elsewhere.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ pub(crate) async fn page() -> Response {
     served(&PAGE)
 }
 
-/// A page with what its browser has to know of it.
+/// Returns a page with the headers that restrict it to its own content.
 pub(crate) fn served(page: &LivePage) -> Response {
     let head = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),

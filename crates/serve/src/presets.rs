@@ -1,4 +1,4 @@
-//! What `model` may be: settings of a search under a name.
+//! Presets: named settings of a search, which are the values of a request's `model`.
 
 use beamgen::Settings;
 use beamgen::program::lay_over;
@@ -7,21 +7,21 @@ use toml::Table;
 
 use crate::Error;
 
-/// The presets that every build carries, `configs/serve/presets.toml`.
+/// The bundled presets, `configs/serve/presets.toml`.
 pub const BUILT_IN_PRESETS: &str = include_str!("../presets.toml");
 
-/// The preset that is the server's own settings.
+/// The name of the preset with the server's own settings.
 pub(crate) const OWN: &str = "beamgen";
 
-/// Settings of a search under a name.
+/// Named settings of a search.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Preset {
-    /// What `model` is.
+    /// The preset's name, which is the value of `model` in a request.
     pub name: String,
-    /// What it is good for, in one line.
+    /// The use of the preset, in a line.
     pub summary: String,
-    /// How it searches.
+    /// The settings of a search with this preset.
     pub settings: Settings,
 }
 
@@ -40,11 +40,11 @@ struct Written {
 }
 
 impl Presets {
-    /// Those that every build carries, but for what cannot be run together with a server's own
+    /// Returns the bundled presets, without those that are invalid together with the server's own
     /// settings.
     ///
     /// # Errors
-    /// None with the file that is shipped; a test reads it.
+    /// Never fails with the bundled file, which a test reads.
     pub fn built_in(own: &Settings) -> Result<Self, Error> {
         let mut presets = Self::read(BUILT_IN_PRESETS, "the presets of this build", own)?;
         presets
@@ -53,10 +53,11 @@ impl Presets {
         Ok(presets)
     }
 
-    /// Presets of a TOML text, laid over a server's own settings.
+    /// Reads presets from a TOML text; other settings are the server's own.
     ///
     /// # Errors
-    /// It is not TOML, has an unknown key, or settings that cannot be run; with the preset.
+    /// Returns an error that names the preset if the text is not TOML, has an unknown key, or has
+    /// invalid settings.
     pub fn parse(text: &str, place: &str, own: &Settings) -> Result<Self, Error> {
         let presets = Self::read(text, place, own)?;
         for preset in presets.iter() {
@@ -84,7 +85,9 @@ impl Presets {
         for (name, table) in file {
             let wrong = |reason: &str| wrong(format!("{place}: [{name}]"), reason);
             if name == OWN {
-                return Err(wrong("this name is the server's own settings"));
+                return Err(wrong(
+                    "this is the name of the server's own settings: use another name",
+                ));
             }
             let written: Written = table
                 .try_into()
@@ -105,7 +108,7 @@ impl Presets {
         Ok(Self(presets))
     }
 
-    /// Leaves out those that need a scorer.
+    /// Removes the presets that need a scorer.
     #[must_use]
     pub fn without_scorer(mut self) -> Self {
         self.0
@@ -113,12 +116,12 @@ impl Presets {
         self
     }
 
-    /// All of them, the server's own settings first.
+    /// Returns all presets, the server's own settings first.
     pub fn iter(&self) -> impl Iterator<Item = &Preset> {
         self.0.iter()
     }
 
-    /// The preset of a name.
+    /// Returns the preset that has this name.
     pub fn find(&self, name: &str) -> Option<&Preset> {
         self.iter().find(|preset| preset.name == name)
     }

@@ -1,4 +1,4 @@
-//! Errors as clients get them: in `OpenAI`'s shape, with a hint whether to try again.
+//! Errors in the format of OpenAI's API, with a hint whether to retry.
 
 use std::borrow::Cow;
 
@@ -8,23 +8,23 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// SDKs of `OpenAI` try 408, 409, 429 and 5xx again unless this header says `false`.
+/// A header for OpenAI's SDKs, which retry after 408, 409, 429 and 5xx unless it is `false`.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// Why a request is not answered.
+/// An error answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refusal {
     pub status: StatusCode,
-    /// One of a fixed list: it is the label of a metric.
+    /// The code, from a fixed list, since it is also the label of a metric.
     pub code: &'static str,
     pub message: Cow<'static, str>,
-    /// The field at fault.
+    /// The name of the field at fault.
     pub param: Option<String>,
-    /// Seconds after which another try makes sense.
+    /// The seconds after which the client should retry, if it should.
     pub retry_after: Option<u64>,
 }
 
-/// Characters of the longest message, as it may repeat parts of the request.
+/// The most characters of a message, which may repeat parts of the request.
 const LONGEST_MESSAGE: usize = 400;
 
 impl Refusal {
@@ -42,12 +42,12 @@ impl Refusal {
         }
     }
 
-    /// What was sent is at fault.
+    /// Returns a refusal with status 400.
     pub(crate) fn input(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// A field is at fault. The message begins with its name.
+    /// Returns a refusal because of a field. The message begins with the field's name.
     pub(crate) fn field(code: &'static str, param: impl Into<String>, reason: &str) -> Self {
         let param = param.into();
         Self {
@@ -63,7 +63,7 @@ impl Refusal {
     }
 
     pub(crate) fn host() -> Self {
-        let message = "the Host header is not a name of this server";
+        let message = "the Host header is not a name of this server: add it with --host-name";
         Self::new(StatusCode::MISDIRECTED_REQUEST, "host_not_allowed", message)
     }
 
@@ -77,12 +77,12 @@ impl Refusal {
     }
 
     pub(crate) fn stopping() -> Self {
-        let message = "the server stops and takes nothing more";
+        let message = "the server is stopping and takes no more requests";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", message).retry_after(5)
     }
 
     pub(crate) fn engine_lost() -> Self {
-        let message = "a model is lost, and the server with it";
+        let message = "a model is lost, so the server is ending";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "engine_lost", message)
     }
 
@@ -96,7 +96,7 @@ impl Refusal {
         }
     }
 
-    /// The object that clients read.
+    /// Returns the JSON object of the answer.
     pub(crate) fn body(&self) -> Value {
         let mut message: String = self.message.chars().take(LONGEST_MESSAGE).collect();
         message = message.replace(['\n', '\r'], " ");
@@ -126,6 +126,6 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The code of a refusal, for the metrics.
+/// The code of a refusal, attached to the response for the metrics.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code(pub &'static str);

@@ -1,4 +1,4 @@
-//! Which request goes where.
+//! The routes of the server, and their handlers.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use crate::score;
 use crate::search::Search;
 use crate::stream::AnswerStream;
 
-/// Everything that the server answers.
+/// Returns the router of all routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/", get(page::page))
@@ -47,11 +47,15 @@ pub(crate) fn router(app: Arc<App>) -> Router {
 }
 
 async fn not_found() -> Refusal {
-    Refusal::new(StatusCode::NOT_FOUND, "not_found", "there is no such route")
+    Refusal::new(
+        StatusCode::NOT_FOUND,
+        "not_found",
+        "unknown route: docs/reference/http.md lists all routes",
+    )
 }
 
 async fn not_allowed() -> Refusal {
-    let message = "this route takes another method";
+    let message = "wrong method: use another method for this route";
     Refusal::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "method_not_allowed",
@@ -87,7 +91,7 @@ async fn one_model(
     State(app): State<Arc<App>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Refusal> {
-    // What is no UTF-8 is the name of no model.
+    // A name that is not UTF-8 becomes an empty name, which no model has.
     let name = name.map(|Path(name)| name).unwrap_or_default();
     Ok(Json(models::find(&app, &name)?).into_response())
 }
@@ -115,7 +119,7 @@ async fn solve(
             let head = [
                 (CONTENT_TYPE, "text/event-stream"),
                 (CACHE_CONTROL, "no-cache"),
-                // nginx and others of its kind would gather the stream.
+                // Without this header, nginx and similar proxies buffer the stream.
                 (HeaderName::from_static("x-accel-buffering"), "no"),
             ];
             return Ok((head, Body::new(stream)).into_response());

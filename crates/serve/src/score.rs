@@ -15,8 +15,8 @@ use crate::fields::Fields;
 use crate::refusal::Refusal;
 use crate::search::not_taken;
 
-/// Scores the chains of a request, one after the other, so that searches go on between them. One
-/// that cannot be scored has an error in place of scores, and the others are scored.
+/// Scores the chains of a request one after the other, so that searches continue in between. A chain
+/// that cannot be scored gets an error in place of scores, and the next one follows.
 pub(crate) async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Refusal> {
     let mut fields = Fields::new(body, "");
     fields.take("model");
@@ -28,7 +28,7 @@ pub(crate) async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Va
         }
     };
     let Some(Value::Array(chains)) = fields.take("chains") else {
-        return Err(fields.wrong("chains", "write an array of chains"));
+        return Err(fields.wrong("chains", "not an array of chains: send one"));
     };
     let most = app.limits.chains_to_score;
     if chains.is_empty() || chains.len() > most {
@@ -36,7 +36,7 @@ pub(crate) async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Va
     }
     fields.end()?;
     if !app.models.has_scorer {
-        let message = "there is no reward model";
+        let message = "this server has no reward model, which this route needs";
         return Err(Refusal::input("no_reward_model", message));
     }
     let mut data = Vec::new();
@@ -67,7 +67,7 @@ pub(crate) async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Va
     Ok(json!({"object": "list", "data": data}))
 }
 
-/// The name of a chain, or its number, counted from 1.
+/// Returns the id of a chain, or its number, counted from 1.
 fn id(chain: &Value, index: usize) -> String {
     match &chain["id"] {
         Value::String(id) => id.clone(),
@@ -76,14 +76,14 @@ fn id(chain: &Value, index: usize) -> String {
     }
 }
 
-/// The scores of one chain, or why it has none.
+/// Scores a chain.
 async fn one(
     app: &Arc<App>,
     problem: String,
     steps: Vec<String>,
 ) -> Result<Result<Vec<f32>, String>, Refusal> {
     let (tell, told) = oneshot::channel();
-    // Whoever asked may be gone by then.
+    // A failed send means that the client is gone: nobody waits for the scores.
     let reply = move |scores| drop(tell.send(scores));
     let bytes = problem.len() + steps.iter().map(String::len).sum::<usize>();
     let taker = Arc::clone(app);

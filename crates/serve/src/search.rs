@@ -1,4 +1,4 @@
-//! A search at work for a request: it ends when its request is dropped.
+//! The running search of a request, which is cancelled when the request is dropped.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -18,29 +18,28 @@ use crate::ask::Ask;
 use crate::refusal::Refusal;
 use crate::stop::Phase;
 
-/// A search at work. Dropped before its result is there, it is cancelled: whoever wanted it has
-/// gone away.
+/// A running search. Dropping it before its result cancels the search: its client has disconnected.
 pub(crate) struct Search {
     app: Arc<App>,
     ticket: Ticket,
     started: Instant,
-    /// The fields that have the problem and the date, if one of them is at fault.
+    /// The name of the field with the problem, for an error about it.
     problem_field: &'static str,
     date_field: Option<String>,
-    /// Resolves when the server ends what is at work.
+    /// Resolves when the server ends running searches.
     cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     is_done: bool,
 }
 
 impl Search {
-    /// Queues the search that is asked for.
+    /// Queues the search of a request.
     pub(crate) async fn begin(app: &Arc<App>, ask: &Ask) -> Result<Self, Refusal> {
         let events = if ask.events { app.limits.events } else { 0 };
         let request = Request::new(ask.problem.clone(), ask.settings.clone());
         Self::of(app, request.keep_events(events), ask).await
     }
 
-    /// Queues a search of one's own, with the deadline of a request.
+    /// Queues a search made by the server, with the deadline of a client's request.
     pub(crate) async fn of(app: &Arc<App>, request: Request, ask: &Ask) -> Result<Self, Refusal> {
         let request = request.timeout(ask.deadline);
         let system = request.settings.generator.system_prompt.as_deref();
@@ -51,7 +50,8 @@ impl Search {
         let problem_field = ask.problem_field();
         let date_field = ask.field_of("date").map(str::to_owned);
         let taker = Arc::clone(app);
-        // If whoever asked is gone before it is taken, the search is dropped where it is made.
+        // If the client disconnects meanwhile, the new search is dropped on that thread, which
+        // cancels it.
         let begun = move || {
             let ticket = taker.service.submit(request);
             let ticket = ticket.map_err(|error| not_taken(&taker, &error))?;
@@ -69,23 +69,23 @@ impl Search {
         app.long_texts.run(bytes, begun).await?
     }
 
-    /// Seconds since the request was taken.
+    /// Returns the seconds since the request was taken.
     pub(crate) fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// Events that were dropped because nobody took them in time.
+    /// Returns the number of events that were dropped because the reader was slow.
     pub(crate) fn missed(&self) -> u64 {
         self.ticket.dropped_events()
     }
 
-    /// What happened since the last call; `None` when all of it was told.
+    /// Returns the events since the last call; `None` after the last event.
     pub(crate) fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Progress>>> {
         self.heed_stop(cx);
         self.ticket.poll_events(cx)
     }
 
-    /// The result, once.
+    /// Returns the result, once; a result without anything to show is an error.
     pub(crate) fn poll_result(
         &mut self,
         cx: &mut Context<'_>,
@@ -94,7 +94,7 @@ impl Search {
         result.map(|result| result.and_then(|result| self.usable(result)))
     }
 
-    /// The result, once, whether or not it has something to show.
+    /// Returns the result, once, even if it has nothing to show.
     fn poll_any_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<ProblemResult, Refusal>> {
         self.heed_stop(cx);
         let Poll::Ready(result) = Pin::new(&mut self.ticket).poll(cx) else {
@@ -114,20 +114,20 @@ impl Search {
         Poll::Ready(result)
     }
 
-    /// The result, whether or not it has something to show.
+    /// Waits for the result, even if it has nothing to show.
     pub(crate) async fn any_result(&mut self) -> Result<ProblemResult, Refusal> {
         poll_fn(|cx| self.poll_any_result(cx)).await
     }
 
-    /// The result.
+    /// Waits for the result; a result without anything to show is an error.
     pub(crate) async fn result(&mut self) -> Result<ProblemResult, Refusal> {
         poll_fn(|cx| self.poll_result(cx)).await
     }
 
-    /// A result that has something to show.
+    /// Returns the result if it has something to show, or else the reason why not.
     fn usable(&self, result: ProblemResult) -> Result<ProblemResult, Refusal> {
         if let Some(reason) = &result.error {
-            // What was refused before anything was sampled is at fault itself.
+            // An error before anything was sampled is the fault of the request, a later one is not.
             let is_input = result.ledger.generated_tokens == 0;
             let (problem, date) = (self.problem_field, self.date_field.as_deref());
             let at_fault = |field: &str, code| Refusal {
@@ -145,7 +145,7 @@ impl Search {
         }
         match result.stopped {
             Some(Stopped::Deadline) if result.chosen.is_none() => {
-                let message = "the deadline passed before there was any chain";
+                let message = "the deadline passed before a chain was finished: raise timeout, or use fewer chains";
                 let status = StatusCode::GATEWAY_TIMEOUT;
                 Err(Refusal::new(status, "deadline_exceeded", message))
             }
@@ -154,7 +154,7 @@ impl Search {
         }
     }
 
-    /// Ends the search with what it has if the server has to end now.
+    /// Ends the search with its partial result if the server has to end now.
     fn heed_stop(&mut self, cx: &mut Context<'_>) {
         if let Some(cut) = &mut self.cut
             && cut.as_mut().poll(cx).is_ready()
@@ -174,7 +174,7 @@ impl Drop for Search {
     }
 }
 
-/// The name of a reason to end a search.
+/// Returns the name of a reason to end a search.
 pub(crate) fn reason(stopped: Stopped) -> &'static str {
     match stopped {
         Stopped::Deadline => "deadline",
@@ -182,7 +182,7 @@ pub(crate) fn reason(stopped: Stopped) -> &'static str {
     }
 }
 
-/// Why a service did not take a request, or has no result of it.
+/// Converts the reason why the service did not take a request, or has no result for it.
 pub(crate) fn not_taken(app: &App, error: &ServiceError) -> Refusal {
     match error {
         ServiceError::Full { waiting } => {
@@ -195,7 +195,7 @@ pub(crate) fn not_taken(app: &App, error: &ServiceError) -> Refusal {
             Refusal::field("invalid_value", "beamgen", &error.to_string())
         }
         _ => {
-            // Nothing more can be solved: the server ends.
+            // Without its models the server can solve nothing more, so it ends.
             app.stop.begin();
             Refusal::engine_lost()
         }

@@ -1,4 +1,4 @@
-//! From an address to a server that runs.
+//! The server: binds its address, and runs a solver.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::presets::Presets;
 use crate::routes::router;
 use crate::stop::Stop;
 
-/// A server that listens already. Clients that come before it runs wait.
+/// A server that listens already. Clients that connect before [`run`](Self::run) wait.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -23,11 +23,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens.
+    /// Binds the address and starts to listen.
     ///
     /// # Errors
-    /// The address cannot be listened on, or other machines reach it and there is neither a key nor
-    /// leave to do without one; more connections are asked for than can be counted.
+    /// Returns an error if the address cannot be bound, if other machines can reach it and there is
+    /// neither a key nor `allow_anyone`, or if the limit of connections is too large.
     pub fn bind(options: ServeOptions) -> Result<Self, Error> {
         let address = options.address;
         let is_private = address.ip().is_loopback();
@@ -44,18 +44,18 @@ impl Server {
         Ok(Self { listener, options })
     }
 
-    /// Where it listens.
+    /// Returns the address with the port in use.
     ///
     /// # Errors
-    /// The operating system does not say.
+    /// Returns an error if the operating system does not report the address.
     pub fn address(&self) -> Result<SocketAddr, Error> {
         self.listener.local_addr().map_err(Error::Runtime)
     }
 
-    /// Serves a solver until it is told to stop, and gives it back with what was spent.
+    /// Serves a solver until `stop`, and returns the solver with a summary of its work.
     ///
     /// # Errors
-    /// There is nothing to run on, or a model was lost.
+    /// Returns an error if the operating system gives no thread or timer, or if a model was lost.
     pub fn run(
         self,
         solver: Solver,
@@ -87,7 +87,8 @@ impl Server {
                 Ok(())
             })
             .map_err(Error::Runtime)?;
-        // Connections that are still there end here, and with them their searches.
+        // Ends the remaining connections, and with them their searches: closing the service below
+        // would wait for them.
         drop(runtime);
         Ok(service.close()?)
     }

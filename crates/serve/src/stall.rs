@@ -1,4 +1,4 @@
-//! A connection that ends when its client takes nothing for too long.
+//! Ends a connection whose client reads nothing for too long.
 
 use std::future::Future;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 pub(crate) struct StallGuard<S> {
     stream: S,
     limit: Duration,
-    /// Runs while a write waits.
+    /// The timer, which runs while a write waits.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 

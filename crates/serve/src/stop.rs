@@ -1,22 +1,22 @@
-//! Telling a server to stop, from any thread.
+//! A handle to stop a server from any thread.
 
 use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// How far a server is with stopping.
+/// The phases of a server, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// It takes requests.
+    /// The server takes requests.
     Serving,
-    /// It takes none, and ends those that it has.
+    /// The server takes no more requests, and finishes the running ones.
     Draining,
-    /// Those that it still has end with what they have.
+    /// Running requests return their partial results.
     Cut,
 }
 
-/// Stops a server, from any thread. Cheap to clone.
+/// A handle that stops a server from any thread. Handles are cheap to clone.
 #[derive(Clone)]
 pub struct Stop(Arc<watch::Sender<Phase>>);
 
@@ -27,18 +27,18 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// Nobody has stopped it yet.
+    /// Returns a handle for a server that is not stopped.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The server takes no more requests, and ends when those at work are done or their time is
-    /// over.
+    /// Stops the server: it takes no more requests, and ends when the running ones are finished or
+    /// [`drain_time`](crate::Limits::drain_time) is over.
     pub fn begin(&self) {
         self.advance(Phase::Draining);
     }
 
-    /// What is at work ends now.
+    /// Makes running requests return their partial results now.
     pub(crate) fn cut(&self) {
         self.advance(Phase::Cut);
     }
@@ -58,7 +58,7 @@ impl Stop {
     /// Resolves when the server is at `phase` or later.
     pub(crate) async fn reached(&self, phase: Phase) {
         let mut receiver = self.0.subscribe();
-        // The sender is here, so it is not gone.
+        // Waiting fails only if the sender is dropped, and `self` holds it.
         let _ = receiver.wait_for(|now| *now >= phase).await;
     }
 }

@@ -1,5 +1,5 @@
-//! An answer as server-sent events: events of the search while it runs, the answer at its end, and
-//! comments where it would be silent.
+//! Answers as server-sent events: events of the search while it runs, the answer at its end, and
+//! comments when nothing else is sent, so that proxies keep the connection.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,22 +21,22 @@ use crate::events::Events;
 use crate::refusal::Refusal;
 use crate::search::Search;
 
-/// Events that come within this time go out together.
+/// Events within this time are sent together.
 const GATHER: Duration = Duration::from_millis(25);
 
-/// The body of a streamed answer. The search ends with it.
+/// The body of a streamed answer. Dropping it cancels the search.
 pub(crate) struct AnswerStream {
     app: Arc<App>,
     ask: Ask,
     head: Head,
-    /// `None` when the result is there.
+    /// The search; `None` after its result.
     search: Option<Search>,
     events: Events,
-    /// All events were told.
+    /// Whether all events were sent.
     events_over: bool,
-    /// What is to be sent, before anything else.
+    /// Bytes that are ready to be sent.
     ready: VecDeque<Bytes>,
-    /// Until then events are gathered.
+    /// The timer after which gathered events are sent.
     gather: Option<Pin<Box<Sleep>>>,
     keep_alive: Pin<Box<Sleep>>,
 }
@@ -60,7 +60,7 @@ impl AnswerStream {
         stream
     }
 
-    /// A chunk of `OpenAI`'s shape.
+    /// Adds a chunk in the format of OpenAI's API.
     fn push(&mut self, choices: Value, more: Option<(&str, Value)>) {
         let mut chunk = self.head.object(true, choices);
         if self.ask.include_usage {
@@ -89,7 +89,7 @@ impl AnswerStream {
         }
     }
 
-    /// The answer: its steps, why it ended, what it cost.
+    /// Adds the chunks of the answer: its steps, the reason of its end, its costs.
     fn push_answer(&mut self, solved: Solved) {
         if let Some(refusal) = solved.refusal {
             self.push_delta(json!({"refusal": refusal}), None);
@@ -116,7 +116,7 @@ impl AnswerStream {
             .push_back(Bytes::from_static(b"data: [DONE]\n\n"));
     }
 
-    /// Makes what can be made now ready to be sent.
+    /// Moves everything that is available now to `ready`.
     fn advance(&mut self, cx: &mut Context<'_>) {
         if let Some(gather) = &mut self.gather {
             if gather.as_mut().poll(cx).is_pending() {
@@ -164,7 +164,7 @@ impl AnswerStream {
     }
 }
 
-/// A line of server-sent events. JSON has no line breaks.
+/// Formats a server-sent event. Serialized JSON has no line breaks, so it is a single line.
 fn line(value: &Value) -> Bytes {
     Bytes::from(format!("data: {value}\n\n"))
 }
