@@ -1,4 +1,4 @@
-//! The families that both have: our engine and candle-transformers sample the same chains, for
+//! Families that both the engine and candle-transformers implement give the same chains:
 //! boundaries, sampling and random numbers are the same code.
 
 use std::path::Path;
@@ -20,7 +20,7 @@ fn texts(mut solver: Solver) -> Vec<Vec<String>> {
         id: i.to_string(),
         text: (*text).to_owned(),
         answer: None,
-        // The last one goes on from given steps.
+        // The last problems continue given steps.
         steps: vec!["12 a".to_owned(); i / 2 * 2],
         ..Problem::default()
     });
@@ -62,7 +62,7 @@ fn sampled_chains_are_those_of_the_engine() {
         let weights = Weights::load(checkpoint.clone()).unwrap();
         let values = |name| weights.shape(name).unwrap().iter().product::<usize>();
         let weights: usize = 4 * weights.names().map(values).sum::<usize>();
-        // Whole steps, and steps that are held up and taken up again.
+        // Whole steps, and steps that are paused and resumed.
         for early_rejection in [0, 4] {
             config.search.early_rejection = early_rejection;
             let builder = || {
@@ -75,7 +75,8 @@ fn sampled_chains_are_those_of_the_engine() {
                 own.iter().flatten().any(|text| text.len() > 8),
                 "{family}: {own:?}"
             );
-            // Room for all problems at once, and for the chains of one; a token takes 256 bytes.
+            // Memory for all problems at once, and for only one problem's chains; a token takes 256
+            // bytes.
             for tokens in [1 << 20, 500] {
                 let model =
                     CandleModel::open(&checkpoint, Arc::clone(&tokenizer), &config.generator);

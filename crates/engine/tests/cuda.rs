@@ -1,5 +1,5 @@
-//! An engine on a CUDA device beside one on the processor: the emulated device, or with
-//! `BEAMGEN_TEST_CUDA=real` that of the machine.
+//! Compares an engine on a CUDA device with one on the processor. The device is emulated, or the
+//! machine's own with `BEAMGEN_TEST_CUDA=real`.
 #![cfg(feature = "cuda")]
 
 mod common;
@@ -57,8 +57,8 @@ fn assert_near(a: &[f32], b: &[f32], tolerance: f32) {
     }
 }
 
-/// What an engine says of a small tree: a prompt longer than a pass, branches, branches of these, a
-/// truncation, rows wanted here and there.
+/// Returns the rows of a small tree: a prompt longer than a pass, branches, branches of these, a
+/// truncation, and wanted rows in several places.
 fn tree(engine: &mut Engine, config: &ModelConfig) -> Vec<Vec<f32>> {
     let mut seen = Vec::new();
     let root = engine.create();
@@ -134,19 +134,19 @@ fn a_tree_is_the_processors() {
     }
 }
 
-/// Recorded passes and others, whatever else is in the batch.
+/// Compares recorded and other passes, whatever else is in the batch.
 #[test]
 fn a_row_does_not_depend_on_the_others() {
     let Some(compute) = device() else { return };
     let config = even_config();
     for weights in [WeightType::F32, WeightType::Bf16] {
         let model = model(&compute, &config, weights);
-        // Ten sequences and one are rounded up to no more than there is room for.
+        // The engine has room for 11 rows, so a pass of 11 is not rounded up any further.
         let mut engine = engine(&model, |c| c.max_rows = 11);
         let text = tokens(40, 2, &config);
         let whole = engine.create();
         let whole = append(&mut engine, whole, &text, Want::All);
-        // Token by token, alone, and among up to ten others of other lengths.
+        // Token by token, in a batch of one, and with up to ten sequences of other lengths.
         for count in [0, 1, 10] {
             let seq = engine.create();
             let others: Vec<SeqId> = (0..count)
@@ -184,7 +184,7 @@ fn a_row_does_not_depend_on_the_others() {
     }
 }
 
-/// For the test below: bits of a tree, and what the device has lost.
+/// Prints the bits of a tree and the features that the device has lost, for the test below.
 #[test]
 #[ignore = "needs an environment, so graphs_that_fail_change_no_bit starts it in a process with one"]
 fn says_bits_of_a_tree() {
@@ -201,7 +201,8 @@ fn says_bits_of_a_tree() {
     println!("note {}", compute.note().unwrap_or_default());
 }
 
-/// Wherever a graph fails, the pass is launched without it, with the same bits and a note.
+/// Makes a graph fail at each place: the pass is launched without it, with the same bits and a
+/// note.
 #[test]
 fn graphs_that_fail_change_no_bit() {
     if device().is_none() {
@@ -238,13 +239,13 @@ fn graphs_that_fail_change_no_bit() {
         let (without, note) = run(&[fault]);
         assert_eq!(without, bits, "{fault:?}");
         assert!(note.contains(says), "{fault:?}: {note}");
-        // Who wants no graphs meets none of this.
+        // Without graphs no such fault can occur.
         let off = run(&[fault, ("WITHOUT_GRAPHS", "1")]);
         assert_eq!(off, (bits.clone(), String::new()), "{fault:?}");
     }
 }
 
-/// The model that people try first.
+/// Uses the model that people try first.
 #[test]
 fn the_bundled_generator_is_the_processors() {
     let Some(compute) = device() else { return };
@@ -274,7 +275,7 @@ fn the_bundled_generator_is_the_processors() {
     assert!(worst < 1e-3, "{worst}");
 }
 
-/// Segments of positions begin, and with them lists grow, between passes that are recorded.
+/// Makes segments of positions begin, and thereby lists grow, between passes that are recorded.
 #[test]
 fn lists_grow_between_recorded_passes() {
     let Some(compute) = device() else { return };
@@ -301,7 +302,7 @@ fn lists_grow_between_recorded_passes() {
         for row in rows.iter() {
             assert_same_bits(row, whole.row(i));
         }
-        // More of everything at once: the lists of recorded passes have to make room.
+        // More of everything at once, so that the lists of recorded passes must get more room.
         if i == 252 {
             let more: Vec<SeqId> = (0..20).map(|i| engine.fork(branches[i % 5])).collect();
             let items: Vec<Append<'_>> = more.iter().map(item).collect();
@@ -384,7 +385,7 @@ fn tokens_are_drawn_as_on_the_processor() {
         .zip(cuda)
         .filter(|(a, b)| a.token == b.token)
         .count();
-    // A draw may fall between two roundings of a sum.
+    // A random number may fall between two roundings of a sum, so one token may differ.
     assert!(same + 1 >= cpu.len(), "{same} of {}", cpu.len());
     for (a, b) in cpu.iter().zip(cuda) {
         assert!(
@@ -490,7 +491,7 @@ fn logits_that_are_not_numbers_are_an_error_wherever_they_are() {
         let model = Model::on(&compute, config.clone(), &weights, WeightType::Auto, &pool);
         let model = Arc::new(model.unwrap());
         if !compute.is_cpu() {
-            // A device is tried with a short text before it is given work.
+            // A device is tested with a short text before it gets any work.
             let config = EngineConfig {
                 kv_bytes: BYTES,
                 max_rows: 48,

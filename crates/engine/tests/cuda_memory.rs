@@ -1,4 +1,4 @@
-//! Passes on a CUDA device take no memory. One test: another at the same time would.
+//! Passes on a CUDA device allocate no memory. The only test: another would allocate meanwhile.
 #![cfg(feature = "cuda")]
 
 mod common;
@@ -38,7 +38,7 @@ fn passes_take_no_memory() {
         let items: Vec<Append<'_>> = seqs.iter().map(item).collect();
         let logits = engine.logits(&items).unwrap();
         engine.recycle_logits(logits);
-        // The first load kernels and record a graph.
+        // The first passes load kernels and record a graph.
         if turn > 3 {
             free.push(compute.free_bytes().unwrap());
         }

@@ -1,4 +1,4 @@
-//! Draws on a CUDA device: the same tokens as on the CPU.
+//! Sampling on a CUDA device gives the same tokens as on the CPU.
 
 mod common;
 

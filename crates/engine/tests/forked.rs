@@ -1,4 +1,4 @@
-//! A process that was forked after CUDA was opened.
+//! A process that was forked after CUDA was opened must refuse the device.
 #![cfg(all(feature = "cuda", target_os = "linux"))]
 
 mod common;
@@ -12,7 +12,7 @@ use beamgen_engine::{
 };
 use common::{even_config, random_weights};
 
-/// For the test below, in a process where nothing else runs.
+/// Forks, in a process where nothing else runs; the test below starts that process.
 #[test]
 #[ignore = "forks, so a_forked_process_is_told starts it in a process of its own"]
 fn in_a_forked_process() {
@@ -49,7 +49,7 @@ fn in_a_forked_process() {
         told(load().map(drop));
         told(compute.free_bytes().map(drop));
         told(DeviceChoice::Cuda(0).open().map(drop));
-        // Who left it open computes on the CPU, and hears why.
+        // With `auto`, the CPU is used and the reason is returned.
         let (instead, why) = DeviceChoice::Auto.open_or_say().unwrap();
         told(Err(why.unwrap()));
         instead.is_cpu()

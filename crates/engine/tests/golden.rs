@@ -1,4 +1,4 @@
-//! Logits and greedy tokens of tiny checkpoints of every family against those of `transformers`
+//! Compares logits and greedy tokens of tiny checkpoints of every family with `transformers`
 //! (`tests/fixtures/make_fixtures.py`). `cargo test --test golden -- --nocapture` prints a table.
 
 mod common;
@@ -14,7 +14,7 @@ use beamgen_engine::{DeviceChoice, ThreadPool};
 use common::{FAMILIES, append, fixture};
 use safetensors::SafeTensors;
 
-/// Two float32 implementations of the same sums; logits are of the order of 10.
+/// The largest difference of two float32 implementations; logits are of the order of 10.
 const TOLERANCE: f32 = 1e-4;
 
 struct Expected(Vec<u8>);
@@ -49,7 +49,7 @@ impl Expected {
     }
 }
 
-/// The prompt's continuation by the largest logit, and by how much each led.
+/// The greedy continuation of the prompt, and the lead of each token's logit.
 #[derive(serde::Deserialize)]
 struct Greedy {
     prompt: Vec<u32>,
@@ -67,11 +67,11 @@ impl Greedy {
 fn largest_difference(got: &[f32], want: &[f32]) -> f32 {
     assert_eq!(got.len(), want.len());
     let differences = got.iter().zip(want).map(|(g, w)| (g - w).abs());
-    // `max` would pass over a NaN.
+    // `f32::max` would ignore a NaN.
     differences.fold(0.0, |max, d| if d <= max { max } else { d })
 }
 
-/// The largest difference of a logit or a hidden value from the reference's: all three sequences
+/// The largest difference of a logit or a hidden value from the reference: for all three sequences
 /// in one ragged call, then token by token.
 fn difference(engine: &mut Engine, expected: &Expected) -> f32 {
     let tokens = [0, 1, 2].map(|i| expected.tokens(i));
@@ -107,7 +107,7 @@ fn difference(engine: &mut Engine, expected: &Expected) -> f32 {
     largest
 }
 
-/// Continues the prompt by the largest logit.
+/// Continues the prompt greedily.
 fn continue_greedily(engine: &mut Engine, greedy: &Greedy) -> Vec<u32> {
     let seq = engine.create();
     let mut rows = append(engine, seq, &greedy.prompt, Want::Last);
@@ -122,7 +122,8 @@ fn continue_greedily(engine: &mut Engine, greedy: &Greedy) -> Vec<u32> {
     tokens
 }
 
-/// Whether a sequence read in pieces, and one continued in forks, give the bits of one call.
+/// Whether a sequence that is read in pieces, and one that continues in forks, have the bits of one
+/// call.
 fn incremental_is_whole(engine: &mut Engine, tokens: &[u32]) -> bool {
     let whole = engine.create();
     let rows = append(engine, whole, tokens, Want::All);
@@ -131,7 +132,7 @@ fn incremental_is_whole(engine: &mut Engine, tokens: &[u32]) -> bool {
         let mut seq = engine.create();
         let mut row = 0;
         for piece in tokens.chunks(piece) {
-            // The parent goes on with other tokens before it is forgotten.
+            // The parent continues with other tokens before it is freed.
             let fork = engine.fork(seq);
             append(engine, seq, &[0, 1, 2], Want::None);
             engine.free(seq);
@@ -166,7 +167,7 @@ fn every_family_equals_transformers() {
                 threads: 1,
                 ..EngineConfig::default()
             };
-            // A machine without the tier has nothing to compare.
+            // A machine without the instruction set has nothing to compare.
             let Ok(mut engine) = Engine::new(Arc::clone(&model), config) else {
                 continue;
             };
@@ -179,7 +180,7 @@ fn every_family_equals_transformers() {
     }
 }
 
-/// The same on a CUDA device: an emulated one, unless there is a real one to be used.
+/// The same comparison on a CUDA device, which is emulated unless a real one can be used.
 #[cfg(feature = "cuda")]
 #[test]
 fn every_family_equals_transformers_on_a_cuda_device() {
@@ -202,7 +203,7 @@ fn every_family_equals_transformers_on_a_cuda_device() {
     }
 }
 
-/// A cache that is soon poisoned.
+/// A lock that a failed assertion may poison.
 #[cfg(feature = "cuda")]
 fn small() -> EngineConfig {
     EngineConfig {
@@ -212,7 +213,7 @@ fn small() -> EngineConfig {
     }
 }
 
-/// A fixture that would pass without its feature proves nothing of it.
+/// A fixture that would pass without the feature under test proves nothing.
 #[test]
 fn what_a_family_adds_is_felt() {
     type Change = fn(&mut ModelConfig);
@@ -239,7 +240,7 @@ fn what_a_family_adds_is_felt() {
     }
 }
 
-/// Where the checkpoints leave a parameter of a scaled rotation out.
+/// Checks the defaults of parameters that checkpoints leave out of a scaled rotation.
 #[test]
 fn rotations_equal_those_of_transformers() {
     #[derive(serde::Deserialize)]

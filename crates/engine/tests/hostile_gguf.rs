@@ -1,4 +1,4 @@
-//! GGUF files that lie.
+//! Malicious GGUF files.
 
 mod common;
 #[path = "common/hostile.rs"]
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, LIMIT);
 
-/// A GGUF file, piece by piece.
+/// The pieces of a GGUF file.
 #[derive(Clone)]
 struct Crafted {
     version: u32,
@@ -40,7 +40,7 @@ fn string(key: &str, value: &str) -> Vec<u8> {
     pair(key, 8, &text(value))
 }
 
-/// Dimensions innermost first, as the file has them.
+/// Encodes a tensor's entry. Dimensions are innermost first, as in the file.
 fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> {
     let mut out = text(name);
     out.extend((dims.len() as u32).to_le_bytes());
@@ -53,7 +53,7 @@ fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> {
 }
 
 impl Crafted {
-    /// A header that is in order.
+    /// Creates a valid file.
     fn new() -> Self {
         Self {
             version: 3,
@@ -85,7 +85,7 @@ impl Crafted {
         self
     }
 
-    /// Without the pair that begins with this key.
+    /// Removes the pair that begins with this key.
     fn without(mut self, key: &str) -> Self {
         self.pairs.retain(|pair| !pair.starts_with(&text(key)));
         self
@@ -117,7 +117,7 @@ fn bytes_refused(bytes: &[u8], words: &[&str]) {
 #[test]
 fn gguf_headers_that_cannot_be() {
     let good = Crafted::new();
-    // In order, but without a tokenizer.
+    // The file is valid, but has no tokenizer.
     good.refused(&["tokenizer.ggml.tokens", "missing"]);
 
     bytes_refused(b"", &["not a GGUF file"]);
@@ -233,7 +233,7 @@ fn gguf_tensors_that_cannot_be() {
             .tensor(tensor(unknown, &[4], 0, 0))
             .refused_without_file(&[unknown, "no use for it"]);
     }
-    // Two rows are no heads of four; heads of three have no halves.
+    // Two rows cannot be heads of four; heads of three rows have no halves.
     good.clone()
         .tensor(tensor("blk.0.attn_q.weight", &[4, 2], 0, 0))
         .refused(&["blk.0.attn_q.weight", "heads of 4"]);
@@ -244,7 +244,7 @@ fn gguf_tensors_that_cannot_be() {
 }
 
 impl Crafted {
-    /// Refused for a tensor, whose errors have no file.
+    /// Checks an error about a tensor; such errors do not name the file.
     #[track_caller]
     fn refused_without_file(&self, words: &[&str]) {
         let (_dir, path) = folder_with("model.gguf", &self.bytes());
@@ -336,7 +336,7 @@ fn gguf_metadata_that_is_missing_or_not_known() {
         .refused(&["bos_token_id", "one of 3 tokens"]);
 }
 
-/// `rope_scaling` of the `config.json` that a GGUF file stands for.
+/// The field `rope_scaling` of the `config.json` that is made from a GGUF file.
 fn scaling(path: &Path) -> serde_json::Value {
     let text = Checkpoint::from(path).required_text("config.json").unwrap();
     let config: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -375,7 +375,7 @@ fn rescaling_by_metadata() {
         .refused(&["rope_scaling", "longrope"]);
 }
 
-/// `rope_freqs.weight` with the divisors that `divisor` gives, for heads of 128 and base 500000.
+/// Creates a file with `rope_freqs.weight` from `divisor`, for heads of 128 and base 500000.
 fn rescaled(divisor: impl Fn(f64) -> f64) -> (tempfile::TempDir, PathBuf) {
     let mut file = Crafted::new()
         .without("llama.embedding_length")
@@ -397,7 +397,7 @@ fn rescaled(divisor: impl Fn(f64) -> f64) -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn llama_3_rescaling_is_recognised() {
     let llama3 = |frequency: f64| {
-        // As llama.cpp's converter computes it for Llama 3.2.
+        // The formula of llama.cpp's converter for Llama 3.2.
         let (factor, low, high, context) = (32.0, 1.0, 4.0, 8192.0);
         let wavelength = 2.0 * std::f64::consts::PI / frequency;
         if wavelength < context / high {

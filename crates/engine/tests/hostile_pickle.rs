@@ -1,4 +1,4 @@
-//! Files of `torch.save` that lie, and pickles that would call something.
+//! Malicious files of `torch.save`, and pickles that would call something.
 
 mod common;
 #[path = "common/hostile.rs"]
@@ -17,7 +17,7 @@ use zip::write::SimpleFileOptions;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, LIMIT);
 
-/// An archive as `torch.save` writes it, of this pickle and a storage `0` of 16 bytes.
+/// Creates an archive like `torch.save`, with this pickle and a storage `0` of 16 bytes.
 fn archive(pickle: &[u8]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in [("m/data.pkl", pickle), ("m/data/0", &[0; 16])] {
@@ -71,7 +71,7 @@ fn pickles_that_call_are_refused_by_name() {
     }
 }
 
-/// A pickled dict with the tensor `w` of float32.
+/// A pickled dict with the float32 tensor `w`.
 fn tensor_pickle(storage: &str, offset: i64, shape: &[i64], strides: &[i64]) -> Vec<u8> {
     let text = |s: &str| [&b"X"[..], &(s.len() as u32).to_le_bytes(), s.as_bytes()].concat();
     let int = |n: i64| [&b"\x8a\x08"[..], &n.to_le_bytes()].concat();

@@ -1,16 +1,16 @@
-//! Templates are programs of strangers: whatever they do, they end soon, in little memory, with one
-//! line that names them.
+//! Templates are programs of strangers: they must end soon and in little memory, with one line that
+//! names them.
 
 use std::alloc::System;
 
 use beamgen_engine::{ChatTemplate, Message, Template};
 use cap::Cap;
 
-/// An allocation beyond it aborts.
+/// Ends the process at an allocation beyond its limit.
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, 768 << 20);
 
-/// Why a chat template is refused, when it is compiled or when it is rendered.
+/// The reason why a chat template is refused, when it is compiled or when it is rendered.
 fn refusal(source: &str) -> String {
     let rendered = match ChatTemplate::new(Some(source), []) {
         Ok(template) => template
@@ -44,7 +44,7 @@ fn loops_without_end_run_out_of_fuel() {
         "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
         "",
     );
-    // Not counted by the engine, but there are not many instructions left for them.
+    // These operations are not counted, but the fuel allows only a few of them.
     let long = "x".repeat(60_000);
     let looped = format!("{{% for i in range(60000) %}}{long}{{% endfor %}}");
     refused(&looped, "runs too long");
@@ -173,7 +173,7 @@ fn values_do_not_nest_without_end() {
             "{% set n = namespace(l=[1]) %}{% for i in range(60000) %}{% set n.l = dict(a=n.l) %}{% endfor %}",
             "deep",
         ),
-        // Held by itself.
+        // A namespace that contains itself.
         ("{% set n = namespace() %}{% set n.n = n %}{{ n }}", "deep"),
         (
             "{% set n = namespace() %}{% set n.n = n %}{{ n|tojson }}",
@@ -187,13 +187,13 @@ fn values_do_not_nest_without_end() {
             "{% set n = namespace() %}{% set n.n = n %}{{ [n] }}",
             "deep",
         ),
-        // One in the other.
+        // Namespaces nested in each other.
         (
             "{% set n = namespace(x=1) %}{% for i in range(60000) %}\
              {% set m = namespace() %}{% set m.x = n.x %}{% set n.x = m %}{% endfor %}",
             "namespaces",
         ),
-        // Each twice in the next.
+        // Each value is twice in the next.
         (
             "{% set n = namespace(l=[1]) %}{% for i in range(30) %}{% set n.l = [n.l, n.l] %}{% endfor %}",
             "too much text",
@@ -201,7 +201,7 @@ fn values_do_not_nest_without_end() {
     ] {
         refused(source, words);
     }
-    // As many as there may be, each with lists around the next, compared and dropped.
+    // As many namespaces as possible, each with lists around the next, compared and dropped.
     let chain = "{% set n = namespace(x=1) %}{% for i in range(500) %}{% set m = namespace() %}\
         {% set m.x = n.x %}{% set n.x = [[[[[[[[[[[[[[[[[[[[m]]]]]]]]]]]]]]]]]]]] %}{% endfor %}\
         {{ 'same' if n.x == n.x }}";
@@ -230,7 +230,7 @@ fn long_and_deep_sources_are_refused() {
                 let source = source.chars().take(120_000).collect::<String>() + "}}";
                 refused(&source, words);
             } else if let Ok(template) = ChatTemplate::new(Some(&source), []) {
-                // There is stack for it, whatever it says.
+                // The stack must suffice; the result does not matter.
                 template.prompt(None, "x").ok();
             }
         };

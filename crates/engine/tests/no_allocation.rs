@@ -1,4 +1,4 @@
-//! A decode step takes nothing from the allocator. One test: another at the same time would.
+//! A decode step allocates nothing. The only test: another would allocate meanwhile.
 
 mod common;
 
@@ -23,7 +23,7 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 #[test]
 fn a_decode_step_allocates_nothing() {
-    // Wide enough that every operation is cut for the threads.
+    // Wide enough that every operation is split among the threads.
     let mut config = tiny_config();
     (config.hidden_size, config.intermediate_size) = (192, 512);
     (config.head_dim, config.vocab_size) = (32, 515);
@@ -84,7 +84,7 @@ fn a_decode_step_allocates_nothing() {
                         }
                     };
                     step();
-                    // A thread of the pool that begins only now takes memory for its name, once.
+                    // A thread of the pool that starts only now allocates its name once.
                     let mut taken = usize::MAX;
                     for _ in 0..5 {
                         let before = ALLOCATOR.total_allocated();

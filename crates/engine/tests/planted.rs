@@ -1,5 +1,5 @@
-//! Every kernel, planted wrong on the emulated device, is found before a device is given any work:
-//! by the test of its operations, and by the first passes of a model that uses it.
+//! Faults that are planted in each kernel of the emulated device are found before a device gets any
+//! work: by the self-test of operations, and by the first passes of a model that uses the kernel.
 #![cfg(all(feature = "cuda", target_os = "linux"))]
 
 mod common;
@@ -16,7 +16,7 @@ use beamgen_engine::{
 use beamgen_test_support::{Missing, skip};
 use common::{even_config, random_weights, tiny_config};
 
-/// Kernels that no pass of a model runs, and who does.
+/// Kernels that no pass of a model runs, and the name of their user.
 const IN_NO_PASS: [(&str, &str); 4] = [
     ("log_prob", "a reward model that is read by its logits"),
     ("prm_head", "a reward model with a head"),
@@ -24,10 +24,10 @@ const IN_NO_PASS: [(&str, &str); 4] = [
     ("sample", "a generator"),
 ];
 
-/// A fault is there for all threads of the process.
+/// Serialises the tests, since a fault affects all threads of the process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A device without faults; none after a skip.
+/// Opens a device without faults; `None` after a skip.
 fn device() -> Option<Compute> {
     if beamgen_emulated_cuda::uses_real_device() {
         skip(Missing::Gpu, "a real device is not wrong when asked");
@@ -40,7 +40,7 @@ fn device() -> Option<Compute> {
     Some(DeviceChoice::Cuda(0).open().unwrap())
 }
 
-/// The kernels that the program has.
+/// The names of all kernels in the program.
 fn kernels() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/ptx");
     let mut names = Vec::new();
@@ -59,9 +59,9 @@ fn kernels() -> Vec<String> {
     names
 }
 
-/// Places of a wrong number among those that a kernel writes.
+/// Places for a wrong number among those that a kernel writes.
 fn places(kernel: &str) -> Vec<String> {
-    // The others write through their first argument only, or what nobody reads later.
+    // Other kernels write only to their first argument, or to memory that is not read later.
     let arguments = match kernel {
         "sample" | "rope_kv_f32" | "rope_kv_bf16" | "rope_kv_f16" => 2,
         _ => 1,
@@ -72,7 +72,7 @@ fn places(kernel: &str) -> Vec<String> {
         .collect()
 }
 
-/// The error of opening a device with a fault, if there is one.
+/// The message of an error about wrong numbers, if there is one.
 fn said<T>(result: Result<T, Error>) -> Option<String> {
     match result {
         Ok(_) => None,
@@ -101,8 +101,8 @@ fn the_test_of_operations_finds_every_kernel() {
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
-/// Models that between them use every kernel that passes run, small ones first; and how the names
-/// of kernels for their weights end.
+/// Models that together use every kernel of a pass, small ones first, and the suffixes of the
+/// kernels' names for their weights.
 fn models(compute: &Compute) -> Vec<(&'static str, Arc<Model>)> {
     let a_layer = |config| ModelConfig {
         num_hidden_layers: 1,
@@ -115,7 +115,7 @@ fn models(compute: &Compute) -> Vec<(&'static str, Arc<Model>)> {
         head_dim,
         ..small.clone()
     };
-    // So many outputs that a pass over the whole text takes the kernels for many rows.
+    // Enough outputs that a pass over the whole text takes the kernels for many rows.
     let wide = ModelConfig {
         hidden_size: 32,
         vocab_size: 8449,
@@ -154,7 +154,7 @@ fn the_first_passes_find_every_kernel_that_passes_run() {
     }
     let mut missed = BTreeSet::new();
     for kernel in kernels() {
-        // The last number may be that of a row that fills up a pass, which nobody reads.
+        // The last number may belong to a padding row, which is never read.
         plant_wrong(&format!("{kernel}@middle"));
         let likely = models.iter().filter(|(name, _)| kernel.ends_with(name));
         let others = models.iter().filter(|(name, _)| !kernel.ends_with(name));

@@ -1,4 +1,4 @@
-//! Programs that a launcher starts: their ends, limits and pipes.
+//! Programs that a launcher starts: how they end, their limits and their pipes.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,7 +24,7 @@ fn limited(command: &str, limits: Limits) -> Running {
     running.expect("it starts")
 }
 
-/// Waits for its end: how it ended, what it wrote, what it complained of.
+/// Waits for the end of a program; returns its status, its output and its errors.
 fn ended(mut running: Running) -> (ExitStatus, String, String) {
     drop(running.input.take());
     let [mut output, mut errors] = [String::new(), String::new()];
@@ -42,7 +42,7 @@ fn ended(mut running: Running) -> (ExitStatus, String, String) {
     }
 }
 
-/// The numbers in the first line that it writes.
+/// Reads the numbers in the first line that a program writes.
 fn pids(running: &mut Running) -> Vec<i32> {
     let mut line = String::new();
     let pipe = running.output.as_mut().expect("a pipe");
@@ -67,7 +67,7 @@ fn assert_gone(pids: &[i32]) {
     }
 }
 
-/// Whether a process runs; one that ended and is not waited for does not.
+/// Whether a process runs. A zombie does not.
 fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
@@ -90,7 +90,8 @@ fn exit_codes_and_signals_pass() {
         let (status, ..) = ended(start(&format!("exit {code}")));
         assert_eq!(status.code(), Some(code));
     }
-    // Not INT and HUP, which whoever runs the tests may have told all programs to ignore.
+    // INT and HUP are left out, since the parent of the tests may have set all programs to ignore
+    // them.
     for signal in [Signal::TERM, Signal::KILL, Signal::SEGV, Signal::ABORT] {
         let number = signal.as_raw();
         let (status, ..) = ended(start(&format!("kill -{number} $$")));
@@ -100,7 +101,7 @@ fn exit_codes_and_signals_pass() {
 
 #[test]
 fn its_group_ends_with_it_and_with_the_wish_for_it() {
-    // It ignores the end of its input, and signals that ask.
+    // The program ignores the end of its input, and signals that can be ignored.
     let hang = "trap '' TERM HUP INT; sleep 1000 & echo $PPID $$ $!; sleep 1001";
     let mut running = start(hang);
     let pids = pids(&mut running);
@@ -115,7 +116,7 @@ fn its_group_ends_with_it_and_with_the_wish_for_it() {
     assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
     assert_gone(&pids);
 
-    // What it leaves in its group ends with it.
+    // Processes that it leaves in its group end with it.
     let mut running = start("sleep 1000 & echo $PPID $$ $!; exit 5");
     let left = self::pids(&mut running);
     let (status, ..) = ended(running);
@@ -140,7 +141,7 @@ fn it_is_in_a_session_and_a_group_of_its_own() {
     let own = getsid(None).expect("a session");
     assert_eq!(session(pids[0]), session(pids[1]));
     assert_ne!(session(pids[1]), own);
-    // Its number is its group's.
+    // The program's number is also the number of its group.
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pids[1])).expect("it runs");
     let (_, fields) = stat.rsplit_once(')').expect("a name");
     let group = fields.split_whitespace().nth(2);
@@ -185,7 +186,7 @@ fn limits_hold() {
     ] {
         expect(&output, name, want);
     }
-    // Without limits only that on core files is set, and what others are there stay.
+    // Without limits only the core file limit is set, and all others are unchanged.
     let (_, output, _) = ended(start("cat /proc/self/limits"));
     expect(&output, "Max core file size", "0");
     let own = std::fs::read_to_string("/proc/self/limits").expect("Linux");
@@ -218,7 +219,7 @@ fn a_program_that_uses_more_than_it_may_is_stopped() {
         memory: Some(64 << 20),
         ..Limits::default()
     };
-    // `tail` keeps a line that has no end.
+    // `tail` keeps the whole line in memory, since it has no end.
     let keep = "head -c 100000000 /dev/zero | tail -n 1 | wc -c";
     assert_eq!(ended(start(keep)).1.trim(), "100000000");
     assert_ne!(ended(limited(keep, limits)).1.trim(), "100000000");
@@ -268,7 +269,7 @@ fn by_hand_it_refuses_to_start() {
             "{errors}"
         );
     }
-    // A guard without a wish for it starts nothing.
+    // A guard without a control starts nothing.
     let guard = Command::new(LAUNCHER)
         .args(["beamgen-guard-1", "{}", "sh", "-c", "echo started"])
         .stdin(Stdio::null())

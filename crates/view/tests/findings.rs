@@ -1,11 +1,11 @@
-//! Why an answer is wrong: what a record tells, and what it cannot tell.
+//! Findings about wrong answers, and the cases in which a record is not enough.
 
 use beamgen_eval::Record;
 use beamgen_search::Aggregation;
 use beamgen_view::{Check, Finding, Search, findings, unchecked};
 use serde_json::{Value, json};
 
-/// A step below `parent`.
+/// Creates a step below `parent`.
 fn step(parent: u32, depth: u32, text: &str, score: f32, more: &Value) -> Value {
     let mut step = json!({
         "parent": parent, "children": [], "depth": depth, "stream": 0, "tokens": [1], "text": text,
@@ -17,7 +17,8 @@ fn step(parent: u32, depth: u32, text: &str, score: f32, more: &Value) -> Value 
     step
 }
 
-/// Two branches: `1 2 3`, chosen and wrong, and `1 4 5`; `6` was pruned beside `2`.
+/// Creates a record with two branches: `1 2 3`, chosen and wrong, and `1 4 5`; `6` was pruned next
+/// to `2`.
 fn record(rival: &str) -> Record {
     let ended = json!({"state": "finished", "finish": "answer"});
     let pruned = json!({"state": "pruned", "pruned": {

@@ -2,13 +2,13 @@
 //!
 //!     cargo run --release -p beamgen-engine --example sampling -- 512 49152 151936
 //!
-//! A table for each vocabulary: milliseconds a row of a sampler that works row by row in plain
-//! loops (`plain.rs`), and of ours on one thread and on all; GB/s of ours, counting each logit
-//! once; and that of a copy of the same rows on as many threads, which counts each logit twice. The
-//! rows are 64, of normal logits: `peaked` has a few likely tokens, `flat` has none. All take
-//! turns; a number is the median of nine turns, with the least and the most. `stem` is one row for
-//! 64 draws. The last column says how many of so many draws give another token than the plain
-//! sampler.
+//! Prints a table for each vocabulary: milliseconds per row of a sampler that works row by row in
+//! plain loops (`plain.rs`), and of the engine's sampler on one thread and on all. GB/s follow for
+//! the engine's sampler, which count each logit once, and for a copy of the same rows by as many
+//! threads, which counts each logit twice. The 64 rows have normal logits: `peaked` has a few
+//! likely tokens, `flat` has none. All variants take turns; a number is the median of nine turns,
+//! with the least and the most. `stem` samples 64 times from one row. The last column tells how
+//! many samples give another token than the plain sampler.
 
 mod plain;
 
@@ -22,7 +22,7 @@ const ROWS: usize = 64;
 const TURNS: usize = 9;
 const WINDOW: Duration = Duration::from_millis(40);
 
-/// Draws that are compared at a vocabulary of 512, and fewer at larger ones.
+/// The number of samples that are compared at a vocabulary of 512; fewer at larger ones.
 const COMPARED: usize = 100_000;
 
 fn main() {
@@ -73,7 +73,7 @@ fn settings() -> [(&'static str, SamplingParams); 7] {
     ]
 }
 
-/// Rows of normal numbers; every 5000th token is raised by up to `peak`.
+/// Creates rows of normal numbers; every 5000th token is raised by up to `peak`.
 fn logits(size: usize, spread: f32, peak: f32) -> Vec<f32> {
     let mut state = 1u64;
     let mut uniform = move || {
@@ -170,7 +170,7 @@ fn line(
     );
 }
 
-/// GB/s of a copy of the rows, reads and writes.
+/// Prints GB/s of a copy of the rows, reads and writes.
 fn copies(pools: &[ThreadPool; 2], rows: &[f32]) {
     let size = rows.len() / ROWS;
     let mut out = vec![0f32; rows.len()];
@@ -201,7 +201,7 @@ fn copies(pools: &[ThreadPool; 2], rows: &[f32]) {
     }
 }
 
-/// Milliseconds.
+/// The median, least and most milliseconds of several turns.
 struct Spread {
     median: f64,
     least: f64,
@@ -229,7 +229,7 @@ impl std::fmt::Display for Spread {
     }
 }
 
-/// Milliseconds a row of a body that does all rows.
+/// Milliseconds per row of a body that does all rows.
 fn per_row(mut body: impl FnMut()) -> f64 {
     let start = Instant::now();
     let mut calls = 0;

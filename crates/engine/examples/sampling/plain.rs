@@ -1,11 +1,11 @@
-//! The baseline: row by row on one thread, every step a pass in plain loops over all weights but
-//! the exponentials and the largest logit; top-k and top-p by quickselect.
+//! The baseline: row by row on one thread. Every step is a pass in plain loops over all weights,
+//! except the exponentials and the largest logit; top-k and top-p use quickselect.
 
 use beamgen_engine::rng::Draw;
 use beamgen_engine::{Sampled, SamplingParams};
 use beamgen_kernels::{Isa, exp_weights, log_sum_exp, maxima, maxima_len};
 
-/// Keeps its working memory.
+/// A sampler that keeps its working memory from row to row.
 #[derive(Default)]
 pub(crate) struct Plain {
     maxima: Vec<f32>,
@@ -47,7 +47,7 @@ impl Plain {
         }
     }
 
-    /// Zeroes all but the `k` largest logits; of equals the lowest ids stay.
+    /// Zeroes all except the `k` largest logits; of equal logits the lowest ids stay.
     fn keep_top_k(&mut self, logits: &[f32], k: usize) {
         self.order.clear();
         self.order.extend(logits);
@@ -65,14 +65,14 @@ impl Plain {
         }
     }
 
-    /// Zeroes all but the fewest largest weights that make `p` of the sum; of equals the lowest
-    /// ids stay.
+    /// Zeroes all except the fewest largest weights that make `p` of the sum; of equal weights the
+    /// lowest ids stay.
     fn keep_top_p(&mut self, p: f32) {
         self.order.clear();
         self.order.extend(self.weights.iter().filter(|w| **w > 0.0));
         let sum: f64 = self.order.iter().map(|w| f64::from(*w)).sum();
         let mut missing = (sum * f64::from(p)).max(f64::MIN_POSITIVE);
-        // Quickselect by mass: each round looks only at the side where the limit lies.
+        // Quickselect by mass: each round continues only on the side that has the limit.
         let (least, mut equals) = loop {
             let Some(&pivot) = self.order.get(self.order.len() / 2) else {
                 return;
@@ -108,7 +108,7 @@ impl Plain {
     }
 }
 
-/// The index at which the running sum passes the fraction `u` of the whole.
+/// Returns the index at which the running sum passes the fraction `u` of the whole.
 fn pick(weights: &[f32], u: f64) -> usize {
     let sum: f64 = weights.iter().map(|w| f64::from(*w)).sum();
     let mut left = u * sum;

@@ -1,5 +1,5 @@
 //! Changes each field of a `config.json` in turn. The results must differ, or the change must be
-//! refused, or the field must be listed as one without effect, with the reason.
+//! refused, or the field must be listed as inert, with the reason.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-/// Fields that have no effect.
+/// Fields without an effect, and the reason.
 pub(super) struct Inert {
-    /// Their names; fields of objects come after a dot. `NAME=VALUE` is that one value of it.
+    /// The names; a field of an object is named after a dot. `NAME=VALUE` is only that value.
     pub fields: &'static [&'static str],
-    /// The checkpoints that the reason holds for; `NAME*` matches a beginning, an empty list all.
+    /// The checkpoints to which the reason applies. `NAME*` matches a prefix; an empty list all.
     pub of: &'static [&'static str],
-    /// Why not.
+    /// The reason why the fields have no effect.
     pub reason: &'static str,
 }
 
-/// Fields without effect in all checkpoints.
+/// Fields without an effect in all checkpoints.
 #[rustfmt::skip]
 pub(super) const EVERYWHERE: &[Inert] = &[
     Inert { of: &[], reason: "used in training only", fields: &["initializer_range"] },
@@ -42,7 +42,7 @@ pub(super) const EVERYWHERE: &[Inert] = &[
     Inert { of: &[], reason: "the family is said by model_type; reward models have rules of their own", fields: &["auto_map", "_name_or_path"] },
 ];
 
-/// Fields without effect in all decoders.
+/// Fields without an effect in all decoders.
 #[rustfmt::skip]
 pub(super) const DECODERS: &[Inert] = &[
     Inert { of: &[], reason: "used in training only", fields: &["attention_dropout"] },
@@ -53,7 +53,7 @@ pub(super) const DECODERS: &[Inert] = &[
         "is_decoder", "pruned_heads"] },
 ];
 
-/// The fields that the classes of `transformers` know, which `make_known_fields.py` wrote.
+/// The fields that the classes of `transformers` know, from a fixture of `make_known_fields.py`.
 fn known_fields(family: &str) -> Map<String, Value> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text =
@@ -64,18 +64,18 @@ fn known_fields(family: &str) -> Map<String, Value> {
     fields
 }
 
-/// The outcomes of the changes of each checkpoint's fields.
+/// Outcomes of changed fields, over all checkpoints.
 #[derive(Default)]
 pub(super) struct Tally {
     table: String,
     faults: Vec<String>,
-    /// The listed fields that some checkpoint needs.
+    /// The listed inert fields that some checkpoint needs.
     needed: BTreeSet<&'static str>,
 }
 
 impl Tally {
-    /// Changes each field of a checkpoint's `config.json`, and the others that its family knows. `read`
-    /// returns the results with a configuration, or refuses it.
+    /// Changes each field of a checkpoint's `config.json`, and the other fields that its family
+    /// knows. `read` returns the results with a configuration, or the reason of a refusal.
     pub(super) fn add<T: PartialEq>(
         &mut self,
         name: &str,
@@ -124,7 +124,7 @@ impl Tally {
                         .push(format!("{name}: {change} is listed, and has an effect")),
                 }
             }
-            // What has an effect at all counts there.
+            // A field that has an effect in any of the forms counts as seen.
             if let Some(kind) = kinds.first() {
                 counts[*kind] += 1;
             }
@@ -138,7 +138,7 @@ impl Tally {
     }
 
     /// # Panics
-    /// A change was not seen, or the list of inert fields has one that is none.
+    /// If a change was not seen, or a listed inert field has an effect.
     pub(super) fn check(mut self, inert: &[&[Inert]]) {
         println!(
             "checkpoint              fields  changed  refused  listed\n{}",
@@ -165,7 +165,7 @@ impl Tally {
     }
 }
 
-/// Each field with its other values, and the configurations that have them.
+/// Each field with its other values, and the configurations that have these values.
 fn changes(config: &Value, known: &Map<String, Value>) -> Vec<(String, Vec<(Value, Value)>)> {
     let mut all = Vec::new();
     let map = config.as_object().unwrap();
@@ -175,7 +175,7 @@ fn changes(config: &Value, known: &Map<String, Value>) -> Vec<(String, Vec<(Valu
             changed[field] = other.clone();
             (other, changed)
         };
-        // Objects that are rotations; those within one are of kinds of layers.
+        // Objects are rotations, or in a rotation those of kinds of layers.
         let is_rotation = field.starts_with("rope_") || field.ends_with("_attention");
         if is_rotation && value.is_object() {
             for (name, changes) in changes(value, &Map::new()) {
@@ -186,13 +186,13 @@ fn changes(config: &Value, known: &Map<String, Value>) -> Vec<(String, Vec<(Valu
         }
         let mut values = others(field, value);
         let default = known.get(field).unwrap_or(&Value::Null);
-        // Left out it is the default, which may be made of other fields.
+        // An absent field takes its default, which may be computed from other fields.
         if !value.is_null() && !default.is_null() && default != value {
             values.push(Value::Null);
         }
         all.push((field.clone(), values.into_iter().map(with).collect()));
     }
-    // A file says its rotation in one form.
+    // A file has its rotation in only one of two forms.
     let other_form: &[&str] = if map.contains_key("rope_theta") {
         &["rope_parameters"]
     } else {
@@ -213,7 +213,7 @@ fn changes(config: &Value, known: &Map<String, Value>) -> Vec<(String, Vec<(Valu
     all
 }
 
-/// Names that values of text fields have.
+/// Values that fields with a text may have.
 const NAMES: [(&str, &[&str]); 13] = [
     ("layer_types", &["full_attention", "sliding_attention"]),
     (
@@ -255,7 +255,7 @@ const NAMES: [(&str, &[&str]); 13] = [
     ("dtype", &["float16", "float32"]),
 ];
 
-/// Other values of the same kind.
+/// Returns other values of the same kind.
 fn others(field: &str, value: &Value) -> Vec<Value> {
     let named = NAMES
         .iter()
@@ -313,7 +313,7 @@ fn others(field: &str, value: &Value) -> Vec<Value> {
     found
 }
 
-/// Values of a field that has none.
+/// Returns values for a field that the file lacks.
 fn samples(field: &str) -> Vec<Value> {
     match field {
         "rope_scaling" | "rope_parameters" => vec![

@@ -1,6 +1,6 @@
-//! Files that lie, and what is said of them. Each is refused with one clear line; none makes the
-//! program panic, nor take much more memory than the file has: a program with such tests has an
-//! allocator with [`LIMIT`], which ends it beyond that.
+//! Malicious files. Each must be refused with one clear line, without a panic and without much more
+//! memory than the file has. A program with such tests must use an allocator with [`LIMIT`], which
+//! ends the program beyond it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,15 @@ use proptest::prelude::*;
 
 use crate::common::fixture;
 
-/// The files of these tests have 100 kB at most. What is left is for the test program itself.
+/// The most bytes of memory. The files have at most 100 kB; the rest is for the test program
+/// itself.
 pub(crate) const LIMIT: usize = 512 << 20;
 
 pub(crate) fn formats(name: &str) -> PathBuf {
     fixture("formats").join(name)
 }
 
-/// A folder with one file.
+/// Creates a folder with one file.
 pub(crate) fn folder_with(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
@@ -25,7 +26,7 @@ pub(crate) fn folder_with(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathB
     (dir, path)
 }
 
-/// All that is read of a checkpoint; the first error, if any.
+/// Reads everything of a checkpoint that the engine reads; returns the first error.
 pub(crate) fn read_all(path: &Path) -> Result<(), String> {
     let error = |e: beamgen_engine::Error| e.to_string();
     let weights = Weights::load(path).map_err(error)?;
@@ -50,7 +51,7 @@ pub(crate) fn assert_refused(path: &Path, words: &[&str]) {
     }
 }
 
-/// Bytes of a file to overwrite, most of them near its beginning, and where to cut it off.
+/// Bytes of a file to overwrite, most of them near its beginning, and a length to cut it to.
 pub(crate) fn damage() -> impl Strategy<Value = (Vec<(f64, u8)>, Option<f64>)> {
     let place = prop_oneof![0.0..0.02f64, 0.0..0.2f64, 0.0..1.0f64];
     let byte = prop_oneof![any::<u8>(), Just(0), Just(0xFF), Just(0x80)];

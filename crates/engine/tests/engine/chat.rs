@@ -1,4 +1,4 @@
-//! Chats are rendered as `transformers` renders them: `tests/fixtures/chat/make_expected.py`.
+//! Chats are rendered like `transformers` renders them: `tests/fixtures/chat/make_expected.py`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

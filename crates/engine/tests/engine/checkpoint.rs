@@ -1,4 +1,4 @@
-//! Checkpoints that are broken, or not what their configuration says.
+//! Checkpoints that are broken, or that contradict their configuration.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn missing_files() {
     refused(Path::new("/nowhere/at/all"), &["/nowhere/at/all"]);
 }
 
-/// Reading bytes that are gone would end the process.
+/// Reading mapped bytes that no longer exist would end the process.
 #[test]
 fn a_file_that_is_shortened_while_it_is_read() {
     let dir = copy("llama");
@@ -184,7 +184,7 @@ fn configurations_that_ask_for_more_name_file_and_field() {
     }
 }
 
-/// A family's tensors under another family's name are left over, or missing.
+/// Under another family's name, some of a family's tensors are left over or missing.
 #[test]
 fn tensors_of_another_family() {
     let dir = copy("phi3");
@@ -207,7 +207,7 @@ fn tensors_of_another_family() {
     refused(dir.path(), &["bias", "no use for it"]);
 }
 
-/// The random model with some tensors changed.
+/// Returns the random model with some tensors changed.
 fn changed(
     config: ModelConfig,
     change: impl FnOnce(&mut Vec<(String, Tensor)>),
@@ -380,7 +380,7 @@ fn a_head_of_its_own_goes_before_a_configuration_that_ties_it() {
         (model.bytes(), logits(model))
     });
     assert_eq!(rows[0], rows[1]);
-    // Who does not ask which of the two counts gets no answer.
+    // Without `settle_head` nothing decides which of the two heads counts.
     let config = ModelConfig::load(dir.path()).unwrap();
     let weights = Weights::load(dir.path()).unwrap();
     let error = Model::from_weights(config, &weights, WeightType::Auto).unwrap_err();

@@ -1,4 +1,4 @@
-//! GGUF files and those of `torch.save` against what Python reads from them
+//! Compares GGUF files and files of `torch.save` with the values that Python reads from them
 //! (`tests/fixtures/make_format_fixtures.py`).
 
 use std::fs;
@@ -17,7 +17,7 @@ fn file(name: &str) -> PathBuf {
     fixture("formats").join(name)
 }
 
-/// Two float32 implementations of the same sums.
+/// The largest difference between two float32 implementations of the same sums.
 const TOLERANCE: f32 = 1e-4;
 
 fn logits_agree(name: &str) {
@@ -72,9 +72,9 @@ fn llama_with_permuted_rows_biases_and_rescaled_rotation() {
     }
 }
 
-/// Blocks are kept as they are, with rows in the file's order and in ours: their values in float32
-/// give nearly the same, since only activations are rounded. Rounding the blocks of four bits to
-/// eight once more would give other bits.
+/// Blocks are kept unchanged, with rows in the file's order and in the engine's. Their values in
+/// float32 give nearly the same, as only activations are rounded. Blocks of four bits that were
+/// rounded again to eight would give other bits.
 #[test]
 fn int8_keeps_blocks() {
     let weights = Weights::load(&file("llama.gguf")).unwrap();
@@ -135,7 +135,8 @@ fn tokens_are_those_of_transformers() {
                 tokens,
                 "{name}: {text:?}"
             );
-            // SentencePiece's space before a text swallows the first of a text's own.
+            // The space that SentencePiece puts before a text swallows the first space of the text
+            // itself.
             if name != "sentencepiece" {
                 assert_eq!(tokenizer.decode(&tokens, false).unwrap(), text, "{name}");
             }
@@ -157,7 +158,7 @@ fn what_the_metadata_says_of_the_tokens() {
     assert_eq!(sentencepiece.eos_ids(), [2]);
 }
 
-/// The bits of all tensors.
+/// The bits of all tensors, by name.
 #[track_caller]
 fn assert_same(weights: &Weights, twin: &Weights) {
     for name in twin.names() {
@@ -184,7 +185,7 @@ fn state_dicts_of_torch_equal_their_safetensors_twin() {
         let weights = Weights::load(&file(folder)).unwrap();
         assert_same(&weights, &twin);
         assert_eq!(weights.names().count(), twin.names().count() + 1);
-        // Integers are there, and nobody has to want them.
+        // The file has integers, which is an error only if they are read.
         let error = weights.tensor("position_ids").unwrap_err();
         assert!(
             matches!(&error, Error::Dtype { dtype, .. } if dtype == "I64"),

@@ -1,4 +1,5 @@
-//! Random lives of sequences against one vector of tokens a sequence, down to an empty pool.
+//! Random operations on sequences, compared with a vector of tokens per sequence, until no page is
+//! free.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ enum Op {
     Fork(usize),
     Truncate(usize, usize),
     Free(usize),
-    /// To each of these sequences that many tokens, in one call.
+    /// Appends tokens to several sequences (index and number of tokens) in one call.
     Append(Vec<(usize, usize)>, u32),
 }
 
@@ -31,7 +32,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The engine and what it should hold.
+/// The engine, and a model of its contents.
 struct World {
     model: Arc<Model>,
     engine: Engine,
@@ -132,7 +133,7 @@ impl World {
             (PAGES, PAGES)
         );
         assert_eq!(self.engine.sequences(), self.naive.len());
-        // Sharing cannot need more pages than no sharing, nor fewer than the longest.
+        // With sharing no more pages are needed than without, and no fewer than by the longest.
         let pages = |tokens: &Vec<u32>| tokens.len().div_ceil(PAGE);
         let sum: usize = self.naive.iter().map(|(_, t)| pages(t)).sum();
         let longest = self.naive.iter().map(|(_, t)| pages(t)).max().unwrap_or(0);
@@ -142,11 +143,12 @@ impl World {
         }
     }
 
-    /// Every sequence still reads its own tokens, also those that share pages.
+    /// Checks that every sequence still reads its own tokens, also if it shares pages.
     fn finish(mut self) {
         while let Some((seq, mut tokens)) = self.naive.pop() {
             if let Some(last) = tokens.pop() {
-                // One token again: the row attends to all that is left of the sequence.
+                // The last token is read again: its row attends to all that is left of the
+                // sequence.
                 self.engine.truncate(seq, tokens.len());
                 let item = Append {
                     seq,
@@ -202,7 +204,7 @@ fn the_pool_runs_dry_and_recovers() {
     let mut world = World::new(&small_model());
     world.apply(Op::Create);
     world.apply(Op::Append(vec![(0, 6)], 0));
-    // Two pages shared by eight; each write to the tail takes a page, until none is left.
+    // Eight sequences share two pages; each write to the tail takes a page, until none is left.
     for _ in 0..7 {
         world.apply(Op::Fork(0));
     }

@@ -1,4 +1,4 @@
-//! A row depends on its sequence's tokens alone, to the last bit.
+//! A row depends only on its sequence's tokens, to the last bit.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use beamgen_engine::{
     Append, Engine, KvType, Model, ModelConfig, Output, SeqId, ThreadPool, Want, WeightType,
 };
 
-/// With the arithmetic of float32, and with that of bytes.
+/// A model with float32 arithmetic, and one with int8 weights.
 fn models() -> [Arc<Model>; 2] {
     let int8 = random_model_as(even_config(), WeightType::Int8);
     [random_model(tiny_config()), int8]
@@ -75,7 +75,7 @@ fn fork_prune_regrow_equals_fresh() {
                 let whole = fresh(model, page_size, &chain.1);
                 assert_same_bits(rows.row(i), whole.row(chain.1.len() - 1));
             }
-            // Two survive; one of them is cut back before it is forked.
+            // Two chains survive; one of them is shortened before it is forked.
             for (seq, _) in chains.drain(2..) {
                 engine.free(seq);
             }
@@ -94,7 +94,7 @@ fn fork_prune_regrow_equals_fresh() {
     }
 }
 
-/// Prompts, decode steps and scoring in one call, run with some settings.
+/// Runs prompts, decode steps and scoring in one call, with some settings.
 fn mixed(engine: &mut Engine) -> Vec<Vec<f32>> {
     let mut seqs: Vec<SeqId> = (0..5).map(|_| engine.create()).collect();
     for (i, seq) in seqs.iter().enumerate() {
@@ -124,7 +124,7 @@ fn mixed(engine: &mut Engine) -> Vec<Vec<f32>> {
         .collect();
     let rows = engine.forward(&items, Output::Logits).unwrap();
     assert_eq!(rows.len(), 1 + 40 + 1 + 5 + 1);
-    // The same rows, each item alone.
+    // The same rows again, each item in a call of its own.
     let mut alone = Vec::new();
     for (item, seq) in items.iter().zip(&seqs) {
         let len = engine.len(*seq) - item.tokens.len();
@@ -158,7 +158,7 @@ fn company_chunks_and_threads_change_nothing() {
 
 #[test]
 fn threads_change_nothing_where_work_is_shared() {
-    // Wide enough that every operation is cut for the threads.
+    // Wide enough that every operation is split among the threads.
     let mut config = tiny_config();
     (
         config.hidden_size,
@@ -213,7 +213,7 @@ fn hidden_rows_are_what_the_head_reads() {
     };
     let hidden = engine.forward(&[item], Output::Hidden).unwrap();
     assert_eq!((hidden.len(), hidden.width()), (20, 40));
-    // The root mean square after the norm is that of its weights, about 1.
+    // The root mean square after the norm equals that of the norm's weights, about 1.
     for row in &hidden {
         let square: f32 = row.iter().map(|x| x * x).sum::<f32>() / 40.0;
         assert!((0.5..2.0).contains(&square.sqrt()));
@@ -221,7 +221,8 @@ fn hidden_rows_are_what_the_head_reads() {
     engine.recycle(hidden);
 }
 
-/// Branches of several depths over a prompt of some blocks of attention, in one call and alone.
+/// Branches of several depths over a prompt of some blocks of attention, in one call and
+/// separately.
 #[test]
 fn branches_of_a_long_prompt_are_as_alone() {
     let model = random_model(ModelConfig {

@@ -1,4 +1,5 @@
-//! Two engines with one budget: what one has no use for, the other may take, and gives back.
+//! Engines that share one budget: a borrower may take what the lender does not use, and gives it
+//! back.
 
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use beamgen_engine::{Append, Engine, Error, IdleKv, Output, SeqId, Want};
 
 const PAGE: usize = 4;
 
-/// A lender of 10 pages and borrowers of 3, each of which may take `share` of what is idle.
+/// Creates a lender of 10 pages and borrowers of 3, each of which may take `share` of idle pages.
 fn family<const N: usize>(share: (usize, usize)) -> (Engine, [Engine; N]) {
     let model = random_model(tiny_config());
     let page = engine(&model, |c| c.page_size = PAGE).kv().page_bytes;
@@ -50,7 +51,7 @@ fn what_is_idle_moves_and_comes_back() {
     let (a, b) = (lender.create(), borrower.create());
     grow(&mut lender, a, 4).unwrap();
     lender.reserve(2);
-    // Promised pages are the lender's own to take, and nobody else's.
+    // Reserved pages belong to the lender, and no borrower may take them.
     assert_eq!((free(&lender), free(&borrower)), (6, 7));
     assert!(matches!(
         grow(&mut borrower, b, 8),
@@ -58,7 +59,7 @@ fn what_is_idle_moves_and_comes_back() {
     ));
     grow(&mut borrower, b, 7).unwrap();
     assert_eq!(borrower.kv().pages_over, 0);
-    // The lender never has less for it.
+    // The lender has no fewer pages because of the loan.
     assert_eq!(free(&lender), 6);
     grow(&mut lender, a, 6).unwrap();
     lender.reserve(0);
@@ -76,7 +77,7 @@ fn two_borrowers_have_half_each() {
     let over = |engine: &Engine| engine.kv().pages_over;
     assert_eq!((free(&first), free(&second)), (8, 8));
     let (a, b, c) = (lender.create(), first.create(), second.create());
-    // What one takes is not the other's.
+    // Pages that one borrower takes are not available to the other.
     grow(&mut first, b, 8).unwrap();
     assert_eq!((free(&lender), free(&first), free(&second)), (10, 0, 8));
     assert!(matches!(
@@ -84,13 +85,13 @@ fn two_borrowers_have_half_each() {
         Err(Error::OutOfMemory { needed: 9, free: 8 })
     ));
     grow(&mut second, c, 8).unwrap();
-    // Half of seven pages is three, for either.
+    // Half of seven idle pages is three, for either borrower.
     grow(&mut lender, a, 3).unwrap();
     assert_eq!((over(&first), over(&second)), (2, 2));
     first.truncate(b, PAGE * 6);
     assert_eq!((over(&first), over(&second)), (0, 2));
     second.truncate(c, PAGE * 6);
-    // All is the lender's again; each has its own.
+    // The lender has all its pages again, and each borrower only its own.
     grow(&mut lender, a, 7).unwrap();
     assert_eq!((over(&first), over(&second)), (3, 3));
     first.free(b);

