@@ -1,19 +1,19 @@
-//! Reading an accuracy-over-cost curve between its measured points, straight in the logarithm of
-//! the cost.
+//! Interpolation of an accuracy-over-cost curve between its measured points, linear in the
+//! logarithm of the cost.
 
-/// What a curve needs to be as accurate as something else.
+/// The cost at which a curve reaches an accuracy.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cost {
-    /// This much.
+    /// An interpolated cost.
     About(f64),
-    /// Its cheapest point is as accurate already.
+    /// The cost of the cheapest point, which already reaches the accuracy.
     AtMost(f64),
-    /// No point is; the dearest costs this much.
+    /// The cost of the dearest point; no point reaches the accuracy.
     MoreThan(f64),
 }
 
-/// The cost at which the curve first reaches `accuracy`. `points` are `(cost, accuracy)` by rising
-/// positive cost; `None` without points.
+/// Returns the cost at which the curve first reaches `accuracy`. `points` are `(cost, accuracy)` by
+/// rising positive cost. Returns `None` without points.
 pub fn cost_of(points: &[(f64, f64)], accuracy: f64) -> Option<Cost> {
     let (&first, &last) = (points.first()?, points.last()?);
     if first.1 >= accuracy {
@@ -29,8 +29,9 @@ pub fn cost_of(points: &[(f64, f64)], accuracy: f64) -> Option<Cost> {
     Some(Cost::MoreThan(last.0))
 }
 
-/// Where `cost` lies on a curve with points at `costs` (rising, positive): the points below and
-/// above and the share of the one above. Beyond its ends the curve is level. `None` without points.
+/// Locates `cost` among `costs` (rising, positive): the indices of the points below and above, and
+/// the weight of the point above. Costs beyond the ends belong to the end points. Returns `None`
+/// without points.
 pub fn position(costs: &[f64], cost: f64) -> Option<(usize, usize, f64)> {
     let last = costs.len().checked_sub(1)?;
     let above = costs.partition_point(|&at| at < cost);
@@ -55,10 +56,12 @@ mod tests {
     fn costs_are_read_in_the_logarithm() {
         assert_eq!(cost_of(&POINTS, 0.1), Some(Cost::AtMost(10.0)));
         assert_eq!(cost_of(&POINTS, 0.7), Some(Cost::MoreThan(10000.0)));
-        let about = |accuracy| match cost_of(&POINTS, accuracy) {
-            Some(Cost::About(cost)) => cost,
-            other => panic!("{other:?}"),
-        };
+        fn about(accuracy: f64) -> f64 {
+            match cost_of(&POINTS, accuracy) {
+                Some(Cost::About(cost)) => cost,
+                other => panic!("{other:?}"),
+            }
+        }
         assert!(
             (about(0.3) - 10f64.powf(1.5)).abs() < 1e-9,
             "the first time it is reached"

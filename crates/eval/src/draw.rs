@@ -1,7 +1,7 @@
-//! A small seeded generator for resampling. The search has its own; results must not depend on
-//! either's library.
+//! A small seeded random number generator for resampling. Written here and not taken from a
+//! library, because another version of the library could change published intervals.
 
-/// `SplitMix64` (Steele, Lea and Flood, 2014).
+/// The generator `SplitMix64` (Steele, Lea and Flood, 2014).
 pub(crate) struct SplitMix(u64);
 
 impl SplitMix {
@@ -17,7 +17,8 @@ impl SplitMix {
         z ^ (z >> 31)
     }
 
-    /// A uniform index below `n`; the bias of at most n / 2^64 is far below any resampling error.
+    /// Returns a uniform index below `n`. The bias of at most n / 2^64 is far below the resampling
+    /// error.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next()) * n as u128) >> 64) as usize
     }

@@ -1,14 +1,13 @@
-//! Short names for contents, that a run is not resumed on other ones.
+//! Fingerprints of contents, so that a run is not resumed with other problems or models.
 
 use sha2::{Digest, Sha256};
 
-/// What a fingerprint begins with; those of builds before SHA-256 have no such mark.
+/// The beginning of a fingerprint. Fingerprints of builds before SHA-256 have no such mark.
 const KIND: &str = "sha256:";
-/// Bytes of the digest that a fingerprint shows: it tells contents apart, it does not guard
-/// against forgery.
+/// Bytes of the digest in a fingerprint: enough to distinguish contents, not to prevent forgery.
 const SHOWN: usize = 16;
 
-/// Makes the fingerprint of a list of fields, the same in every build and on every machine.
+/// Computes the fingerprint of a list of fields, the same in every build and on every machine.
 #[derive(Clone, Debug, Default)]
 pub struct Fingerprint(Sha256);
 
@@ -19,7 +18,7 @@ impl Fingerprint {
         self.0.update(bytes);
     }
 
-    /// `sha256:` and the first 32 hexadecimal digits of the digest.
+    /// Returns `sha256:` and the first 32 hexadecimal digits of the digest.
     pub fn finish(self) -> String {
         let digest = self.0.finalize();
         let digits = digest[..SHOWN].iter().map(|byte| format!("{byte:02x}"));

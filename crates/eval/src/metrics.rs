@@ -1,4 +1,4 @@
-//! Measures: accuracy with its interval, and the first error that a reward model finds.
+//! Accuracy with its interval, and the first error that a reward model finds.
 
 use serde::Serialize;
 
@@ -16,46 +16,48 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// How often [`bootstrap_of`] resamples; its interval's ends are then good to about a tenth of its
-/// width.
+/// The number of samples of [`bootstrap_of`]. The ends of the interval are then good to about a
+/// tenth of its width.
 pub const RESAMPLES: usize = 2000;
 
 /// The standard normal quantile of a 95 % interval.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// Wilson's 95 % interval of a share that was seen in so many independent trials, at least one.
+/// Returns Wilson's 95 % interval (Wilson, 1927) of a share seen in `trials` independent trials, at
+/// least one. Unlike the normal approximation, the interval of a share of 0 or 1 is not empty.
 pub fn wilson(share: f64, trials: usize) -> (f64, f64) {
     let n = trials as f64;
     let middle = share + Z * Z / (2.0 * n);
     let half = Z * (share * (1.0 - share) / n + (Z / (2.0 * n)).powi(2)).sqrt();
     let scale = 1.0 + Z * Z / n;
     let (low, high) = ((middle - half) / scale, (middle + half) / scale);
+    // Rounding may put an end just beyond the share when the share is 0 or 1.
     (low.clamp(0.0, share), high.clamp(share, 1.0))
 }
 
-/// The share of independent trials that came out right, with Wilson's interval; `None` without
-/// trials.
+/// Returns the share of right trials with Wilson's interval; `None` without trials.
 pub fn share(right: usize, trials: usize) -> Option<Interval> {
     let mean = right as f64 / trials as f64;
     let (low, high) = (trials > 0).then(|| wilson(mean, trials))?;
     Some(Interval { mean, low, high })
 }
 
-/// The values that a figure can take.
+/// The range of a figure's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Range {
-    /// From 0 to 1: shares, probabilities and means of them.
+    /// From 0 to 1: shares, probabilities and their means.
     Unit,
-    /// From -1 to 1: differences of such, and correlations.
+    /// From -1 to 1: differences of shares, and correlations.
     Signed,
 }
 
 impl Range {
-    /// The 95 % interval of a figure that is equal in so many independent problems, where
-    /// resampling them would show no spread at all: the widest that values of this range can have.
+    /// Returns the 95 % interval of a figure that is equal in `problems` independent problems,
+    /// where resampling would show no spread at all: the widest that values of this range can have.
     ///
-    /// Within `Unit` no value spreads wider than a share's yes and no, so it is Wilson's. A
-    /// difference of 0 means that no problem differs; its interval is that share's, on both sides.
+    /// Within `Unit` no value spreads wider than a share's yes and no, so the interval is Wilson's.
+    /// A difference of 0 means that no problem differs; the interval is that share's, on both
+    /// sides.
     pub fn of_equal(self, value: f64, problems: usize) -> (f64, f64) {
         match self {
             Self::Unit => wilson(value.clamp(0.0, 1.0), problems),
@@ -64,6 +66,7 @@ impl Range {
                 (-most, most)
             }
             Self::Signed => {
+                // Mapped to 0 to 1 and back, where -1 and 1 are the yes and no of a share.
                 let (low, high) = wilson(value.midpoint(1.0).clamp(0.0, 1.0), problems);
                 (2.0 * low - 1.0, 2.0 * high - 1.0)
             }
@@ -71,18 +74,18 @@ impl Range {
     }
 }
 
-/// The mean of one value a problem with its 95 % interval; `None` without values.
+/// Returns the mean of one value for each problem with its 95 % interval; `None` without values.
 ///
-/// The problem is the unit: for several seeds, give each problem's mean over the seeds, so that the
-/// interval speaks about other problems of the same kind and not about more seeds on these. Plain
-/// outcomes of 0 and 1 have Wilson's interval, equal values that of [`Range::of_equal`]; all others
-/// a percentile bootstrap over problems.
+/// With several seeds, pass each problem's mean over the seeds: the interval is then about other
+/// problems of the same kind and not about more seeds on these. Outcomes of 0 and 1 have Wilson's
+/// interval, equal values the interval of [`Range::of_equal`], and all others a percentile
+/// bootstrap over problems.
 pub fn mean_with_interval(per_problem: &[f64], range: Range, seed: u64) -> Option<Interval> {
     let n = per_problem.len();
     let first = *per_problem.first()?;
     let mean = per_problem.iter().sum::<f64>() / n as f64;
-    let is_outcome = |value: &f64| *value == 0.0 || *value == 1.0;
-    let outcomes = range == Range::Unit && per_problem.iter().all(is_outcome);
+    let mut values = per_problem.iter();
+    let outcomes = range == Range::Unit && values.all(|value| [0.0, 1.0].contains(value));
     let (low, high) = if outcomes || per_problem.iter().all(|&value| value == first) {
         range.of_equal(mean, n)
     } else {
@@ -93,13 +96,13 @@ pub fn mean_with_interval(per_problem: &[f64], range: Range, seed: u64) -> Optio
     Some(Interval { mean, low, high })
 }
 
-/// The 2.5th and 97.5th percentile of a statistic over resampled problems, widened where needed to
-/// include the statistic of the problems as they are. `statistic` is given `problems` indices below
-/// `problems`: all of them once, and then drawn with replacement. It may be infinite. `None`
-/// without problems.
+/// Returns the 2.5th and 97.5th percentile of a statistic over resampled problems (percentile
+/// bootstrap; Efron, 1979), widened where needed to include the statistic of all problems.
+/// `statistic` gets `problems` indices below `problems`: first each index once, then samples with
+/// replacement. The statistic may be infinite. Returns `None` without problems.
 ///
-/// The same seed draws the same problems, so two statistics of the same problems are comparable
-/// draw by draw, and the statistic of a difference gives a paired interval.
+/// The same seed gives the same samples, so two statistics of the same problems are comparable
+/// sample by sample, and the statistic of a difference gives a paired interval.
 pub fn bootstrap_of(
     problems: usize,
     seed: u64,
@@ -111,8 +114,8 @@ pub fn bootstrap_of(
     })
 }
 
-/// [`bootstrap_of`] for a statistic of which only bounds are known: the 2.5th percentile of its
-/// lower bounds and the 97.5th of its upper ones.
+/// Bootstraps a statistic of which only bounds are known: returns the 2.5th percentile of the lower
+/// bounds and the 97.5th of the upper bounds. Samples are those of [`bootstrap_of`].
 pub fn bootstrap_bounds(
     problems: usize,
     seed: u64,
@@ -133,12 +136,13 @@ pub fn bootstrap_bounds(
         .unzip();
     lows.sort_by(f64::total_cmp);
     highs.sort_by(f64::total_cmp);
+    // The same number of samples is cut off on both sides, 50 of 2000.
     let low = lows[RESAMPLES * 25 / 1000];
     let high = highs[RESAMPLES * 975 / 1000 - 1];
     Some((low.min(least), high.max(most)))
 }
 
-/// The first step whose probability of being right is below `threshold`.
+/// Returns the index of the first step whose probability of being right is below `threshold`.
 pub fn first_error(scores: &[f32], threshold: f32) -> Option<usize> {
     scores.iter().position(|&score| score < threshold)
 }
@@ -175,7 +179,7 @@ mod tests {
         assert_eq!(share(0, 0), None);
     }
 
-    /// For several seeds a problem the values are means, and those are resampled.
+    /// With several seeds a problem's value is a mean, and the means are resampled.
     #[test]
     fn means_of_problems_are_resampled() {
         let halves: Vec<f64> = (0..400).map(|i| [0.0, 0.5, 1.0, 0.5][i % 4]).collect();

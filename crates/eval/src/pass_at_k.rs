@@ -1,9 +1,10 @@
 //! The unbiased estimator of pass@k (Chen et al. 2021, "Evaluating Large Language Models Trained on
 //! Code", section 2.1).
 
-/// The probability that at least one of `k` samples, drawn without replacement from `n` of which
-/// `correct` are right, is right: `1 - C(n - correct, k) / C(n, k)`. Over pools of `n` samples its
-/// mean is the pass@k of fresh samples. `None` if `k` is 0 or above `n`, or `correct` above `n`.
+/// Returns the probability that at least one of `k` samples is right, taken without replacement
+/// from `n` of which `correct` are right: `1 - C(n - correct, k) / C(n, k)`. The mean over pools of
+/// `n` samples is the pass@k of fresh samples. Returns `None` if `k` is 0 or above `n`, or
+/// `correct` is above `n`.
 pub fn pass_at_k(n: usize, correct: usize, k: usize) -> Option<f64> {
     if k == 0 || k > n || correct > n {
         return None;

@@ -1,50 +1,51 @@
-//! What a pool of independent samples says about smaller numbers of them.
+//! Estimates of best-of-k and votes of k from a pool of n independent samples.
 //!
-//! "The first k of n" is one random subset and noisy; here all subsets count (in closed form) or
-//! many drawn ones.
+//! "The first k of n" is one random subset and noisy. Here all subsets count in closed form, or
+//! many random subsets are averaged.
 
 use beamgen_search::{Choose, Standing};
 
 use crate::draw::SplitMix;
 
-/// How many subsets [`chosen_at_k`] draws for a vote.
+/// The number of random subsets that [`chosen_at_k`] averages for a vote.
 pub const SUBSETS: usize = 100;
 
-/// One finished chain of a problem, as far as choosing among chains needs it.
+/// A finished chain of a problem, with the facts that a choice among chains uses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sample {
-    /// Whether its answer is right.
+    /// Whether the answer is right.
     pub correct: bool,
-    /// A number for the class of its answer, the same for equal answers; `None` without an answer.
+    /// The number of the answer's class, the same for equal answers; `None` without an answer.
     pub class: Option<u32>,
-    /// Whether nothing in it marks its answer as such.
+    /// Whether nothing in the chain marks the answer, so that the last number was taken.
     pub is_guess: bool,
-    /// Its aggregated score.
+    /// The aggregated score of the chain; `None` without a scorer.
     pub score: Option<f32>,
-    /// Tokens sampled for it.
+    /// The number of tokens sampled for the chain.
     pub tokens: u32,
 }
 
-/// The probability that the answer chosen among `k` samples, drawn without replacement from the
-/// pool, is right; choosing is that of [`beamgen_search::choose()`]. `None` if `k` is 0 or above
-/// the pool.
+/// Returns the probability that the answer chosen among `k` samples, taken without replacement from
+/// the pool, is right. The choice is that of [`beamgen_search::choose()`]. Returns `None` if `k` is
+/// 0 or above the size of the pool.
 ///
-/// [`Choose::Best`] is exact: sorted by [`Standing`], rank `i` of `n` is the best of `C(n - 1 - i, k - 1)
-/// / C(n, k)` of the subsets. Votes have no closed form: they are the mean over [`SUBSETS`]
-/// subsets, drawn from `seed`.
+/// [`Choose::Best`] is exact: sorted by [`Standing`], rank `i` of `n` is the best of `C(n - 1 - i,
+/// k - 1) / C(n, k)` of the subsets. Votes have no closed form; the value is the mean over
+/// [`SUBSETS`] random subsets from `seed`.
 pub fn chosen_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> Option<f64> {
     if k == 0 || k > pool.len() {
         return None;
     }
     Some(match how {
-        // A vote of one is no vote.
+        // A choice among one is exact; sampling subsets would only add noise.
         _ if k == 1 => pass_rate(pool)?,
         Choose::Best => best_at_k(pool, k),
         Choose::Majority | Choose::Weighted => vote_at_k(pool, k, how, seed),
     })
 }
 
-/// Indices in the order of the search, those without an answer last; equal ones in order.
+/// Returns the indices in the order in which a search prefers the samples, without an answer last.
+/// The sort is stable, so the first of equal samples wins, as in a search.
 fn ranking(pool: &[Sample], scored: bool) -> Vec<usize> {
     let standing = |sample: &Sample| Standing {
         is_guess: sample.is_guess,
@@ -76,7 +77,8 @@ fn best_at_k(pool: &[Sample], k: usize) -> f64 {
     right
 }
 
-/// A majority vote is taken as if the pool had no scores, as a search without a scorer would.
+/// Estimates the accuracy of a vote of `k`. A majority vote ignores the scores also in ties, as a
+/// search without a scorer does.
 fn vote_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> f64 {
     let mut rank_of = vec![0; pool.len()];
     for (rank, at) in ranking(pool, how == Choose::Weighted)
@@ -93,6 +95,8 @@ fn vote_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> f64 {
     let subsets = if k == pool.len() { 1 } else { SUBSETS };
     let mut right = 0;
     for _ in 0..subsets {
+        // The first k places of a Fisher-Yates shuffle are a uniform subset, whatever the order
+        // that the subset before left.
         for i in 0..k {
             let other = i + draw.below(order.len() - i);
             order.swap(i, other);
@@ -102,8 +106,8 @@ fn vote_at_k(pool: &[Sample], k: usize, how: Choose, seed: u64) -> f64 {
     right as f64 / subsets as f64
 }
 
-/// Whether the answer is right that has most votes in the subset, of equals the one whose best member
-/// has the best rank.
+/// Whether the answer with the most votes in the subset is right. A tie goes to the answer whose
+/// best member has the best rank.
 fn winner_is_right(
     pool: &[Sample],
     how: Choose,
@@ -134,7 +138,7 @@ fn winner_is_right(
     winner.is_some_and(|(_, at)| pool[at].correct)
 }
 
-/// The share of a pool that is right: the pass rate of a single sample. `None` for no samples.
+/// Returns the share of right samples, the pass rate of a single sample; `None` for an empty pool.
 pub fn pass_rate(pool: &[Sample]) -> Option<f64> {
     let right = pool.iter().filter(|sample| sample.correct).count();
     (!pool.is_empty()).then(|| right as f64 / pool.len() as f64)
@@ -146,7 +150,8 @@ mod tests {
 
     use super::*;
 
-    /// Pools of 8 with ties of score and of votes, guesses, and chains without an answer or a score.
+    /// Pools of 8 with ties of score and of votes, guesses, and chains without an answer or a
+    /// score.
     fn pools() -> Vec<Vec<Sample>> {
         let mut draw = SplitMix::new(7);
         let sample = |draw: &mut SplitMix| {

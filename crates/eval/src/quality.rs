@@ -1,8 +1,8 @@
-//! How good the step scores of a reward model are, measured against labels.
+//! The quality of a reward model's step scores, measured against labels.
 //!
-//! [`ScoredChain`]s go in; [`measure`] gives every [`Measure`] of them with an interval that
+//! [`measure`] computes every [`Measure`] of a list of [`ScoredChain`]s. The interval of a measure
 //! resamples *problems*, because steps of one chain and chains of one problem are alike. A figure
-//! that has no meaning on the data (a share of nothing, an area with one class missing) is `None`.
+//! without a meaning on the data (a share of nothing, an area with one class missing) is `None`.
 
 mod baselines;
 mod calibration;
@@ -27,8 +27,8 @@ pub use ranking::{RocPoint, auc};
 pub use resample::{Figure, resample};
 pub use view::{Counts, OverProblems, View};
 
-/// All measures of `chains` with their intervals. A step with a score below `threshold` is flagged
-/// as wrong; the draws of the bootstrap come from `seed`.
+/// Computes all measures of `chains` with their intervals. A step with a score below `threshold` is
+/// flagged as wrong. `seed` is the seed of the bootstrap.
 #[must_use]
 pub fn measure<'a>(
     chains: impl IntoIterator<Item = &'a ScoredChain>,

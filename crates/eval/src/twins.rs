@@ -1,16 +1,18 @@
-//! Twins: a problem `X` and `X-twin`, the same with other numbers. Right on both tells method from
-//! luck and memory.
+//! Twins: a problem `X` and the problem `X-twin` with other numbers. A model that is right on both
+//! has a method, and not only luck or memory.
 
 use std::collections::BTreeMap;
 
 /// The end of a twin's id, after the id of its problem.
 pub const TWIN: &str = "-twin";
 
-/// Returns the pairs of twins among graded problems: for each, what the two have.
+/// Returns the values of the pairs of twins among graded problems, `(problem, twin)`.
 pub fn pairs<'a, T: Copy>(graded: impl IntoIterator<Item = (&'a str, T)>) -> Vec<(T, T)> {
     let graded: BTreeMap<&str, T> = graded.into_iter().collect();
-    let pair = |(id, &twin): (&&str, &T)| Some((*graded.get(id.strip_suffix(TWIN)?)?, twin));
-    graded.iter().filter_map(pair).collect()
+    let pairs = graded
+        .iter()
+        .filter_map(|(id, &twin)| Some((*graded.get(id.strip_suffix(TWIN)?)?, twin)));
+    pairs.collect()
 }
 
 #[cfg(test)]

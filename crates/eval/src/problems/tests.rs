@@ -144,7 +144,7 @@ fn faults_name_file_line_and_field() {
         (format!("{ok}[1]"), "f:2: found a list"),
         (
             format!("{ok}{{\"text\": \"p\"}}"),
-            "f:2: field \"problem\": missing (\"question\", \"prompt\" and \"input\" do as well), there is \"text\"",
+            "f:2: field \"problem\": missing (\"question\", \"prompt\" and \"input\" do as well), found \"text\"",
         ),
         (
             "{\"question\": [1]}".to_owned(),
@@ -164,7 +164,7 @@ fn faults_name_file_line_and_field() {
         ),
         (
             "{\"problem\": \"p\", \"id\": 2}\n{\"problem\": \"p\"}".to_owned(),
-            "f:2: field \"id\": \"2\" stands on line 1",
+            "f:2: field \"id\": \"2\" is also on line 1",
         ),
         ("[\n{\"problem\": \"p\"}]".to_owned(), "f:1: a JSON array"),
         (

@@ -1,33 +1,34 @@
-//! Scorers that do not read the text, to hold a model against.
+//! Scorers that do not read the text, as baselines for a model.
 //!
-//! They are fitted on the very labels that they are measured on, so they show at best what the
-//! prior, the length or the place of a step tells; a model has to be better than all of them.
+//! Each baseline is fitted on the labels that it is measured on, so its figures are an upper bound
+//! of what the prior, the length or the position of a step predicts. A model should beat all of
+//! them.
 
 use super::calibration::equal_mass;
 use super::{BINS, ScoredChain};
 
-/// How many bins of length [`Baseline::Length`] has.
+/// The number of bins of length of [`Baseline::Length`].
 pub const LENGTH_BINS: usize = BINS;
 
-/// Steps at this position, counted from 1, and later ones are one bin of [`Baseline::Position`].
+/// The last bin of [`Baseline::Position`], counted from 1. Later steps share this bin.
 pub const LONGEST_POSITION: usize = 10;
 
-/// What a baseline looks at.
+/// The property of a step that a baseline looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Baseline {
-    /// Nothing: every step has the mean label.
+    /// No property: every step gets the mean label.
     Prior,
-    /// The step's length: the mean label among steps of about that length.
+    /// The step's length: the score is the mean label of steps of about that length.
     Length,
-    /// The step's number: the mean label among steps with that number.
+    /// The step's number: the score is the mean label of steps with that number.
     Position,
 }
 
 impl Baseline {
-    /// All of them.
+    /// All baselines, in the order of reports.
     pub const ALL: [Self; 3] = [Self::Prior, Self::Length, Self::Position];
 
-    /// The name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -37,15 +38,18 @@ impl Baseline {
         }
     }
 
-    /// The same chains with this baseline's scores. A chain that the model refused stays refused,
-    /// so that both are measured on the same steps.
+    /// Returns the chains with this baseline's scores. A chain that the model refused stays
+    /// refused, so that the model and the baseline are measured on the same steps.
     #[must_use]
     pub fn score(self, chains: &[ScoredChain]) -> Vec<ScoredChain> {
         let bins = self.bins(chains);
         let mut sums = vec![(0.0, 0.0); BINS.max(LONGEST_POSITION)];
         let mut all = (0.0, 0.0);
-        let scored = |chain: &&ScoredChain| chain.scores.is_some();
-        for (chain, bins) in chains.iter().zip(&bins).filter(|(chain, _)| scored(chain)) {
+        let scored = chains
+            .iter()
+            .zip(&bins)
+            .filter(|(chain, _)| chain.scores.is_some());
+        for (chain, bins) in scored {
             for (&label, &bin) in chain.labels.iter().zip(bins) {
                 let Some(label) = label else { continue };
                 sums[bin].0 += label;
@@ -54,32 +58,27 @@ impl Baseline {
                 all.1 += 1.0;
             }
         }
-        let mean = |(sum, count): (f64, f64)| (count > 0.0).then(|| sum / count);
-        // A bin in which no step has a label, and chains without any, take what is left to take.
+        // A bin without labels takes the mean of all labels; without any label, one half.
         let prior = mean(all).unwrap_or(0.5);
         let score = |bin: &usize| mean(sums[*bin]).unwrap_or(prior) as f32;
-        let with_scores = |(chain, bins): (&ScoredChain, &Vec<usize>)| ScoredChain {
-            scores: chain
+        let chains = chains.iter().zip(&bins).map(|(chain, bins)| {
+            let scores = chain
                 .scores
                 .as_ref()
-                .map(|_| bins.iter().map(score).collect()),
-            ..chain.clone()
-        };
-        chains.iter().zip(&bins).map(with_scores).collect()
+                .map(|_| bins.iter().map(score).collect());
+            ScoredChain {
+                scores,
+                ..chain.clone()
+            }
+        });
+        chains.collect()
     }
 
-    /// The bin of every step of every chain.
+    /// Returns the bin of every step of every chain.
     fn bins(self, chains: &[ScoredChain]) -> Vec<Vec<usize>> {
-        let each = |bin: &dyn Fn(usize, u32) -> usize| {
-            let of = |chain: &ScoredChain| {
-                let steps = chain.lengths.iter().enumerate();
-                steps.map(|(at, &length)| bin(at, length)).collect()
-            };
-            chains.iter().map(of).collect()
-        };
         match self {
-            Self::Prior => each(&|_, _| 0),
-            Self::Position => each(&|at, _| at.min(LONGEST_POSITION - 1)),
+            Self::Prior => each_step(chains, |_, _| 0),
+            Self::Position => each_step(chains, |at, _| at.min(LONGEST_POSITION - 1)),
             Self::Length => {
                 let mut lengths: Vec<u32> = chains
                     .iter()
@@ -88,8 +87,23 @@ impl Baseline {
                     .collect();
                 lengths.sort_unstable();
                 let bins = equal_mass(&lengths);
-                each(&|_, length| usize::from(bins[lengths.partition_point(|&l| l < length)]))
+                each_step(chains, |_, length| {
+                    usize::from(bins[lengths.partition_point(|&l| l < length)])
+                })
             }
         }
     }
+}
+
+fn mean((sum, count): (f64, f64)) -> Option<f64> {
+    (count > 0.0).then(|| sum / count)
+}
+
+/// Calls `bin` with the index and the length of every step of every chain.
+fn each_step(chains: &[ScoredChain], bin: impl Fn(usize, u32) -> usize) -> Vec<Vec<usize>> {
+    let chains = chains.iter().map(|chain| {
+        let steps = chain.lengths.iter().enumerate();
+        steps.map(|(at, &length)| bin(at, length)).collect()
+    });
+    chains.collect()
 }

@@ -1,24 +1,24 @@
-//! Whether scores are probabilities: bins of the expected calibration error.
+//! The bins of the reliability diagram and the expected calibration error.
 
 use serde::Serialize;
 
 use super::Figure;
 
-/// How many bins there are of either kind.
+/// The number of bins of either kind.
 pub const BINS: usize = 10;
 
-/// How scores are put into bins.
+/// The kind of bins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Binning {
-    /// Equally wide bins of `[0, 1]`; the last has both its ends.
+    /// Equally wide bins of `[0, 1]`. A bin includes its lower end, the last also its upper end.
     EqualWidth,
-    /// Bins with equally many steps, as far as equal scores allow, which share a bin.
+    /// Bins with equally many steps. Equal scores share a bin, so bins may differ in size.
     EqualMass,
 }
 
 impl Binning {
-    /// The bin, below [`BINS`], of each score; `scores` rise.
+    /// Returns the bin, below [`BINS`], of each score. `scores` must rise.
     pub(super) fn bins(self, scores: &[f32]) -> Vec<u8> {
         match self {
             Self::EqualWidth => {
@@ -31,7 +31,8 @@ impl Binning {
     }
 }
 
-/// The first of equal values decides for all of them.
+/// Returns the equal-mass bin of each value. The first of equal values decides for all of them:
+/// otherwise the order of ties would change the calibration error.
 pub(super) fn equal_mass<T: PartialEq>(rising: &[T]) -> Vec<u8> {
     let mut bins = Vec::with_capacity(rising.len());
     for (at, value) in rising.iter().enumerate() {
@@ -75,10 +76,11 @@ impl Sums {
         }
     }
 
-    /// The expected calibration error: the mean over steps of how far the mean score of their bin
-    /// is from its mean label (Guo et al., 1706.04599). `None` without steps.
+    /// Returns the expected calibration error: the distance of mean score and mean label in each
+    /// bin, averaged over steps (Guo et al., arXiv 1706.04599). Returns `None` without steps.
     pub(super) fn error(&self) -> Option<f64> {
         let all: f64 = self.bins.iter().map(|bin| bin.weight).sum();
+        // |mean score - mean label| times the share of steps: the weight of the bin cancels out.
         let apart: f64 = self
             .bins
             .iter()
@@ -87,30 +89,30 @@ impl Sums {
         (all > 0.0).then(|| apart / all)
     }
 
-    /// The mean label in each bin.
+    /// Returns the mean label in each bin; `None` for an empty bin.
     pub(super) fn labels(&self) -> [Option<f64>; BINS] {
         self.bins
             .map(|bin| (bin.weight > 0.0).then(|| bin.label / bin.weight))
     }
 
-    /// The mean score in each bin.
+    /// Returns the mean score in each bin; `None` for an empty bin.
     pub(super) fn scores(&self) -> [Option<f64>; BINS] {
         self.bins
             .map(|bin| (bin.weight > 0.0).then(|| bin.score / bin.weight))
     }
 }
 
-/// A bin that is not empty.
+/// A bin of the reliability diagram that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bin {
-    /// Its lowest score.
+    /// The lowest score in the bin.
     pub from: f32,
-    /// Its highest.
+    /// The highest score in the bin.
     pub to: f32,
-    /// Labelled steps in it.
+    /// The number of labelled steps in the bin.
     pub steps: usize,
-    /// Their mean score.
+    /// The mean score of the bin's steps.
     pub score: f64,
-    /// Their mean label.
+    /// The mean label of the bin's steps, with its interval over problems.
     pub label: Figure,
 }

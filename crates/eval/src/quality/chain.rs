@@ -1,44 +1,45 @@
-//! What is measured: a chain with labels and scores.
+//! A chain with labels and scores, the unit of all measures.
 
 use serde::{Deserialize, Serialize};
 
-/// Why a chain cannot be measured: one line, the field first.
+/// The reason why a chain cannot be measured: one line that begins with the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidChain(String);
 
-/// A chain, what is known of its steps, and what a model said.
+/// A chain with the labels of its steps and a model's scores.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScoredChain {
-    /// Names the chain.
+    /// The chain's name in files and messages.
     pub id: String,
-    /// The number of its problem: chains of one problem are resampled together.
+    /// The number of the chain's problem: chains of one problem are resampled together.
     pub problem: u32,
-    /// A label in `[0, 1]` for each step, `None` where nothing is known. Above one half the step is
-    /// right, below it is wrong; exactly one half is neither and counts for calibration only.
+    /// A label in `[0, 1]` for each step; `None` for an unlabelled step. Above one half the step is
+    /// right and below one half wrong. Exactly one half counts only for calibration.
     pub labels: Vec<Option<f64>>,
-    /// A probability for each step that it is right; `None` if the model refused the chain.
+    /// The model's probability that the step is right, for each step; `None` if the model refused
+    /// the chain.
     pub scores: Option<Vec<f32>>,
-    /// Characters of each step.
+    /// The number of characters of each step.
     pub lengths: Vec<u32>,
-    /// Difficulty, as the source names it.
+    /// The difficulty in the source's own words; `None` if the source names none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// The data set it comes from.
+    /// The data set that the chain comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The kind of mistake in it.
+    /// The kind of mistake in the chain, such as `PRMBench`'s classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// Who wrote it.
+    /// The model or person that wrote the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<String>,
 }
 
 impl ScoredChain {
-    /// The chain's first wrong step: `Some(None)` if all steps are known to be right, and `None` if
-    /// the labels do not tell, since the class of an earlier step is unknown.
+    /// Returns the index of the first wrong step. `Some(None)` if all steps are known to be right;
+    /// `None` if an unlabelled or undecided step comes before the first wrong one.
     #[must_use]
     pub fn first_error(&self) -> Option<Option<usize>> {
         for (at, label) in self.labels.iter().enumerate() {
@@ -51,10 +52,11 @@ impl ScoredChain {
         Some(None)
     }
 
-    /// What cannot be measured about it: one line, the field first.
+    /// Checks that the lists have one item for each step, with values in range.
     ///
     /// # Errors
-    /// Lists of different lengths, a label or a score outside of `[0, 1]`.
+    /// [`InvalidChain`] for lists of different lengths, and for a label or a score outside of
+    /// `[0, 1]`.
     pub fn check(&self) -> Result<(), InvalidChain> {
         let steps = self.labels.len();
         if self.lengths.len() != steps {
@@ -75,6 +77,7 @@ impl ScoredChain {
                 "field \"labels\": {label} is not in 0 to 1"
             )));
         }
+        // `contains` is false for NaN, so a score that is not a number is refused, too.
         let mut scores = self.scores.iter().flatten();
         if let Some(score) = scores.find(|score| !(0.0..=1.0).contains(*score)) {
             return Err(InvalidChain(format!(
@@ -85,7 +88,7 @@ impl ScoredChain {
     }
 }
 
-/// Whether a step with this label is right; `None` for one half.
+/// Whether a step with this label is right; `None` for one half, which is undecided.
 pub(super) fn class(label: f64) -> Option<bool> {
     (label != 0.5).then_some(label > 0.5)
 }

@@ -12,8 +12,8 @@ pub(super) struct Moments {
 }
 
 impl Moments {
-    /// Adds a pair. Both variables are to be centred beforehand: sums of squares far from 0 lose
-    /// digits, and then equal values cannot be told from such as vary a little.
+    /// Adds a pair. Both variables must be centred before: sums of squares far from 0 lose digits,
+    /// and rounding would then look like a small variance.
     pub(super) fn add(&mut self, x: f64, y: f64) {
         self.weight += 1.0;
         self.x += x;
@@ -33,20 +33,22 @@ impl Moments {
         self.xy += weight * other.xy;
     }
 
-    /// Pearson's correlation; `None` if one of the variables does not vary.
+    /// Returns Pearson's correlation, -1 to 1; `None` if one of the variables does not vary.
     #[must_use]
     pub(super) fn correlation(&self) -> Option<f64> {
         if self.weight <= 0.0 {
             return None;
         }
-        let variance = |sum: f64, squares: f64| {
-            let variance = squares / self.weight - (sum / self.weight).powi(2);
-            // What is left of equal values is rounding. Scores are f32 and lengths whole numbers:
-            // what varies at all varies more.
-            (variance > 1e-20).then_some(variance)
-        };
-        let (x, y) = (variance(self.x, self.xx)?, variance(self.y, self.yy)?);
+        let x = self.variance(self.x, self.xx)?;
+        let y = self.variance(self.y, self.yy)?;
         let both = self.xy / self.weight - self.x * self.y / (self.weight * self.weight);
         Some((both / (x * y).sqrt()).clamp(-1.0, 1.0))
+    }
+
+    fn variance(&self, sum: f64, squares: f64) -> Option<f64> {
+        let variance = squares / self.weight - (sum / self.weight).powi(2);
+        // The variance of equal values is rounding below this bound. Scores are f32 and lengths
+        // whole numbers, so values that differ at all have a larger variance.
+        (variance > 1e-20).then_some(variance)
     }
 }

@@ -1,42 +1,43 @@
-//! First errors: what is known of a chain's, and what is predicted.
+//! The first wrong step of a chain by its labels, and by a model's scores.
 
 use serde::Serialize;
 
 use super::ScoredChain;
 use crate::metrics::first_error;
 
-/// A chain's first error beside the predicted one.
+/// The labelled and the predicted first wrong step of one chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Prediction {
-    /// The first wrong step, or `None` if all are right.
+    /// The index of the first wrong step; `None` if all steps are right.
     pub label: Option<usize>,
-    /// The first flagged one. No step has the index [`REFUSED`].
+    /// The index of the first flagged step; `None` without a flag, and [`REFUSED`] without scores.
     pub predicted: Option<usize>,
-    /// Whether the first wrong step itself is flagged, whatever stands before it.
+    /// Whether the first wrong step is flagged, with or without earlier flags.
     pub is_flagged: bool,
 }
 
-/// What is predicted of a chain that the model refused: neither a step nor "all right".
+/// The prediction for a chain that the model refused. The index equals neither a step's nor `None`,
+/// so a refused chain always counts as a miss.
 const REFUSED: usize = usize::MAX;
 
 impl Prediction {
-    /// `None` if the labels do not tell the first error.
-    pub(super) fn of(chain: &ScoredChain, threshold: f32) -> Option<Self> {
+    /// Predicts the first error of a chain; returns `None` if the labels do not determine it.
+    pub(super) fn new(chain: &ScoredChain, threshold: f32) -> Option<Self> {
         let label = chain.first_error()?;
         let predicted = match &chain.scores {
             Some(scores) => first_error(scores, threshold),
             None => Some(REFUSED),
         };
-        let flagged = |at: usize| chain.scores.as_ref().is_some_and(|s| s[at] < threshold);
+        let wrong_score = label.and_then(|at| Some(chain.scores.as_ref()?[at]));
         Some(Self {
             label,
             predicted,
-            is_flagged: label.is_some_and(flagged),
+            is_flagged: wrong_score.is_some_and(|score| score < threshold),
         })
     }
 }
 
-/// The harmonic mean of two shares; 0 if both are.
+/// Returns the harmonic mean of two shares; 0 if both are 0.
 pub(super) fn harmonic(a: f64, b: f64) -> f64 {
     if a + b > 0.0 {
         2.0 * a * b / (a + b)
@@ -56,13 +57,12 @@ pub(super) struct FirstErrors {
 }
 
 impl FirstErrors {
-    pub(super) fn add(&mut self, of: Prediction) {
-        let one = |is: bool| f64::from(u8::from(is));
-        let hit = one(of.label == of.predicted);
-        if of.label.is_some() {
+    pub(super) fn add(&mut self, chain: Prediction) {
+        let hit = f64::from(u8::from(chain.label == chain.predicted));
+        if chain.label.is_some() {
             self.wrong += 1.0;
             self.found += hit;
-            self.flagged += one(of.is_flagged);
+            self.flagged += f64::from(u8::from(chain.is_flagged));
         } else {
             self.right += 1.0;
             self.kept += hit;
@@ -78,41 +78,42 @@ impl FirstErrors {
         self.kept += weight * other.kept;
     }
 
-    /// `ProcessBench`'s a: the share of wrong chains whose first wrong step is the first flagged one.
+    /// Returns `ProcessBench`'s a: the share of wrong chains whose first wrong step is the first
+    /// flagged step.
     pub(super) fn on_wrong(&self) -> Option<f64> {
         (self.wrong > 0.0).then(|| self.found / self.wrong)
     }
 
-    /// `ProcessBench`'s b: the share of right chains without a flag.
+    /// Returns `ProcessBench`'s b: the share of right chains without a flag.
     pub(super) fn on_right(&self) -> Option<f64> {
         (self.right > 0.0).then(|| self.kept / self.right)
     }
 
-    /// `ProcessBench`'s F1: the harmonic mean of the two.
+    /// Returns `ProcessBench`'s F1: the harmonic mean of a and b.
     pub(super) fn f1(&self) -> Option<f64> {
         Some(harmonic(self.on_wrong()?, self.on_right()?))
     }
 
-    /// `PRMBench`'s first-error accuracy: the share of wrong chains whose first wrong step is
-    /// flagged, whether or not earlier ones are.
+    /// Returns `PRMBench`'s first-error accuracy: the share of wrong chains whose first wrong step
+    /// is flagged, with or without earlier flags.
     pub(super) fn flagged(&self) -> Option<f64> {
         (self.wrong > 0.0).then(|| self.flagged / self.wrong)
     }
 }
 
-/// The best value over thresholds, and where. The threshold is chosen on the data that it is
-/// measured on, so this is an upper bound and not a result.
+/// The best value of a measure over thresholds. The threshold is chosen on the data that it is
+/// measured on, so the value is an upper bound and not a result.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Best {
-    /// The threshold.
+    /// The threshold of the best value, 0.01 to 0.99.
     pub threshold: f32,
-    /// The value there.
+    /// The value at the threshold.
     pub value: f64,
 }
 
 impl Best {
-    /// Searches the thresholds 0.01 to 0.99 in steps of a hundredth, as published evaluations do;
-    /// the lowest of several best ones. `None` if there is no value at any.
+    /// Searches the thresholds 0.01 to 0.99 in steps of a hundredth, as published evaluations do. A
+    /// tie goes to the lowest threshold. Returns `None` if no threshold has a value.
     pub fn of(mut value: impl FnMut(f32) -> Option<f64>) -> Option<Self> {
         let mut best: Option<Self> = None;
         for percent in 1..100_u8 {
@@ -127,12 +128,12 @@ impl Best {
         best
     }
 
-    /// The best first-error F1 of chains.
+    /// Returns the best first-error F1 of chains over thresholds.
     #[must_use]
     pub fn first_error_f1(chains: &[ScoredChain]) -> Option<Self> {
         Self::of(|threshold| {
             let mut counts = FirstErrors::default();
-            for prediction in chains.iter().filter_map(|c| Prediction::of(c, threshold)) {
+            for prediction in chains.iter().filter_map(|c| Prediction::new(c, threshold)) {
                 counts.add(prediction);
             }
             counts.f1()

@@ -1,4 +1,4 @@
-//! The figures that are reported of a set of scored chains.
+//! The list of measures of scored chains, and their figures.
 
 use serde::Serialize;
 use serde::ser::Serializer;
@@ -6,21 +6,23 @@ use serde::ser::Serializer;
 use super::Figure;
 use crate::metrics::Range;
 
-/// A figure. JSON has it under its name as it is serialised.
+/// A measure of scored chains. Reports in JSON use the serialised name as the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// `ProcessBench`'s a: wrong chains whose first wrong step is the first flagged one.
+    /// `ProcessBench`'s a: the share of wrong chains whose first wrong step is the first flagged
+    /// step (arXiv 2412.06559).
     #[serde(rename = "accuracy_on_wrong")]
     OnWrong,
-    /// `ProcessBench`'s b: right chains without a flag.
+    /// `ProcessBench`'s b: the share of right chains without a flag.
     #[serde(rename = "accuracy_on_right")]
     OnRight,
-    /// Harmonic mean of the two (2412.06559).
+    /// `ProcessBench`'s F1: the harmonic mean of a and b.
     FirstErrorF1,
-    /// Wrong chains whose first wrong step is flagged: `PRMBench`'s first-error accuracy.
+    /// `PRMBench`'s first-error accuracy: the share of wrong chains whose first wrong step is
+    /// flagged, with or without earlier flags.
     FirstErrorFlagged,
-    /// Half the F1 of right steps and half that of wrong ones (`PRMBench`, 2501.03124).
+    /// The mean of the F1 of right steps and the F1 of wrong steps (`PRMBench`, arXiv 2501.03124).
     PrmScore,
     /// F1 of right steps.
     F1Right,
@@ -35,7 +37,7 @@ pub enum Measure {
     /// Expected calibration error over equally wide bins.
     #[serde(rename = "ece_equal_width")]
     EceWidth,
-    /// The same over bins with equally many steps.
+    /// Expected calibration error over bins with equally many steps.
     #[serde(rename = "ece_equal_mass")]
     EceMass,
     /// Mean score of right steps.
@@ -50,20 +52,20 @@ pub enum Measure {
     /// Mean entropy of the scores in bits, 0 to 1.
     #[serde(rename = "entropy_bits")]
     Entropy,
-    /// Chains of at least two steps whose lowest score is the last step's (the first of equal ones
-    /// counts): outcome drift (2501.07301).
+    /// Outcome drift (arXiv 2501.07301): the share of chains of at least two steps whose lowest
+    /// score is only the last step's.
     #[serde(rename = "minimum_in_last_step")]
     OutcomeDrift,
     /// Pearson's correlation of score and length among right steps.
     #[serde(rename = "score_length_correlation_right")]
     LengthRight,
-    /// The same among wrong steps.
+    /// Pearson's correlation of score and length among wrong steps.
     #[serde(rename = "score_length_correlation_wrong")]
     LengthWrong,
 }
 
 impl Measure {
-    /// All of them, in the order of a report.
+    /// All measures, in the order of a report.
     pub const ALL: [Self; 19] = [
         Self::OnWrong,
         Self::OnRight,
@@ -86,7 +88,7 @@ impl Measure {
         Self::LengthWrong,
     ];
 
-    /// The values that it can take.
+    /// Returns the range of the values, for the interval of a figure that resampling does not vary.
     pub(super) fn range(self) -> Range {
         match self {
             Self::LengthRight | Self::LengthWrong => Range::Signed,
@@ -100,7 +102,7 @@ impl Measure {
 pub struct Figures(pub(super) [Option<Figure>; Measure::ALL.len()]);
 
 impl Figures {
-    /// The figure; `None` if it has no meaning on the data.
+    /// Returns the figure; `None` if the measure has no meaning on the data.
     #[must_use]
     pub fn get(&self, of: Measure) -> Option<Figure> {
         self.0[of as usize]
@@ -108,7 +110,7 @@ impl Figures {
 }
 
 impl Serialize for Figures {
-    /// A map from each [`Measure`]; what has no meaning is `null`.
+    /// Writes a map from each [`Measure`] to its figure, `null` for a measure without a meaning.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(Measure::ALL.map(|measure| (measure, self.get(measure))))
     }

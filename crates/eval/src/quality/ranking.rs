@@ -1,18 +1,19 @@
-//! How well scores order right steps above wrong ones, whatever the threshold.
+//! The ROC curve and its area: how well scores rank right steps above wrong steps at any threshold.
 
-/// A point of the ROC curve: what a threshold flags.
+/// A point of the ROC curve: the shares of steps that a threshold flags.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RocPoint {
-    /// Share of right steps that are flagged.
+    /// The share of right steps that are flagged.
     pub false_alarms: f64,
-    /// Share of wrong steps that are flagged.
+    /// The share of wrong steps that are flagged.
     pub found: f64,
 }
 
-/// A step: its score, whether it is right, how often it counts.
+/// A step: the score, whether the step is right, and its weight.
 pub(super) type Ranked = (f32, bool, f64);
 
-/// Weights of right and wrong steps at each distinct score, of steps by rising score.
+/// Groups steps by score, given in rising order. Each item has the weights of the right and of the
+/// wrong steps with one score.
 struct Ties<I: Iterator<Item = Ranked>>(std::iter::Peekable<I>);
 
 impl<I: Iterator<Item = Ranked>> Iterator for Ties<I> {
@@ -20,25 +21,24 @@ impl<I: Iterator<Item = Ranked>> Iterator for Ties<I> {
 
     fn next(&mut self) -> Option<(f64, f64)> {
         let (score, is_right, weight) = self.0.next()?;
-        let mut at = (0.0, 0.0);
-        let mut add = |is_right, weight| {
+        let mut tied = (0.0, 0.0);
+        let mut step = Some((score, is_right, weight));
+        while let Some((_, is_right, weight)) = step {
             if is_right {
-                at.0 += weight;
+                tied.0 += weight;
             } else {
-                at.1 += weight;
+                tied.1 += weight;
             }
-        };
-        add(is_right, weight);
-        while let Some((_, is_right, weight)) = self.0.next_if(|next| next.0 == score) {
-            add(is_right, weight);
+            step = self.0.next_if(|next| next.0 == score);
         }
-        Some(at)
+        Some(tied)
     }
 }
 
-/// The area under the ROC curve: the probability that a right step has a higher score than a wrong
-/// one, ties counting half (Mann and Whitney). `steps` come by rising score. `None` unless there
-/// are right and wrong ones.
+/// Computes the area under the ROC curve: the probability that a right step has a higher score than
+/// a wrong step, where ties count half (Mann and Whitney, 1947). Each item of `steps` has a score,
+/// whether the step is right, and a weight, in order of rising score. Returns `None` if the steps
+/// are all right or all wrong.
 #[must_use]
 pub fn auc(steps: impl Iterator<Item = (f32, bool, f64)>) -> Option<f64> {
     let (mut right, mut wrong, mut above) = (0.0, 0.0, 0.0);
@@ -51,8 +51,8 @@ pub fn auc(steps: impl Iterator<Item = (f32, bool, f64)>) -> Option<f64> {
     (right > 0.0 && wrong > 0.0).then(|| (above / (right * wrong)).min(1.0))
 }
 
-/// The ROC curve from `(0, 0)` to `(1, 1)`, a point for each distinct score; empty unless there are
-/// right and wrong steps.
+/// Computes the ROC curve from `(0, 0)` to `(1, 1)` with a point for each distinct score. The curve
+/// is empty if the steps are all right or all wrong.
 pub(super) fn roc(steps: impl Iterator<Item = Ranked>) -> Vec<RocPoint> {
     let (mut right, mut wrong) = (0.0, 0.0);
     let mut sums = vec![(0.0, 0.0)];
@@ -64,9 +64,11 @@ pub(super) fn roc(steps: impl Iterator<Item = Ranked>) -> Vec<RocPoint> {
     if right == 0.0 || wrong == 0.0 {
         return Vec::new();
     }
-    let point = |(flagged_right, flagged_wrong): (f64, f64)| RocPoint {
-        false_alarms: flagged_right / right,
-        found: flagged_wrong / wrong,
-    };
-    sums.into_iter().map(point).collect()
+    let points = sums
+        .into_iter()
+        .map(|(flagged_right, flagged_wrong)| RocPoint {
+            false_alarms: flagged_right / right,
+            found: flagged_wrong / wrong,
+        });
+    points.collect()
 }

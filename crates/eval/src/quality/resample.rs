@@ -1,4 +1,4 @@
-//! The bootstrap by problem.
+//! The bootstrap over problems for several figures at once.
 
 use serde::Serialize;
 
@@ -7,17 +7,19 @@ use crate::metrics::{Range, bootstrap_of};
 /// A figure with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// The figure of the data as they are.
+    /// The figure on all data.
     pub value: f64,
-    /// The ends of the interval, low and high, which includes the figure. `None` for a single
-    /// problem, and if the figure is undefined in more than a twentieth of the draws.
+    /// The lower and the upper end of the interval, which includes the figure. `None` for a single
+    /// problem, and if the figure is undefined in more than a twentieth of the samples.
     pub interval: Option<(f64, f64)>,
 }
 
-/// The figures of a statistic with percentile intervals over resampled problems. `statistic` is
-/// given how often each of the `problems` is drawn: first each once. All chains of a problem move
-/// together. Draws in which a figure is undefined do not count for it. A figure that is the same in
-/// every draw has the interval of its `ranges` over the problems that define it each alone, if any.
+/// Computes `K` figures with percentile bootstrap intervals (Efron, 1979) over problems.
+///
+/// `statistic` gets the number of times that each problem is sampled: first 1 for each, then counts
+/// of a sample with replacement. All chains of a problem move together. A sample in which a figure
+/// is undefined does not count for that figure. A figure that is equal in all samples gets the
+/// interval [`Range::of_equal`] over the problems that define the figure by themselves, if any.
 pub fn resample<const K: usize>(
     problems: usize,
     ranges: [Range; K],
@@ -26,7 +28,8 @@ pub fn resample<const K: usize>(
 ) -> [Option<Figure>; K] {
     let mut draws: Vec<[Option<f64>; K]> = Vec::new();
     let mut counts = vec![0; problems];
-    // Only the draws are of use here: the percentiles are taken of each figure below.
+    // Used only for the samples: the percentiles of each figure are computed below, because a
+    // figure may be undefined in some samples.
     let _ = bootstrap_of(problems, seed, |drawn| {
         counts.fill(0);
         for &problem in drawn {
@@ -38,6 +41,7 @@ pub fn resample<const K: usize>(
     let Some((all, draws)) = draws.split_first() else {
         return [None; K];
     };
+    // Counted at most once, and only if a figure needs it: it calls `statistic` for each problem.
     let mut alone: Option<[usize; K]> = None;
     std::array::from_fn(|k| {
         let value = all[k]?;
@@ -58,7 +62,7 @@ pub fn resample<const K: usize>(
     })
 }
 
-/// How many problems define each figure alone.
+/// Counts the problems that define each figure by themselves.
 fn defined_alone<const K: usize>(
     problems: usize,
     statistic: &mut impl FnMut(&[u32]) -> [Option<f64>; K],

@@ -1,37 +1,36 @@
-//! Sums over steps and chains, from which nearly every measure follows. They are taken once for
-//! each problem; a draw of the bootstrap only weighs them.
+//! Sums over steps and chains, from which every measure but the ROC area follows. The sums are
+//! computed once for each problem, so a bootstrap sample only adds them up with weights.
 
 use super::calibration::Sums;
 use super::first_error::FirstErrors;
 use super::{Confusion, Measure, Moments};
 
-/// The sums.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub first_errors: FirstErrors,
-    /// Chains whose lowest score is the last.
+    /// Chains whose lowest score is the last step's.
     pub drifted: f64,
     /// Chains with two scores or more.
     pub could_drift: f64,
     pub confusion: Confusion,
-    /// Score and length of wrong and of right steps.
+    /// Moments of score and length, of wrong and then of right steps.
     pub lengths: [Moments; 2],
     pub width: Sums,
     pub mass: Sums,
-    /// Steps.
+    /// The number of labelled steps.
     pub steps: f64,
-    /// Squared distances of score and label.
+    /// The sum of the squared distances of score and label.
     pub squares: f64,
-    /// Distances of the scores from one half.
+    /// The sum of the scores' distances from one half.
     pub certain: f64,
-    /// Bits.
+    /// The sum of the scores' entropies, in bits.
     pub entropy: f64,
-    /// Number and sum of the scores of wrong and of right steps.
+    /// The number and the sum of the scores, of wrong and then of right steps.
     pub scores: [(f64, f64); 2],
 }
 
 impl Tally {
-    /// Adds another one, `weight` times.
+    /// Adds another tally, `weight` times.
     pub(super) fn merge(&mut self, other: &Self, weight: f64) {
         self.first_errors.merge(&other.first_errors, weight);
         self.drifted += weight * other.drifted;
@@ -50,11 +49,10 @@ impl Tally {
         self.entropy += weight * other.entropy;
     }
 
-    /// The measure; `None` where it has no meaning, and for [`Measure::Auc`], which is no function
-    /// of sums.
-    pub(super) fn value(&self, of: Measure) -> Option<f64> {
-        let mean = |sum: f64, of: f64| (of > 0.0).then(|| sum / of);
-        match of {
+    /// Returns the measure; `None` if it has no meaning on the data, and for [`Measure::Auc`],
+    /// which is not a function of sums.
+    pub(super) fn value(&self, measure: Measure) -> Option<f64> {
+        match measure {
             Measure::OnWrong => self.first_errors.on_wrong(),
             Measure::OnRight => self.first_errors.on_right(),
             Measure::FirstErrorF1 => self.first_errors.f1(),
@@ -76,4 +74,8 @@ impl Tally {
             Measure::LengthWrong => self.lengths[0].correlation(),
         }
     }
+}
+
+fn mean(sum: f64, count: f64) -> Option<f64> {
+    (count > 0.0).then(|| sum / count)
 }

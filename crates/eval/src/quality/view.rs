@@ -14,35 +14,35 @@ use super::{
 };
 use crate::metrics::Range;
 
-/// What figures stand over.
+/// The numbers of chains, problems and steps that the figures are computed from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Chains, refused ones too.
+    /// The number of chains, refused chains included.
     pub chains: usize,
     /// Chains that the model refused. They are misses among first errors, and have no scored steps.
     pub refused: usize,
-    /// Distinct problems.
+    /// The number of distinct problems.
     pub problems: usize,
-    /// Chains of the problem that has most.
+    /// The number of chains of the problem with the most chains.
     pub largest: usize,
-    /// Chains whose first error, or that there is none, the labels tell.
+    /// The number of chains whose labels determine the first wrong step, or that all are right.
     pub first_errors: usize,
-    /// Scored steps with a label.
+    /// The number of scored steps with a label.
     pub steps: usize,
-    /// Those of them that are right.
+    /// The number of scored steps whose label is right.
     pub right: usize,
-    /// Those that are wrong.
+    /// The number of scored steps whose label is wrong.
     pub wrong: usize,
 }
 
 /// First-error figures as means over problems.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct OverProblems {
-    /// The share of wrong chains whose first wrong step is the first flagged one.
+    /// The share of wrong chains whose first wrong step is the first flagged step.
     pub on_wrong: Option<f64>,
     /// The share of right chains without a flag.
     pub on_right: Option<f64>,
-    /// The harmonic mean of the two.
+    /// The harmonic mean of `on_wrong` and `on_right`.
     pub f1: Option<f64>,
 }
 
@@ -53,7 +53,7 @@ struct Step {
     label: f64,
     class: Option<bool>,
     is_flagged: bool,
-    /// Characters, less their mean over all steps.
+    /// The number of characters, less the mean over all steps ([`Moments`](super::Moments)).
     length: f64,
     width_bin: u8,
     mass_bin: u8,
@@ -66,20 +66,20 @@ struct Chain {
     drifts: Option<bool>,
 }
 
-/// Chains as they are measured.
+/// Scored chains, prepared for all measures.
 pub struct View {
     problems: usize,
     refused: usize,
     chains: Vec<Chain>,
-    /// By rising score.
+    /// Sorted by rising score.
     steps: Vec<Step>,
-    /// Of each problem.
+    /// The sums over the chains and steps of each problem.
     tallies: Vec<Tally>,
 }
 
 impl View {
-    /// Of each chain those steps count whose number, from 0, `position` takes; figures of whole
-    /// chains do not heed it.
+    /// Prepares chains. A step with a score below `threshold` is flagged as wrong. Only steps whose
+    /// index, from 0, `position` accepts are measured; measures of whole chains use all steps.
     pub fn new<'a>(
         chains: impl IntoIterator<Item = &'a ScoredChain>,
         threshold: f32,
@@ -98,7 +98,7 @@ impl View {
             let problem = *numbers.entry(chain.problem).or_insert(next);
             view.chains.push(Chain {
                 problem,
-                first_error: Prediction::of(chain, threshold),
+                first_error: Prediction::new(chain, threshold),
                 drifts: chain.scores.as_deref().and_then(drifts),
             });
             let Some(scores) = &chain.scores else {
@@ -128,6 +128,8 @@ impl View {
     }
 
     fn prepare(&mut self) {
+        // Bins are assigned here and not in each bootstrap sample: bins that moved with the samples
+        // would add noise of their own to the calibration error.
         self.steps.sort_by(|a, b| a.score.total_cmp(&b.score));
         let scores: Vec<f32> = self.steps.iter().map(|step| step.score).collect();
         let width = Binning::EqualWidth.bins(&scores);
@@ -171,15 +173,13 @@ impl View {
         }
     }
 
-    /// What the figures stand over.
+    /// Returns the numbers of chains, problems and steps.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let of = |class| {
-            self.steps
-                .iter()
-                .filter(|step| step.class == Some(class))
-                .count()
-        };
+        let [right, wrong] = [true, false].map(|class| {
+            let steps = self.steps.iter();
+            steps.filter(|step| step.class == Some(class)).count()
+        });
         let mut by_problem = vec![0; self.problems];
         for chain in &self.chains {
             by_problem[chain.problem] += 1;
@@ -195,27 +195,26 @@ impl View {
                 .filter(|chain| chain.first_error.is_some())
                 .count(),
             steps: self.steps.len(),
-            right: of(true),
-            wrong: of(false),
+            right,
+            wrong,
         }
     }
 
-    /// The mean label of all steps.
+    /// Returns the mean label of all steps; `None` without steps.
     #[must_use]
     pub fn mean_label(&self) -> Option<f64> {
         let sum: f64 = self.steps.iter().map(|step| step.label).sum();
         (!self.steps.is_empty()).then(|| sum / self.steps.len() as f64)
     }
 
-    /// First-error figures in which every problem counts the same: the means of what wrong and right
-    /// chains come to in each problem that has some, and the harmonic mean of the two.
+    /// Computes first-error figures in which every problem counts the same: the shares of a problem
+    /// are averaged over the problems that have wrong or right chains.
     #[must_use]
     pub fn over_problems(&self) -> OverProblems {
-        let mean = |of: Measure| {
+        let [on_wrong, on_right] = [Measure::OnWrong, Measure::OnRight].map(|of| {
             let values: Vec<f64> = self.tallies.iter().filter_map(|t| t.value(of)).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-        };
-        let (on_wrong, on_right) = (mean(Measure::OnWrong), mean(Measure::OnRight));
+        });
         let f1 = on_wrong.zip(on_right);
         OverProblems {
             on_wrong,
@@ -224,7 +223,7 @@ impl View {
         }
     }
 
-    /// Every measure with its interval over problems.
+    /// Computes every measure with its interval over problems. `seed` is the bootstrap's.
     #[must_use]
     pub fn figures(&self, seed: u64) -> Figures {
         Figures(resample(
@@ -235,13 +234,13 @@ impl View {
         ))
     }
 
-    /// Every measure of the data as they are.
+    /// Computes every measure on all data, without intervals.
     #[cfg(test)]
     pub(super) fn values_once(&self) -> [Option<f64>; Measure::ALL.len()] {
         self.values(&vec![1; self.problems])
     }
 
-    /// Every measure, where problem `i` counts `counts[i]` times.
+    /// Computes every measure, where problem `i` counts `counts[i]` times.
     fn values(&self, counts: &[u32]) -> [Option<f64>; Measure::ALL.len()] {
         let tally = self.tally(counts);
         Measure::ALL.map(|measure| match measure {
@@ -253,6 +252,7 @@ impl View {
     fn tally(&self, counts: &[u32]) -> Tally {
         let mut tally = Tally::default();
         for (of_problem, &count) in self.tallies.iter().zip(counts) {
+            // About a third of the problems is missing in a sample.
             if count > 0 {
                 tally.merge(of_problem, f64::from(count));
             }
@@ -266,14 +266,14 @@ impl View {
             .filter_map(|step| Some((step.score, step.class?, f64::from(counts[step.problem]))))
     }
 
-    /// The ROC curve; empty unless there are right and wrong steps.
+    /// Computes the ROC curve, which is empty if the steps are all right or all wrong.
     #[must_use]
     pub fn roc(&self) -> Vec<RocPoint> {
         roc(self.ranked(&vec![1; self.problems]))
     }
 
-    /// The point of the ROC curve that belongs to the threshold; `None` unless there are right and
-    /// wrong steps.
+    /// Returns the point of the ROC curve at the threshold; `None` if the steps are all right or
+    /// all wrong.
     #[must_use]
     pub fn flagged(&self) -> Option<RocPoint> {
         let share = |class| {
@@ -287,7 +287,7 @@ impl View {
         })
     }
 
-    /// The best F1 of wrong steps over thresholds.
+    /// Returns the best F1 of wrong steps over thresholds; `None` without wrong steps.
     #[must_use]
     pub fn best_f1_wrong(&self) -> Option<Best> {
         Best::of(|threshold| {
@@ -301,8 +301,8 @@ impl View {
         })
     }
 
-    /// The bins of the calibration error that are not empty, by rising score. Their mean labels
-    /// have intervals over problems.
+    /// Computes the bins of the reliability diagram that are not empty, by rising score. The mean
+    /// labels have intervals over problems.
     #[must_use]
     pub fn calibration(&self, binning: Binning, seed: u64) -> Vec<Bin> {
         let bin = |step: &Step| match binning {
@@ -321,24 +321,25 @@ impl View {
                 sums(counts).labels()
             });
         let scores = sums(&vec![1; self.problems]).scores();
-        let of = |at: usize| {
-            let steps = || {
-                self.steps
-                    .iter()
-                    .filter(|step| usize::from(bin(step)) == at)
-            };
+        let bins = (0..BINS).filter_map(|at| {
+            // The steps are sorted by score, so a bin's first and last steps have its extremes.
+            let steps: Vec<&Step> = self
+                .steps
+                .iter()
+                .filter(|step| usize::from(bin(step)) == at)
+                .collect();
             Some(Bin {
-                from: steps().next()?.score,
-                to: steps().next_back()?.score,
-                steps: steps().count(),
+                from: steps.first()?.score,
+                to: steps.last()?.score,
+                steps: steps.len(),
                 score: scores[at]?,
                 label: labels[at]?,
             })
-        };
-        (0..BINS).filter_map(of).collect()
+        });
+        bins.collect()
     }
 
-    /// Steps in `bins` equally wide bins of `[0, 1]`: right ones, wrong ones.
+    /// Counts the right and the wrong steps in `bins` equally wide bins of `[0, 1]`.
     #[must_use]
     pub fn histogram(&self, bins: usize) -> Vec<(usize, usize)> {
         let mut counts = vec![(0, 0); bins];
@@ -354,14 +355,15 @@ impl View {
     }
 }
 
-/// Whether the lowest score is the last; the first of equal ones is the lowest.
+/// Whether the last score is lower than all others; `None` for fewer than two scores.
 fn drifts(scores: &[f32]) -> Option<bool> {
     let (last, others) = scores.split_last()?;
     (!others.is_empty()).then(|| others.iter().all(|other| last < other))
 }
 
-/// Of a probability, in bits.
+/// Returns the entropy of a yes or no with probability `p`, in bits.
 fn entropy(p: f64) -> f64 {
-    let term = |p: f64| if p > 0.0 { -p * p.log2() } else { 0.0 };
-    term(p) + term(1.0 - p)
+    // The limit of p log p at 0 is 0, but f64 would give NaN.
+    let [yes, no] = [p, 1.0 - p].map(|p| if p > 0.0 { -p * p.log2() } else { 0.0 });
+    yes + no
 }
