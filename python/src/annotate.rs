@@ -1,4 +1,4 @@
-//! A person's rating of chains, from Python.
+//! Rating of chains by a person, from Python.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::errors::InputError;
 use crate::lock::lock;
 
-/// Chains that a person rates, and the file that keeps the ratings.
+/// Chains that a person rates, and the file of ratings.
 #[pyclass(frozen)]
 pub(crate) struct Annotation(Mutex<annotate::Annotation>);
 
@@ -34,7 +34,7 @@ impl Annotation {
     ) -> PyResult<Self> {
         let names = Order::ALL.map(Order::name).join(", ");
         let order = Order::named(order).ok_or_else(|| {
-            InputError::new_err(format!("order = {order:?}: give one of {names}"))
+            InputError::new_err(format!("unknown order {order:?}: use one of {names}"))
         })?;
         let options = Options {
             rater,
@@ -48,7 +48,7 @@ impl Annotation {
         Ok(Self(Mutex::new(annotation)))
     }
 
-    /// Does what an act in JSON says, and returns the view as JSON.
+    /// Performs an action given as JSON, and returns the new view as JSON.
     fn act(&self, act: &str) -> PyResult<String> {
         let invalid = |error: serde_json::Error| InputError::new_err(error.to_string());
         let act = serde_json::from_str(act).map_err(invalid)?;

@@ -11,17 +11,17 @@ use pyo3::prelude::*;
 
 use crate::causes::Causes;
 
-/// A callable whose first arguments are id, text, answer, and context of a problem and the steps so
+/// A callable whose first arguments are a problem's id, text, answer and context, and the steps so
 /// far.
 pub(crate) struct Callable {
     pub callable: Py<PyAny>,
     pub causes: Arc<Causes>,
-    /// Set when the solver is being closed: Python is asked no more.
+    /// Set when the solver is being closed: Python is not called any more.
     pub closing: Arc<AtomicBool>,
 }
 
 impl Callable {
-    /// Has `call` ask the callable, and keeps what that raises as the cause of the problem's end.
+    /// Calls the callable by `call`, and keeps an exception as the cause of the problem's error.
     fn ask<T>(
         &self,
         problem: &Problem,
@@ -32,7 +32,7 @@ impl Callable {
         if self.closing.load(Ordering::Relaxed) {
             return gone();
         }
-        // As steps are in results.
+        // Python sees steps as results have them: without the boundary at their end.
         let steps = steps.iter();
         let steps = steps.map(|step| step.trim_start_matches('\n').trim_end());
         let arguments = (
@@ -42,7 +42,7 @@ impl Callable {
             problem.context.iter().map(String::as_str).collect(),
             steps.collect(),
         );
-        // Not where the interpreter is gone.
+        // The engine's thread may outlive the interpreter, which then cannot be attached.
         let asked = Python::try_attach(|py| {
             call(self.callable.bind(py), arguments).map_err(|raised| {
                 let message = raised.to_string().replace('\n', " ");
@@ -54,7 +54,7 @@ impl Callable {
     }
 }
 
-/// Id, text, answer, and context of a problem, and the steps so far.
+/// A problem's id, text, answer and context, and the steps so far.
 type Arguments<'a> = (
     &'a str,
     &'a str,
@@ -63,10 +63,10 @@ type Arguments<'a> = (
     Vec<&'a str>,
 );
 
-/// The error of a callable that gave something else than a `kind`.
+/// Returns the error of a callable that returned a value of another type than `kind`.
 fn refused(given: &Bound<'_, PyAny>, who: &str, kind: &str) -> PyErr {
     let given = given.repr().map_or_else(|_| "?".into(), |r| r.to_string());
-    PyTypeError::new_err(format!("the {who} gave {given}, which is no {kind}"))
+    PyTypeError::new_err(format!("the {who} returned {given}, which is not a {kind}"))
 }
 
 /// Calls `(id, text, answer, context, steps) -> float` for the last of the steps.

@@ -1,4 +1,4 @@
-//! The exceptions that own generators and scorers raised. A result has only the message; whoever
+//! The exceptions that custom generators and scorers raised. A result only has the message; whoever
 //! takes it finds the exception here, by the problem.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::lock::lock;
 pub struct Causes(Mutex<HashMap<u64, PyErr>>);
 
 impl Causes {
-    /// Keeps the first exception of a problem.
+    /// Keeps the first exception of a problem; later ones are its consequences.
     pub fn keep(&self, problem: &Problem, raised: PyErr) {
         lock(&self.0).entry(problem.key()).or_insert(raised);
     }

@@ -1,4 +1,4 @@
-//! Models by name: the hub, with the environment of Python's `huggingface_hub`, and the progress of
+//! The Hugging Face hub, with the environment of Python's `huggingface_hub`, and the progress of
 //! downloads.
 
 use std::collections::HashMap;
@@ -13,17 +13,17 @@ use pyo3::prelude::*;
 
 use crate::wait::Told;
 
-/// News of a download.
+/// A message about a download or a measurement.
 pub enum News {
-    /// How far a file is: model, file, bytes so far, bytes of all if the hub says.
+    /// Progress of a download: model, file, bytes so far, and the file's bytes if the hub reports them.
     Bytes(String, String, u64, Option<u64>),
-    /// How far a measurement is: how much is done, and of how much.
+    /// Progress of a measurement: the work done, and the whole work.
     Progress(usize, usize),
-    /// A long wait, or what is left out, in one line.
+    /// A line about a long wait, or about skipped records.
     Warning(String),
 }
 
-/// Time between two reports of a file that is not done.
+/// The time between two reports of an unfinished file.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Connects the builder to the hub if a named model is not on this machine.
@@ -37,7 +37,7 @@ pub(crate) fn attach<T: 'static>(
     }
     let mut config = HubConfig::from_lookup(|name| std::env::var(name).ok())?;
     config.offline |= models.offline;
-    // By file: two may be on their way at once.
+    // The time of the last report by file, since files are downloaded in parallel.
     let mut told: HashMap<String, Instant> = HashMap::new();
     Ok(builder.hub(Hub::new(config)?, move |model, progress| {
         let news = match progress {
@@ -51,17 +51,17 @@ pub(crate) fn attach<T: 'static>(
                 News::Bytes(model.to_owned(), file, done, total)
             }
             Progress::Limited { wait } => News::Warning(format!(
-                "{model}: the hub takes no more requests for now; it is asked again in {} s",
+                "{model}: the hub limits requests; trying again in {} s",
                 wait.as_secs()
             )),
             _ => return,
         };
-        // Nobody listens any more after an interrupt.
+        // A failed send means that the caller was interrupted, and no longer waits.
         let _ = tell.send(Told::Note(news));
     }))
 }
 
-/// Calls the function that hears of downloads or of progress, or warns.
+/// Calls the callback for downloads or for progress, or issues a Python warning.
 pub(crate) fn hear(py: Python<'_>, function: Option<&Py<PyAny>>, news: News) -> PyResult<()> {
     match (news, function) {
         (News::Bytes(model, file, done, total), Some(function)) => {

@@ -1,18 +1,18 @@
-//! The library's errors as Python's.
+//! Conversion of the library's errors to Python exceptions.
 
 use pyo3::prelude::*;
 
 pyo3::import_exception!(beamgen._errors, InputError);
 pyo3::import_exception!(beamgen._errors, RunError);
 
-/// The error of a run, with the exception that an own part raised.
+/// Returns the error of a run, caused by the exception of a custom generator or scorer.
 pub(crate) fn caused(py: Python<'_>, message: String, cause: PyErr) -> PyErr {
     let error = RunError::new_err(message);
     error.set_cause(py, Some(cause));
     error
 }
 
-/// What was given is at fault, or the run.
+/// Converts an error of the library: `InputError` if the caller's input is at fault, else `RunError`.
 pub(crate) fn from_library(error: &beamgen::Error) -> PyErr {
     if error.is_input() {
         InputError::new_err(error.to_string())
@@ -21,7 +21,7 @@ pub(crate) fn from_library(error: &beamgen::Error) -> PyErr {
     }
 }
 
-/// A measurement failed.
+/// Converts an error of a measurement.
 pub(crate) fn from_measurement(error: beamgen_measure::Error) -> PyErr {
     use beamgen::eval::RunFileFault;
     use beamgen_measure::Error::{Exists, RunFile, Search};
@@ -29,7 +29,7 @@ pub(crate) fn from_measurement(error: beamgen_measure::Error) -> PyErr {
         Search(error) => return from_library(error),
         Exists { .. } => ": choose another folder",
         RunFile(error) if matches!(error.fault, RunFileFault::Exists) => {
-            ": give resume=True or choose another folder"
+            ": use resume=True, or choose another folder"
         }
         _ => "",
     };
@@ -40,7 +40,7 @@ pub(crate) fn from_measurement(error: beamgen_measure::Error) -> PyErr {
     }
 }
 
-/// A request was not taken, or has no result.
+/// Converts the error of a request that was not taken, or that has no result.
 pub(crate) fn from_service(error: &beamgen::service::ServiceError) -> PyErr {
     match error {
         beamgen::service::ServiceError::Setting(error) => InputError::new_err(error.to_string()),
@@ -49,7 +49,7 @@ pub(crate) fn from_service(error: &beamgen::service::ServiceError) -> PyErr {
     }
 }
 
-/// Steps could not be scored.
+/// Converts the error of steps that could not be scored.
 pub(crate) fn from_scorer(error: &beamgen::scorer::ScoreError) -> PyErr {
     use beamgen::scorer::ScoreError::{Failed, Lost};
     match error {
@@ -58,7 +58,7 @@ pub(crate) fn from_scorer(error: &beamgen::scorer::ScoreError) -> PyErr {
     }
 }
 
-/// The solver is used after `close`.
+/// Returns the error of a solver that is used after `close`.
 pub(crate) fn closed() -> PyErr {
     RunError::new_err("the solver is closed")
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use beamgen::launcher::run_if_asked;
 use pyo3::prelude::*;
 
-/// Does what the arguments from `at` on say. Returns the exit code, which the process has to end with.
+/// Runs the launcher with the arguments from `at` on. Returns the exit code of the process.
 #[pyfunction]
 pub(crate) fn launch(arguments: Vec<OsString>, at: usize) -> u8 {
     match run_if_asked(&arguments, at) {

@@ -1,4 +1,4 @@
-//! What the Python package `beamgen` is made of in Rust: handles to a solver on its thread, to a
+//! The extension module of the Python package `beamgen`: handles to a solver on its thread, to a
 //! group of requests, to a reward model. Settings come in, and results go out, as JSON; the classes
 //! that people see are Python's (`package/beamgen`).
 

@@ -1,4 +1,4 @@
-//! From settings to models.
+//! Loads models from settings.
 
 use std::sync::mpsc::Sender;
 
@@ -10,7 +10,7 @@ use crate::download::{self, News};
 use crate::wait::Told;
 use crate::wanted::{Base, Wanted};
 
-/// Loads generator and scorer, and gives what requests' settings are made of.
+/// Loads generator and scorer. Returns the solver, and the parts that requests' settings are made of.
 pub(crate) fn solver<T: 'static>(
     wanted: &Wanted,
     generator: Option<Callable>,
@@ -24,7 +24,7 @@ pub(crate) fn solver<T: 'static>(
     if foreign {
         refuse_foreign(&config)?;
     }
-    // A bundled scorer or a callable costs nothing, and requests may want it.
+    // A bundled scorer or a callable costs nothing, and requests may use it with other settings.
     let costs_nothing = scorer.is_some()
         || (!foreign
             && generator.is_none()
@@ -43,10 +43,10 @@ pub(crate) fn solver<T: 'static>(
     Ok((download::attach(builder, tell)?.build()?, base))
 }
 
-/// Refuses to have the bundled reward model score a generator with another tokenizer.
+/// Fails if the bundled reward model would score a generator with another tokenizer.
 pub(crate) fn refuse_foreign(config: &Config) -> Result<(), Error> {
-    let line = "the bundled reward model knows the bundled problems only, so it cannot score a generator with \
-                another tokenizer: name a prm that can, or give scorer=\"none\" with a strategy that needs no scores";
+    let line = "the bundled reward model cannot score a generator with \
+                another tokenizer: name a prm for it, or use scorer=\"none\" with a strategy that needs no scores";
     if config.is_bundled_scorer_foreign() && config.uses_scorer() {
         Err(Error::Refused(line.into()))
     } else {
@@ -54,7 +54,7 @@ pub(crate) fn refuse_foreign(config: &Config) -> Result<(), Error> {
     }
 }
 
-/// A builder with these settings and what the environment says, as in the program.
+/// Returns a builder with these settings and those of environment variables, as in the program.
 pub(crate) fn builder(config: Config) -> Result<SolverBuilder, Error> {
     let builder = Solver::builder().config(config);
     builder.settings_from(|name| std::env::var(name).ok())

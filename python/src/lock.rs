@@ -1,4 +1,4 @@
-//! Locks that survive a thread that panicked with them: every change behind them is whole.
+//! Locks that can be taken after a thread panicked with them: changes under them are never partial.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

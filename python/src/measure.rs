@@ -1,4 +1,4 @@
-//! Measurements, followed from Python: how well a reward model finds wrong steps, and what
+//! Measurements for Python, with progress: how well a reward model finds wrong steps, and what
 //! strategies are worth.
 
 use std::ffi::OsString;
@@ -31,7 +31,7 @@ use crate::reward_model::RewardModel;
 use crate::wait::{self, Told};
 use crate::wanted::{Base, Wanted};
 
-/// A follower of a measurement, which tells Python of it. `T` is what the measurement gives.
+/// Reports the progress of a measurement to Python. `T` is the result of the measurement.
 struct Follower<T> {
     tell: Sender<Told<News, T>>,
     cancel: CancelToken,
@@ -43,7 +43,7 @@ struct Follower<T> {
 
 impl<T> Follower<T> {
     fn news(&self, news: News) {
-        // Nobody listens any more after an interrupt.
+        // A failed send means that the caller was interrupted, and no longer waits.
         let _ = self.tell.send(Told::Note(news));
     }
 }
@@ -87,8 +87,8 @@ impl<T: 'static> Host for Follower<T> {
     }
 }
 
-/// Calls `work` with a follower, through which it is cancelled when waiting for it ends. The
-/// callbacks hear of downloads and of progress.
+/// Calls `work` on a thread with a reporter, which cancels it when the wait for it ends. The
+/// callbacks get the progress of downloads and of the measurement.
 fn follow<T: Send + 'static>(
     py: Python<'_>,
     launcher: Launcher,
@@ -116,7 +116,7 @@ fn follow<T: Send + 'static>(
     done.map_err(errors::from_measurement)
 }
 
-/// The value of a keyword; one that is missing is `null`.
+/// Takes the value of a keyword; a missing keyword is `null`.
 fn take<T: DeserializeOwned>(keywords: &Value, name: &str) -> PyResult<T> {
     let value = serde_json::from_value(keywords[name].clone());
     value.map_err(|error| InputError::new_err(format!("{name}: {error}")))
@@ -165,7 +165,7 @@ pub(crate) fn evaluate_prm(
     let threshold: f32 = take(&keywords, "wrong_below")?;
     if !(0.0..=1.0).contains(&threshold) {
         return Err(InputError::new_err(format!(
-            "wrong_below = {threshold}: scores are 0 to 1, give a number between"
+            "wrong_below = {threshold}: not a score: use a number from 0 to 1"
         )));
     }
     let (file, limit): (Option<PathBuf>, _) = (take(&keywords, "data")?, take(&keywords, "limit")?);

@@ -1,4 +1,4 @@
-//! What a caller hears of its requests: events as JSON, and results.
+//! Messages to a caller about its requests: events as JSON, and results.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use pyo3::prelude::*;
 use crate::errors::{self, InputError, RunError};
 use crate::running::Running;
 
-/// What becomes of the request at a position.
+/// A message about the request at a position.
 pub(crate) enum News {
     Event(Progress),
-    /// Whether it is done has to be looked at.
+    /// The request may be finished, and its ticket has to be checked.
     Changed(usize),
     Done(usize, Box<Result<ProblemResult, ServiceError>>),
 }
 
-/// An event as the Python side reads it.
+/// An event, as the Python side parses it.
 pub(crate) fn event(progress: &Progress) -> Option<String> {
     serde_json::to_string(progress).ok()
 }
 
-/// A result.
+/// The result of a request.
 #[pyclass(frozen, get_all, module = "beamgen._beamgen")]
 pub(crate) struct Outcome {
     position: usize,
     /// The line of `beamgen solve --json`.
     record: String,
-    /// The tree of a run file with `--tree`, if it is wanted.
+    /// The tree as in a run file with `--tree`, if the caller wants it.
     tree: Option<String>,
     /// `cancelled` or `deadline`, if the search was ended early.
     stopped: Option<&'static str>,
-    /// What to raise, if the problem could not be solved.
+    /// The exception to raise if the problem could not be solved.
     error: Option<Py<PyAny>>,
 }
 

@@ -8,26 +8,26 @@ use pyo3::prelude::*;
 
 use crate::errors::InputError;
 
-/// Id, text, reference answer, given steps, and context.
+/// A problem's id, text, reference answer, given steps and context.
 type Parts = (String, String, Option<String>, Vec<String>, Vec<String>);
 
-/// A problem written as a line of a problem file; `name` stands for it in messages.
+/// Parses a problem from a line of a problem file; `name` names it in messages.
 pub(crate) fn read(json: &str, name: &str) -> PyResult<Problem> {
     let read = Problems::read(json.as_bytes(), name).map_err(|error| match error {
         ProblemsError::Line { fault, .. } => InputError::new_err(format!("{name}: {fault}")),
         error => InputError::new_err(error.to_string()),
     });
     let first = read?.problems.into_iter().next();
-    first.ok_or_else(|| InputError::new_err(format!("{name}: there is none")))
+    first.ok_or_else(|| InputError::new_err(format!("{name}: empty: give a problem")))
 }
 
-/// The problems of a file: JSON lines, or text with a problem a line.
+/// Reads the problems of a file: JSON lines, or text with a problem a line.
 #[pyfunction]
 pub(crate) fn read_problems(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Parts>> {
     parts(py.detach(|| Problems::open(&path)))
 }
 
-/// The sample problems that every build carries.
+/// Returns the bundled sample problems.
 #[pyfunction]
 pub(crate) fn sample_problems() -> PyResult<Vec<Parts>> {
     parts(beamgen::bundled::sample())

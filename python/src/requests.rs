@@ -1,4 +1,4 @@
-//! A group of requests whose news come in one line: one problem, one problem with its events, or
+//! A group of requests with a common channel of messages: a problem, a problem with its events, or
 //! many problems.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::running::Running;
 use crate::wait;
 use crate::wanted::{Settled, Wanted};
 
-/// The requests of a group that nobody has taken the result of, by position.
+/// The requests of a group whose results were not taken yet, by position.
 #[derive(Default)]
 pub struct Slots(Mutex<BTreeMap<usize, Ticket>>);
 
@@ -31,7 +31,7 @@ impl Slots {
         lock(&self.0).values().for_each(Ticket::cancel);
     }
 
-    /// The result of the request at a position, if it is done. Otherwise `send` is told when to
+    /// Returns the result of the request at a position, if it is finished. Otherwise `send` gets a message when to
     /// look again.
     fn look(
         &self,
@@ -49,7 +49,7 @@ impl Slots {
     }
 }
 
-/// Tells that something became of a request.
+/// A waker that sends a message about its request.
 struct Bell {
     position: usize,
     send: Sender<News>,
@@ -57,7 +57,7 @@ struct Bell {
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        // Nobody listens any more to a group that was dropped.
+        // A failed send means that the group was dropped: nobody waits for the result.
         let _ = self.send.send(News::Changed(self.position));
     }
 }
@@ -105,14 +105,16 @@ impl Requests {
     ) -> PyResult<bool> {
         let service = self.running.service()?;
         let problem = problem::read(problem, name)?;
-        // Of a request that nobody waited for.
+        // A message about a request whose result was taken already.
         drop(self.running.causes.take(&problem));
         let is_foreign = self.settled.is_foreign(&problem.with_context());
         let settings = self.settled.request(&Wanted::read(wanted)?)?;
         let mut request = beamgen::Request::new(problem, settings);
         if let Some(seconds) = timeout {
             let timeout = Duration::try_from_secs_f64(seconds).map_err(|_| {
-                InputError::new_err(format!("timeout = {seconds}: give seconds from 0 on"))
+                InputError::new_err(format!(
+                    "timeout = {seconds}: not a time: use seconds, 0 or more"
+                ))
             })?;
             request = request.timeout(timeout);
         }
@@ -125,12 +127,12 @@ impl Requests {
         let ticket = service.submit(request);
         let ticket = ticket.map_err(|error| errors::from_service(&error))?;
         lock(&self.slots.0).insert(position, ticket);
-        // Whoever waits looks for the first time.
+        // The first message makes the waiting thread poll the ticket, which registers its waker.
         let _ = self.send.send(News::Changed(position));
         Ok(is_foreign)
     }
 
-    /// The next news: an event as JSON or an `Outcome`; `None` when nothing is out any more. Waits
+    /// Returns the next message: an event as JSON or an `Outcome`; `None` when all results were taken. Waits
     /// for it; a signal's handler may raise.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         loop {
@@ -146,7 +148,7 @@ impl Requests {
                     }
                 }
                 Some(News::Changed(position)) => {
-                    // Behind all of its events, which are there by now.
+                    // The result comes after all events of its request, which are in the channel by now.
                     if let Some(result) = self.slots.look(position, &self.send) {
                         let _ = self.send.send(News::Done(position, Box::new(result)));
                     }
@@ -161,14 +163,14 @@ impl Requests {
         }
     }
 
-    /// Ends the searches that are out; their results say so.
+    /// Cancels all open requests; their results have `stopped` set.
     fn cancel(&self) {
         if self.running.is_here() {
             self.slots.cancel();
         }
     }
 
-    /// How many results nobody has taken.
+    /// The number of results that were not taken yet.
     fn __len__(&self) -> usize {
         lock(&self.slots.0).len()
     }

@@ -24,10 +24,10 @@ pub struct RewardModel {
 }
 
 impl RewardModel {
-    /// The settings of a reward model alone.
+    /// Returns settings for a reward model without a search.
     pub fn config(wanted: &Wanted) -> Result<Config, Error> {
         let mut config = Base::of(wanted)?.config;
-        // The settings may be those of a search without scores; here there is always a model.
+        // The settings may be for a search without scores; a reward model is always needed here.
         if config.models.scorer == ScorerKind::None {
             config.models.scorer = ScorerKind::Prm;
         }
@@ -64,7 +64,7 @@ impl RewardModel {
         loaded.map_err(|error| errors::from_library(&error))
     }
 
-    /// The probabilities that the steps are right, one a step.
+    /// Returns the probability that each step is right.
     fn score(&self, py: Python<'_>, problem: String, steps: Vec<String>) -> PyResult<Vec<f32>> {
         let model = Arc::clone(&self.model);
         let score = move |_| {
@@ -76,7 +76,7 @@ impl RewardModel {
         scored.map_err(|error| errors::from_scorer(&error))
     }
 
-    /// Whether a problem is foreign to the bundled model, if it is that: its scores mean nothing.
+    /// Whether the model is bundled and the problem foreign to it, so that its scores mean nothing.
     pub fn is_foreign(&self, problem: &str) -> bool {
         self.is_bundled && !beamgen::bundled::knows(problem)
     }

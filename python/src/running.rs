@@ -1,4 +1,4 @@
-//! A solver that runs: its service, whose requests are out, and the process that it belongs to.
+//! A running solver: its service, its open requests, and the process that it belongs to.
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::lock::lock;
 use crate::requests::Slots;
 
 pub struct Running {
-    /// `None` once it is closed. Not dropped in a process that was forked: the engine's thread is
+    /// The service; `None` after `close`. Never dropped in a forked process: the engine's thread is
     /// not there, and may have left a lock behind.
     service: ManuallyDrop<Mutex<Option<Service>>>,
     groups: Mutex<Vec<Weak<Slots>>>,
@@ -39,7 +39,7 @@ impl Running {
     }
 
     /// # Errors
-    /// The process was forked since.
+    /// Returns an error in a process that was forked after the solver was made.
     pub fn check_process(&self) -> PyResult<()> {
         if self.is_here() {
             Ok(())
@@ -53,13 +53,13 @@ impl Running {
     }
 
     /// # Errors
-    /// It is closed, or the process was forked since.
+    /// Returns an error if the solver is closed, or if the process was forked since.
     pub fn service(&self) -> PyResult<Service> {
         self.check_process()?;
         lock(&self.service).clone().ok_or_else(errors::closed)
     }
 
-    /// Remembers requests, to be cancelled when the solver is closed.
+    /// Remembers a group of requests, which is cancelled when the solver is closed.
     pub fn watch(&self, slots: &Arc<Slots>) {
         let mut groups = lock(&self.groups);
         groups.retain(|group| group.strong_count() > 0);
@@ -75,7 +75,7 @@ impl Running {
             slots.cancel();
         }
         if let Some(service) = service {
-            // A model that was lost has been told to those who waited.
+            // An error here is a lost model, which the open requests have reported.
             let _ = service.close();
         }
     }

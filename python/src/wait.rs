@@ -10,16 +10,16 @@ use pyo3::prelude::*;
 use crate::errors::RunError;
 use crate::lock::lock;
 
-/// Time between two looks at signals.
+/// The time between two checks for signals.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The next message; `None` if none will come any more.
+/// Waits for the next message; `None` if all senders are gone.
 ///
 /// # Errors
-/// What a handler of a signal raises: `KeyboardInterrupt`, for one.
+/// Returns the exception of a signal's handler, such as `KeyboardInterrupt`.
 pub(crate) fn receive<T: Send>(py: Python<'_>, from: &Mutex<Receiver<T>>) -> PyResult<Option<T>> {
     loop {
-        // Messages may come faster than the clock ticks.
+        // Signals are checked here, too: with many messages, the timeout below may never be reached.
         py.check_signals()?;
         match py.detach(|| lock(from).recv_timeout(TICK)) {
             Ok(message) => return Ok(Some(message)),
@@ -29,7 +29,7 @@ pub(crate) fn receive<T: Send>(py: Python<'_>, from: &Mutex<Receiver<T>>) -> PyR
     }
 }
 
-/// What a long call tells.
+/// A message of a long call.
 pub enum Told<M, T> {
     Note(M),
     Done(T),
@@ -39,7 +39,7 @@ pub enum Told<M, T> {
 /// waiting ends with an error, the thread goes on and what it gives is dropped.
 ///
 /// # Errors
-/// As [`receive`], and what `note` raises.
+/// Returns the errors of [`receive`], and exceptions of `note`.
 pub(crate) fn run<M: Send + 'static, T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(Sender<Told<M, T>>) -> T + Send + 'static,
@@ -49,7 +49,7 @@ pub(crate) fn run<M: Send + 'static, T: Send + 'static>(
     let receiver = Mutex::new(receiver);
     std::thread::spawn(move || {
         let done = work(send.clone());
-        // Nobody listens any more after an interrupt.
+        // A failed send means that the caller was interrupted, and no longer waits.
         let _ = send.send(Told::Done(done));
     });
     while let Some(told) = receive(py, &receiver)? {

@@ -1,4 +1,4 @@
-//! What a caller asks for, as the Python side writes it down, and the settings that follow from it.
+//! The settings that a caller wants, as the Python side writes them, and the resulting configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,19 @@ use toml::Value;
 
 use crate::errors::{self, InputError};
 
-/// Settings. A later key wins over an earlier one.
+/// The wanted settings. A later key of a list wins over an earlier one.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Wanted {
     pair: Option<String>,
     config: Option<PathBuf>,
-    /// A strategy or a preset of one, such as `majority`. It may set keys, so it comes after them.
+    /// A strategy, or a preset such as `majority`. It sets keys itself, so it is applied after the lists.
     strategy: Option<String>,
-    /// It wins over what the strategy's name says.
+    /// The rule that chooses the answer, which wins over that of the strategy's name.
     choose: Option<Choose>,
-    /// Keys of a file.
+    /// Keys as in a settings file, such as `search.mcts.exploration`.
     settings: Vec<(String, Value)>,
-    /// Settings by their names. They win over keys.
+    /// Settings by their names, which win over keys.
     named: Vec<(String, Value)>,
 }
 
@@ -39,10 +39,10 @@ impl Wanted {
     }
 }
 
-/// The settings of a solver and what they were made of, from which those of its requests are made.
+/// The settings of a solver, with the parts from which the settings of its requests are made.
 pub struct Base {
     pub config: Config,
-    /// Without what the strategy's name says.
+    /// The settings without those that the strategy's name stands for.
     plain: Settings,
     strategy: Option<StrategyName>,
     choose: Option<Choose>,
@@ -69,7 +69,7 @@ impl Base {
         Ok(base)
     }
 
-    /// The settings of a request. `generator` is the solver's own, as its checkpoint has it.
+    /// Returns the settings of a request. `generator` is the solver's, completed by its checkpoint.
     pub fn of_request(
         &self,
         wanted: &Wanted,
@@ -88,7 +88,7 @@ impl Base {
         self.named(settings, wanted)
     }
 
-    /// The settings with the strategy that is named last, and what its name says.
+    /// Returns the settings with the strategy that is named last, and the settings that its name stands for.
     fn named(&self, mut settings: Settings, wanted: &Wanted) -> Result<Settings, Error> {
         if let Some(strategy) = strategy(wanted)?.or(self.strategy) {
             strategy.apply(&mut settings.search);
@@ -113,12 +113,12 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// Whether a problem is foreign to a bundled model: its result will mean nothing.
+    /// Whether a problem is foreign to a bundled model, so that its result means nothing.
     pub fn is_foreign(&self, problem: &str) -> bool {
         self.has_bundled && !beamgen::bundled::knows(problem)
     }
 
-    /// The settings of a request.
+    /// Returns the settings of a request.
     pub fn request(&self, wanted: &Wanted) -> PyResult<Settings> {
         let settings = self.base.of_request(wanted, &self.generator);
         settings.map_err(|error| errors::from_library(&error))

@@ -100,7 +100,7 @@ def test_problems_may_be_given_and_a_folder_is_continued_or_refused(tmp_path: Pa
         (None, {"limit": 0}, "limit = 0 leaves nothing"),
         (None, {"resume": True}, "resume needs a results folder"),
         (None, {"temperature": -1.0}, "temperature"),
-        (None, {"generator": "no/such/folder"}, "knows the bundled problems only"),
+        (None, {"generator": "no/such/folder"}, "cannot score a generator"),
     ],
 )
 def test_what_cannot_be_measured(problems: Any, keywords: dict[str, Any], words: str) -> None:

@@ -29,8 +29,8 @@ UNSCORED = {"scorer": "none", "strategy": "greedy"}
         ({"scorer": "pmr"}, ['scorer: unknown scorer "pmr" (known: prm, orm, exact, none)']),
         ({"settings": {"search.stategy": "dvts"}}, ["search.stategy: ", "the nearest is `search.strategy`"]),
         ({"settings": {"search": {"mcts": {"explore": 3}}}}, ["nearest is `search.mcts.exploration`"]),
-        ({"settings": {"search.n": object()}}, ["settings: ", "object is no value"]),
-        ({"generator": "no/such/folder"}, ["the bundled reward model knows the bundled problems only", "name a prm"]),
+        ({"settings": {"search.n": object()}}, ["settings: ", "object is not a value"]),
+        ({"generator": "no/such/folder"}, ["the bundled reward model cannot score a generator", "name a prm"]),
         ({"generator": "no/such/folder", **UNSCORED}, ["no/such/folder"]),
         ({"config": "no-such.toml"}, ["no-such.toml"]),
         ({"pair": "qwen2.5-math-1.5B"}, ['the nearest is "qwen2.5-math-1.5b"']),
@@ -70,7 +70,7 @@ def test_settings_of_a_request(solver: beamgen.Solver, settings: dict[str, Any],
 def test_keywords_that_are_none(solver: beamgen.Solver) -> None:
     with pytest.raises(TypeError, match="'stratgy': did you mean 'strategy'"):
         solver.solve(PENS, stratgy="beam")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="'prm' belongs to the solver"):
+    with pytest.raises(TypeError, match="'prm' is a setting of the solver"):
         solver.solve(PENS, prm="x")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="no keyword 'exploration': any key .* settings="):
         beamgen.Solver(exploration=2)  # type: ignore[call-arg]

@@ -49,7 +49,7 @@ def test_a_vote_needs_no_scorer() -> None:
 @pytest.mark.parametrize(
     ("generator", "line"),
     [
-        (lambda problem, steps, seed: 5, "the generator gave 5, which is no string"),
+        (lambda problem, steps, seed: 5, "the generator returned 5, which is not a string"),
         (lambda problem, steps, seed: [][0], "the generator failed: IndexError: list index out of range"),
         (lambda problem, steps: "", "takes 2 positional arguments but 3 were given"),
     ],

@@ -83,8 +83,8 @@ def test_what_a_scorer_raises_ends_the_problem_and_is_the_cause() -> None:
 @pytest.mark.parametrize(
     ("scorer", "line"),
     [
-        (lambda problem, steps: None, "the scorer gave None, which is no number"),
-        (lambda problem, steps: "0.5", "the scorer gave '0.5', which is no number"),
+        (lambda problem, steps: None, "the scorer returned None, which is not a number"),
+        (lambda problem, steps: "0.5", "the scorer returned '0.5', which is not a number"),
         (lambda problem, steps: 1.5, "1.5 is not a probability"),
         (lambda problem, steps: float("nan"), "NaN is not a probability"),
         (lambda problem: 0.5, "takes 1 positional argument but 2 were given"),

@@ -1,4 +1,4 @@
-"""A person rates the steps of chains, as in ``beamgen annotate``."""
+"""Rating of chains by a person, as in ``beamgen annotate``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from beamgen import _beamgen
 
 @dataclass(frozen=True, kw_only=True)
 class RatedStep:
-    """A step, and what the person says of it."""
+    """A step, with the person's rating and comment."""
 
     text: str
     rating: int | None
@@ -23,17 +23,17 @@ class RatedStep:
 
 @dataclass(frozen=True, kw_only=True)
 class AnnotationView:
-    """What the person sees: no score and nobody else's rating."""
+    """The view of the person who rates: without scores and other people's ratings."""
 
     rater: str
     chain: int
     """The chain's place in the order, from 0."""
     chains: int
-    """How many chains there are."""
+    """The number of chains."""
     done: int
-    """How many of them are done."""
+    """The number of finished chains."""
     step: int
-    """The step at hand, from 0."""
+    """The index of the current step, from 0."""
     is_done: bool
     """Whether the chain is done."""
     stops: bool
@@ -53,19 +53,19 @@ class Annotation:
 
     @property
     def view(self) -> AnnotationView:
-        """What there is to see."""
+        """The current view."""
         return self._act("look")
 
     def rate(self, rating: int) -> AnnotationView:
-        """Rates the step at hand: 1 right, 0 neutral, -1 wrong. The next step is at hand then."""
+        """Rates the current step: 1 right, 0 neutral, -1 wrong. Then the next step is the current one."""
         return self._act("rate", rating=rating)
 
     def comment(self, text: str) -> AnnotationView:
-        """Remarks on the step at hand; an empty remark takes it back."""
+        """Adds a comment to the current step; an empty text removes it."""
         return self._act("comment", text=text)
 
     def undo(self) -> AnnotationView:
-        """Takes the last rating or remark of this object back."""
+        """Undoes the last rating or comment of this object."""
         return self._act("undo")
 
     def go(self, chain: int, step: int = 0) -> AnnotationView:
@@ -73,7 +73,7 @@ class Annotation:
         return self._act("go", chain=chain, step=step)
 
     def __iter__(self) -> Iterator[AnnotationView]:
-        """Yields the step at hand until all chains are done. Each has to be rated before the next is asked for."""
+        """Yields the current step until all chains are done. Each step has to be rated before the next one is taken."""
         view = self.view
         while view.done < view.chains:
             yield view
@@ -94,7 +94,7 @@ def annotate(
     seed: int = 0,
     through: bool = False,
 ) -> Annotation:
-    """Lets a person rate the steps of the chains in a file, as ``beamgen annotate`` does, in a notebook say.
+    """Lets a person rate the steps of the chains in a file, as ``beamgen annotate`` does, for example in a notebook.
 
     Every rating is appended to the file ``out`` at once; a later call continues where the file ends, and several people
     may share it. ``order`` is ``"given"``, ``"random"`` (by ``seed``), ``"unsure"``, ``"apart"`` or ``"convincing"``. A

@@ -1,4 +1,4 @@
-"""The package's part in Rust. Settings and problems are JSON here; the rest of the package makes objects of it."""
+"""The package's extension module in Rust. Its settings and problems are JSON; the rest of the package has objects."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The same problems under several strategies: what ``beamgen bench`` measures."""
+"""Comparison of strategies on the same problems, as in ``beamgen bench``."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchCell:
-    """A strategy at one number of chains on one set of problems: a row of the table."""
+    """The figures of a strategy with a number of chains on a set of problems: a row of the table."""
 
     set: str
     name: str
-    """As ``beam@16``."""
+    """The run and its number of chains, such as ``beam@16``."""
     run: str
     strategy: str
     scorer: str
@@ -40,24 +40,24 @@ class BenchCell:
     seeds: int
     problems: int
     searches: int
-    """Problems times seeds."""
+    """The number of searches: problems times seeds."""
     accuracy: float
     accuracy_low: float
-    """The ends of the 95 % interval of the accuracy over problems."""
+    """The bounds of the 95 % interval of the accuracy over problems."""
     accuracy_high: float
     ledger: dict[str, Any]
-    """What all searches cost together."""
+    """The costs of all searches together."""
     peak_kv_is_bound: bool
     sound: dict[str, Any] | None = optional(None)
-    """The ``share`` of problems right by a sound chain, with ``low`` and ``high``; ``right`` searches, and of these the \
+    """The ``share`` of problems with a right answer by a sound chain, with ``low`` and ``high``; ``right`` searches, and of these the \
 ``unsound`` ones: by a checker, by a label, by the scorer. ``None`` if ``audit`` is ``none``."""
     twins: dict[str, Any] | None = optional(None)
-    """Of a set with twins (ids ``X`` and ``X-twin``): the ``share`` of ``pairs`` that are right on both, with ``low`` and ``high``."""
+    """For a set with twins (ids ``X`` and ``X-twin``): the ``share`` of ``pairs`` that are right on both, with ``low`` and ``high``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchRow:
-    """One problem in one cell with one seed: the columns of ``results.csv``."""
+    """A search of a problem in a cell with a seed: the columns of ``results.csv``."""
 
     set: str
     run: str
@@ -92,7 +92,7 @@ class BenchAggregation:
 
     set: str
     name: str
-    """The cell that the samples are from, as ``best-of-n@16``."""
+    """The cell of the samples, such as ``best-of-n@16``."""
     aggregation: str
     best: Figure
     """The accuracy of the answer of the best chain."""
@@ -102,12 +102,12 @@ class BenchAggregation:
 
 @dataclass(frozen=True)
 class Bench:
-    """What a bench measured. ``pandas.DataFrame(bench.rows)`` is the table of all rows."""
+    """The results of a bench. ``pandas.DataFrame(bench.rows)`` is the table of all rows."""
 
     cells: list[BenchCell]
     rows: list[BenchRow]
     aggregations: Sequence[BenchAggregation] = beside(())
-    """What each aggregation chooses among the same samples, at no cost."""
+    """The choices of each aggregation among the same samples, which cost nothing more."""
 
     def to_dict(self) -> dict[str, Any]:
         """The lines of ``beamgen bench --json`` under ``cells``, and the rows."""

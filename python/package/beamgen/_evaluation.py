@@ -1,4 +1,4 @@
-"""How well a reward model finds wrong steps: what ``beamgen eval-prm`` measures."""
+"""Measures how well a reward model finds wrong steps, as ``beamgen eval-prm`` does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure with the ends of its 95 % interval over problems, if there is one."""
+    """A figure with the bounds of its 95 % interval over problems, or ``None`` for the bounds."""
 
     value: float
     low: float | None
@@ -36,49 +36,49 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """How well a reward model finds the first wrong step of chains. ``None`` has no meaning on these chains."""
+    """Figures of a reward model that looks for the first wrong step of chains. ``None``: not defined for these chains."""
 
     data: str
-    """The file as it was named."""
+    """The name of the file, as the caller wrote it."""
     chains: int
-    """How many chains there are whose first wrong step is known."""
+    """The number of chains whose first wrong step is known."""
     refused: int
-    """How many of them the model refused; each counts as a miss."""
+    """The number of these chains that the model could not score; each counts as a miss."""
     threshold: float
-    """A score below it flags a step."""
+    """The threshold: a lower score flags a step."""
     accuracy_on_wrong: float | None
-    """The share of wrong chains whose first wrong step is the first flagged one."""
+    """The share of wrong chains whose first flag is on the first wrong step."""
     accuracy_on_right: float | None
     """The share of right chains without a flag."""
     f1: float | None
-    """The harmonic mean of both, as ProcessBench has it."""
+    """The harmonic mean of ``on_wrong`` and ``on_right``, as in ProcessBench."""
     f1_low: float | None
     f1_high: float | None
     best_threshold: float | None
-    """The threshold with the highest F1 on these very chains."""
+    """The threshold with the highest F1 on these chains."""
     best_f1: float | None
-    """The F1 there, an upper bound and no result."""
+    """The F1 at ``best_threshold``: an upper bound, since the threshold is chosen on the same chains."""
     largest: int
-    """How many chains are of the problem that has most."""
+    """The number of chains of the problem that has the most."""
     over_problems: dict[str, float | None]
     """Means over problems of ``on_wrong``, ``on_right`` and ``f1``."""
     probes: list[dict[str, Any]] | None = optional(None)
-    """What became of chains that were changed on purpose, if that was asked for."""
+    """The results on chains that were changed on purpose, if ``probes`` was set."""
     shifts: list[dict[str, Any]] | None = optional(None)
-    """How the scores hold on other kinds of chains, with the probes."""
+    """The figures on other kinds of chains, if ``probes`` was set."""
 
     details_json: str = beside("{}")
     """The text of ``details``."""
 
     @cached_property
     def details(self) -> dict[str, Any]:
-        """What ``results.json`` of a report has for the file: counts, figures, baselines, calibration, groups."""
+        """The object of the file in ``results.json`` of a report: counts, figures, baselines, calibration, groups."""
         details: dict[str, Any] = json.loads(self.details_json)
         return details
 
     @cached_property
     def figures(self) -> dict[str, Figure]:
-        """All figures that have a meaning here by their names in ``results.json``: ``brier``, ``prm_score``, ..."""
+        """All figures that are defined for these chains, by their names in ``results.json``: ``brier``, ``prm_score``, ..."""
         figures = self.details["model"]["figures"].items()
         ends = (None, None)
         return {name: Figure(of["value"], *(of["interval"] or ends)) for name, of in figures if of is not None}
@@ -90,12 +90,12 @@ class Evaluation:
 
     @property
     def brier(self) -> float | None:
-        """The mean squared distance of score and label."""
+        """The mean squared difference between score and label (Brier score)."""
         return self._value("brier")
 
     @property
     def ece(self) -> float | None:
-        """The expected calibration error over bins with equally many steps."""
+        """The expected calibration error over bins with equal numbers of steps."""
         return self._value("ece_equal_mass")
 
     def _value(self, name: str) -> float | None:

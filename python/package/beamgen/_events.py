@@ -1,4 +1,4 @@
-"""What happens during a search. Nodes are numbered as they come; the result's tree is numbered anew."""
+"""Events of a search. Nodes have numbers in the order of events; the result's tree has other numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Started:
 
 @dataclass(frozen=True)
 class ChainExpanded:
-    """Steps were begun behind a node; they have no text yet."""
+    """New steps were begun after a node; they have no text yet."""
 
     node: int
     children: list[int]
@@ -27,7 +27,7 @@ class ChainExpanded:
 
 @dataclass(frozen=True)
 class StepPaused:
-    """A step is held up in its middle, to be scored as far as it goes (``early_rejection``)."""
+    """A step is paused before its end, to be scored so far (``early_rejection``)."""
 
     node: int
     text: str
@@ -35,7 +35,7 @@ class StepPaused:
 
 @dataclass(frozen=True)
 class StepPartlyScored:
-    """A step that is held up got the score that it has so far."""
+    """A paused step got the score of its text so far."""
 
     node: int
     text: str
@@ -44,7 +44,7 @@ class StepPartlyScored:
 
 @dataclass(frozen=True)
 class StepClosed:
-    """A step was written."""
+    """A step is finished, and has its text."""
 
     node: int
     parent: int | None
@@ -53,7 +53,7 @@ class StepClosed:
 
 @dataclass(frozen=True)
 class StepMerged:
-    """A step has the text of an earlier sibling, which stands for both."""
+    """A step has the same text as an earlier sibling, which represents both from now on."""
 
     node: int
     text: str
@@ -73,27 +73,27 @@ class StepScored:
 
 @dataclass(frozen=True)
 class ChainPruned:
-    """The chain that ends with this step was dropped: for better ones, or because the search is over."""
+    """The chain that ends with this step was dropped, in favour of better ones or because the search is over."""
 
     node: int
     text: str
     pruned: Pruned | None
-    """Why and how."""
+    """The reason, with the chain's rank and the cutoff."""
 
 
 @dataclass(frozen=True)
 class ChainFinished:
-    """The chain that ends with this step grows no further."""
+    """The chain that ends with this step is finished."""
 
     node: int
     text: str
     finish: str
-    """``answer``, ``end-of-text``, or the limit that it ran into."""
+    """``answer``, ``end-of-text``, or the limit that cut the chain."""
 
 
 @dataclass(frozen=True)
 class Restarted:
-    """Memory ran out: the search begins again from nothing."""
+    """Memory ran out: the search begins again from the start."""
 
 
 Event = (
@@ -124,7 +124,7 @@ _KINDS: dict[str, type[Event]] = {
 
 
 def reader() -> Callable[[str], Event]:
-    """Makes events of their lines, which have the text of a step once."""
+    """Parses lines of events. Only the first event of a step has its text, so the parser remembers it."""
     texts: dict[int, str] = {}
 
     def read(line: str) -> Event:

@@ -6,7 +6,7 @@ from beamgen._errors import ForeignProblemWarning
 
 
 def warn_foreign(level: int) -> None:
-    """Warns at the caller that is so many levels up; Python shows it once for each place."""
+    """Warns at the caller ``level`` frames up; Python shows the warning once for each place."""
     warnings.warn(
         "the bundled models know one kind of problem only (who has how many of something, 3 to 7 people; "
         "beamgen.sample_problems() has some): answers and scores of others mean nothing; name models of your own, "

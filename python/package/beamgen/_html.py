@@ -1,4 +1,4 @@
-"""A result for a notebook: its tree as a list that folds. What models wrote is text here, never markup."""
+"""A result as HTML for a notebook: its tree as a folding list. Texts of models are escaped, so they are never markup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def result_html(result: Result) -> str:
-    """Self-contained HTML of a result. The chosen chain is open; without a tree it is all there is."""
+    """Returns self-contained HTML of a result. The chosen chain is unfolded; without a tree, only that chain is shown."""
     answer = "no answer" if result.answer is None else f"answer {escape(result.answer)}"
     parts = [f"<p>{escape(result.problem)}</p><p><b>{answer}</b>{_score(result.score)}</p>"]
     tree = result.tree
@@ -46,7 +46,7 @@ def _score(score: float | None) -> str:
 
 
 def _end(node: Node) -> str:
-    """How the chain ended, if it did here."""
+    """Describes how a chain ended, if it ended at this node."""
     if node.pruned is not None:
         rank = "" if node.pruned.rank is None else f", rank {node.pruned.rank} of {node.pruned.candidates}"
         return f" <i>pruned: {escape(node.pruned.reason)}{rank}</i>"

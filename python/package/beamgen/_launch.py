@@ -1,4 +1,4 @@
-"""Starts the programs of checkers, as a process of its own that ends them with this one.
+"""Starts the programs of checkers in a separate process, which ends them when this process ends.
 
 The interpreter runs this file with the path of the package's part in Rust, and a launcher's instructions after it. It
 imports nothing else of the package, so it starts at once and is the same whatever folder it is started in.
@@ -10,7 +10,7 @@ import sys
 
 
 def command(extension: str) -> list[str]:
-    """The command line of a launcher, to which its instructions are added; empty if the interpreter has no path."""
+    """Returns the command line of a launcher, without its instructions; empty if the interpreter's path is unknown."""
     return [sys.executable, "-I", "-S", __file__, extension] if sys.executable else []
 
 

@@ -1,4 +1,4 @@
-"""Given answers, before and after they were mended."""
+"""Results of ``refine`` and ``guard``: given answers, before and after rewriting."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ class Version:
     """The aggregated score."""
     answer: str | None
     finished: bool
-    """Whether it states an answer, or a model ended it."""
+    """Whether the chain states an answer, or the generator ended it."""
     correct: bool | None = None
-    """Whether the answer is that of the problem, if that is known."""
+    """Whether the answer equals the problem's reference; ``None`` without a reference."""
 
 
 @dataclass(frozen=True)
 class Round:
-    """A time that an answer was written again."""
+    """A round in which an answer was rewritten."""
 
     step: int
-    """From which step, counted from 1."""
+    """The step from which the answer was rewritten, counted from 1."""
     score: float | None
     better: bool
-    """Whether it took the place of the one before."""
+    """Whether the new version replaced the one before."""
 
 
 @dataclass(frozen=True)
 class Refined:
-    """An answer that was written again from its weakest step."""
+    """An answer that was rewritten from its weakest step."""
 
     id: str
     problem: str
@@ -55,43 +55,43 @@ class Refined:
     after: Version | None
     rounds: list[Round]
     difference: list[str]
-    """Steps that were kept, that went (``-``) and that came (``+``), with their scores."""
+    """The steps that were kept, removed (``-``) and added (``+``), with their scores."""
     cost: Cost
     reference: str | None = None
     error: str | None = None
 
     @classmethod
     def from_dict(cls, line: dict[str, Any]) -> Refined:
-        """The refined answer that a line of ``beamgen refine`` is."""
+        """Parses a line of ``beamgen refine``."""
         rounds = [of_line(Round, each) for each in line["rounds"]]
         return of_line(cls, line, rounds=rounds, **_parts(line, "before", "after"))
 
 
 @dataclass(frozen=True)
 class Found:
-    """Something that was found in an answer."""
+    """A finding in an answer."""
 
     code: str
     """``unsure``, ``split-vote``, ``unsound``, ``unfinished`` or ``unlike-training``."""
     reason: str
     step: int | None = None
-    """The step at fault, counted from 1, if it is one."""
+    """The step at fault, counted from 1; ``None`` if the finding is about the whole answer."""
 
 
 @dataclass(frozen=True)
 class Guarded:
-    """An answer that was accepted, mended or withheld."""
+    """An answer that was accepted, rewritten or withheld."""
 
     id: str
     problem: str
     verdict: str | None
-    """``accept``, ``mend`` or ``withhold``; ``None`` if it could not be looked at."""
+    """``accept``, ``mend`` or ``withhold``; ``None`` if the answer could not be checked."""
     answer: str | None
-    """The answer to be shown; ``None`` if it is withheld."""
+    """The answer to show; ``None`` if it is withheld."""
     reasons: list[Found]
     given: Version | None
     votes: list[tuple[str, int]]
-    """The answers of the chains that were sampled, and their votes."""
+    """The answers of the sampled chains, with their votes."""
     cost: Cost
     mended: Version | None = None
     difference: list[str] | None = None
@@ -99,14 +99,14 @@ class Guarded:
 
     @classmethod
     def from_dict(cls, line: dict[str, Any]) -> Guarded:
-        """The guarded answer that a line of ``beamgen guard`` is."""
+        """Parses a line of ``beamgen guard``."""
         reasons = [of_line(Found, each) for each in line["reasons"]]
         votes = [(answer, votes) for answer, votes in line["votes"]]
         return of_line(cls, line, reasons=reasons, votes=votes, **_parts(line, "given", "mended"))
 
 
 def _parts(line: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The versions and the cost of a line."""
+    """Parses the versions and the cost in a line."""
     given = {name: line.get(name) for name in names}
     versions: dict[str, Any] = {name: one and of_line(Version, one) for name, one in given.items()}
     return {**versions, "cost": of_line(Cost, line["cost"])}

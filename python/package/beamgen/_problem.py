@@ -1,4 +1,4 @@
-"""Problems, and what may be given for one."""
+"""Problems, and the types that can be given as a problem."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from beamgen._errors import InputError
 
 @dataclass(frozen=True)
 class Problem:
-    """A question to be answered. Id, text and context decide the random numbers that it is solved with."""
+    """A problem to solve. Its id, text and context decide the random numbers of its search."""
 
     text: str
     id: str = "1"
     answer: str | None = None
-    """The reference answer, if it is known. The search never looks at it."""
+    """The reference answer, if it is known. The search never uses it."""
     steps: Sequence[str] = ()
-    """Steps that every chain begins with, exactly as if they had been sampled."""
+    """The first steps of every chain, which count exactly as sampled steps do."""
     context: Sequence[str] = ()
-    """Documents that the answer has to follow from. Generator, scorers and judges read them before the text."""
+    """Documents from which the answer has to follow. Generator, scorers and judges read them before the text."""
 
 
 def read_problems(path: str | os.PathLike[str]) -> list[Problem]:
-    """The problems of a file: JSON lines with ``problem`` (or ``question`` or ``prompt``), ``answer`` and ``id``, or
+    """Reads the problems of a file: JSON lines with ``problem`` (or ``question`` or ``prompt``), ``answer`` and ``id``, or
     plain text with a problem a line. The list ``steps`` has steps that every chain begins with; ``context``
     (or ``documents`` or ``passage``) is a document or a list of them.
     """
@@ -35,7 +35,7 @@ def read_problems(path: str | os.PathLike[str]) -> list[Problem]:
 
 
 def sample_problems() -> list[Problem]:
-    """Problems, with answers, that the bundled models know and were not trained on."""
+    """Returns sample problems with answers, of the kind that the bundled models know; none was used in training."""
     return [_problem(*parts) for parts in _beamgen.sample_problems()]
 
 
@@ -50,14 +50,14 @@ def with_context(problem: Problem) -> str:
 
 
 def refuse_table(given: object, name: str, instead: str) -> None:
-    """Refuses a data frame or a mapping where many things are wanted: it would give the names of its columns."""
+    """Raises for a data frame or a mapping in place of a list: iterating over it would give names of columns."""
     if isinstance(given, Mapping) or hasattr(given, "columns"):
         kind = type(given).__name__
         raise TypeError(f"{name}: a {kind} gives the names of its columns, not what stands there: give {instead}")
 
 
 def as_line(problem: str | Problem | Mapping[str, Any], id: str, name: str) -> str:
-    """The line of a problem file that stands for what was given."""
+    """Converts a problem to the line of a problem file."""
     if isinstance(problem, str):
         fields: dict[str, Any] = {"id": id, "problem": problem}
     elif isinstance(problem, Problem):

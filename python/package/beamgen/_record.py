@@ -1,4 +1,4 @@
-"""Dataclasses that are objects of a JSON line: fields that say nothing are left out there."""
+"""Dataclasses of JSON lines, which leave out fields that have their default."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ T = TypeVar("T")
 
 
 def optional(default: Any) -> Any:
-    """A field that the line leaves out where it has this value."""
+    """Returns a field that the line leaves out if it has this value."""
     return field(default=default, metadata={"optional": True})
 
 
 def beside(default: Any) -> Any:
-    """A field that is not in the line, nor part of what makes two objects equal."""
+    """Returns a field that is not in the line, and is not compared by ``==``."""
     return field(default=default, repr=False, compare=False, metadata={"beside": True})
 
 
 def to_line(value: Any) -> Any:
-    """What the line has for a value."""
+    """Converts a value to JSON."""
     if isinstance(value, list):
         return [to_line(item) for item in value]
     if not hasattr(value, "__dataclass_fields__"):
@@ -34,6 +34,6 @@ def to_line(value: Any) -> Any:
 
 
 def of_line(cls: type[T], line: dict[str, Any], **others: Any) -> T:
-    """The object of a line. What is not known, of a later version say, is left out."""
+    """Makes an object of a line. Unknown keys, such as those of a later version, are ignored."""
     names = {each.name for each in fields(cls) if not each.metadata.get("beside")}  # type: ignore[arg-type]
     return cls(**{name: value for name, value in line.items() if name in names} | others)

@@ -1,4 +1,4 @@
-"""Choosing among solutions that exist already: what ``beamgen bench --pool`` measures."""
+"""Chooses among existing solutions, as ``beamgen bench --pool`` does."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Selector:
-    """A way to choose among all solutions of each problem: a row of the table."""
+    """A rule that chooses among all solutions of each problem: a row of the table."""
 
     set: str
     selector: str
-    """As ``prm min, best``, ``majority`` or ``pass@k``."""
+    """The selector's name, such as ``prm min, best``, ``majority`` or ``pass@k``."""
     problems: int
     solutions: int
     accuracy: float
     accuracy_low: float
-    """The ends of the 95 % interval of the accuracy over problems."""
+    """The bounds of the 95 % interval of the accuracy over problems."""
     accuracy_high: float
     over_majority: float | None
-    """Accuracy less that of the majority vote, paired by problem; ``None`` for that vote itself."""
+    """The accuracy minus that of the majority vote, paired by problem; ``None`` for the vote itself."""
     over_majority_low: float | None
     over_majority_high: float | None
     sound: float | None
@@ -49,7 +49,7 @@ class Selector:
 
 @dataclass(frozen=True)
 class Reranking:
-    """What each selector chooses. ``pandas.DataFrame(reranking.selectors)`` is the table."""
+    """The choices of each selector. ``pandas.DataFrame(reranking.selectors)`` is the table."""
 
     selectors: list[Selector]
 
@@ -69,7 +69,7 @@ def rerank(
     on_download: Callable[[str, str, int, int | None], object] | None = None,
     **settings: Unpack[Settings],
 ) -> Reranking:
-    """Chooses among solutions that exist already, by every selector and every aggregation of step scores.
+    """Chooses among existing solutions, by every selector and every aggregation of step scores.
 
     ``pool`` is a file of solutions, or a list of its records, in any layout of docs/measuring/pools.md. Each solution is scored
     once by each of ``scorers`` (prm without it; ``["none"]`` takes the scores of the file alone), by every ``judge=``,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def checked(problem: str | Problem, steps: Sequence[str]) -> tuple[str, list[str]]:
-    """A problem's text and its steps, none of them blank."""
+    """Checks a problem's text and its steps, none of which may be blank."""
     text = with_context(problem) if isinstance(problem, Problem) else problem
     if not isinstance(text, str):
         raise TypeError(f"a problem is a string or a beamgen.Problem, not {type(problem).__name__}")
@@ -38,7 +38,7 @@ def checked(problem: str | Problem, steps: Sequence[str]) -> tuple[str, list[str
 
 
 class RewardModel:
-    """A reward model alone, for steps that are there already. Any number of threads may use it."""
+    """A reward model without a generator, for given steps. Any number of threads may use it."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class RewardModel:
         on_download: Callable[[str, str, int, int | None], object] | None = None,
         **settings: Unpack[Settings],
     ) -> None:
-        """Loads the model that the settings name: ``prm=``, or that of a ``pair=``; without them the bundled one.
+        """Loads the model that the settings name: ``prm=``, or the reward model of ``pair=``; otherwise the bundled model.
 
         ``scorer="orm"`` is the bundled outcome reward model, ``"exact"`` the checker of the bundled problems.
         ``on_download`` hears of downloads: model, file, bytes so far, bytes of all or ``None``.
@@ -55,7 +55,7 @@ class RewardModel:
         self._model = _beamgen.RewardModel(for_solver({"scorer": scorer, **settings}), on_download)
 
     def score(self, problem: str | Problem, steps: Sequence[str]) -> list[float]:
-        """The probability that each step is right, given those before it."""
+        """Returns the probability that each step is right, given the steps before it."""
         text, given = checked(problem, steps)
         if self._model.is_foreign(text):
             warn_foreign(2)
@@ -68,7 +68,7 @@ _last: dict[str, _beamgen.RewardModel] = {}
 def score(
     problem: str | Problem, steps: Sequence[str], *, scorer: str | None = None, **settings: Unpack[Settings]
 ) -> list[float]:
-    """The probability that each step is right, by the model that :class:`RewardModel` would load.
+    """Returns the probability that each step is right, by the model that :class:`RewardModel` would load.
 
     The model stays loaded until another is asked for.
     """

@@ -1,4 +1,4 @@
-"""Settings as keywords: the names of ``beamgen solve``'s flags and of the keys in configs/search/default.toml."""
+"""Settings as keywords, with the names of ``beamgen solve``'s flags or of keys in configs/search/default.toml."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _WORDS = ("strategy", "choose", "pair", "config")
 
 
 def for_request(keywords: Mapping[str, Any]) -> str:
-    """The settings of a request, as the engine reads them."""
+    """Converts the settings of a request to JSON."""
     return _wanted(keywords, _SEARCH)
 
 
 def for_solver(keywords: Mapping[str, Any]) -> str:
-    """The settings of a solver, as the engine reads them."""
+    """Converts the settings of a solver to JSON."""
     return _wanted(keywords, _SOLVER)
 
 
 def for_bench(keywords: Mapping[str, Any]) -> str:
-    """The settings of all runs of a bench, as the engine reads them."""
+    """Converts the settings of all runs of a bench to JSON."""
     return _wanted(keywords, _BENCH)
 
 
@@ -46,7 +46,7 @@ def _wanted(keywords: Mapping[str, Any], known: frozenset[str]) -> str:
 
 
 def as_json(value: object, name: str) -> str:
-    """A value as the engine reads it; ``name`` stands for it in messages."""
+    """Converts a value to JSON; ``name`` names it in messages."""
     try:
         return json.dumps(value, default=_plain, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -54,7 +54,7 @@ def as_json(value: object, name: str) -> str:
 
 
 def called(name: str, keywords: Mapping[str, Any]) -> str:
-    """A call as a report has it, with the keywords that say something."""
+    """Formats a call for a report, with the keywords that are not ``None``."""
     given = {key: os.fspath(value) if isinstance(value, os.PathLike) else value for key, value in keywords.items()}
     shown = (f"{key}={value!r}" for key, value in given.items() if not (value in (None, []) or value is False))
     return f"beamgen.{name}({', '.join(shown)})"
@@ -62,14 +62,14 @@ def called(name: str, keywords: Mapping[str, Any]) -> str:
 
 def _unexpected(name: str, known: Iterable[str]) -> str:
     if name in _SOLVER and known == _SEARCH:
-        return f"{name!r} belongs to the solver: give it to beamgen.Solver"
+        return f"{name!r} is a setting of the solver: give it to beamgen.Solver"
     near = difflib.get_close_matches(name, sorted(known), 1, 0.7)
     advice = f"did you mean {near[0]!r}?" if near else "any key of the configuration goes into settings={...}"
-    return f"there is no keyword {name!r}: {advice}"
+    return f"unknown keyword {name!r}: {advice}"
 
 
 def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
-    """Tables within tables as keys with dots."""
+    """Flattens tables within tables to keys with dots."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{name}.")
@@ -78,9 +78,9 @@ def _flat(table: Mapping[str, Any], above: str) -> Iterator[tuple[str, Any]]:
 
 
 def _plain(value: object) -> object:
-    """A path, or a number of numpy, for JSON."""
+    """Converts a path or a NumPy number for JSON."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "item"):
         return value.item()
-    raise TypeError(f"{type(value).__name__} is no value of a setting")
+    raise TypeError(f"{type(value).__name__} is not a value of a setting")

@@ -1,4 +1,4 @@
-"""The solver: two models, one search."""
+"""The solver: a generator and a scorer, and the search that uses them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _solvers: weakref.WeakSet[Solver] = weakref.WeakSet()
 
 
 class Results(Iterator[Result]):
-    """The results of many problems. There are as many as problems, so it has a length where these have one."""
+    """An iterator of the results of many problems. It has a length if the problems have one."""
 
     def __init__(self, results: Generator[Result, None, None], count: int | None) -> None:
         self._results = results
@@ -49,7 +49,7 @@ class Results(Iterator[Result]):
         return self._count
 
     def close(self) -> None:
-        """Cancels what is being solved."""
+        """Cancels the running searches."""
         self._results.close()
 
 
@@ -68,7 +68,7 @@ class Solver:
         on_download: Callable[[str, str, int, int | None], object] | None = None,
         **settings: Unpack[Settings],
     ) -> None:
-        """Loads the models: those that the settings name, or the bundled pair.
+        """Loads the models that the settings name, or the bundled pair.
 
         ``scorer`` is ``"prm"`` (the default), ``"orm"``, ``"exact"``, ``"none"``, a reward model's name, a list of
         these, of which the others are judges, or a callable: given the problem and
@@ -97,7 +97,7 @@ class Solver:
         tree: bool = True,
         **settings: Unpack[SearchSettings],
     ) -> Result:
-        """Solves one problem, with the solver's settings and these over them.
+        """Solves a problem. The keywords win over the solver's settings.
 
         After ``timeout`` seconds the search ends with what it has. Ctrl-C cancels it. ``tree=False`` leaves the tree
         out of the result.
@@ -118,7 +118,7 @@ class Solver:
         as_completed: bool = False,
         **settings: Unpack[SearchSettings],
     ) -> Results:
-        """Solves many problems side by side; results come in the order of the problems.
+        """Solves many problems together; the results are in the order of the problems.
 
         With ``as_completed=True`` each comes as soon as it is done; its ``index`` is the problem's position.
 
@@ -179,7 +179,7 @@ class Solver:
         tree: bool = True,
         **settings: Unpack[SearchSettings],
     ) -> Iterator[Event | Result]:
-        """Solves one problem and gives what happens as it happens, last the :class:`Result`.
+        """Solves a problem and yields events while the search runs, and at the end the :class:`Result`.
 
         The search begins at once. It is cancelled when the iterator is closed or dropped before its end.
         """
@@ -202,7 +202,7 @@ class Solver:
             requests.cancel()
 
     def score(self, problem: str | Problem, steps: Sequence[str]) -> list[float]:
-        """The probability that each of the given steps is right, by the solver's scorer."""
+        """Returns the probability that each of the given steps is right, by the solver's scorer."""
         text, given = checked(problem, steps)
         if self._engine.is_foreign(text):
             warn_foreign(2)
@@ -216,7 +216,7 @@ class Solver:
         below: float | None = None,
         **settings: Unpack[SearchSettings],
     ) -> list[Refined]:
-        """Writes given answers again from their weakest step, ``rounds`` times, and keeps what scores better.
+        """Rewrites given answers from their weakest step, ``rounds`` times, and keeps the versions with higher scores.
 
         An answer is a :class:`Problem` with the ``steps`` of the answer, or a mapping with ``problem`` and ``steps``,
         or with its text as ``response``. ``below`` writes again from the first step that scores less, and not at all
@@ -235,7 +235,7 @@ class Solver:
         rounds: int = 1,
         **settings: Unpack[SearchSettings],
     ) -> list[Guarded]:
-        """Accepts, mends or withholds given answers, and says why; they are given as for :meth:`refine`.
+        """Accepts, rewrites or withholds given answers, with reasons. Answers are given as for :meth:`refine`.
 
         An answer that scores less than ``bound`` is unsure; ``samples`` chains vote; an answer is written again up to
         ``rounds`` times before it is withheld.
@@ -246,17 +246,17 @@ class Solver:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings as they act, in the tables of a TOML file."""
+        """The effective settings, as the tables of a TOML file."""
         settings: dict[str, Any] = json.loads(self._engine.settings())
         return settings
 
     @property
     def notes(self) -> list[str]:
-        """What one should know of the models, a line each."""
+        """Notes on the models, a line each."""
         return self._engine.notes
 
     def close(self) -> None:
-        """Cancels what is being solved and gives the models' memory back. Done at the end of a ``with``, too."""
+        """Cancels running searches and frees the models' memory. Also called at the end of a ``with`` block."""
         self._engine.close()
 
     def __enter__(self) -> Self:
@@ -275,7 +275,7 @@ class Solver:
 
 
 def _with_problem(own: Callable[..., Any]) -> Callable[..., Any]:
-    """A callable of id, text, answer, context and more for one of a problem and more."""
+    """Wraps a callable of a problem as one of its id, text, answer and context, which Rust calls."""
 
     def call(id: str, text: str, answer: str | None, context: list[str], *more: Any) -> Any:
         return own(Problem(text, id, answer, context=tuple(context)), *more)
@@ -296,12 +296,12 @@ def _submit(
     wanted: str,
     timeout: float | None,
 ) -> bool:
-    """Hands a problem in. Whether it is foreign to the bundled models."""
+    """Submits a problem. Returns whether it is foreign to the bundled models."""
     return requests.submit(position, as_line(problem, str(position + 1), name), name, wanted, timeout)
 
 
 def _next(requests: _beamgen.Requests) -> str | _beamgen.Outcome:
-    """The next news. Whatever ends the wait, Ctrl-C say, cancels what is out."""
+    """Waits for the next event or result. An exception during the wait, such as Ctrl-C, cancels all requests."""
     try:
         news = requests.next()
     except BaseException:
