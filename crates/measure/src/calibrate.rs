@@ -144,6 +144,7 @@ pub fn fit(
     let at_or_below = quantiles.as_ref().map(|head| coverage(&held, &reads, head));
     let counts = before.counts();
     let scores = match options.aggregation {
+        // The newest score so far is the score itself.
         Aggregation::Last => "scores",
         _ => "lowest scores so far",
     };

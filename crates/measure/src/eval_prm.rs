@@ -45,6 +45,7 @@ pub fn score(
         }
     }
     let probes = if probes {
+        // After the chains themselves, because effects are differences to their scores.
         probes::score(model, &sets, watch)?
     } else {
         Vec::new()

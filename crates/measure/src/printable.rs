@@ -63,6 +63,7 @@ pub fn shortened(text: &str, limit: usize) -> Cow<'_, str> {
 /// characters by Unicode's property `Default_Ignorable_Code_Point`, except joiners and variation
 /// selectors.
 pub fn acts(c: char) -> bool {
+    // Written out, because the standard library does not know this property.
     let is_invisible = matches!(
         c,
         '\u{ad}'

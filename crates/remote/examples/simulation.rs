@@ -1,16 +1,15 @@
-//! How a search scales over servers that this machine does not have, in virtual time.
+//! Simulates how a search scales over many servers, in virtual time.
 //!
 //! ```text
 //! cargo run --release -p beamgen-remote --example simulation [-- PLOT.svg]
 //! ```
 //!
-//! The scheduler is the real one and its seconds are real; the servers are models. A server decodes
-//! all its requests together, one token each in `TOKEN + ROW * requests` seconds, and its front
-//! takes `REQUEST` seconds of one thread for each request. vLLM 0.32 took 4.9 to 7.1 ms of two CPU
-//! cores for a request of a tiny model. `TOKEN` and `ROW` stand for a 7B model on one card of the
-//! H100's kind; they are assumed, not measured. A reward model's server answers a request in
-//! `SCORE` seconds and takes `REQUEST` for it. There is one of those for every generator's server.
-//! Problems are pinned to servers.
+//! The scheduler is real and so is its time; the servers are models. A server decodes all its
+//! requests together, a token of each in `TOKEN + ROW * requests` seconds. Its front takes
+//! `REQUEST` seconds of a thread for each request; vLLM 0.32 took 4.9 to 7.1 ms of two CPU cores
+//! for a request of a tiny model. `TOKEN` and `ROW` are those of a 7B model on an H100; they are
+//! assumed, not measured. A reward model's server answers a request in `SCORE` seconds after
+//! `REQUEST` seconds of its front. Each generator's server has one. Problems are pinned to servers.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
@@ -29,10 +28,10 @@ const TOKEN: f64 = 8e-3;
 const ROW: f64 = 3e-5;
 const REQUEST: f64 = 5e-3;
 const SCORE: f64 = 30e-3;
-/// Requests that a server decodes at once; others wait.
+/// The number of requests that a server decodes at once; others wait.
 const MOST: usize = 256;
 
-/// A number that follows from others.
+/// A hash of two numbers, in place of random numbers.
 fn hash(a: u64, b: u64) -> u64 {
     let mut x = a ^ b.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -40,7 +39,7 @@ fn hash(a: u64, b: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// What ends at some time: a chain's step, or a batch's part.
+/// A job that ends at some time: a chain's step, or a batch's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Job {
     Step(u64),
@@ -50,10 +49,10 @@ enum Job {
 /// A server that decodes.
 #[derive(Default)]
 struct Server {
-    /// Requests behind the front, with the time at which they are through and their tokens.
+    /// The requests in the front: the time at which each is through, the chain, its tokens.
     front: VecDeque<(f64, u64, usize)>,
     front_free: f64,
-    /// By the iteration at which they end.
+    /// The running requests by the iteration at which they end.
     running: BinaryHeap<Reverse<(u64, u64)>>,
     waiting: VecDeque<(u64, usize)>,
     iterations: f64,
@@ -71,7 +70,7 @@ impl Server {
         TOKEN + ROW * self.running.len() as f64
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     fn next(&self) -> f64 {
         let done = self
             .running
@@ -83,7 +82,7 @@ impl Server {
         done.min(through)
     }
 
-    /// Goes on to a time at or before the next event; returns the chains whose steps are done then.
+    /// Advances to a time at or before the next event; adds the steps that are done to `done`.
     fn advance(&mut self, to: f64, done: &mut Vec<Job>) {
         let passed = to - self.now;
         if !self.running.is_empty() {
@@ -118,15 +117,15 @@ impl Server {
 struct World {
     now: f64,
     servers: Vec<Server>,
-    /// What happens next at each server that has something to do: the time's bits, and the server.
+    /// The next event of each busy server: the bits of its time, and the server.
     events: BTreeSet<(u64, usize)>,
-    /// When each server of the reward model's front is free.
+    /// The time at which the front of each reward model's server is free.
     scorers: Vec<f64>,
     scores: BTreeSet<(u64, Job)>,
     done: Vec<Job>,
-    /// When the scheduler was last given control, by the machine's clock.
+    /// The real time at which the scheduler last got control.
     given: Instant,
-    /// Seconds that the scheduler had control.
+    /// The time in seconds in which the scheduler had control.
     scheduler: f64,
     answers_left: BTreeMap<u64, (usize, Vec<Result<Scored, ScoreError>>)>,
     steps: u64,
@@ -150,7 +149,8 @@ impl World {
         }
     }
 
-    /// The scheduler gives control: what it took is time in which the servers went on.
+    /// Takes control from the scheduler. Servers run on while the scheduler computes, so the
+    /// virtual time advances by its real time.
     fn taken(&mut self) {
         let took = self.given.elapsed().as_secs_f64();
         self.scheduler += took;
@@ -161,7 +161,7 @@ impl World {
         self.given = Instant::now();
     }
 
-    /// Changes a server, and notes what happens next there.
+    /// Changes a server and registers its next event.
     fn change(&mut self, at: usize, how: impl FnOnce(&mut Server, &mut Vec<Job>)) {
         let server = &mut self.servers[at];
         self.events.remove(&(server.next().to_bits(), at));
@@ -201,7 +201,7 @@ impl World {
         self.now = self.now.max(to);
     }
 
-    /// Waits for something, if nothing has happened meanwhile.
+    /// Waits for the next event, unless something is done already.
     fn wait(&mut self) {
         if self.done.is_empty() {
             let next = self.next();
@@ -216,13 +216,13 @@ type Shared = Rc<RefCell<World>>;
 
 struct Writer {
     world: Shared,
-    /// Problem, depth and stream of each chain, and whether it is in the middle of a step.
+    /// The problem, depth and stream of each chain, and whether it is in the middle of a step.
     chains: BTreeMap<u64, (u64, u32, u64, bool)>,
     active: usize,
     next: u64,
 }
 
-/// Steps of a chain.
+/// Returns the number of steps of a chain.
 fn length(stream: u64) -> u32 {
     6 + (hash(stream, 1) % 7) as u32
 }
@@ -375,7 +375,7 @@ impl Scorer for Judge {
     fn collect(&mut self, wait: bool) -> Vec<(BatchId, ScoreResult)> {
         let mut world = self.world.borrow_mut();
         if wait {
-            // Nothing is being written: these steps are of chains that are gone.
+            // Without an active chain, these steps belong to released chains.
             world.done.retain(|job| matches!(job, Job::Score(_)));
             world.taken();
             world.wait();
@@ -431,7 +431,7 @@ impl Answers for NoAnswers {
     }
 }
 
-/// What a run came to.
+/// The figures of a run.
 struct Row {
     replicas: usize,
     problems: usize,
@@ -440,7 +440,7 @@ struct Row {
     steps: u64,
     alive: usize,
     idle: f64,
-    /// Of one scheduler thread.
+    /// The share of the time in which the scheduler's thread was busy.
     busy: f64,
     per_step: f64,
 }
@@ -516,8 +516,8 @@ fn main() {
         "| servers | problems | in flight | chains alive | seconds (virtual) | steps/s | problems/s | servers idle | scheduler busy | its cost, us/step |"
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
-    // Enough in flight for every server to be full with 16 chains a problem; and then a hundred
-    // thousand chains, which 64 servers of this kind cannot use.
+    // First, enough in flight to fill every server with 16 chains a problem. Then a hundred
+    // thousand chains, more than 64 such servers can use.
     let sizes = [1, 4, 16, 64].into_iter().flat_map(|replicas| {
         [10, 100, 1000, 10_000].map(|problems| (replicas, problems, problems.min(32 * replicas)))
     });

@@ -218,31 +218,33 @@ mod tests {
         read.map(|(logits, _)| logits)
     }
 
+    fn vllm(seven: &str) -> Result<Vec<f64>, String> {
+        let top = format!(r#"{{"token_id:8": -2, "token_id:7": {seven}}}"#);
+        labels(
+            "vllm",
+            &format!(r#"{{"choices": [{{"logprobs": {{"top_logprobs": [{top}]}}}}]}}"#),
+        )
+    }
+
+    fn sglang(seven: &str) -> Result<Vec<f64>, String> {
+        let pairs = format!(r#"[[[-2, 8, null], [{seven}, 7, "x"]]]"#);
+        labels(
+            "sglang",
+            &format!(r#"{{"meta_info": {{"output_token_ids_logprobs": {pairs}}}}}"#),
+        )
+    }
+
+    fn llama_cpp(seven: &str) -> Result<Vec<f64>, String> {
+        let top =
+            format!(r#"[{{"id": 8, "prob": 0.25}}, {{"id": 7, "prob": {seven}, "token": "x"}}]"#);
+        labels(
+            "llama.cpp",
+            &format!(r#"{{"completion_probabilities": [{{"top_probs": {top}}}]}}"#),
+        )
+    }
+
     #[test]
     fn labels_have_the_numbers_that_their_engine_gives() {
-        let vllm = |seven: &str| {
-            let top = format!(r#"{{"token_id:8": -2, "token_id:7": {seven}}}"#);
-            labels(
-                "vllm",
-                &format!(r#"{{"choices": [{{"logprobs": {{"top_logprobs": [{top}]}}}}]}}"#),
-            )
-        };
-        let sglang = |seven: &str| {
-            let pairs = format!(r#"[[[-2, 8, null], [{seven}, 7, "x"]]]"#);
-            labels(
-                "sglang",
-                &format!(r#"{{"meta_info": {{"output_token_ids_logprobs": {pairs}}}}}"#),
-            )
-        };
-        let llama_cpp = |seven: &str| {
-            let top = format!(
-                r#"[{{"id": 8, "prob": 0.25}}, {{"id": 7, "prob": {seven}, "token": "x"}}]"#
-            );
-            labels(
-                "llama.cpp",
-                &format!(r#"{{"completion_probabilities": [{{"top_probs": {top}}}]}}"#),
-            )
-        };
         assert_eq!(vllm("-0.5"), Ok(vec![-0.5, -2.0]));
         assert_eq!(sglang("-0.5"), Ok(vec![-0.5, -2.0]));
         assert_eq!(llama_cpp("1"), Ok(vec![0.0, 0.25_f64.ln()]));

@@ -15,6 +15,7 @@ impl Bell {
 
     fn ring(&self) {
         *self.count() += 1;
+        // All inboxes share the bell, and the waiting one is not known.
         self.0.1.notify_all();
     }
 }

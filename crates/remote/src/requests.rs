@@ -14,6 +14,7 @@ pub(crate) struct Requests(Option<Runtime>);
 impl Requests {
     pub(crate) fn start() -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread()
+            // Requests wait for servers nearly all of the time, so one thread serves hundreds.
             .worker_threads(1)
             .thread_name("beamgen-remote")
             .enable_all()

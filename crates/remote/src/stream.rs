@@ -236,6 +236,11 @@ mod tests {
         format!("data: {}\r\n\r\n", json!({"choices": [choice]})).into_bytes()
     }
 
+    fn token_event(text: &str, tokens: &[&str]) -> Vec<u8> {
+        let choice = json!({"text": text, "logprobs": {"tokens": tokens}});
+        format!("data: {}\n\n", json!({"choices": [choice]})).into_bytes()
+    }
+
     #[test]
     fn parts_are_put_together_wherever_the_bytes_are_cut() {
         let mut all = b": keep-alive\n\n".to_vec();
@@ -278,11 +283,10 @@ mod tests {
 
     #[test]
     fn the_last_token_is_whole_where_tokens_are_shown() {
-        let event = |tokens: &[&str]| {
-            let choice = json!({"text": tokens.concat(), "logprobs": {"tokens": tokens}});
-            format!("data: {}\n\n", json!({"choices": [choice]})).into_bytes()
+        let found = |tokens: &[&str]| {
+            let event = token_event(&tokens.concat(), tokens);
+            read(&["\n"], &[&event]).unwrap().0
         };
-        let found = |tokens: &[&str]| read(&["\n"], &[&event(tokens)]).unwrap().0;
         assert_eq!(found(&["a", "\n\n", "b"]), "a\n\n");
         assert_eq!(found(&["a", "\n", "\n"]), "a\n");
         assert_eq!(found(&["a\nb", "c"]), "a\nb");
@@ -290,11 +294,7 @@ mod tests {
 
     #[test]
     fn a_stream_has_as_many_tokens_as_were_asked_for() {
-        let tokens = |count: usize| {
-            let choice = json!({"text": "x", "logprobs": {"tokens": vec!["x"; count]}});
-            format!("data: {}\n\n", json!({"choices": [choice]})).into_bytes()
-        };
-        let (some, more) = (tokens(20), tokens(40));
+        let [some, more] = [20, 40].map(|count| token_event("x", &vec!["x"; count]));
         let end = event("", "stop".into());
         assert!(read(&[], &[&some, &end]).is_ok());
         assert!(matches!(

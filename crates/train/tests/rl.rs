@@ -387,25 +387,25 @@ fn the_loss_and_its_gradients_are_those_of_plain_float64() {
         clip: (0.2, 0.28),
         kl: 0.15,
     };
-    let of = |x: &[f64], w: &[f64]| plain(x, w, width, &targets, &tokens, &objective);
+    let loss_of = |x: &[f64], w: &[f64]| plain(x, w, width, &targets, &tokens, &objective);
 
     let var = |values: &[f64], n: usize| {
         let values: Vec<f32> = values.iter().map(|&v| v as f32).collect();
         Var::from_vec(values, (n, width), &Device::Cpu).unwrap()
     };
     let (vx, vw) = (var(&x, rows), var(&w, vocab));
-    let cost = |row: usize, log_prob: f32| {
-        let of = objective.loss(&tokens[row], f64::from(log_prob));
+    let (loss, found) = ops::linear_objective(&vx, &vw, &targets, true, |row, log_prob| {
+        let token = objective.loss(&tokens[row], f64::from(log_prob));
         Cost {
-            loss: of.loss as f32,
-            slope: of.slope as f32,
+            loss: token.loss as f32,
+            slope: token.slope as f32,
         }
-    };
-    let (loss, found) = ops::linear_objective(&vx, &vw, &targets, true, cost).unwrap();
+    })
+    .unwrap();
     let alone = ops::linear_log_probs(&vx, &vw, &targets).unwrap();
     assert_eq!(found, alone);
     let value = f64::from(loss.to_scalar::<f32>().unwrap());
-    assert!((value - of(&x, &w)).abs() < 1e-5, "{value}");
+    assert!((value - loss_of(&x, &w)).abs() < 1e-5, "{value}");
     let grads = loss.backward().unwrap();
     let h = 1e-6;
     for (name, var, plain) in [("x", &vx, &x), ("w", &vw, &w)] {
@@ -421,8 +421,8 @@ fn the_loss_and_its_gradients_are_those_of_plain_float64() {
                 let mut moved = plain.clone();
                 moved[i] += step;
                 match name {
-                    "x" => of(&moved, &w),
-                    _ => of(&x, &moved),
+                    "x" => loss_of(&moved, &w),
+                    _ => loss_of(&x, &moved),
                 }
             };
             let expected = (at(h) - at(-h)) / (2.0 * h);

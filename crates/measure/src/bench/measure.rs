@@ -140,6 +140,7 @@ impl<'a> Measurement<'a> {
         let (done, total) = self.run(&mut store, host, cancel)?;
         let rows = store.finish()?;
         let (summaries, aggregated) = match folder {
+            // A cancelled bench has incomplete cells, so no report is written.
             _ if done < total => (super::summaries_so_far(outline, &rows), Vec::new()),
             Some(path) => folder::write(path, about, outline, &rows)?,
             None => super::tables(outline, &rows)?,
@@ -183,6 +184,7 @@ impl<'a> Measurement<'a> {
             let name = format!("{}/{} {}", number + 1, all.len(), series.name());
             host.part(&name, series.work_each());
             done += series.measure(&mut solver, store, host, cancel)?;
+            // Kept for the next series, which usually runs on the same pair.
             loaded = Some((*pair, solver));
             if cancel.is_cancelled() {
                 break;
@@ -399,6 +401,7 @@ impl Taking<'_> {
                 reason: error.to_string(),
             });
         }
+        // Searches overlap, so a row has the time since the stretch began, not since its own start.
         let wall = self.started.elapsed().as_secs_f64();
         self.score_seconds += result.ledger.seconds.score;
         let mut first = None;
@@ -481,6 +484,7 @@ fn models(config: &Config) -> Config {
 fn without_scorer(config: &Config) -> Config {
     let mut same = config.clone();
     let models = &mut same.models;
+    // The files of a scorer have no influence on searches without scores.
     models.scorer = ScorerKind::None;
     (models.prm, models.prm_reference, models.prm_format) = (None, None, None);
     same

@@ -113,6 +113,7 @@ fn turning(columns: &[Column]) -> Option<Turning> {
     let (best, later) = (&columns[best], &columns[best + 1..]);
     let lost = later.iter().filter_map(|column| {
         let lost = column.less(best);
+        // Beyond noise: the whole paired interval is below 0.
         let is_over = lost.high < 0.0 && mean(&column.reward) >= mean(&best.reward);
         is_over.then_some(Turning {
             n: best.n,

@@ -112,6 +112,7 @@ pub fn crossed(
         for &scorer in scorers {
             for &n in chains {
                 let mut config = base.clone();
+                // N comes first: a strategy such as a single sample overrides it.
                 config.search.n = n;
                 strategy.apply(&mut config.search);
                 config.models.scorer = scorer;

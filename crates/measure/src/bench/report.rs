@@ -96,17 +96,18 @@ mod tests {
 
     const PROBLEMS: std::ops::Range<usize> = 1..9;
 
+    fn cell(run: &str, strategy: StrategyKind, choose: Choose, n: usize) -> Cell {
+        let mut config = Config::default();
+        config.search.strategy = strategy;
+        config.search.choose = Some(choose);
+        config.search.n = n;
+        Cell {
+            run: run.to_owned(),
+            config,
+        }
+    }
+
     fn outline(problems: usize, seeds: u64) -> Outline {
-        let cell = |run: &str, strategy, choose, n| {
-            let mut config = Config::default();
-            config.search.strategy = strategy;
-            config.search.choose = Some(choose);
-            config.search.n = n;
-            Cell {
-                run: run.to_owned(),
-                config,
-            }
-        };
         let (beam, best_of_n) = (StrategyKind::BEAM, StrategyKind::BEST_OF_N);
         let set = SetOutline {
             name: "set".to_owned(),

@@ -78,6 +78,7 @@ impl Row {
         }
         let chosen = result.chosen_chain();
         let mut ledger = result.ledger.clone();
+        // More digits would only make the file larger.
         for seconds in [
             &mut ledger.seconds.generate,
             &mut ledger.seconds.score,
@@ -263,15 +264,14 @@ mod tests {
             ..Problem::default()
         };
         let mut result = ProblemResult::unsearched(0, problem);
-        let chain = |answer, score, is_guess| {
+        // The best score is that of a guess.
+        let chains = [("1", 0.9, true), ("2", 0.5, false)].map(|(answer, score, is_guess)| {
             json!({
                 "node": 0, "finish": "answer", "score": score, "logprob": 0.0,
                 "answer": answer, "class": answer, "is_guess": is_guess,
             })
-        };
-        // The best score is that of a guess.
-        let chains = json!([chain("1", 0.9, true), chain("2", 0.5, false)]);
-        result.finished = serde_json::from_value(chains).unwrap();
+        });
+        result.finished = serde_json::from_value(json!(chains)).unwrap();
         let kept = Chains::of(&result);
         let pool: Vec<Sample> = kept.samples().collect();
         for &how in Choose::ALL {

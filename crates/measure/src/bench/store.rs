@@ -96,6 +96,7 @@ impl Store {
         let Some((path, _)) = &self.file else {
             return Ok(());
         };
+        // A cell that is new to the file has nothing to contradict.
         match there.and_then(|there| identity.difference(there)) {
             None => Ok(()),
             Some((field, there, here)) => Err(Error::OtherSettings {

@@ -141,5 +141,6 @@ pub const SOUND_COLUMNS: [Column<Summary>; 7] = [
 
 fn found_by(row: &Summary, by: Evidence) -> String {
     let sound = row.sound.as_ref();
+    // `unsound` is in the order of the variants of `Evidence`.
     sound.map_or("-".to_owned(), |of| of.unsound[by as usize].to_string())
 }

@@ -76,6 +76,7 @@ pub fn open(
     let mut numbers: BTreeMap<String, usize> = BTreeMap::new();
     let mut problems = Vec::with_capacity(chains.len());
     for chain in &chains {
+        // Facts are part of the fingerprint: other labels make another calibration.
         hash.field(&serde_json::to_vec(chain).unwrap_or_default());
         let next = numbers.len();
         problems.push(*numbers.entry(normalised(&chain.problem)).or_insert(next));

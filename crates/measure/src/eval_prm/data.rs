@@ -38,6 +38,7 @@ pub fn open(
         let labelled = beamgen_labels::open(path, None)?;
         sets.push(Set::new(
             name(path, |name: &str| {
+                // Compared as slugs, because figures are named by them.
                 sets.iter().any(|set| slug(&set.outline.name) == slug(name))
             }),
             labelled,
@@ -131,11 +132,14 @@ fn rows(chains: &[LabelledChain], rule: &LabelRule) -> Vec<ScoredChain> {
 mod tests {
     use super::*;
 
+    fn named(path: &str, taken: &[&str]) -> String {
+        name(Path::new(path), |name| taken.contains(&name))
+    }
+
     #[test]
     fn names_are_stems_of_files_and_distinct() {
-        let of = |path: &str, taken: &[&str]| name(Path::new(path), |name| taken.contains(&name));
-        assert_eq!(of("a/gsm8k.json", &[]), "gsm8k");
-        assert_eq!(of("b/gsm8k.jsonl", &["gsm8k", "gsm8k-2"]), "gsm8k-3");
-        assert_eq!(of("-", &[]), "data");
+        assert_eq!(named("a/gsm8k.json", &[]), "gsm8k");
+        assert_eq!(named("b/gsm8k.jsonl", &["gsm8k", "gsm8k-2"]), "gsm8k-3");
+        assert_eq!(named("-", &[]), "data");
     }
 }

@@ -95,10 +95,11 @@ pub fn redraw(folder: &Path) -> Result<Report, Error> {
 fn read(folder: &Path, outline: &Outline) -> Result<Rows, Error> {
     let mut sets = vec![Vec::new(); outline.sets.len()];
     each(&folder.join(ROWS), |row: Row| {
+        // A file may have been edited, and invalid scores would give meaningless figures.
         row.chain.check().map_err(|error| error.to_string())?;
         let count = sets.len();
         let set = sets.get_mut(row.set);
-        let set = set.ok_or_else(|| format!("field \"set\": there are {count}"))?;
+        let set = set.ok_or_else(|| format!("field \"set\": the report has only {count} sets"))?;
         set.push(row.chain);
         Ok(())
     })?;

@@ -99,6 +99,7 @@ fn one_set(out: &mut String, of: &SetOutline, set: &SetReport, threshold: f32) {
         counted(counts.steps, "scored step has", "scored steps have"),
         count(counts.right),
         count(counts.wrong),
+        // A label of exactly one half is neither right nor wrong.
         match counts.steps - counts.right - counts.wrong {
             0 => String::new(),
             neither => format!(", {} neither", count(neither)),

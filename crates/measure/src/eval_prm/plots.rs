@@ -187,6 +187,7 @@ fn scores(set: &SetReport, threshold: f32) -> Option<Chart> {
         class(set, "wrong steps", |bin| bin.1),
     ];
     let shares = classes.iter().flat_map(|class| &class.2).copied();
+    // 5 % of room above the highest bar, and a positive range without any.
     let top = shares.fold(1.0, f64::max) * 1.05;
     let (mut legend, mut items) = (Legend::new(), Vec::new());
     for (number, (name, all, shares)) in classes.iter().enumerate() {

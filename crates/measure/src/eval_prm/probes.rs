@@ -52,6 +52,7 @@ fn changed(probe: &Probe, number: usize, set: &Set) -> Vec<(GivenChain, Row)> {
             // Effects are differences to the score before, so chains without scores are of no use.
             row.scores.as_ref()?;
             let takes = match probe.takes {
+                // `Some(None)` means that the labels are known and none is wrong.
                 Takes::Right => row.first_error() == Some(None),
                 Takes::Known => row.first_error().is_some(),
             };
@@ -125,13 +126,19 @@ impl Row {
             return Err(format!("field \"probe\": unknown probe \"{}\"", self.probe));
         }
         let Some(set) = sets.get(self.set) else {
-            return Err(format!("field \"set\": there are {}", sets.len()));
+            return Err(format!(
+                "field \"set\": the report has only {} sets",
+                sets.len()
+            ));
         };
         let Some(chain) = set.get(self.chain) else {
-            return Err(format!("field \"chain\": there are {}", set.len()));
+            return Err(format!(
+                "field \"chain\": the set has only {} chains",
+                set.len()
+            ));
         };
         let Some(before) = &chain.scores else {
-            return Err("field \"chain\": this one has no scores".to_owned());
+            return Err("field \"chain\": the chain has no scores".to_owned());
         };
         let Some(after) = &self.scores else {
             return Ok(());
@@ -209,16 +216,15 @@ mod tests {
 
     #[test]
     fn another_problem_is_the_next_one_and_never_the_same() {
-        let chain = |text: &str| GivenChain {
-            problem: text.to_owned(),
-            ..GivenChain::default()
-        };
         let (rows, chains) = (
             [0, 0, 1, 2].map(|problem| ScoredChain {
                 problem,
                 ..ScoredChain::default()
             }),
-            ["a", "a", "b", "c"].map(chain),
+            ["a", "a", "b", "c"].map(|text| GivenChain {
+                problem: text.to_owned(),
+                ..GivenChain::default()
+            }),
         );
         let others = |count: usize| others(&rows[..count], &chains[..count]);
         assert_eq!(others(4), [(0, "b"), (1, "c"), (2, "a")].into());

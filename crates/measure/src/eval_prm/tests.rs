@@ -11,12 +11,12 @@ use crate::report::about::tests::this;
 use crate::report::markdown::figures;
 
 fn text(rows: &[ScoredChain]) -> String {
-    let sample = |score, target| Sample {
+    let samples = [(0.9, 1.0), (0.8, 0.0), (0.1, 0.0)].map(|(score, target)| Sample {
         score,
         target,
         weight: 1.0,
-    };
-    let map = Method::Platt.fit(&[sample(0.9, 1.0), sample(0.8, 0.0), sample(0.1, 0.0)]);
+    });
+    let map = Method::Platt.fit(&samples);
     let calibration = Calibrated {
         name: "`c|`".to_owned(),
         policy: PolicyName::default(),

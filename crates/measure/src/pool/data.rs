@@ -158,6 +158,7 @@ impl Pools {
             }
         }
         watch.begin(chains.len(), "solutions", chains.len() as f64);
+        // One message suffices: a model that refuses a long solution refuses many.
         let mut watch = FirstRefusal { watch, told: false };
         let mut scores = scores::judge(model, &chains, &mut watch)?;
         // Such a model means nothing by its scores before the end of a solution.
@@ -169,6 +170,7 @@ impl Pools {
         let mut places = places.into_iter();
         let mut refused = 0;
         for row in &mut self.rows {
+            // Places are in the order of rows and solutions, like the loop that collected them.
             let of_row = places.by_ref().take(row.len());
             let of_row: Vec<_> = of_row.map(|at| scores[at].clone()).collect();
             refused += of_row.iter().filter(|scores| scores.is_none()).count();

@@ -118,6 +118,7 @@ impl Report {
             report.table.extend(ranking(&set.name, &selectors, &rows));
             report.over_k.push(curve(&set.name, &selectors, &rows));
             report.counts.push(count(&set.name, &rows));
+            // Only a file with verdicts and references can disagree with the grader.
             let both = rows.iter().any(|row| row.graded.is_some());
             if both && set.rightness == Rightness::File {
                 report.disagreements.push(disagreements(&set.name, &rows));

@@ -52,6 +52,7 @@ impl Row {
                 class,
                 is_guess: guess == b'1',
                 score: None,
+                // Solutions of files have no token counts.
                 tokens: length,
             })
     }
@@ -93,7 +94,7 @@ impl Row {
             .into_iter()
             .chain(scores.map(|(name, of)| (name.as_str(), of.len())));
         if self.set >= sets {
-            return Err(format!("field \"set\": there are {sets}"));
+            return Err(format!("field \"set\": the report has only {sets} sets"));
         }
         for (name, length) in lengths {
             if length != count {

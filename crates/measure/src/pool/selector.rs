@@ -104,6 +104,7 @@ fn by_scorer(outline: &Outline, set: usize, rows: &[&Row], name: &str) -> Vec<Se
     } else if rerank::aggregations().any(|of| of == main) {
         rerank::aggregations().collect()
     } else {
+        // A main aggregation outside the usual list is added, so that figures have it.
         rerank::aggregations().chain([main]).collect()
     };
     let mut all = Vec::new();

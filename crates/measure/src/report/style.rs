@@ -155,6 +155,7 @@ fn smooth(points: &[(i32, i32)]) -> Vec<&[(i32, i32)]> {
         // A negative scalar product of two directions is a turn by more than a right angle.
         (x1 - x0) * (x2 - x1) + (y1 - y0) * (y2 - y1) < 0
     });
+    // The ends of the line cannot turn; the last part reaches the end.
     let ends = turns.chain([points.len().saturating_sub(1)]);
     let mut from = 0;
     ends.map(|to| {

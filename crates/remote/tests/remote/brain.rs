@@ -193,8 +193,10 @@ impl Brain {
         let logits = Self::logits(&mut engine, seq, ids);
         let most = logits.iter().copied().fold(f32::MIN, f32::max);
         let sum: f64 = logits.iter().map(|x| f64::from(x - most).exp()).sum();
-        let of = |label: &u32| f64::from(logits[*label as usize] - most) - sum.ln();
-        labels.iter().map(of).collect()
+        labels
+            .iter()
+            .map(|label| f64::from(logits[*label as usize] - most) - sum.ln())
+            .collect()
     }
 
     fn vllm(&self, body: &Value) -> Reply {

@@ -50,12 +50,6 @@ pub struct TrainConfig {
 
 impl Default for TrainConfig {
     fn default() -> Self {
-        let schedule = |steps, warmup, learning_rate| Schedule {
-            steps,
-            warmup,
-            learning_rate,
-            batch_tokens: 4096,
-        };
         Self {
             seed: 0,
             shape: Shape {
@@ -147,12 +141,6 @@ impl TrainConfig {
     /// The whole pipeline on an easier world, in about a minute: a test that everything fits
     /// together.
     pub fn quick() -> Self {
-        let schedule = |steps| Schedule {
-            steps,
-            warmup: 10,
-            learning_rate: 3e-3,
-            batch_tokens: 1024,
-        };
         Self {
             shape: Shape {
                 hidden: 64,
@@ -165,12 +153,12 @@ impl TrainConfig {
                 max_people: 3,
                 dependency_distance: 1,
             },
-            base: schedule(300),
-            generator: schedule(40),
+            base: quick_schedule(300),
+            generator: quick_schedule(40),
             chains: 400,
             extra_layers: 1,
-            detector: schedule(60),
-            prm: schedule(60),
+            detector: quick_schedule(60),
+            prm: quick_schedule(60),
             mining: Mining {
                 rounds: 2,
                 orm_rounds: 2,
@@ -179,8 +167,8 @@ impl TrainConfig {
                 temperature: 1.3,
                 keep: 4,
             },
-            hard: schedule(20),
-            orm: schedule(40),
+            hard: quick_schedule(20),
+            orm: quick_schedule(40),
             evaluation_problems: 60,
             ..Self::default()
         }
@@ -189,4 +177,20 @@ impl TrainConfig {
 
 fn refuse(field: &str, must: &str) -> Result<()> {
     Err(Error::Config(format!("{field}: {must}")))
+}
+
+fn schedule(steps: usize, warmup: usize, learning_rate: f64) -> Schedule {
+    Schedule {
+        steps,
+        warmup,
+        learning_rate,
+        batch_tokens: 4096,
+    }
+}
+
+fn quick_schedule(steps: usize) -> Schedule {
+    Schedule {
+        batch_tokens: 1024,
+        ..schedule(steps, 10, 3e-3)
+    }
 }

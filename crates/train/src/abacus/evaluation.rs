@@ -209,25 +209,15 @@ pub fn detection(
         }
         right_lines.extend((0..first.unwrap_or(lines.len())).map(|i| (s[i], l[i])));
     }
-    let areas = |wrong: &mut dyn Iterator<Item = &(f32, f32)>| {
-        let wrong: Vec<&(f32, f32)> = wrong.collect();
-        let area = |pick: fn(&(f32, f32)) -> f32| {
-            let right = right_lines.iter().map(|x| (pick(x), true));
-            auc(right
-                .chain(wrong.iter().map(|x| (pick(x), false)))
-                .collect())
-        };
-        (area(|x| x.0), area(|x| x.1))
-    };
     let (found, clean) = (
         found as f64 / wrong.max(1) as f64,
         clean as f64 / right.max(1) as f64,
     );
-    let (auc, auc_log_probability) = areas(&mut wrong_lines.values().flatten());
+    let (auc, auc_log_probability) = areas(&right_lines, wrong_lines.values().flatten());
     let kinds = wrong_lines
         .iter()
         .map(|(kind, lines)| {
-            let (auc, auc_log_probability) = areas(&mut lines.iter());
+            let (auc, auc_log_probability) = areas(&right_lines, lines.iter());
             KindDetection {
                 kind,
                 lines: lines.len(),
@@ -246,6 +236,19 @@ pub fn detection(
         f1: 2.0 * found * clean / (found + clean).max(1e-9),
     };
     Ok((all, kinds))
+}
+
+/// Returns the areas under the ROC curves of both elements of pairs, right lines against wrong
+/// ones.
+fn areas<'a>(
+    right: &[(f32, f32)],
+    wrong: impl Iterator<Item = &'a (f32, f32)> + Clone,
+) -> (f64, f64) {
+    let right = right.iter().map(|pair| (pair, true));
+    let all = right.chain(wrong.map(|pair| (pair, false)));
+    let scores = all.clone().map(|(pair, is_right)| (pair.0, is_right));
+    let log_probabilities = all.map(|(pair, is_right)| (pair.1, is_right));
+    (auc(scores.collect()), auc(log_probabilities.collect()))
 }
 
 /// Returns the area under the ROC curve; ties count half. The area is 0 unless both right and wrong

@@ -16,7 +16,7 @@ pub struct Attention {
     pub heads: usize,
     /// The number of key-value heads, a divisor of `heads`.
     pub kv_heads: usize,
-    /// The width of a head.
+    /// The width of a head: the number of values of its query, key and value vectors.
     pub head_dim: usize,
     /// The number of rotated pairs: element `j` of a head is rotated with element `j + pairs`,
     /// elements from `2 * pairs` on are not rotated.

@@ -86,6 +86,7 @@ pub fn linear_objective(
         let g = Tensor::from_vec(g, (len, vocab), x.device())?;
         gx.push(g.matmul(&head)?);
         if trained {
+            // Added up group by group, in the order of rows.
             let own = g.t()?.matmul(part)?;
             gw = Some(match gw.take() {
                 None => own,
@@ -136,6 +137,7 @@ fn each_part(
     mut body: impl FnMut(usize, &Tensor, &Tensor) -> Result<()>,
 ) -> Result<()> {
     let (rows, vocab) = (x.dim(0)?, head.dim(0)?);
+    // At least one row, however large the vocabulary.
     let at_once = (LOGITS / vocab).max(1);
     for from in (0..rows).step_by(at_once) {
         let part = x.narrow(0, from, at_once.min(rows - from))?;

@@ -94,6 +94,7 @@ vectorised! {
             .zip(g.chunks_exact(d))
         {
             let r = inverse_rms(x, eps);
+            // Partial sums again, as in `inverse_rms`.
             let mut lanes = [0f32; 16];
             for ((g, w), x) in g.chunks(16).zip(w.chunks(16)).zip(x.chunks(16)) {
                 for (((l, g), w), x) in lanes.iter_mut().zip(g).zip(w).zip(x) {

@@ -31,15 +31,10 @@ fn same(vars: &[Var], fused: impl Fn() -> Result<Tensor>, plain: impl Fn() -> Re
     close(&a, &b, "value");
     let dims = a.dims().to_vec();
     let probe = random(&dims, 99);
-    let grads = |t: Tensor| {
-        (t * probe.as_tensor())
-            .unwrap()
-            .sum_all()
-            .unwrap()
-            .backward()
-            .unwrap()
-    };
-    let (ga, gb) = (grads(a), grads(b));
+    let [ga, gb] = [a, b].map(|value| {
+        let sum = (value * probe.as_tensor()).unwrap().sum_all().unwrap();
+        sum.backward().unwrap()
+    });
     for (i, v) in vars.iter().enumerate() {
         close(
             ga.get(v).unwrap(),
@@ -128,10 +123,9 @@ fn attention_equals_composed() {
         (2, 19, 4, 1, 16, 6, Some(5)),
         (1, 9, 2, 2, 96, 48, Some(1)),
     ] {
-        let angle = |i: usize| (i / pairs) as f32 / 10f32.powf((i % pairs) as f32 / pairs as f32);
-        let table = |f: fn(f32) -> f32| {
-            std::sync::Arc::new((0..time * pairs).map(|i| f(angle(i))).collect())
-        };
+        let angles = (0..time * pairs)
+            .map(|i| (i / pairs) as f32 / 10f32.powf((i % pairs) as f32 / pairs as f32));
+        let table = |f: fn(f32) -> f32| std::sync::Arc::new(angles.clone().map(f).collect());
         let op = Attention {
             time,
             heads,

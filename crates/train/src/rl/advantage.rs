@@ -80,8 +80,7 @@ mod tests {
     use super::*;
 
     fn close(ours: &[Vec<f64>], expected: &[Vec<f64>]) {
-        let flat = |all: &[Vec<f64>]| all.iter().flatten().copied().collect::<Vec<_>>();
-        let (ours, expected) = (flat(ours), flat(expected));
+        let [ours, expected] = [ours, expected].map(<[Vec<f64>]>::concat);
         assert_eq!(ours.len(), expected.len());
         for (a, b) in ours.iter().zip(&expected) {
             assert!((a - b).abs() < 1e-4, "{ours:?} against {expected:?}");

@@ -35,12 +35,13 @@ impl Sample {
     }
 
     fn token(&self, at: usize, weight: f64) -> Token {
-        let entry = |log_probs: &Option<Vec<f32>>| log_probs.as_ref().map(|x| f64::from(x[at]));
+        let [old, reference] = [&self.old, &self.reference]
+            .map(|log_probs| log_probs.as_ref().map(|x| f64::from(x[at])));
         Token {
             weight,
             advantage: self.advantages[at],
-            old: entry(&self.old),
-            reference: entry(&self.reference),
+            old,
+            reference,
         }
     }
 }

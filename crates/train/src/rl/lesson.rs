@@ -99,13 +99,8 @@ impl Lesson {
         let training = &recipe.training;
         let rate = recipe.rate(update);
         let (mut samples, chains) = samples(recipe, batch, references);
-        // Without advantages, only the divergence from the reference has a gradient.
-        let counts = |sample: &Sample| {
-            let has_signal = sample.advantages.iter().any(|&a| a != 0.0);
-            !sample.advantages.is_empty() && (recipe.kl > 0.0 || has_signal)
-        };
         let counting: Vec<usize> = (0..samples.len())
-            .filter(|&i| counts(&samples[i]))
+            .filter(|&i| has_gradient(recipe, &samples[i]))
             .collect();
         let mut lesson = Self {
             chains: counting.len(),
@@ -136,8 +131,9 @@ impl Lesson {
                 // chain without signal still counts in the mean.
                 let weights = recipe.algorithm.average.weights(&lengths, longest);
                 let weighed = part.into_iter().zip(weights);
-                let (which, weights): (Vec<usize>, Vec<f64>) =
-                    weighed.filter(|&(i, _)| counts(&samples[i])).unzip();
+                let (which, weights): (Vec<usize>, Vec<f64>) = weighed
+                    .filter(|&(i, _)| has_gradient(recipe, &samples[i]))
+                    .unzip();
                 if which.is_empty() {
                     continue;
                 }
@@ -184,6 +180,13 @@ fn samples<'b>(
         }
     }
     (samples, chains)
+}
+
+/// Whether a sample has a gradient. Without advantages, only the divergence from the reference has
+/// one.
+fn has_gradient(recipe: &Recipe, sample: &Sample) -> bool {
+    let has_signal = sample.advantages.iter().any(|&a| a != 0.0);
+    !sample.advantages.is_empty() && (recipe.kl > 0.0 || has_signal)
 }
 
 /// Returns the samples of each optimiser step of an epoch, in an order that depends on seed, update

@@ -59,6 +59,7 @@ impl Objective {
         // `min` clips only where clipping lowers the gain: an update may always undo a bad change.
         let clipped = bounded < free;
         let mut loss = -free.min(bounded);
+        // The derivative of exp is exp, so the slope of an unclipped ratio is the ratio itself.
         let mut slope = if clipped { 0.0 } else { -free };
         if let Some(reference) = token.reference {
             loss += self.kl * k3(log_prob, reference);

@@ -1,7 +1,7 @@
 //! Rewards of the chains of a group, and the advantages of their tokens.
 
 use super::advantage::{advantages, is_informative, shaped};
-use super::rollout::{Chain, Group};
+use super::rollout::Group;
 use super::{Recipe, Reward};
 
 /// A group's rewards and advantages.
@@ -30,7 +30,6 @@ impl Earned {
         } else {
             vec![Vec::new(); outcomes.len()]
         };
-        let earned = |chain: &Chain| recipe.credit.earned(&chain.scores());
         let right: Vec<f64> = outcomes.iter().map(|outcome| outcome[0]).collect();
         let rewards: Vec<f64> = group
             .chains
@@ -38,8 +37,8 @@ impl Earned {
             .zip(&right)
             .map(|(chain, right)| match recipe.reward {
                 Reward::Outcome => *right,
-                Reward::Prm => earned(chain),
-                Reward::Both => right + recipe.prm_weight * earned(chain),
+                Reward::Prm => recipe.credit.earned(&chain.scores()),
+                Reward::Both => right + recipe.prm_weight * recipe.credit.earned(&chain.scores()),
             })
             .collect();
         // With both rewards, the outcome decides: a reward model nearly always differs a little.
@@ -113,7 +112,7 @@ fn penalty(length: usize, limit: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::rollout::Step;
+    use super::super::rollout::{Chain, Step};
     use super::super::{Algorithm, Credit};
     use super::*;
     use beamgen_eval::Verdict;

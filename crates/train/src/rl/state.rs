@@ -1,6 +1,9 @@
 //! The saved state of a run, from which it resumes as if it had never been interrupted.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+
+use candle_core::Tensor;
 
 use super::watch::Watch;
 use crate::optim::AdamW;
@@ -50,30 +53,31 @@ impl Files {
         }
         let saved = state::load(&self.state, &decoder.device)?;
         decoder.restore(&saved)?;
-        let count = |name: &str| -> Result<usize> {
-            let number = state::number(&saved, name)?.ok_or_else(|| {
-                Error::Checkpoint(self.state.clone(), format!("saved state lacks `{name}`"))
-            })?;
-            Ok(number as usize)
-        };
         // Optimiser steps and updates differ: an update may take several.
-        optimizer.restore(&saved, count("optimizer_steps")?);
+        optimizer.restore(&saved, self.count(&saved, "optimizer_steps")?);
         Ok(Some(State {
             updates: state::step(&self.state, &saved)?,
             // The key of earlier versions, kept so that their runs can be resumed.
-            taken: count("drawn")?,
+            taken: self.count(&saved, "drawn")?,
             watch: Watch {
                 best: state::number(&saved, "best")?,
-                best_update: count("best_update")?,
+                best_update: self.count(&saved, "best_update")?,
                 best_reward: state::number(&saved, "best_reward")?,
-                fallen: count("fallen")?,
+                fallen: self.count(&saved, "fallen")?,
                 since: (
                     state::number(&saved, "since")?.unwrap_or(0.0),
-                    count("since_updates")?,
+                    self.count(&saved, "since_updates")?,
                 ),
             },
-            stopped: count("stopped")? > 0,
+            stopped: self.count(&saved, "stopped")? > 0,
         }))
+    }
+
+    fn count(&self, saved: &HashMap<String, Tensor>, name: &str) -> Result<usize> {
+        let number = state::number(saved, name)?.ok_or_else(|| {
+            Error::Checkpoint(self.state.clone(), format!("saved state lacks `{name}`"))
+        })?;
+        Ok(number as usize)
     }
 
     /// Saves weights, moments and progress.

@@ -5,6 +5,7 @@ mod adapters;
 mod fresh;
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use beamgen_engine::{ModelConfig, Weights};
@@ -231,6 +232,7 @@ impl Decoder {
         };
         let at = at.map(|at| Tensor::new(at, &self.device)).transpose()?;
         for i in self.frozen..c.num_hidden_layers {
+            // Pre-norm blocks: each adds its output to the residual stream `x`.
             let h = self.norm(&x, &layer(i, "input_layernorm"))?;
             let qkv = self.linear(&h, &layer(i, "self_attn.qkv_proj"))?;
             let qkv = self.norm_heads(i, qkv)?;
@@ -271,19 +273,22 @@ impl Decoder {
         if !c.qk_norm {
             return Ok(qkv);
         }
-        let rows = qkv.dim(0)?;
         let (q, kv) = (c.num_attention_heads, c.num_key_value_heads);
-        let normed = |from: usize, heads: usize, name: &str| -> Result<Tensor> {
-            let width = heads * c.head_dim;
-            let part = qkv.narrow(1, from * c.head_dim, width)?.contiguous()?;
-            let part = part.reshape((rows * heads, c.head_dim))?;
-            Ok(self.norm(&part, &layer(i, name))?.reshape((rows, width))?)
-        };
         // Only queries and keys are normalised; values pass unchanged.
         let values = qkv.narrow(1, (q + kv) * c.head_dim, kv * c.head_dim)?;
-        let queries = normed(0, q, "self_attn.q_norm")?;
-        let keys = normed(q, kv, "self_attn.k_norm")?;
+        let queries = self.normed(&qkv, 0..q, &layer(i, "self_attn.q_norm"))?;
+        let keys = self.normed(&qkv, q..q + kv, &layer(i, "self_attn.k_norm"))?;
         Ok(Tensor::cat(&[&queries, &keys, &values], 1)?)
+    }
+
+    /// Normalises some heads of `[rows, heads * head_dim]`, each by itself.
+    fn normed(&self, qkv: &Tensor, heads: Range<usize>, name: &str) -> Result<Tensor> {
+        let (rows, width) = (qkv.dim(0)?, self.config.head_dim);
+        let part = qkv.narrow(1, heads.start * width, heads.len() * width)?;
+        let part = part.contiguous()?.reshape((rows * heads.len(), width))?;
+        Ok(self
+            .norm(&part, name)?
+            .reshape((rows, heads.len() * width))?)
     }
 
     fn norm(&self, x: &Tensor, name: &str) -> Result<Tensor> {

@@ -146,7 +146,6 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         job.resume,
         Identity::eq,
     )?;
-    let mut note = |text: String| report(Report::Note(text));
     let too_long = format!("examples of more than {longest} tokens");
     for (count, what) in [
         (read.rejected, "records that are not labelled chains"),
@@ -154,18 +153,21 @@ pub fn run(job: &Job, report: &mut dyn FnMut(Report)) -> Result<bool> {
         (read.too_long, too_long.as_str()),
     ] {
         if count > 0 {
-            note(format!("{count} {what} are left out"));
+            report(Report::Note(format!("{count} {what} are left out")));
         }
     }
-    let tokens = |set: &[usize]| set.iter().map(|&i| examples[i].ids.len()).sum::<usize>();
-    note(format!(
-        "{} examples, {} tokens; held out {}, {} tokens",
-        train.len(),
-        tokens(&train),
-        held_out.len(),
-        tokens(&held_out)
-    ));
-    note(format!("{} weights are trained", decoder.parameters()));
+    let [train_tokens, held_out_tokens] =
+        [&train, &held_out].map(|set| set.iter().map(|&i| examples[i].ids.len()).sum::<usize>());
+    for note in [
+        format!(
+            "{} examples, {train_tokens} tokens; held out {}, {held_out_tokens} tokens",
+            train.len(),
+            held_out.len(),
+        ),
+        format!("{} weights are trained", decoder.parameters()),
+    ] {
+        report(Report::Note(note));
+    }
 
     let features = match recipe.train.top {
         None => None,

@@ -83,6 +83,7 @@ fn sentence(baseline: &str, answer: &Answer) -> String {
 
 /// Writes a factor as the object of "the baseline needs ...".
 fn needed(fewer: &Fewer) -> String {
+    // A bound is stated only if its interval has a finite end.
     let factor = match fewer.bound {
         None => times(fewer),
         Some(Bound::MoreThan) if fewer.low > 0.0 => format!("at least {}", factor(fewer.low)),
@@ -99,6 +100,7 @@ fn unit(axis: Axis) -> String {
 
 fn times(fewer: &Fewer) -> String {
     let (low, high) = (factor(fewer.low), factor(fewer.high));
+    // 0 and infinity are open ends: resampled sets that reach the accuracy at once, or never.
     let interval = match (fewer.low > 0.0, fewer.high.is_finite()) {
         (true, true) => format!("{low} to {high}"),
         (true, false) => format!("at least {low}"),

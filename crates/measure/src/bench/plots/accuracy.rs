@@ -18,6 +18,7 @@ pub(super) fn accuracy(set: &str, over: Axis, runs: &[&str], cells: &[&Measured<
     for (number, &run) in runs.iter().enumerate() {
         let of_run = cells.iter().filter(|cell| cell.cell.run == run);
         let mut points: Vec<Numbered> = of_run.filter_map(|cell| point(cell, over)).collect();
+        // A line follows N, whose cost does not always rise.
         points.sort_by_key(|point| point.number);
         if !points.is_empty() {
             legend.push(named(Look::of(number), run));

@@ -49,7 +49,9 @@ pub(super) fn saved(
             (named(Look::of(number), name), saved)
         })
         .unzip();
+    // Taken now, because notes without a look are added to the legend below.
     let looks: Vec<Look> = legend.iter().filter_map(|entry| entry.0).collect();
+    // At least 1, so that fractions of it are defined.
     let largest = [0, 1].map(|which| spent[which].iter().copied().fold(1.0, f64::max));
     let seen = [0, 1].map(|which| {
         let all = lines.iter().flat_map(|line| &line[which]);
@@ -116,6 +118,7 @@ fn panel(lines: &[(Look, &Vec<f64>)], largest: f64, side: &str) -> Panel {
     // small.
     let (least, most) = (least.min(-largest * 0.1), most.max(largest * 0.1));
     let room = (most - least) * 0.05;
+    // Steps are counted from 1, with half a step of room at both ends.
     let end = depths as f64 + 0.5;
     let mut items = vec![guide((0.5, 0.0), (end, 0.0))];
     for (look, saved) in lines {

@@ -23,6 +23,7 @@ pub(super) fn soundness(set: &str, runs: &[&str], cells: &[&Measured<'_>]) -> Op
     for (number, (cell, found)) in audited.iter().enumerate() {
         // The axis points up, and the first cell belongs at the top.
         let y = (audited.len() - number) as f64;
+        // The bar of sound answers covers the beginning of the bar of all right answers.
         for (look, share) in [(merely, cell.accuracy().mean), (whole, found.share.share)] {
             let ends = [at(0.0, y - 0.35), at(100.0 * share, y + 0.35)];
             items.push(Item::Block(look.colour, ends));

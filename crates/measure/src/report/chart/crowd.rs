@@ -61,6 +61,7 @@ pub(super) fn draw<DB: DrawingBackend>(
     for (mark, shift) in marks.iter_mut().zip(side_by_side(&bars, pixels(8))) {
         mark.at.0 += shift;
     }
+    // Bars first, then lines, then markers: later items cover earlier ones.
     for mark in &marks {
         let style = mark.look.colour.mix(0.5).stroke_width(scale);
         let bar = PathElement::new(mark.bar().to_vec(), style);
@@ -82,6 +83,7 @@ pub(super) fn draw<DB: DrawingBackend>(
             let (width, height) = area
                 .estimate_text_size(&mark.words, &style(mark))
                 .map_err(fault)?;
+            // A little room, since widths are only estimated.
             Ok((width as i32 + pixels(2), height as i32))
         })
         .collect::<Drawn<Vec<_>>>()?;

@@ -101,6 +101,7 @@ pub(super) fn place(markers: &[Rect], sizes: &[(i32, i32)], around: &Around<'_>)
     let mut placed: Vec<Rect> = Vec::with_capacity(markers.len());
     for (&marker, &size) in markers.iter().zip(sizes) {
         let best = candidates(marker, size).min_by_key(|&(rect, nearness): &(Rect, i32)| {
+            // Labels that are placed already are obstacles too.
             let covered = around.markers.iter().chain(&placed);
             let covered = covered.filter(|other| rect.overlaps(**other)).count() as i32;
             let crossed = around
@@ -224,14 +225,17 @@ mod tests {
         assert!(!label.is_crossed_by(line[0]), "{label:?}");
     }
 
-    #[test]
-    fn only_bars_that_touch_are_moved() {
-        let bar = |x, top| Rect {
+    fn bar(x: i32, top: i32) -> Rect {
+        Rect {
             left: x - 2,
             top,
             right: x + 2,
             bottom: top + 50,
-        };
+        }
+    }
+
+    #[test]
+    fn only_bars_that_touch_are_moved() {
         let bars = [bar(100, 0), bar(300, 0), bar(101, 20), bar(102, 200)];
         assert_eq!(side_by_side(&bars, 10), [-5, 0, 5, 0]);
         assert_eq!(side_by_side(&[bar(0, 0); 3], 10), [-10, 0, 10]);
