@@ -129,6 +129,8 @@ impl MemoryPlan {
     pub(crate) fn fit(&mut self, longest: usize, spare: usize) -> Result<(), Error> {
         let usable = self
             .available
+            // Without a report of the free memory there is no limit: the run may fail later, but it
+            // can start.
             .map_or(u64::MAX, |available| available - available / SPARE);
         let chain = |model: &ModelMemory| model.chain(longest, spare);
         let chains = self.chain(longest, spare);
@@ -148,6 +150,7 @@ impl MemoryPlan {
         let mut left = self.kv;
         for model in self.models.iter_mut().skip(1) {
             let share = |bytes: u64| {
+                // The product of bytes and bytes per token can exceed 64 bits.
                 (u128::from(bytes) * u128::from(model.kv_per_token) / u128::from(per_token)) as u64
             };
             model.kv = match self.kv.checked_sub(chains) {
@@ -157,6 +160,7 @@ impl MemoryPlan {
             left -= model.kv;
         }
         if let Some(first) = self.models.first_mut() {
+            // The generator is first, and takes the rest, so that no byte is lost to rounding.
             first.kv = left;
         }
         Ok(())

@@ -173,6 +173,8 @@ impl Prepared {
             return Err(Error::NoGenerator);
         }
         let loaded = self.or_on_cpu(Self::load)?;
+        // After loading: a failed device may have moved everything to the CPU, which is part of the
+        // identity.
         let models = self.identity()?;
         let has_bundled = self.has_bundled();
         let has_chat_template = self.has_chat_template();
@@ -198,6 +200,8 @@ impl Prepared {
                 map,
                 score_as,
             };
+            // Only the scorer is calibrated, not the judges: the calibration was fitted to its raw
+            // scores.
             scorer = scorer.map(|scorer| Box::new(calibrated(scorer)) as Box<dyn Scorer + Send>);
         }
         let judges = self.judges.into_iter().zip(loaded.judges);
@@ -226,6 +230,7 @@ impl Prepared {
             served: self.served.connections,
         };
         if let Some(found) = self.scorer.calibration {
+            // Last, because thresholds are looked up by the identity of the finished solver.
             solver.calibrate(&found.calibration, &found.path, &prm)?;
         }
         Ok(solver)

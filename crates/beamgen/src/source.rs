@@ -58,6 +58,7 @@ impl Finder {
         name: &Path,
         fetch: impl Fn(&Hub, &ModelId, &mut dyn FnMut(Progress)) -> Result<Fetched, HubError>,
     ) -> Result<Source, Error> {
+        // A local path wins over a model of the same name on the hub, as in transformers.
         if name.exists() {
             let extension = name.extension();
             let is_gguf = extension.is_some_and(|e| e.eq_ignore_ascii_case("gguf"));
@@ -112,6 +113,7 @@ fn hub_id(name: &str, hub: Option<&Hub>) -> Result<Option<ModelId>, HubError> {
         None => name.parse(),
     };
     match id {
+        // `folder/model.gguf` has the form ORG/NAME, but is meant as a file.
         Ok(id) if id.repo().to_ascii_lowercase().ends_with(".gguf") => Ok(None),
         Err(error) if name.contains("://") => Err(error),
         id => Ok(id.ok()),
@@ -192,6 +194,7 @@ impl OpenedModel {
 
     /// Whether this model and `other` have the same shape and weights, so that they can share a copy.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
+        // A reward model whose head was dropped is still the generator's decoder.
         let alike = |config: &ModelConfig| ModelConfig {
             causal_lm: true,
             ..config.clone()

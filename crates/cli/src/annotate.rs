@@ -60,6 +60,7 @@ fn page(annotation: Annotation) -> Result<(usize, usize), Failure> {
     let annotation = Arc::clone(&shared);
     let answer = move |message| {
         let acts: Vec<Act> = serde_json::from_value(message).map_err(|error| error.to_string())?;
+        // A panic in an earlier message must not end the session: its ratings are in the file.
         let mut annotation = annotation.lock().unwrap_or_else(PoisonError::into_inner);
         for act in acts {
             annotation.act(act).map_err(|error| error.to_string())?;

@@ -68,6 +68,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
     } else {
         print(&plan.outline, &came.summaries, &came.aggregated)?;
     }
+    // Without a results folder an interrupted bench cannot be resumed, so the message names --out.
     let missing = args.out.is_none().then_some("DIR");
     run_report::ended(&interrupt, [came.done, came.total], "searches", missing)
 }

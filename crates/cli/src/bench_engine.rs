@@ -71,6 +71,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
                     size(bytes as u64)
                 ));
             }
+            // All points are checked before the first is measured: a run may take hours.
             points.push(point);
         }
     }

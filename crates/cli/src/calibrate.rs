@@ -164,6 +164,8 @@ fn add_runs(
     to: &mut Output,
 ) -> Result<(), Failure> {
     let runs = Runs::read(&args.runs)?;
+    // The curve keeps all thresholds, so that a search can ask for any share of wrong answers
+    // later.
     let curve = runs.curve();
     let mut curves = vec![("fitted", curve.clone())];
     let mut out = io::stdout().lock();

@@ -239,6 +239,7 @@ impl<'a> Writer<'a> {
         identity.insert("labels".to_owned(), asked);
         let header =
             RunHeader::new(problems.fingerprint(), identity).with_effective(solver.effective());
+        // FILE.run is the record of the run; FILE is written from it, in the order of problems.
         let path = run_path(&args.out);
         let has_labels = args.out.exists();
         if has_labels && !(args.resume && path.exists()) {
@@ -271,6 +272,7 @@ impl<'a> Writer<'a> {
         // A problem that was tried again has several lines; a map keeps the last one.
         let mut known: BTreeMap<String, Done> = lines
             .into_iter()
+            // A problem without its line is solved again.
             .filter(|done| !done.is_worth_retrying())
             .map(|done| (done.id.clone(), done))
             .collect();
@@ -309,9 +311,11 @@ impl<'a> Writer<'a> {
             let labelling = options.labelling(graded_by_answer(reference));
             labellings.borrow_mut().push(labelling.clone());
             Request::new(problem, settings.clone())
+                // The strategy object records the labels, so a handle to it stays in `labellings`.
                 .custom_strategy("monte-carlo", move |_| Ok(labelling.strategy()))
         });
         let seed = settings.generator.seed;
+        // Both callbacks need the writer; the search calls them one after the other, never nested.
         let this = RefCell::new(self);
         interrupt.run(
             solver,
@@ -321,6 +325,8 @@ impl<'a> Writer<'a> {
                 let mut this = this.borrow_mut();
                 let labels =
                     labellings.borrow()[result.index].labels(&result.problem, seed, &this.policy);
+                // Labels have no grade of a problem, so the progress shows no share of right
+                // answers.
                 this.run.done(&result, None);
                 let done = Done {
                     unsound: unsound(&mut auditor, &labels.chains),
@@ -374,6 +380,7 @@ impl<'a> Writer<'a> {
                 *summary.unsound.entry(by.name()).or_default() += count;
             }
             summary.ledger.add(&done.ledger);
+            // Per problem, since the prompt differs in length.
             summary.spared_tokens += done.counts.spared_tokens(done.ledger.prompt_tokens);
         }
         let here = self.done.len() - self.resumed;

@@ -119,6 +119,8 @@ fn each<T: Task, D: Serialize>(
     let (mut lines, mut failed) = (Vec::new(), 0);
     let mut stdout = io::stdout().lock();
     let mut ran = Ok(());
+    // In groups, so that results come in the order of the file and appear while later answers are
+    // still worked on.
     for some in problems.chunks(AT_ONCE) {
         let tasks = some
             .iter()

@@ -124,6 +124,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
         config.models.generator.clone_from(&args.generator);
     }
     let whole_pair = pair.is_some() && args.generator.is_none() && !given.has("prm");
+    // A pair by name is shown without a download of many gigabytes: only local files are read.
     config.models.offline |= whole_pair;
     let has_generator = config.models.generator.is_some();
     let no_prm = beamgen::program::is_word(given.path("prm"), "none");

@@ -92,6 +92,8 @@ const OF_A_MODEL: [&str; 10] = [
 pub(crate) fn check(given: &ArgMatches) -> Result<(), Failure> {
     let mut paths = Paths::default();
     paths.sort("", given);
+    // Files are compared by device and inode: links and other spellings of a path are the same
+    // file.
     let is_read = |path: &Path| FileId::of(path).is_some_and(|id| paths.read.contains(&id));
     for (at, (path, name, kind)) in paths.written.iter().enumerate() {
         let shown = path.display();
@@ -171,6 +173,8 @@ impl Paths {
             return;
         }
         self.read.extend(FileId::of(path));
+        // A folder that is read is a model's: its weights and configuration must not be
+        // overwritten.
         let in_folder = std::fs::read_dir(path).into_iter().flatten().flatten();
         for file in in_folder.map(|entry| entry.path()) {
             let extension = file.extension().and_then(|end| end.to_str());
@@ -208,6 +212,8 @@ impl Paths {
             }
             Value::String(text) if KEYS.contains(&key) => {
                 self.reads(command, key, Path::new(text));
+                // The same text may be meant either way, and refusing a file too many is better
+                // than losing one.
                 self.reads(command, key, &folder.join(text));
             }
             _ => {}

@@ -84,6 +84,8 @@ fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
         let mut checker = Checker::new(&problem);
         let wrong = steps
             .iter()
+            // The checker, not the generator of mistakes, gives the label: a mistake may cancel
+            // out.
             .position(|line| matches!(checker.next(line), Verdict::Wrong { .. }));
         let answer = WorldProblem::answer_line(problem.answer());
         json!({

@@ -199,6 +199,7 @@ fn rate(tokens: u64, elapsed: Duration) -> Option<String> {
 /// at once, so the first finished ones say little about the pace: there is no estimate before a
 /// twentieth of the problems is done, and at least three.
 fn left(done: usize, total: usize, share: f64, elapsed: Duration) -> Option<Duration> {
+    // At most 32, so that a run over thousands of problems has an estimate early.
     let enough = (total / 20).clamp(3, 32);
     let is_told = done >= enough && done < total && share > 0.0;
     is_told.then(|| elapsed.mul_f64((1.0 - share).max(0.0) / share))

@@ -73,6 +73,8 @@ impl RunReport {
                 ));
             }
         }
+        // An interrupt comes first: its exit code matters more to a caller than problems that
+        // failed before.
         ended(interrupt, [done, all], "problems", missing)?;
         match self.refused {
             0 => Ok(()),

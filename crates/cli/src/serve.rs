@@ -28,6 +28,7 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
     let config = settings::search_config(&args.settings)?;
     config.check()?;
     let presets = presets(args.presets.as_deref(), &config.settings())?;
+    // The address is bound before the models are loaded, so that a port in use fails at once.
     let server = Server::bind(options(args)?)?;
     let show = if args.verbose {
         ShowPlan::Always

@@ -40,6 +40,8 @@ pub(crate) fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> R
     for Setting { name, needs, .. } in SETTINGS {
         let mut missing = needs.iter().filter(|need| !searches.iter().any(need.1));
         if given.has(name)
+            // `--prm none` means no scorer, so it has an effect exactly where it would count as
+            // idle.
             && (*name, given.text(name)) != ("prm", Some("none"))
             && let Some((need, _)) = missing.next()
         {
@@ -171,6 +173,7 @@ pub(crate) fn solver(
     show: ShowPlan,
     advice: Option<&str>,
 ) -> Result<Solver, Failure> {
+    // A majority vote with a foreign generator is fine: only a search that uses scores is refused.
     let prepared = prepare(builder(config)?, Config::uses_scorer)?;
     for (problems, count) in sets {
         if let Some(advice) = advice {

@@ -136,7 +136,7 @@ fn one(
         ..Problem::default()
     };
     for document in &record.context {
-        let document = palette.paint(Ink::Dim, lines(document.trim()));
+        let document = palette.paint(Ink::Dim, lines(document.trim())).to_string();
         writeln!(out, "{}\n", palette.wrapped(&document, 0, ""))?;
     }
     printed::problem(out, palette, &problem, record)?;

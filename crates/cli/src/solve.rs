@@ -35,6 +35,7 @@ pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
     let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
     let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
     let interrupt = Interrupt::watch();
+    // After the models are loaded: the header of the run file has their fingerprints.
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
     settings::note_foreign(&solver, &problems, count);
     let todo: Vec<usize> = (0..count)
@@ -42,6 +43,7 @@ pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
         .collect();
     let mut report = Report::new(args, &problems, &todo, run_file);
     let summary = report.run(&mut solver, &interrupt);
+    // Also after a failed run, whose cause may be a lost checker or device.
     lost::tell_of(&solver);
     let summary = summary?;
     let resumed = problems.problems[..count]
@@ -155,6 +157,8 @@ impl<'a> Report<'a> {
         if let Some(run_file) = &mut self.run_file {
             run_file.append(&record)?;
         }
+        // The tree is in the run file now. Records of finished problems wait for their turn to be
+        // printed, and trees would take memory meanwhile.
         record.tree = None;
         self.totals.count(&record);
         self.waiting.insert(result.index, record);

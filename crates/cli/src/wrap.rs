@@ -40,6 +40,8 @@ pub(crate) fn wrapped<'t>(
         }
         for word in line.split_inclusive(' ') {
             let width = measure_text_width(word.trim_end_matches(' '));
+            // A word at the start of a line stays there, however long: a further line break would
+            // not help.
             if column.saturating_add(width) > columns && column > begin {
                 shown.truncate(shown.trim_end_matches(' ').len());
                 begin_line(&mut shown, hang);

@@ -97,6 +97,7 @@ impl Solved {
         let completion = result
             .chosen
             .map_or(0, |node| result.tree.token_count(node) - given);
+        // Prompt tokens as the generator computed them, once for all chains.
         let prompt = result.ledger.prompt_tokens;
         let finish = result.chosen_chain().map(|chain| chain.finish);
         let search = &ask.settings.search;

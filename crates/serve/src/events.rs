@@ -71,6 +71,7 @@ impl Events {
                 self.finished(*node, *finish, text, to);
             }
             Progress::Restarted => {
+                // All nodes of the first attempt are gone, so their votes must not count.
                 *self = Self::default();
                 to.push(json!({"type": "restarted"}));
             }
@@ -84,6 +85,7 @@ impl Events {
             .then(|| MathAnswers.extract(text))
             .flatten();
         if let Some(answer) = answer {
+            // Votes count equal answers, not equal texts: 1/2 and 0.5 are the same class.
             let class = MathAnswers.class(&answer.text);
             *self.votes.entry(class.clone()).or_default() += 1;
             self.answers.insert(node, (class, answer));

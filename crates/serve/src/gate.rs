@@ -86,9 +86,11 @@ pub(crate) async fn gate(State(app): State<Arc<App>>, request: Request, next: Ne
         Err(refusal) => refusal.into_response(),
         Ok(()) => next.run(request).await,
     };
+    // Handlers attach the code to their response, so refusals are counted at this place only.
     if let Some(Code(code)) = response.extensions().get::<Code>() {
         app.metrics.refused(code);
     }
+    // The body may be a stream: `timed` moves into it, and counts the request when it ends.
     timed.status = response.status().as_u16();
     response.map(|body| {
         Body::new(TimedBody {
@@ -101,6 +103,8 @@ pub(crate) async fn gate(State(app): State<Arc<App>>, request: Request, next: Ne
 fn check(app: &App, request: &Request) -> Result<(), Refusal> {
     let (uri, headers) = (request.uri(), request.headers());
     app.access.check_host(uri, headers)?;
+    // Host and origin come before the key: a foreign page must not be able to tell a right key from
+    // a wrong one.
     Access::check_origin(headers)?;
     if uri.path() != WITHOUT_KEY {
         app.access.check_key(headers)?;

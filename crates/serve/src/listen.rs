@@ -36,9 +36,11 @@ pub(crate) async fn listen(listener: TcpListener, app: Arc<App>, router: Router)
             None => sleep(Duration::from_millis(50)).await,
         }
     }
+    // New connections are refused while the open ones finish.
     drop(listener);
     let mut all_done = Box::pin(connections.shutdown());
     if timeout(app.limits.drain_time, &mut all_done).await.is_err() {
+        // The time is over: searches end with partial results, which need a moment to be sent.
         app.stop.cut();
         let _ = timeout(LAST_WORDS, all_done).await;
     }
@@ -49,6 +51,7 @@ async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
 ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+    // The place comes first: without one, further clients wait in the system's backlog.
     let place = Arc::clone(places).acquire_owned().await.ok()?;
     let (stream, _) = listener.accept().await.ok()?;
     Some((stream, place))
@@ -91,6 +94,7 @@ fn serve(
         // An error of a connection ends that connection only.
         let _ = connection.await;
         app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
+        // Held until the connection is closed, so that the limit counts idle connections, too.
         drop(place);
     });
 }

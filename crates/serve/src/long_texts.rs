@@ -23,6 +23,7 @@ impl LongTexts {
         if bytes <= SHORT {
             return Ok(work());
         }
+        // Fair in order of arrival; the lock is held while the blocking thread works.
         let turn = self.turn.lock().await;
         let done = tokio::task::spawn_blocking(work).await;
         drop(turn);

@@ -100,6 +100,7 @@ impl Search {
         let Poll::Ready(result) = Pin::new(&mut self.ticket).poll(cx) else {
             return Poll::Pending;
         };
+        // From here on, dropping the search must not count as a client that disconnected.
         self.is_done = true;
         let missed = self.ticket.dropped_events();
         let metrics = &self.app.metrics;
@@ -159,6 +160,7 @@ impl Search {
         if let Some(cut) = &mut self.cut
             && cut.as_mut().poll(cx).is_ready()
         {
+            // The future is finished, and must not be polled again.
             self.cut = None;
             self.ticket.cancel();
         }

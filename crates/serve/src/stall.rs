@@ -32,6 +32,7 @@ impl<S> StallGuard<S> {
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
+        // Any progress resets the timer: a slow client may take hours, a stuck one may not.
         if written.is_ready() {
             self.stalled = None;
             return written;

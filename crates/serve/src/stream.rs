@@ -144,9 +144,13 @@ impl AnswerStream {
                         told["missed"] = search.missed().into();
                     }
                     self.push(json!([]), Some(("beamgen", told)));
+                    // Without the pause, each event would be a chunk of its own, and hundreds of
+                    // steps would swamp slow clients.
                     self.gather = Some(Box::pin(sleep(GATHER)));
                     return;
                 }
+                // The result is polled only after all events, so that the client sees them in
+                // order.
                 Poll::Ready(None) => self.events_over = true,
             }
         }

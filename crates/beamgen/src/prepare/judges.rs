@@ -65,6 +65,7 @@ pub(super) fn find_judges(
     let owned = std::mem::take(&mut own.judges).into_iter();
     let owned = owned.map(|judge| (judge.name, judge.scorer, judge.veto, None));
     for (name, scorer, veto, lost) in checkers.chain(owned) {
+        // Trees and ledgers are keyed by these names, so two judges must never share one.
         let name = numbered(name, &names);
         names.push(name.clone());
         judges.push(PreparedJudge {

@@ -67,6 +67,8 @@ pub(super) fn plan_memory(
     opened: &Opened<'_>,
     notes: &mut Vec<String>,
 ) -> Result<PlannedMemory, Error> {
+    // A single model of the user's makes a device worth its launches, and all models are on one
+    // device.
     let bundled = opened.models().all(|model| model.bundled);
     let choice = device_choice(config, bundled);
     let (compute, plan) = on_device(choice, notes, |compute| plan(config, compute, opened))?;

@@ -58,6 +58,8 @@ impl QueueState {
 
     /// Ends the requests whose deadline passed while they waited.
     fn give_up_overdue(&mut self, now: Duration) {
+        // The queue is in the order of arrival, not of deadlines, so an overdue request may be
+        // anywhere.
         let overdue = |w: &Waiting| w.deadline.is_some_and(|deadline| deadline <= now);
         while let Some(at) = self.queue.iter().position(overdue) {
             if let Some(waiting) = self.queue.remove(at) {
@@ -94,6 +96,8 @@ impl Shared {
         mut request: Request,
         result: ProblemResult,
     ) -> Result<Arc<TicketState>, ServiceError> {
+        // Only a service that has ended refuses: a full queue does not matter to a request that is
+        // not queued.
         self.lock().admit(0, usize::MAX)?;
         let state = self.ticket(&mut request);
         state.finish(Ok(result));
@@ -139,6 +143,8 @@ impl Shared {
         let scoring = std::mem::take(&mut state.scoring);
         let in_flight = std::mem::take(&mut state.in_flight);
         drop(state);
+        // Dropping given steps drops their `reply` closures, which is how their callers learn that
+        // the service ended. Closures may run code of the caller, so the lock is released before.
         drop(scoring);
         let queued = queued.into_iter().map(|waiting| waiting.ticket);
         for ticket in queued.chain(in_flight.into_values()) {
@@ -149,6 +155,7 @@ impl Shared {
     /// Ends a request, if it still waits in the queue.
     pub(super) fn withdraw(&self, ticket: u64) {
         let mut state = self.lock();
+        // A request in flight is not in the queue; its cancel token ends it.
         let at = state.queue.iter().position(|w| w.ticket.number == ticket);
         let waiting = at.and_then(|at| state.queue.remove(at));
         drop(state);
@@ -184,6 +191,7 @@ impl Intake for QueueIntake {
                 state.next += 1;
                 state.in_flight.insert(index, waiting.ticket);
                 drop(state);
+                // Resolved after the lock is released, since it copies all settings.
                 let settings = self.solver.resolve(waiting.request.settings.clone());
                 let mut request = waiting.request.for_search(Arc::new(settings), now);
                 request.deadline = waiting.deadline;

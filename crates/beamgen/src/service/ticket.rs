@@ -40,6 +40,8 @@ impl Sink for TicketSink {
         let Some(index) = Progress::index(&event) else {
             return;
         };
+        // The queue's lock ends with this statement: a thread that submits a request never waits
+        // for the reader of another one.
         let ticket = self.0.lock().in_flight.get(&index).cloned();
         if let Some(ticket) = ticket.filter(|ticket| ticket.has_reader())
             && let Some(progress) = Progress::of(&event)

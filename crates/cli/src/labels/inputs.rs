@@ -44,6 +44,8 @@ fn of_levels(
 ) -> Result<Vec<LabelledChain>, Failure> {
     let named: BTreeSet<&String> = chains.iter().filter_map(|c| c.level.as_ref()).collect();
     if let Some(unknown) = levels.iter().find(|level| !named.contains(level)) {
+        // A source may use the field for something else, such as ids: a message has at most 12
+        // names.
         let some: Vec<&str> = named.iter().take(12).map(|name| name.as_str()).collect();
         return refuse(format!(
             "--level {unknown}: no chain of {source} has this level: {}",

@@ -92,7 +92,7 @@ fn rule(way: JudgeAs, checks: bool, names: &[String]) -> Vec<Source> {
 }
 
 /// Adds the reward model's probability of each step under `name`. Returns the number of chains that
-/// the model could read, or `None` if there are none.
+/// the model could read, or `None` if it could read no chain.
 fn ask_model(
     config: beamgen::Config,
     name: &str,
@@ -137,6 +137,8 @@ fn ask_checkers(
                         Verdict::Fail { reason } => Some(Checked::Fail(reason)),
                         Verdict::Abstain | Verdict::Lost => None,
                     };
+                    // Removed first: a checker that abstains now must not keep the verdict of an
+                    // earlier call.
                     step.verdicts.remove(&checker);
                     step.verdicts
                         .extend(checked.map(|checked| (checker, checked)));

@@ -37,6 +37,8 @@ impl Display {
                 seconds_left,
             } => {
                 self.losses.push(*loss);
+                // The first update shows at once whether the loss is sensible, the last one how
+                // training ended.
                 if self.is_due() || step == steps || *step == 1 {
                     let mean = self.losses.iter().sum::<f64>() / self.losses.len() as f64;
                     self.losses.clear();

@@ -181,6 +181,7 @@ impl Display {
                     return;
                 }
                 self.shown = Some(Instant::now());
+                // Repeated, since measurements and long runs push the heading off the screen.
                 if self.lines.is_multiple_of(HEADING) {
                     output::note(
                         "update  reward   right  unsound  tokens     cut  repeat  entropy   KL ref   KL old    clip   engine off  sampled/s  trained/s",
