@@ -74,7 +74,7 @@ pub struct Options {
 
 /// A calibration with its quality on held-out problems.
 pub struct Fitted {
-    /// The calibration.
+    /// The calibration, ready to be written as JSON.
     pub calibration: Calibration,
     /// The figures of the raw scores, of the probabilities, and of the predicted medians if there
     /// are any.

@@ -1,4 +1,4 @@
-//! Errors of a measurement.
+//! Errors of measurements and their reports.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub enum Error {
     /// A file or a folder cannot be written.
     #[error("{}: {error}", path.display())]
     Write {
-        /// The file or folder.
+        /// The file or folder that was to be written.
         path: PathBuf,
         /// The error of the operating system.
         error: io::Error,

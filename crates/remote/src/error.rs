@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An address is invalid.
+    /// An address is not a URL of a server.
     #[error("invalid server address {address:?}: {reason}")]
     Address {
         /// The address as given, without user and password.
@@ -27,7 +27,7 @@ pub enum Error {
         /// The address of the server.
         address: String,
     },
-    /// No address was given.
+    /// The settings have no address for a role.
     #[error("missing address of a {role} server: give at least one")]
     NoServer {
         /// The role of the server, `generator` or `prm`.
@@ -44,7 +44,7 @@ pub enum Error {
     Server {
         /// The address of the server.
         address: String,
-        /// The kind of failure.
+        /// The failure of the request.
         failure: Failure,
     },
     /// The server's model or behaviour does not suit the request.
@@ -98,7 +98,7 @@ pub enum Failure {
     /// The server refused the request.
     #[error("answered {status}: {message}")]
     Status {
-        /// The HTTP status.
+        /// The HTTP status, not a success.
         status: u16,
         /// The server's message, in one line.
         message: String,

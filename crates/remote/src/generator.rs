@@ -214,7 +214,7 @@ impl Generator for RemoteGenerator {
         self.book.release(chain).unfinished()
     }
 
-    /// Waits for answers of any chain, but not longer than [`TURN`].
+    /// Waits for answers of any chain, for 20 ms at most.
     fn pass(&mut self) -> Result<PassOutput, GenError> {
         let mut output = PassOutput::from(self.book.close_leftovers());
         let mut answers = self.answers.take();

@@ -104,7 +104,6 @@ impl Limit {
         self.change(|state| state.in_flight)
     }
 
-    /// Returns the current limit.
     #[cfg(test)]
     fn allowed(&self) -> usize {
         self.change(|state| state.allowed as usize)

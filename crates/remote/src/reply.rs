@@ -115,7 +115,7 @@ pub(crate) fn logprob(field: impl Display, value: f64) -> Result<f32, String> {
     Ok((value as f32).clamp(LOWEST, 0.0))
 }
 
-/// Checks a log-probability.
+/// Checks that a value is a log-probability, up to rounding.
 pub(crate) fn check_logprob(field: impl Display, value: f64) -> Result<(), String> {
     if value <= ROUNDING && (value as f32).is_finite() {
         Ok(())

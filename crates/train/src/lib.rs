@@ -14,7 +14,7 @@ mod write;
 pub use candle_core;
 use std::path::PathBuf;
 
-/// Errors of training.
+/// Errors of training, from settings, files and the models.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or folder cannot be read or written.
@@ -53,7 +53,7 @@ pub enum Error {
     /// The data has no examples, or a run's settings cannot be serialised.
     #[error("{0}")]
     Empty(String),
-    /// A tensor operation failed.
+    /// A tensor operation of candle failed, for example because shapes differ.
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
     /// The engine refuses a checkpoint or a call.

@@ -7,15 +7,15 @@ use serde::Serialize;
 
 use super::measured::{BOOTSTRAP_SEED, Measured, mean, mean_over, paired};
 
-/// A kind of cost.
+/// A kind of cost that two cells are compared by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Axis {
-    /// Sampled tokens.
+    /// Tokens that the generator sampled.
     Generated,
     /// Sampled tokens and tokens that the scorer read.
     Tokens,
-    /// Wall-clock seconds.
+    /// Wall-clock seconds of the run, divided by its problems.
     Seconds,
 }
 

@@ -62,7 +62,7 @@ pub(super) fn write(
 pub struct Redrawn {
     /// The measurement that a folder holds.
     pub outline: Outline,
-    /// The table.
+    /// The rows of the main table, one for each cell of each set.
     pub summaries: Vec<Summary>,
     /// The choices of each aggregation among the scored samples of each pool.
     pub aggregated: Vec<Aggregated>,

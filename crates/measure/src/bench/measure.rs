@@ -245,7 +245,7 @@ pub struct Outcome {
     pub done: usize,
     /// The number of searches to do, without those that earlier calls did.
     pub total: usize,
-    /// The raw rows.
+    /// The raw rows of the folder or the memory, earlier ones included.
     pub rows: Vec<Row>,
     /// The table of cells. In a cancelled bench, only cells with rows.
     pub summaries: Vec<Summary>,

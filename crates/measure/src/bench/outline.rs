@@ -15,7 +15,7 @@ use crate::printable;
 pub struct Outline {
     /// The number of seeds of each cell: the seed of its settings and those after it.
     pub seeds: u64,
-    /// The sets of problems.
+    /// The sets of problems, each solved by every cell.
     pub sets: Vec<SetOutline>,
     /// The cells, each measured on each set.
     pub cells: Vec<Cell>,
@@ -36,7 +36,7 @@ pub struct PlotOutline {
     pub runs: Vec<String>,
 }
 
-/// A set of problems.
+/// A set of problems, identified by its fingerprint.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SetOutline {
     /// The name of the set.

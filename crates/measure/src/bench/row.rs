@@ -25,7 +25,7 @@ pub struct Row {
     pub n: usize,
     /// M, the number of expansions.
     pub m: usize,
-    /// The kind of scorer.
+    /// The kind of scorer; `none` for samples and votes.
     pub scorer: ScorerKind,
     /// The seed of the search.
     pub seed: u64,
@@ -120,7 +120,7 @@ pub(super) fn microseconds(seconds: f64) -> f64 {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Depths {
-    /// Tokens that were sampled.
+    /// All sampled tokens, pruned steps included.
     pub sampled: Vec<u32>,
     /// Sampled tokens that are in a finished chain.
     pub kept: Vec<u32>,

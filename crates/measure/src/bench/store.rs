@@ -26,7 +26,7 @@ enum Line {
     Row(Box<Row>),
 }
 
-/// Set, cell and seed.
+/// The key of a series of searches: set, cell and seed.
 type Series = (String, String, u64);
 
 /// The destination of rows, and an index of the rows that exist.

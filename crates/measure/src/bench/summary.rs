@@ -19,17 +19,17 @@ pub struct Summary {
     pub name: String,
     /// The name of the run.
     pub run: String,
-    /// The strategy.
+    /// The strategy of the search, without its preset.
     pub strategy: StrategyKind,
-    /// The scorer.
+    /// The kind of scorer; `none` for samples and votes.
     pub scorer: ScorerKind,
     /// N, the number of chains.
     pub n: usize,
     /// M, the number of expansions.
     pub m: usize,
-    /// The number of seeds.
+    /// The number of seeds of each problem.
     pub seeds: u64,
-    /// The number of problems.
+    /// The number of problems with rows.
     pub problems: usize,
     /// The number of searches: problems times seeds, or fewer in an unfinished bench.
     pub searches: usize,
@@ -109,7 +109,7 @@ pub struct Twins {
     /// The share of pairs with right answers to both, with its interval over pairs.
     #[serde(flatten)]
     pub share: Share,
-    /// The number of pairs.
+    /// The number of pairs of twins in the set.
     pub pairs: usize,
 }
 

@@ -31,7 +31,7 @@ pub struct Summary<'a> {
     /// The threshold with the highest F1 on these data. Since the threshold is chosen on the same
     /// data, its F1 is an upper bound, not a result.
     pub best_threshold: Option<f32>,
-    /// The F1 at `best_threshold`.
+    /// The F1 of first errors at `best_threshold`.
     pub best_f1: Option<f64>,
     /// The number of chains of the problem with the most chains.
     pub largest: usize,

@@ -1,4 +1,4 @@
-//! Whole reports from rows.
+//! Tests of whole reports, made from random rows.
 
 use beamgen::eval::calibrate::{Method, PolicyName, Sample};
 use beamgen::eval::quality::ScoredChain;

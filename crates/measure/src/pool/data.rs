@@ -106,9 +106,10 @@ impl Pools {
             name => name,
         };
         let others = (2..).map(|number| format!("{stem}-{number}"));
-        let names = std::iter::once(stem.clone()).chain(others);
-        let mut names = names.filter(|name| self.outline.sets.iter().all(|set| set.name != *name));
-        names.next().unwrap_or(stem)
+        let mut names = std::iter::once(stem.clone()).chain(others);
+        names
+            .find(|name| self.outline.sets.iter().all(|set| set.name != *name))
+            .unwrap_or(stem)
     }
 
     /// Returns the text of each problem.

@@ -10,7 +10,7 @@ pub(super) const FILE: &str = "file";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outline {
-    /// The files of solutions.
+    /// The files of solutions, numbered by the rows.
     pub sets: Vec<SetOutline>,
     /// The scorers of the solutions, apart from scores in the files.
     pub scorers: Vec<ScorerOutline>,
@@ -28,7 +28,7 @@ pub struct Outline {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScorerOutline {
-    /// The name in tables.
+    /// The name of the scorer in tables and in rows.
     pub name: String,
     /// The model, as the caller named it.
     pub model: String,
@@ -36,11 +36,11 @@ pub struct ScorerOutline {
     pub refused: usize,
 }
 
-/// A file of solutions.
+/// A file of solutions, as a report names it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetOutline {
-    /// The name in tables.
+    /// The name of the file in tables and figures.
     pub name: String,
     /// The path, as the caller gave it.
     pub source: String,

@@ -15,9 +15,9 @@ pub struct Ranked {
     pub set: String,
     /// The name of the selector.
     pub selector: String,
-    /// The number of problems.
+    /// The number of problems of the set.
     pub problems: usize,
-    /// The number of solutions.
+    /// The number of solutions of all problems.
     pub solutions: usize,
     /// The mean accuracy over problems.
     pub accuracy: f64,

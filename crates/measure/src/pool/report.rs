@@ -74,7 +74,7 @@ pub struct Disagreement {
     pub id: String,
     /// The answer of the solution; `None` if it has none.
     pub answer: Option<String>,
-    /// The reference answer.
+    /// The reference answer of the problem, if the file has one.
     pub reference: Option<String>,
     /// Whether the file calls the answer right.
     pub file: bool,
@@ -85,9 +85,9 @@ pub struct Disagreement {
 pub struct Count {
     /// The name of the set.
     pub set: String,
-    /// The number of problems.
+    /// The number of problems of the set.
     pub problems: usize,
-    /// The number of solutions.
+    /// The number of solutions of all problems.
     pub solutions: usize,
     /// The smallest and the largest number of solutions of a problem.
     pub range: (usize, usize),

@@ -36,7 +36,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The number of solutions.
+    /// Returns the number of solutions of the problem.
     pub(super) fn len(&self) -> usize {
         self.right.len()
     }

@@ -22,7 +22,7 @@ pub(super) struct Selector {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
-    /// A random solution.
+    /// A random solution: the accuracy of a single sample.
     Single,
     /// A right solution if there is any: an upper bound, since it needs the truth.
     Pass,
@@ -135,7 +135,7 @@ fn by_scorer(outline: &Outline, set: usize, rows: &[&Row], name: &str) -> Vec<Se
 /// The kind of solutions that count as right.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Counts {
-    /// A right answer.
+    /// A right answer, whatever its steps.
     Right,
     /// A right answer from a solution without a wrong step.
     Sound,

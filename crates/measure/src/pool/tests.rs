@@ -206,7 +206,7 @@ fn people_s_labels_say_what_is_sound_and_a_judge_of_ends_counts_by_its_last_scor
     assert!(report.table.iter().all(|row| row.sound == Some(0.5)));
 }
 
-/// Reads short steps only.
+/// A scorer that refuses long steps.
 struct Short;
 
 impl StepScorer for Short {

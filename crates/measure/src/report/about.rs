@@ -29,7 +29,7 @@ pub struct Machine {
     pub cpus: usize,
     /// The memory of the machine in bytes.
     pub memory_bytes: u64,
-    /// The operating system.
+    /// The name and version of the operating system.
     pub os: String,
     /// The architecture of the processor.
     pub arch: String,

@@ -33,7 +33,7 @@ pub(crate) struct Chart {
     pub across: usize,
 }
 
-/// A drawn figure.
+/// A figure whose files are written.
 pub(crate) struct Plot {
     /// The number of the figure's set.
     pub set: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Panel {
     pub items: Vec<Item>,
 }
 
-/// An axis of numbers.
+/// An axis with a linear scale.
 pub(crate) struct Axis {
     pub range: Range<f64>,
     /// The text along the axis; empty for none.

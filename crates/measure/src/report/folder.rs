@@ -59,7 +59,7 @@ pub(crate) fn write_results(
     write_file(&path, &text)
 }
 
-/// Reads `results.json`.
+/// Reads `results.json` without its figures, which are computed again from the rows.
 pub(crate) fn read_results<O: DeserializeOwned>(folder: &Path) -> Result<Given<O>, Error> {
     let path = folder.join(RESULTS);
     let text = beamgen_files::read_regular_file(&path, MAX_BYTES).map_err(|e| e.to_string());

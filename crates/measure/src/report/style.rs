@@ -10,7 +10,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 #[derive(Debug)]
 pub(crate) struct Fault(pub String);
 
-/// The result of drawing.
+/// The result of a drawing operation.
 pub(crate) type Drawn<T> = Result<T, Fault>;
 
 /// Converts a backend's error to a [`Fault`].

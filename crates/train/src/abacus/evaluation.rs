@@ -89,7 +89,7 @@ pub fn greedy(decoder: &Decoder, tok: &Tokenizer, problems: &[WorldProblem]) -> 
 /// The accuracy of a PRM on chains whose right and wrong lines are known.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Detection {
-    /// The number of chains.
+    /// The number of judged chains, right and wrong ones.
     pub chains: usize,
     /// The area under the ROC curve over lines, up to and including the first wrong line of a
     /// chain.

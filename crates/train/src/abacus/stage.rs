@@ -15,11 +15,11 @@ const LM_WITH_SCORE: f64 = 0.2;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
-    /// The number of updates.
+    /// The number of optimiser updates of the stage.
     pub steps: usize,
     /// The number of updates of linear warm-up.
     pub warmup: usize,
-    /// The highest learning rate.
+    /// The highest learning rate, reached at the end of the warm-up.
     pub learning_rate: f64,
     /// The approximate number of tokens of a batch.
     pub batch_tokens: usize,
@@ -27,7 +27,7 @@ pub struct Schedule {
 
 /// A stage as the source of a training loop's updates.
 pub struct Stage<'a, F> {
-    /// The model to train.
+    /// The model to train, updated in place.
     pub decoder: &'a Decoder,
     /// The head of the scores, used by batches with labels.
     pub head: &'a RewardHead,

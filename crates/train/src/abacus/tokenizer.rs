@@ -162,7 +162,7 @@ pub fn save(tok: &Tokenizer, dir: &Path) -> Result<()> {
 
 /// The tokens of a whole training text: the prompt, each line with its newline, the end token.
 pub struct Encoded {
-    /// All token ids.
+    /// The ids of all tokens, prompt and lines together.
     pub ids: Vec<u32>,
     /// The number of tokens of the prompt.
     pub prompt: usize,

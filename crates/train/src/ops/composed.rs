@@ -1,5 +1,5 @@
-//! The operations of [`super`] composed from candle's own tensors: for other devices than the CPU,
-//! and as the reference of the tests.
+//! The fused operations composed from candle's own tensors: for other devices than the CPU, and as
+//! the reference of the tests.
 
 use candle_core::{D, DType, Result, Tensor};
 

@@ -30,7 +30,7 @@ pub enum Scale {
 /// A row of the table. Settings name a row by its `name`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Algorithm {
-    /// The name in settings.
+    /// The name in settings and help texts, in kebab case.
     pub name: &'static str,
     /// A description for help texts.
     pub summary: &'static str,

@@ -41,7 +41,7 @@ pub(super) struct Lesson {
 pub(super) struct Mismatch {
     sum: f64,
     steps: usize,
-    /// The largest absolute difference.
+    /// The largest absolute difference of a step; infinite or NaN values are kept.
     pub max: f64,
 }
 
@@ -63,7 +63,7 @@ impl Mismatch {
         }
     }
 
-    /// The mean absolute difference.
+    /// Returns the mean absolute difference; 0 without steps.
     pub(super) fn mean(&self) -> f64 {
         self.sum / self.steps.max(1) as f64
     }

@@ -27,7 +27,7 @@ pub struct Token {
 /// The loss of a token, its derivative and its parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TokenLoss {
-    /// The weighted loss.
+    /// The loss, multiplied by the token's weight.
     pub loss: f64,
     /// The derivative of `loss` by the log-probability under the current policy.
     pub slope: f64,

@@ -21,7 +21,7 @@ pub enum Reward {
     /// The scores of the chain's steps by a reward model, as [`Credit`] turns them into rewards.
     /// The steps of an unfinished chain count as scored 0.
     Prm,
-    /// Both, combined by [`shaped`](super::advantage::shaped).
+    /// Outcome and step scores, combined by [`shaped`](super::advantage::shaped).
     Both,
 }
 

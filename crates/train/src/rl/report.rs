@@ -7,7 +7,7 @@ use serde::Serialize;
 pub enum Event {
     /// A message for the user, in one line.
     Note(String),
-    /// An update is done.
+    /// An update is done; its figures.
     Update(Box<Update>),
     /// The held-out problems were measured.
     HeldOut(HeldOut),

@@ -32,7 +32,7 @@ pub(super) struct Step {
     pub score: Option<f32>,
 }
 
-/// A sampled chain.
+/// A sampled chain with its verdict against the reference answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Chain {
     /// All sampled token ids, the end-of-text token included.

@@ -37,7 +37,7 @@ pub struct Job {
     pub held_out: Vec<Problem>,
     /// The folder for the trained checkpoint; the state of the run is in its subfolder `work`.
     pub out: PathBuf,
-    /// The hyperparameters.
+    /// The hyperparameters, part of the run's identity.
     pub recipe: Recipe,
     /// Whether the checkpoint is written in float32 instead of bfloat16.
     pub float32: bool,

@@ -28,11 +28,11 @@ pub struct Data<'a> {
 /// The inputs of [`fit`] apart from the decoder.
 #[derive(Debug)]
 pub struct Fit<'a> {
-    /// The hyperparameters.
+    /// The hyperparameters, which decide order and rates of the updates.
     pub recipe: &'a Recipe,
     /// The reward head that predicts the examples' labels; `None` for a generator.
     pub head: Option<&'a RewardHead>,
-    /// The examples.
+    /// The examples, with the split into training and held-out ones.
     pub data: Data<'a>,
     /// The cached outputs of the frozen layers; `None` if all layers are trained.
     pub features: Option<Features>,
@@ -46,14 +46,14 @@ pub struct Fit<'a> {
     pub evaluate_every: usize,
 }
 
-/// Progress of a run.
+/// Progress of a run, reported to the caller as it happens.
 #[derive(Clone, Debug)]
 pub enum Report {
     /// A message for the user, in one line.
     Note(String),
     /// Progress of the frozen layers: tokens done, tokens in total.
     Features(usize, usize),
-    /// An update is done.
+    /// An update is done, with its loss and the speed so far.
     Step {
         /// The number of updates done, earlier calls included.
         step: usize,
@@ -84,9 +84,9 @@ pub struct HeldOut {
 /// The times at which a run saves its state. A run also saves at its end.
 #[derive(Clone, Copy, Debug)]
 pub enum Save {
-    /// After every N updates.
+    /// Saves after every N updates, counted from the start of the run.
     Every(usize),
-    /// Five minutes after the last save.
+    /// Saves when five minutes have passed since the last save.
     Sometimes,
 }
 
@@ -99,7 +99,7 @@ pub struct Plan<'a> {
     pub steps: usize,
     /// The number of first updates that train only a fresh head, with an optimiser of their own.
     pub head_steps: usize,
-    /// A fresh optimiser.
+    /// A fresh optimiser; a resumed run restores its moments.
     pub optimizer: AdamW,
     /// The file of the saved state; with `None` the run cannot be resumed.
     pub state: Option<&'a Path>,
@@ -452,9 +452,9 @@ impl Run<'_, '_> {
 enum Gradient {
     /// None: the loss is only reported.
     None,
-    /// Only the reward head.
+    /// Only the reward head: the hidden states are detached.
     Head,
-    /// All trained weights.
+    /// All trained weights, the head included.
     All,
 }
 

@@ -31,7 +31,7 @@ pub struct Lora {
 }
 
 impl Trained {
-    /// All weights.
+    /// Trains all weights, without adapters.
     pub const ALL: Self = Self {
         top: None,
         lora: None,
@@ -107,7 +107,7 @@ pub enum Decay {
     Cosine,
     /// Falls to 0 along a straight line.
     Linear,
-    /// Stays constant.
+    /// Stays at its highest value.
     Constant,
 }
 

@@ -22,11 +22,11 @@ pub struct Job {
     pub task: Task,
     /// The checkpoint to start from.
     pub from: Checkpoint,
-    /// The file of examples.
+    /// The file of examples, in a format that fits `task`.
     pub data: PathBuf,
     /// The folder for the trained checkpoint; the state of the run is in its subfolder `work`.
     pub out: PathBuf,
-    /// The hyperparameters.
+    /// The hyperparameters, part of the run's identity.
     pub recipe: Recipe,
     /// The fraction of the problems that is only measured, 0 to 1.
     pub held_out: f64,

@@ -8,7 +8,7 @@ use super::labels::{Around, Rect, Segment, place, side_by_side};
 use super::{Axes, Numbered};
 use crate::report::style::{Drawn, Look, fault, text};
 
-/// A point in pixels.
+/// A point of a line, placed in pixels of the page.
 struct Mark {
     /// The number of the point's line.
     line: usize,
