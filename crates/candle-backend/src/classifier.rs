@@ -112,9 +112,10 @@ impl LoadedClassifier {
 
     /// Runs the model, which gives a number for each label.
     fn outputs(&self, input: &Input) -> Result<Vec<f32>, String> {
-        let run = || (self.model)(input)?.flatten_all()?.to_vec1::<f32>();
         // candle asserts some things that a configuration can break.
-        match catch_unwind(AssertUnwindSafe(run)) {
+        match catch_unwind(AssertUnwindSafe(|| {
+            (self.model)(input)?.flatten_all()?.to_vec1::<f32>()
+        })) {
             Ok(Ok(outputs)) => Ok(outputs),
             Ok(Err(error)) => Err(first_line(&error)),
             Err(_) => Err("candle-transformers panicked".to_owned()),

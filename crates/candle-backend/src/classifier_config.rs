@@ -67,6 +67,7 @@ impl ClassifierConfig {
         let entailment = labels.iter().position(|label| is_entailment(label));
         let names = labels.iter().enumerate();
         let names = names.map(|(i, label)| (i.to_string(), label.clone().into()));
+        // Written back, as candle counts the labels of this field, which may be absent.
         map.insert("id2label".into(), Value::Object(names.collect()));
         let fields = Fields {
             path: &path,
@@ -100,6 +101,7 @@ impl ClassifierConfig {
             family,
             context: context as usize,
             vocab_size,
+            // The last of "wrong" and "right", or the only logit.
             scored: entailment.unwrap_or(labels.len() - 1),
             entails: entailment.is_some(),
             labels,
@@ -110,8 +112,9 @@ impl ClassifierConfig {
 
     /// Builds the model; `name` is for messages.
     pub(crate) fn classifier(&self, name: &str, weights: LazyWeights) -> Result<Classifier, Error> {
-        let open = |builder| (self.family.open)(&self.json, self.labels.len(), builder);
-        weights.build(name, self.family.model_type, open)
+        weights.build(name, self.family.model_type, |builder| {
+            (self.family.open)(&self.json, self.labels.len(), builder)
+        })
     }
 }
 
@@ -126,11 +129,12 @@ fn labels(map: &Map<String, Value>) -> Result<Vec<String>, String> {
     let named = map.get("id2label").filter(|names| !names.is_null());
     let names = named.unwrap_or(&two).as_object();
     let names = names.ok_or("id2label must be an object")?;
-    let name = |i: usize| match names.get(&i.to_string()).and_then(Value::as_str) {
-        Some(name) => Ok(name.to_owned()),
-        None => Err(format!("id2label has no name for label {i}")),
-    };
-    let labels = (0..names.len()).map(name).collect::<Result<Vec<_>, _>>()?;
+    let labels = (0..names.len()).map(|i| {
+        let name = names.get(&i.to_string()).and_then(Value::as_str);
+        let name = name.ok_or_else(|| format!("id2label has no name for label {i}"))?;
+        Ok(name.to_owned())
+    });
+    let labels = labels.collect::<Result<Vec<_>, String>>()?;
     let count = labels.len();
     if !(1..=2).contains(&count) && !labels.iter().any(|label| is_entailment(label)) {
         return Err(format!(

@@ -74,6 +74,7 @@ pub(crate) const FAMILIES: &[Family] = &[
             let hidden = map.get("hidden_size").cloned().unwrap_or_default();
             fill(map, "pooler_hidden_size", hidden);
             fill(map, "pooler_dropout", 0.into());
+            // The defaults of `transformers`, which candle does not have.
             fill(map, "pooler_hidden_act", "gelu".into());
             "default".to_owned()
         },

@@ -28,6 +28,7 @@ impl Config {
     pub(crate) fn load(checkpoint: &Checkpoint) -> Result<Self, Error> {
         let (path, mut map) = read_map(checkpoint)?;
         let family = family(&path, &map, FAMILIES, |family| family.model_type)?;
+        // First of all: the checks below read the fields of `transformers` 4.
         let rope_type = lift_rope(&mut map);
         check_scaling(&map, &rope_type, family).map_err(|reason| refuse(&path, reason))?;
         let fields = Fields {
@@ -59,6 +60,7 @@ impl Config {
             }
             head_dim
         };
+        // Keys and values may differ in width, so both are added up for the cache.
         let both = key + part("v_head_dim")?.unwrap_or(head_dim);
         if head_dim == 0 || heads % kv_heads != 0 {
             let reason = "num_key_value_heads must divide num_attention_heads, and hidden_size \
@@ -90,6 +92,7 @@ impl Config {
         let window = map.get("sliding_window").and_then(Value::as_u64);
         let window = window.filter(|&window| windowed && window > 0);
         let context = positions.min(window.unwrap_or(u64::MAX));
+        // candle computes the table of rotations for the whole context when a model is loaded.
         if context.saturating_mul(key) > MOST_ANGLES {
             let reason = format!("{context} positions of {key} values are more than a model has");
             return Err(refuse(&path, reason));
@@ -113,6 +116,7 @@ impl Config {
         // models would follow both.
         map.insert("use_flash_attn".to_owned(), false.into());
         map.insert("use_cache".to_owned(), true.into());
+        // A window of 0 or one that is switched off would still be applied by candle.
         if window.is_none() {
             map.remove("sliding_window");
         }
@@ -145,9 +149,10 @@ impl Config {
         name: &str,
         mut weights: LazyWeights,
     ) -> Result<Box<dyn Decoder>, Error> {
-        let open = |builder| (self.family.open)(&self.json, builder);
         weights.reading = self.reading;
-        weights.build(name, self.family.model_type, open)
+        weights.build(name, self.family.model_type, |builder| {
+            (self.family.open)(&self.json, builder)
+        })
     }
 }
 
@@ -186,20 +191,20 @@ fn check_scaling(map: &Map<String, Value>, rope_type: &str, family: &Family) -> 
     };
     let found = map.get("rope_scaling").and_then(Value::as_object);
     let found = found.ok_or("rope_scaling must be an object")?;
-    let not_number = |name: &&&str| found.get(**name).is_none_or(|value| !value.is_number());
-    if let Some(name) = wanted.iter().find(not_number) {
-        return Err(format!("the rotation's {name} must be a number"));
+    for name in wanted {
+        if found.get(*name).is_none_or(|value| !value.is_number()) {
+            return Err(format!("the rotation's {name} must be a number"));
+        }
     }
-    let known = |name: &&String| {
-        wanted.contains(&name.as_str())
-            || ["rope_type", "type", "rope_theta"].contains(&name.as_str())
-    };
-    match found.keys().find(|name| !known(name)) {
-        Some(name) => Err(format!(
-            "candle-transformers does not read the rotation's {name}"
-        )),
-        None => Ok(()),
+    for name in found.keys().map(String::as_str) {
+        // candle would ignore another key, and with it what the file asks for.
+        if !wanted.contains(&name) && !["rope_type", "type", "rope_theta"].contains(&name) {
+            return Err(format!(
+                "candle-transformers does not read the rotation's {name}"
+            ));
+        }
     }
+    Ok(())
 }
 
 /// Moves the rotations that `transformers` 5 writes to the fields of `transformers` 4. Returns the

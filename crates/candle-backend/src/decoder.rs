@@ -66,6 +66,7 @@ impl<M: Send + 'static> Decoder for Rereading<M> {
     fn read(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         // A fresh model begins with all tokens, an old one with those that are new.
         let begin = self.model.as_ref().map_or(0, |_| self.tokens.len());
+        // All tokens are kept, as a fork has nothing else to begin with.
         self.tokens.extend_from_slice(tokens);
         let model = match &mut self.model {
             Some(model) => model,

@@ -205,8 +205,12 @@ fn open_gemma(json: &Value, weights: VarBuilder<'static>) -> Result<Box<dyn Deco
     let mut json = json.clone();
     json["hidden_act"] = "gelu_pytorch_tanh".into();
     json["hidden_activation"] = Value::Null;
-    let new = |config: &_, weights: VarBuilder| gemma::Model::new(false, config, weights);
-    shared(&json, weights, new, gemma::Model::forward)
+    shared(
+        &json,
+        weights,
+        |config: &gemma::Config, weights| gemma::Model::new(false, config, weights),
+        gemma::Model::forward,
+    )
 }
 
 /// Opens Llama, whose cache is an object of its own.

@@ -52,6 +52,7 @@ pub(crate) fn check_tokens(
     tokenizer: &Tokenizer,
 ) -> Result<(), Error> {
     let tokens = tokenizer.len();
+    // Fewer tokens than rows are usual: vocabularies are padded.
     if tokens > rows {
         let reason = format!("vocab_size is {rows}, but the tokenizer has {tokens} tokens");
         return Err(refuse(&checkpoint.path_of("config.json"), reason));
@@ -72,6 +73,7 @@ impl Fields<'_> {
     /// Refuses numbers that are too large or out of range, wherever candle would use them.
     pub(crate) fn check_numbers(&self) -> Result<(), Error> {
         for (name, value) in self.map {
+            // Bases of rotations may be large: no memory depends on them.
             let is_base = name.contains("theta") || name.contains("freq");
             if value.as_u64().is_some_and(|number| number > MOST) && !is_base {
                 let reason = format!("{name} is {value}: use at most {MOST}");
@@ -92,6 +94,7 @@ impl Fields<'_> {
     /// Refuses fields that would change results and that candle ignores.
     pub(crate) fn check_fixed(&self, fixed: &[Fixed]) -> Result<(), Error> {
         for (name, computed) in fixed {
+            // Compared as JSON text, so that one table has strings, numbers and lists.
             let found = self.map.get(*name).filter(|value| !value.is_null());
             let Some(found) = found.map(Value::to_string) else {
                 continue;

@@ -78,6 +78,7 @@ impl Generator for CandleGenerator {
         let (model, name) = (&self.model, &self.name);
         self.book.open(problem, key, settings, |tokens| {
             let mut decoder = model.fork();
+            // Logits belong to the last token read, so one token is always left for the first step.
             let (reserved, read) = (tokens.len(), tokens.len().saturating_sub(1));
             if read > 0 {
                 decoder
@@ -131,6 +132,7 @@ impl Generator for CandleGenerator {
         for id in self.book.active().to_vec() {
             let sampled = self.sample(id).map_err(|error| lost(&self.name, &error))?;
             let (cache, closed) = self.book.push(id, sampled);
+            // The decoder reads this token in the chain's next pass.
             cache.tokens.push(sampled.token);
             if closed.is_some() {
                 // A step that ended early gives the rest of its claim back.

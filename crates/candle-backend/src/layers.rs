@@ -26,23 +26,19 @@ pub(crate) fn check_full(
     layers: u64,
     is_full: impl Fn(u64) -> bool,
 ) -> Result<(), Error> {
-    let kind = |i| {
-        if is_full(i) {
+    for (i, kind) in (0..).zip(list(fields, "layer_types", layers)?.into_iter().flatten()) {
+        let expected = if is_full(i) {
             FULL
         } else {
             "sliding_attention"
+        };
+        if *kind != *expected {
+            let reason = "layer_types must repeat a few layers, one of them with full_attention \
+                          and the others with sliding_attention";
+            return Err(refuse(fields.path, reason.to_owned()));
         }
-    };
-    let kinds = list(fields, "layer_types", layers)?;
-    if kinds.is_none_or(|kinds| (0..).zip(kinds).all(|(i, found)| *found == kind(i))) {
-        Ok(())
-    } else {
-        Err(refuse(
-            fields.path,
-            "layer_types must repeat a few layers, one of them with full_attention and the others with \
-             sliding_attention".into(),
-    ))
     }
+    Ok(())
 }
 
 /// Reads a field that has an entry for each layer.

@@ -66,6 +66,8 @@ impl CandleModel {
     /// # Errors
     /// [`Error`] if the weights do not fit the configuration or the memory.
     pub fn load(self, memory: u64) -> Result<CandleGenerator, Error> {
+        // Before the weights are read: a model that does not fit must not take the machine's
+        // memory.
         let left = self.weights.fit(&self.name, memory)?;
         let model = self.config.decoder(&self.name, self.weights)?;
         let bytes_per_token = self.config.bytes_per_token;

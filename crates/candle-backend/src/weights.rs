@@ -66,12 +66,13 @@ impl LazyWeights {
     /// The bytes of `memory` that the weights leave; an error if they do not fit.
     pub(crate) fn fit(&self, model: &str, memory: u64) -> std::result::Result<u64, crate::Error> {
         let needed = self.bytes()?;
-        let too_much = || crate::Error::Memory {
-            model: model.to_owned(),
-            needed: needed >> 20,
-            free: memory >> 20,
-        };
-        memory.checked_sub(needed).ok_or_else(too_much)
+        memory
+            .checked_sub(needed)
+            .ok_or_else(|| crate::Error::Memory {
+                model: model.to_owned(),
+                needed: needed >> 20,
+                free: memory >> 20,
+            })
     }
 
     /// Builds a model with `open`, which must request every tensor. `model` is for messages.
@@ -132,6 +133,7 @@ impl LazyWeights {
 
     fn tensor(&self, name: &str) -> Result<Tensor> {
         let name = match (name, self.reading.tied) {
+            // A head tensor of a tied model must equal the embedding: see `unread`.
             (HEAD, Some(true)) => EMBEDDINGS,
             _ => name,
         };
@@ -149,6 +151,7 @@ impl LazyWeights {
             let shift = scale.offset * (scale.factor - 1.0);
             tensor = tensor.affine(scale.factor, shift)?;
         }
+        // Kept, so that models which are built again share the memory.
         read.insert(name.to_owned(), tensor.clone());
         Ok(tensor)
     }

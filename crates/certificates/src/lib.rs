@@ -49,6 +49,7 @@ impl Certificates {
     /// unset. `lookup` is `|name| std::env::var(name).ok()` in a program.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let named = VARIABLES.into_iter().filter_map(|variable| {
+            // Shells unset a variable for one command by setting it to nothing.
             let path = lookup(variable).filter(|path| !path.is_empty())?;
             Some((variable, PathBuf::from(path)))
         });

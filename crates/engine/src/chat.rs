@@ -116,6 +116,8 @@ impl ChatTemplate {
         let mut template = Self {
             template: template.transpose()?,
             special_tokens: special_tokens.into_iter().collect(),
+            // A superset of the templates that call it, which is enough: the date is then only
+            // recorded.
             dated: source.is_some_and(|source| source.contains("strftime_now")),
             names_content: source.is_some_and(|source| source.contains("content")),
             now: NaiveDateTime::default(),
@@ -274,6 +276,7 @@ impl ChatTemplate {
             })
             .collect();
         let messages = Self::messages(system, problem);
+        // Rendered twice and compared: a template may mention documents and still ignore them.
         let written = self.rendered(template, &messages, Some(&given), true)?;
         let without = self.rendered(template, &messages, None, true)?;
         Ok((written != without).then_some(written))

@@ -44,6 +44,8 @@ impl GgufFile {
         if let Some(file) = self.file.get() {
             return Ok(Arc::clone(file));
         }
+        // A race opens the file twice and keeps one result. An error is not kept, so a later call
+        // may succeed.
         let file = Arc::new(Gguf::open(&self.path)?);
         Ok(Arc::clone(self.file.get_or_init(|| file)))
     }
@@ -107,6 +109,7 @@ impl Checkpoint {
         };
         match text {
             Ok(text) => {
+                // Otherwise the pointer would be reported as invalid JSON, which hides the cause.
                 refuse_pointer(&self.path_of(file), text.as_bytes())?;
                 Ok(Some(text))
             }
@@ -150,6 +153,7 @@ impl Checkpoint {
         let Some(text) = self.text(ADAPTER)? else {
             return Ok(());
         };
+        // The folder is refused in any case, so a broken file only costs the base model's name.
         let config: Value = serde_json::from_str(&text).unwrap_or_default();
         let base = config["base_model_name_or_path"].as_str();
         Err(Error::Checkpoint {
@@ -164,11 +168,13 @@ impl Checkpoint {
 
     /// The error for a missing file, with the likely cause.
     fn missing(&self, file: &str) -> Error {
+        // A folder with only an adapter lacks most files; the adapter is the true reason.
         if let Err(adapter) = self.refuse_adapter() {
             return adapter;
         }
         let other = OTHER_TOKENIZERS.iter().find(|name| self.has(name));
         let reason = match other {
+            // Only for the tokenizer: the other formats replace no other file.
             Some(other) if file == "tokenizer.json" => {
                 let folder = self.path().display();
                 format!(

@@ -36,6 +36,8 @@ impl Chunks<'_> {
             let sequence = self.sequences.get(item.seq).expect("checked");
             let mut from = 0;
             while from < item.tokens.len() {
+                // An item may be split among chunks: attention reads its earlier rows from the
+                // cache.
                 let most = item.tokens.len().min(from + self.max_rows - chunk.len());
                 let mut to = from;
                 while to < most {

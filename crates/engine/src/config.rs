@@ -99,8 +99,12 @@ impl ModelConfig {
         };
         refuse_other_arithmetic(&fields)?;
 
+        // After the check above: for another model's fields that error says more than a missing
+        // size.
         let hidden_size = fields.size("hidden_size")?;
         let num_hidden_layers = fields.size("num_hidden_layers")?;
+        // Windows are kept per layer, so an absurd number would allocate before any tensor is
+        // missed.
         if num_hidden_layers > MAX_LAYERS {
             let expected = format!("at most {MAX_LAYERS}");
             return Err(fields.bad("num_hidden_layers", &expected));
@@ -200,11 +204,13 @@ fn head_dim(
     let given = fields
         .optional_size("head_dim")?
         .or(family.default_head_dim);
+    // With an explicit `head_dim` the heads need not fill the hidden size exactly.
     if given.is_none() && !hidden.is_multiple_of(heads) {
         let expected = format!("a divisor of hidden_size = {hidden}");
         return Err(fields.bad("num_attention_heads", &expected));
     }
     let head_dim = given.unwrap_or(hidden / heads);
+    // The rotation turns pairs of elements.
     if head_dim.is_multiple_of(2) {
         return Ok(head_dim);
     }
@@ -226,6 +232,7 @@ fn causal_lm(fields: &Fields<'_>) -> bool {
 
 /// Refuses fields that would change the results and are not implemented.
 fn refuse_other_arithmetic(fields: &Fields<'_>) -> Result<(), Error> {
+    // Some files have the activation under either name.
     for field in ["hidden_act", "hidden_activation"] {
         if fields
             .get(field)

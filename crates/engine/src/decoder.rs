@@ -39,6 +39,7 @@ impl Pass<'_> {
                     return;
                 }
             }
+            // Keys and values of the whole chunk are stored by now, so its rows see each other.
             self.attend(cpu, i, &chunk.attends, rows);
             self.feed_forward(cpu, i, rows);
         }

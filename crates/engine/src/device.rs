@@ -73,6 +73,7 @@ impl DeviceChoice {
 
     #[cfg(feature = "cuda")]
     fn auto() -> (Compute, Option<Error>) {
+        // Device 0 only: a search runs on one device, and the fastest has this number.
         let device = match cuda::Device::open(0) {
             Ok(device) => device,
             // Most machines have no such device: not worth a line to the user.

@@ -123,6 +123,7 @@ mod on_device {
                 if i == 0 {
                     prm_head(out, hidden, &head.rows, weights, count)?;
                 } else {
+                    // The last outputs become the inputs, and the buffer of the old inputs is free.
                     std::mem::swap(out, x);
                     prm_layer(out, x, weights, count)?;
                 }

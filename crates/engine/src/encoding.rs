@@ -115,6 +115,7 @@ impl Encoding {
     pub(crate) fn bytes(self, shape: &[usize]) -> Option<usize> {
         let (values, bytes) = self.block();
         let row = shape.last().copied().unwrap_or(1);
+        // Shapes come from files, so a product may overflow.
         let all = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
         row.is_multiple_of(values)
             .then(|| (all / values).checked_mul(bytes))?

@@ -57,6 +57,7 @@ impl ModelConfig {
             layers: self.num_hidden_layers,
             kv_heads: self.num_key_value_heads,
             head_dim: self.head_dim,
+            // The engine refuses a page size of 0 later; here it must only not be a divisor.
             page_size: engine.page_size.max(1),
         };
         let rope = RopeTable::bytes_for(self.rope.pairs(self.head_dim), positions);

@@ -88,6 +88,7 @@ impl GenerationDefaults {
             repetition_penalty: file.number("repetition_penalty")?,
             ..SamplingSettings::default()
         };
+        // `transformers` ignores these settings without `do_sample`.
         if file.value.get("do_sample") == Some(&Value::Bool(true)) {
             sampling.temperature = file.number("temperature")?;
             sampling.top_k = file.count("top_k")?;

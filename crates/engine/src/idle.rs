@@ -22,6 +22,7 @@ impl IdleKv {
     }
 
     pub(crate) fn set(&self, bytes: usize) {
+        // One thread drives both engines; the atomic only lets them share the number safely.
         self.0.store(bytes, Ordering::Relaxed);
     }
 }

@@ -74,6 +74,8 @@ impl Template {
     /// [`TemplateError`] if the source is not valid Jinja or exceeds the limits.
     pub fn strict(title: &str, source: &str) -> Result<Self, TemplateError> {
         let mut environment = environment();
+        // A strict template is a whole file, such as a prompt, and Jinja would drop its last
+        // newline.
         environment.set_keep_trailing_newline(true);
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         Self::compile(title, source, environment)
@@ -105,6 +107,7 @@ impl Template {
         let mut template = Self {
             environment,
             title: title.to_owned(),
+            // A superset: a text that only mentions the word costs a thread at each rendering.
             has_namespaces: source.contains("namespace"),
         };
         let fuel = template.check_instructions()?;
@@ -267,6 +270,7 @@ fn check_tags(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, 
             Token::Mul => tag.products += 1,
             // A power counts as more factors than any string could be repeated by.
             Token::Pow => tag.products += 64,
+            // Not reset at a tag: the branches of one `if` are in many tags.
             Token::Ident("elif") => elifs += 1,
             Token::VariableEnd | Token::BlockEnd => {
                 let most = tag.numbers.max(1.0).powi(tag.products) * tag.strings as f64;

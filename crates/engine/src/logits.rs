@@ -180,6 +180,7 @@ impl Engine {
 
     #[cfg(feature = "cuda")]
     fn rows_of(&self, logits: &Logits) -> usize {
+        // The device has one buffer for rows, which the next call overwrites.
         assert_eq!(logits.call, self.calls(), "logits of an earlier call");
         logits.rows
     }

@@ -107,12 +107,16 @@ impl ModelConfig {
     /// # Errors
     /// [`Error::Dtype`]
     pub fn settle_head(&mut self, weights: &mut Weights) -> Result<(), Error> {
+        // An untied head is loaded whatever its values are, and a tied one without a tensor needs
+        // nothing.
         if !self.tie_word_embeddings || !weights.contains(parts::HEAD) {
             return Ok(());
         }
         let embedding = Parts::new(self, weights).vector("embed_tokens");
         if !weights.contains(&embedding) {
+            // Some files keep only the head's name for the matrix that both share.
             weights.rename(parts::HEAD, &embedding);
+        // A second copy of equal values would only take memory, and pass for an unexpected tensor.
         } else if weights.same_values(&embedding, parts::HEAD)? {
             weights.remove(parts::HEAD);
         } else {
@@ -199,6 +203,7 @@ impl Model {
         };
         let packed = match compute {
             Compute::Cpu => pool
+                // Packing always pays for all threads, so the pool is told the most work there is.
                 .run(u64::MAX, |parallel| {
                     loader.decoder(&config, &OnCpu { parallel })
                 })
@@ -215,6 +220,7 @@ impl Model {
         match &self.packed {
             Packed::Cpu(_) => Compute::Cpu,
             #[cfg(feature = "cuda")]
+            // Every buffer knows its device; the norm exists in every model.
             Packed::Cuda(decoder) => Compute::Cuda(decoder.norm.device().clone()),
         }
     }
@@ -300,6 +306,7 @@ impl Model {
     #[must_use]
     pub fn row_flops(&self, context: usize) -> u64 {
         let c = &self.config;
+        // Scores and weighted values: two multiply-adds for each query value and position.
         let attention = 4 * context * c.num_hidden_layers * c.q_width();
         let head = if self.has_head() {
             c.vocab_size * c.hidden_size
@@ -313,6 +320,7 @@ impl Model {
     pub(crate) fn row_work(&self) -> u64 {
         let c = &self.config;
         let attention = c.hidden_size * (c.qkv_width() + c.q_width());
+        // The feed-forward network has three matrices: gate, up and down.
         let layer = attention + 3 * c.hidden_size * c.intermediate_size;
         2 * (c.num_hidden_layers * layer) as u64
     }

@@ -53,6 +53,7 @@ impl Want<'_> {
     pub(crate) fn count(&self, tokens: usize) -> usize {
         match self {
             Self::None => 0,
+            // An item without tokens has no last row.
             Self::Last => tokens.min(1),
             Self::All => tokens,
             Self::At(indices) => indices.len(),
@@ -63,6 +64,7 @@ impl Want<'_> {
         let Self::At(indices) = self else {
             return Ok(());
         };
+        // Rising order lets a pass move wanted rows to the front in place.
         let mut least = 0;
         for &index in *indices {
             if index < least || index >= tokens {
@@ -84,12 +86,14 @@ impl Want<'_> {
         match self {
             Self::None => {}
             Self::Last => {
+                // Only the chunk with the last token has the wanted row.
                 if from < to && to == tokens {
                     body(tokens - 1);
                 }
             }
             Self::All => (from..to).for_each(body),
             Self::At(indices) => {
+                // A binary search, since long calls are split and each chunk asks again.
                 let first = indices.partition_point(|i| *i < from);
                 indices[first..]
                     .iter()

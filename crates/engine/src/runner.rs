@@ -67,6 +67,7 @@ impl Runner {
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     pub(crate) fn most_segments(&self, c: &ModelConfig, rows: usize) -> usize {
         match self {
+            // The processor keeps no partial results, so segments do not limit it.
             Self::Cpu(_) => usize::MAX,
             #[cfg(feature = "cuda")]
             Self::Cuda(_) => cuda::most_partials(c, rows),

@@ -59,6 +59,7 @@ impl SamplingParams {
         if !self.temperature.is_finite() || self.temperature < 0.0 {
             return bad("temperature", self.temperature, "0 or more");
         }
+        // Written so that NaN is refused, too.
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             return bad("top_p", self.top_p, "above 0, at most 1");
         }

@@ -71,6 +71,7 @@ impl Sequences {
         let slot = &mut self.slots[id.index as usize];
         debug_assert!(slot.is(id) && slot.sequence.pages.is_empty());
         slot.live = false;
+        // After 2^32 uses of a slot an old handle would match again, which no program reaches.
         slot.generation = slot.generation.wrapping_add(1);
         slot.sequence.len = 0;
         // The vector of pages stays in the slot: the next sequence there allocates nothing.

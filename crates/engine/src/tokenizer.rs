@@ -78,6 +78,7 @@ impl Tokenizer {
         let declared = Declared::read(&checkpoint, &config, &file)?;
         let model_type = model.value["model_type"].as_str().unwrap_or_default();
         let contradicted = declared.contradicted(&file, model_type);
+        // The crate parses the text again: otherwise two trees of it would be in memory.
         drop(file);
         let special_tokens = declared.names();
         let inner = sane(|| {
@@ -128,6 +129,7 @@ impl Tokenizer {
         for file in ["generation_config.json", "config.json"] {
             let ids = JsonFile::load(checkpoint, file)?.ids("eos_token_id")?;
             if let Some(id) = ids.iter().find(|id| self.token(**id).is_none()) {
+                // An end that the tokenizer lacks means that the files belong to different models.
                 return Err(self.mismatch(format!("{file} names token {id} as eos_token_id")));
             }
             if !ids.is_empty() {
@@ -159,6 +161,8 @@ impl Tokenizer {
     /// [`Error::TokenizerMismatch`] with the numbers of tokens and of ids.
     pub fn check(&self, model: &ModelConfig) -> Result<(), Error> {
         let (tokens, vocab) = (self.len(), model.vocab_size);
+        // Vocabularies are padded to round sizes. Half of one missing means another model's
+        // tokenizer.
         if tokens <= vocab && tokens >= vocab / 2 {
             return Ok(());
         }
@@ -385,6 +389,7 @@ fn byte_of(c: char) -> Option<u8> {
     let itself = |b: u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     match u32::from(c) {
         c @ 0..=0xFF => Some(c as u8).filter(|b| itself(*b)),
+        // GPT-2 numbers the bytes without a printable character in rising order.
         c @ 0x100..=0x143 => (0..=255).filter(|b| !itself(*b)).nth((c - 0x100) as usize),
         _ => None,
     }
@@ -402,6 +407,7 @@ fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, Malformed> {
         .map(|(token, id)| (id, token))
         .collect();
     trust::check_ids(tokens.iter().map(|(id, token)| (*id, token.as_str())))?;
+    // By id, so that the tables can be filled in one pass.
     tokens.sort_unstable();
     let (mut bytes, mut ends, mut special) = (Vec::new(), Vec::new(), Vec::new());
     for (id, token) in tokens {

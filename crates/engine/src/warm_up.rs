@@ -31,10 +31,12 @@ impl Engine {
             &PASSES[3..]
         };
         let config = self.model().config();
+        // The text must fit the cache and the context.
         let room = self.kv().pages_total * self.page_size();
         let passes = passes(sizes, config.max_position_embeddings.min(room));
         let count = passes.iter().sum();
         let text: Vec<u32> = (0..count)
+            // Any tokens do, but equal neighbours could hide a row that was swapped with another.
             .map(|i| ((7 * i + 1) % config.vocab_size) as u32)
             .collect();
         let output = if self.model().has_head() {
@@ -46,6 +48,7 @@ impl Engine {
         // Where only some rows are wanted, the last layer computes fewer rows and nothing is
         // recorded.
         let mut some = vec![0, count / 2, count - 1];
+        // With one or two rows the three indices coincide, and wanted indices must rise.
         some.dedup();
         let chosen = &self.rows_of_text(&text, &[count], Want::At(&some), output)?[0];
         for (at, row) in some.into_iter().zip(chosen.iter()) {

@@ -140,6 +140,7 @@ pub fn is_foreign_folder(path: &Path, marks: &[&str]) -> io::Result<bool> {
     let mut is_empty = true;
     for entry in entries {
         let name = entry?.file_name();
+        // One mark is enough: an interrupted run may have left only some of its files.
         if marks.iter().any(|&mark| name == mark) {
             return Ok(false);
         }
@@ -285,6 +286,7 @@ fn put<E: From<io::Error>>(
 ) -> Result<(), E> {
     let aside = Aside::create(target)?;
     // A replaced file keeps its permissions: a private file must stay private.
+    // Read before the work: the target may be gone when it is done.
     let permissions = target.metadata().or_else(|_| aside.0.metadata())?;
     fill(&aside.0)?;
     // `fill` may have renamed a file of its own to this name, with other permissions.
@@ -365,11 +367,10 @@ mod stream {
             .write(true)
             .custom_flags(at_once.bits().cast_signed())
             .open(path);
-        let has_no_reader = |error: &io::Error| {
-            kind.is_fifo() && error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
-        };
         let file = match opened {
-            Err(error) if has_no_reader(&error) => {
+            Err(error)
+                if kind.is_fifo() && error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) =>
+            {
                 return Err(refused(
                     "is a pipe that nobody reads: start its reader first",
                 ));

@@ -42,7 +42,9 @@ pub(crate) fn calibration(records: &[Record]) -> Option<String> {
     if graded.is_empty() {
         return None;
     }
+    // The same code as for labelled chains, so that both reports bin alike.
     let view = View::new(&graded, crate::DOUBTFUL, |_| true);
+    // Scores of trained models crowd at the ends, where bins of equal width would be nearly empty.
     let bins = view.calibration(Binning::EqualMass, SEED);
     let mut html = String::from("<figure class=\"calibration\">\n");
     picture(&mut html, &bins, &view.histogram(BARS));

@@ -177,13 +177,19 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
             .map(|(id, _)| id)
     };
     // One label means that the problem's steps can be checked, so labels decide, not scores.
-    let is_labelled = |id: &u32| search.steps[*id as usize].label.is_some();
-    if pruned.iter().any(is_labelled) {
-        let is_right = |id: u32| {
-            let mut chain = search.chain(id).into_iter();
-            chain.all(|id| search.steps[id as usize].label == Some(true))
-        };
-        let right: Vec<u32> = pruned.iter().copied().filter(|&id| is_right(id)).collect();
+    let label = |id: u32| search.steps[id as usize].label;
+    if pruned.iter().any(|&id| label(id).is_some()) {
+        // A chain that was right so far could still have become the answer.
+        let right: Vec<u32> = pruned
+            .iter()
+            .copied()
+            .filter(|&id| {
+                search
+                    .chain(id)
+                    .into_iter()
+                    .all(|id| label(id) == Some(true))
+            })
+            .collect();
         return if let Some(&first) = right.first() {
             let shown = best(&right).unwrap_or(first);
             let (right, why) = (right.len(), why(search, shown));
@@ -226,8 +232,8 @@ fn missing(search: &Search) -> String {
     let Some(at) = chain.iter().position(|&id| label(id) == Some(false)) else {
         return String::new();
     };
-    let is_right = |id: u32| label(id) == Some(true) && search.chain(id).len() == at + 1;
-    if (1..search.steps.len() as u32).any(is_right) {
+    let mut ids = 1..search.steps.len() as u32;
+    if ids.any(|id| label(id) == Some(true) && search.chain(id).len() == at + 1) {
         String::new()
     } else {
         format!("; no right step {} was sampled", at + 1)

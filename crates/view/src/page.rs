@@ -45,6 +45,7 @@ impl Page<'_> {
         let _ = writeln!(
             html,
             "<meta http-equiv=\"content-security-policy\" content=\"{}\">",
+            // The policy is in the file, so that a page opened from disk has it, too.
             self.policy()
         );
         html.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");

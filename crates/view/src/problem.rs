@@ -94,11 +94,12 @@ impl<'a> Problem<'a> {
     /// Creates the page's data from a record; `search` has the record's steps.
     pub(crate) fn of(record: &'a Record, search: &Search) -> Self {
         let all: usize = record.answers.iter().map(|answer| answer.votes).sum();
-        let answer = |votes: &'a beamgen_search::AnswerVotes| Answer {
+        let answers = record.answers.iter().map(|votes| Answer {
             answer: &votes.answer,
             votes: votes.votes,
             weight: votes.weight,
             score: votes.score,
+            // Without a tree the page has only the chosen chain, so other ids would lead nowhere.
             node: search.has_tree.then_some(votes.node.0),
             correct: record.reference.as_deref().and_then(|reference| {
                 match answer::compare(&votes.answer, reference) {
@@ -107,7 +108,7 @@ impl<'a> Problem<'a> {
                     Verdict::CannotTell => None,
                 }
             }),
-        };
+        });
         Self {
             id: &record.id,
             problem: &record.problem,
@@ -123,9 +124,10 @@ impl<'a> Problem<'a> {
             share: record
                 .answers
                 .first()
+                // Answers are sorted with the chosen one first.
                 .map(|chosen| chosen.votes as f64 / all.max(1) as f64),
             finish: &record.finish,
-            answers: record.answers.iter().map(answer).collect(),
+            answers: answers.collect(),
             ledger: &record.ledger,
             tree: search.has_tree,
             chosen: search.chosen,

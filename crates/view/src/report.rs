@@ -134,6 +134,7 @@ fn figures(html: &mut String, records: &[Record]) {
         figure(format!("{mean:.1} %"), &name);
     }
     let unsound = records.iter().filter_map(Record::right_but_unsound).count();
+    // Shown only where it says something: most runs check no step.
     if unsound > 0 {
         figure(unsound.to_string(), "right, but unsound");
     }
@@ -146,6 +147,7 @@ fn figures(html: &mut String, records: &[Record]) {
 
 fn settings(html: &mut String, header: &RunHeader) {
     let mut text = String::new();
+    // The settings as they were given, and the device and memory that the run used.
     for part in [&header.settings, &header.effective] {
         if !part.is_empty() {
             let pretty = serde_json::to_string_pretty(part).unwrap_or_default();

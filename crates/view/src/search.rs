@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use beamgen_eval::{Record, RunHeader};
-use beamgen_search::{Aggregation, ChainTree, Finish, NodeId, Pruned, State};
+use beamgen_search::{Aggregation, ChainTree, Finish, Pruned, State};
 use serde::{Deserialize, Serialize};
 
 /// Decides whether the last step of a chain is right, given the problem's text and the chain.
@@ -94,6 +94,8 @@ impl Search {
             if !search.is_empty_step(id) {
                 let chain = search.chain(id);
                 let texts: Vec<&str> = chain.iter().map(|&id| search.text(id)).collect();
+                // The check sees the chain from the beginning: a step may be wrong only because of
+                // an earlier one.
                 search.steps[id as usize].label = check(&record.problem, &texts);
             }
         }
@@ -101,7 +103,7 @@ impl Search {
     }
 
     fn of_tree(record: &Record, tree: &ChainTree, aggregation: Aggregation) -> Self {
-        let step = |(id, node): (NodeId, &beamgen_search::Node)| Step {
+        let steps = tree.nodes().map(|(id, node)| Step {
             parent: node.parent.map(|parent| parent.0),
             text: node.text.clone(),
             score: node.score,
@@ -111,15 +113,16 @@ impl Search {
             chain_score: tree.chain_score(id, aggregation),
             label: None,
             tokens: node.tokens.len(),
+            // The root is the prompt, which was not sampled.
             logprob: node.parent.is_some().then_some(node.logprob),
             copies: node.copies,
             round: node.round,
             pruned: node.pruned,
             duplicate_of: node.duplicate_of.map(|id| id.0),
             state: node.state,
-        };
+        });
         let mut search = Self {
-            steps: tree.nodes().map(step).collect(),
+            steps: steps.collect(),
             chosen: None,
             has_tree: true,
         };
@@ -145,6 +148,7 @@ impl Search {
             duplicate_of: None,
             state,
         };
+        // The page expects a root, which a recorded chain does not have.
         let mut steps = vec![step(None, "", None, BTreeMap::new(), State::Expanded)];
         for (at, recorded) in record.steps.iter().enumerate() {
             let (parent, judges) = (Some(at as u32), recorded.judges.clone());
@@ -153,6 +157,7 @@ impl Search {
         }
         let last = steps.len() - 1;
         let finish = serde_json::from_value::<Finish>(record.finish.as_str().into());
+        // A run of a newer version may have ends that this version does not know.
         if let Ok(finish) = finish
             && last > 0
         {
@@ -169,6 +174,7 @@ impl Search {
     /// searched by its text.
     fn chosen_of(&self, record: &Record) -> Option<u32> {
         if let Some(answer) = record.answers.first() {
+            // A record from a file may name any number.
             return ((answer.node.0 as usize) < self.steps.len()).then_some(answer.node.0);
         }
         let wanted: Vec<&str> = record.steps.iter().map(|step| step.text.as_str()).collect();

@@ -117,6 +117,7 @@ pub(super) const UNSUPPORTED: [(&str, &[&str]); 25] = [
     ("final_logit_softcapping", &["0.0", "0"]),
     ("embedding_multiplier", &["1.0", "1"]),
     ("residual_multiplier", &["1.0", "1"]),
+    // No value is harmless: the usual one depends on `head_dim`.
     ("attention_multiplier", &[]),
     ("query_pre_attn_scalar", &[]),
     ("logits_scaling", &["1.0", "1"]),

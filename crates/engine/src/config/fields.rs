@@ -48,6 +48,7 @@ impl<'a> Fields<'a> {
             .map
             .get(field)
             .map_or_else(|| "missing".into(), Value::to_string);
+        // A list of layers may have hundreds of entries, and a message is one line.
         if text.len() > 80 {
             let end = (0..=80)
                 .rev()
@@ -120,6 +121,7 @@ impl<'a> Fields<'a> {
     pub(super) fn optional_size(&self, field: &str) -> Result<Option<usize>, Error> {
         self.optional(field, "a positive whole number", |value| {
             let size = usize::try_from(value.as_u64()?).ok()?;
+            // 0 is refused, too: sizes divide each other below.
             (1..=MAX_SIZE).contains(&size).then_some(size)
         })
     }

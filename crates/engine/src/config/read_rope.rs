@@ -55,8 +55,10 @@ fn theta(fields: &Fields<'_>) -> Result<Option<f64>, Error> {
 
 fn partial(fields: &Fields<'_>, family: &Family, head_dim: usize) -> Result<Option<f64>, Error> {
     let field = "partial_rotary_factor";
-    let good = |x: f64| x * head_dim as f64 >= 1.0 && x <= 1.0;
-    match fields.optional_number_if(field, "a share of the head, at most 1", good)? {
+    let given = fields.optional_number_if(field, "a share of the head, at most 1", |x| {
+        x * head_dim as f64 >= 1.0 && x <= 1.0
+    });
+    match given? {
         Some(x) if x < 1.0 && !family.partial_rotation => {
             Err(fields.unsupported(field, "this family turns whole heads"))
         }

@@ -26,6 +26,7 @@ pub(super) fn read(
             refuse_type(fields, &types, SLIDING, "this family has no window")?;
             Ok(vec![None; layers])
         }
+        // A `null` window means none in this family, unlike an absent field.
         Windows::All { default } => {
             let window = if fields.says("sliding_window") {
                 window

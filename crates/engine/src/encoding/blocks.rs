@@ -51,6 +51,7 @@ pub(super) fn q5_1(b: &[u8; 24], out: &mut [f32; 32]) {
 pub(super) fn q8_0(b: &[u8; 34], out: &mut [f32; 32]) {
     let d = half(b, 0);
     for (out, q) in out.iter_mut().zip(&b[2..]) {
+        // The factors in this order, as in `ggml-quants.c`.
         *out = f32::from(q.cast_signed()) * d;
     }
 }

@@ -235,11 +235,12 @@ fn llama3(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     if divisors.len() != head_dim / 2 {
         return Err(unknown());
     }
+    // Dividing by 1 is the original rotation, which needs no settings.
     if divisors.iter().all(|d| *d == 1.0) {
         return Ok(None);
     }
     let base = theta(file)?;
-    // The slowest pair is divided by the whole factor; the context is a power of two.
+    // Published contexts are powers of two, so only these are tried.
     let factor = f64::from(divisors[divisors.len() - 1]);
     let context = (10..=20).map(|bits| 1u64 << bits).find(|context| {
         divisors.iter().enumerate().all(|(i, divisor)| {

@@ -191,6 +191,7 @@ impl<'a> Cursor<'a> {
             Kind::Text => Value::Text(self.text()?),
             Kind::Array => {
                 let kind = Kind::of(self.u32()?)?;
+                // A list of lists would need recursion to a depth that the file chooses.
                 if kind == Kind::Array {
                     return Err("lists of lists in the metadata are not supported".into());
                 }
@@ -252,6 +253,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, Malformed> {
         let key = cursor.name()?;
         let kind = Kind::of(cursor.u32()?)?;
         let value = cursor.value(kind)?;
+        // Programs differ in which of two values they take, so such a file means two models.
         if metadata.insert(key.to_owned(), value).is_some() {
             return Err(Malformed(format!(
                 "corrupt GGUF header: the key `{key}` appears twice"

@@ -56,6 +56,7 @@ impl Gguf {
             metadata: header.metadata,
             tensors: header.tensors,
         };
+        // The tensors of a split file are in several files, and each header lists only its own.
         let parts = file.integer("split.count")?.unwrap_or(1);
         if parts > 1 {
             let supported = "whole files; llama.cpp's `gguf-split --merge` joins the parts";
@@ -185,6 +186,7 @@ impl Gguf {
         let Value::Array { kind, len, start } = value else {
             return Err(self.bad(key, &value.describe(&self.bytes), expected));
         };
+        // Decoded again at each call, since the metadata keeps only the place of an array.
         let items = header::items(&self.bytes, *kind, *len, *start);
         let read: Option<Vec<T>> = items.map(read).collect();
         read.map(Some)

@@ -55,6 +55,7 @@ impl Gguf {
             };
             let is_rotated = part == "attn_q" || part == "attn_k";
             let interleaved = (architecture.interleaved && is_rotated).then_some(head_dim);
+            // Rows of such tensors are read out of order later, which relies on whole heads.
             if interleaved.is_some() && !rows_are_heads(info, head_dim) {
                 let (name, shape) = (&info.name, &info.shape);
                 let reason =

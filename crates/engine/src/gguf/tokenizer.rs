@@ -30,6 +30,7 @@ impl<'a> Vocabulary<'a> {
     fn of(file: &'a Gguf) -> Result<Self, Error> {
         let tokens = file.strings(TOKENS)?.ok_or_else(|| file.missing(TOKENS))?;
         let types = file.integers(TYPES)?.ok_or_else(|| file.missing(TYPES))?;
+        // Types are read by a token's id, so a shorter list would have no type for some tokens.
         if types.len() != tokens.len() {
             let expected = format!("one for each of {} tokens", tokens.len());
             return Err(file.bad(TYPES, &format!("a list of {}", types.len()), &expected));
@@ -121,6 +122,7 @@ fn around(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
             .chain(eos.iter().cloned())
             .collect()
     };
+    // Encoders read pairs of texts: each text gets the same tokens around it.
     let pair = [around("A"), around("B")].concat();
     Ok(json!({
         "type": "TemplateProcessing",

@@ -71,25 +71,31 @@ fn add_operators(environment: &mut Environment<'_>) {
                 .collect(),
         )
     });
-    let compare = |environment: &mut Environment<'_>, name, holds: fn(&Value, &Value) -> bool| {
-        environment.add_filter(name, move |state: &State, a: &Value, b: &Value| {
-            defined(state, &[a, b])?;
-            read(a)?;
-            read(b)?;
-            Ok::<_, Error>(holds(a, b))
-        });
-    };
-    compare(environment, "==", |a, b| a == b);
-    compare(environment, "!=", |a, b| a != b);
-    compare(environment, "<", |a, b| a < b);
-    compare(environment, "<=", |a, b| a <= b);
-    compare(environment, ">", |a, b| a > b);
-    compare(environment, ">=", |a, b| a >= b);
+    add_comparison(environment, "==", |a, b| a == b);
+    add_comparison(environment, "!=", |a, b| a != b);
+    add_comparison(environment, "<", |a, b| a < b);
+    add_comparison(environment, "<=", |a, b| a <= b);
+    add_comparison(environment, ">", |a, b| a > b);
+    add_comparison(environment, ">=", |a, b| a >= b);
     environment.add_filter("in", |state: &State, a: &Value, b: &Value| {
         defined(state, &[a, b])?;
         read(a)?;
         read(b)?;
         evaluate(state, "a in b", a, b)
+    });
+}
+
+fn add_comparison(
+    environment: &mut Environment<'_>,
+    name: &'static str,
+    holds: fn(&Value, &Value) -> bool,
+) {
+    environment.add_filter(name, move |state: &State, a: &Value, b: &Value| {
+        defined(state, &[a, b])?;
+        // Comparing a list reads all of it, and a loop could do so again and again.
+        read(a)?;
+        read(b)?;
+        Ok::<_, Error>(holds(a, b))
     });
 }
 

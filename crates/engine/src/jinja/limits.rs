@@ -58,6 +58,7 @@ pub(super) fn within<T>(input: usize, render: impl FnOnce() -> T) -> T {
         namespaces: NAMESPACES,
     });
     let rendered = render();
+    // An empty account: a filter that ran outside of a rendering could spend nothing.
     LEFT.set(Left::default());
     rendered
 }
@@ -122,6 +123,7 @@ pub(super) fn spend_namespace() -> Result<(), Error> {
 /// Charges a value that was made, with everything inside it.
 pub(super) fn admit(value: Value) -> Result<Value, Error> {
     match value.as_str() {
+        // A string counts whole, as each operation makes a new one.
         Some(text) => spend_string(text.len())?,
         None => check_depth(&value, DEPTH)?,
     }

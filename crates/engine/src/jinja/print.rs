@@ -97,6 +97,7 @@ impl Writer<'_> {
             ValueKind::Map => {
                 let mut keys: Vec<Value> = value.try_iter()?.collect();
                 if self.sorted {
+                    // Without `sort_keys` the order of insertion stays, as in Python.
                     keys.sort();
                 }
                 self.list(('{', '}'), keys.into_iter(), depth, out, |key, out| {
@@ -114,6 +115,7 @@ impl Writer<'_> {
 
     /// Writes a key of a map. JSON has only texts as keys, so others are quoted.
     fn key(&self, key: &Value, depth: usize, out: &mut Text) -> Result<(), Error> {
+        // `json.dumps` turns numbers and constants that are keys into strings.
         let is_bare = matches!(self.language, Language::Json { .. }) && key.as_str().is_none();
         let quote = if is_bare { "\"" } else { "" };
         out.push_str(quote)?;
@@ -129,6 +131,7 @@ impl Writer<'_> {
         out: &mut Text,
         mut write: impl FnMut(Value, &mut Text) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        // Printing recurses once for each level, so the stack needs a limit.
         deeper(Text::DEPTH.saturating_sub(depth))?;
         out.push(open)?;
         let mut is_empty = true;
@@ -176,6 +179,7 @@ impl Writer<'_> {
                 ('\x08', Language::Json { .. }) => out.push_str("\\b")?,
                 ('\x0c', Language::Json { .. }) => out.push_str("\\f")?,
                 (c, Language::Json { ascii }) if c < ' ' || (ascii && c > '~') => {
+                    // JSON escapes characters beyond 16 bits as two surrogates.
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         out.push_str(&format!("\\u{unit:04x}"))?;
                     }

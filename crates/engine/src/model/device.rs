@@ -177,11 +177,13 @@ impl OnDevice<'_> {
         let (inputs, outputs) = (source.inputs, source.outputs);
         let mut buffer = self.device.alloc(size_of::<T>() * inputs * outputs)?;
         // In pieces, so that the host never has a whole matrix in two types.
+        // Whole rows, and at least one: a single row may be longer than the staging area.
         let piece = (STAGED / inputs.max(1)).clamp(1, outputs.max(1));
         let mut staged = vec![T::default(); piece * inputs];
         for first in (0..outputs).step_by(piece) {
             let staged = &mut staged[..piece.min(outputs - first) * inputs];
             let share = staged.len().div_ceil(inputs * self.threads).max(1);
+            // Only widening is parallel: the copy to the device waits for all rows of the piece.
             thread::scope(|scope| {
                 for (i, rows) in staged.chunks_mut(share * inputs).enumerate() {
                     let narrow = &narrow;

@@ -44,6 +44,7 @@ impl Source<'_> {
     /// Returns the tensor that has row `n`, and the number of the row in that tensor.
     fn locate(&self, mut n: usize) -> (usize, usize) {
         let mut i = 0;
+        // At most three tensors form a matrix, so a search would not be faster.
         while n >= self.views[i].rows() {
             n -= self.views[i].rows();
             i += 1;
@@ -210,6 +211,7 @@ fn overflows(format: WeightFormat, row: &[f32]) -> bool {
     row.iter().any(|x| {
         let mut rounded = [*x];
         format.round(&mut rounded);
+        // A checkpoint may have infinities of its own, which are kept.
         x.is_finite() && !rounded[0].is_finite()
     })
 }

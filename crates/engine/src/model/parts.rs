@@ -99,6 +99,7 @@ impl Weights {
 
 impl<'a> Parts<'a> {
     pub(crate) fn new(config: &'a ModelConfig, weights: &Weights) -> Self {
+        // Checkpoints of the bare decoder class, such as many reward models, have no prefix.
         let bare = !weights.contains("model.embed_tokens.weight")
             && weights.contains("embed_tokens.weight");
         Self {
@@ -202,18 +203,10 @@ impl<'a> Parts<'a> {
     /// Refuses decoder tensors that the configuration does not mention: without a bias or a layer
     /// the results would be wrong, and nobody would notice.
     fn refuse_unused(&self, weights: &Weights, used: &HashSet<String>) -> Result<(), Error> {
-        let is_decoders = |name: &str| match name.strip_prefix(self.prefix) {
-            Some(rest) => ["layers.", "embed_tokens.", "norm."]
-                .iter()
-                .any(|p| rest.starts_with(p)),
-            // A tied model has no head here: `ModelConfig::settle_head` has removed it.
-            None => {
-                name.starts_with("lm_head.") && (name != HEAD || self.config.tie_word_embeddings)
-            }
-        };
         // Old checkpoints store the rotary frequencies, which follow from the configuration.
         let unused = weights.names().find(|name| {
-            is_decoders(name) && !used.contains(*name) && !name.ends_with("rotary_emb.inv_freq")
+            let is_used = used.contains(*name) || name.ends_with("rotary_emb.inv_freq");
+            !is_used && self.is_decoders(name)
         });
         match unused {
             Some(name) => Err(Error::UnexpectedTensor { name: name.into() }),
@@ -221,10 +214,24 @@ impl<'a> Parts<'a> {
         }
     }
 
+    /// Whether a tensor belongs to the decoder, by its name.
+    fn is_decoders(&self, name: &str) -> bool {
+        match name.strip_prefix(self.prefix) {
+            Some(rest) => ["layers.", "embed_tokens.", "norm."]
+                .iter()
+                .any(|part| rest.starts_with(part)),
+            // A tied model has no head here: `ModelConfig::settle_head` has removed it.
+            None => {
+                name.starts_with("lm_head.") && (name != HEAD || self.config.tie_word_embeddings)
+            }
+        }
+    }
+
     pub(crate) fn embedding(&self) -> Matrix {
         let c = self.config;
         let tensors = [("embed_tokens", c.vocab_size)];
         Matrix {
+            // A tied embedding is also the head, which multiplies by it.
             only_looked_up: !c.tie_word_embeddings,
             ..Matrix::new(self.prefix, &tensors, c.hidden_size, false)
         }

@@ -91,6 +91,7 @@ impl CudaRunner {
             head_dim: c.head_dim,
         };
         let page_bytes = layout.page_bytes();
+        // One number is left for the scratch page, which lies after the pages of the budget.
         let pages = (config.kv_budget() / page_bytes).min(u32::MAX as usize - 1);
         let shape = Kv {
             layout,
@@ -187,6 +188,7 @@ impl CudaCall<'_> {
     pub(crate) fn run(&mut self, chunk: &mut Chunk) -> Result<(), Error> {
         let (config, runner) = (self.config, &mut *self.runner);
         let records = runner.records && runner.device.graphs_lost().is_none();
+        // Prefill has another size each time, so its graphs would hardly ever be replayed.
         let decoding = records && chunk.wanted.len() == chunk.len() && chunk.len() <= GRAPH_ROWS;
         let written = runner
             .lists

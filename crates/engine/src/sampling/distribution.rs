@@ -78,6 +78,8 @@ impl Distribution {
     pub(super) fn read(&mut self, x: &[f32], params: &SamplingParams, next: &[f32]) {
         self.maxima.resize(maxima_len(x.len()), 0.0);
         let max = maxima(self.isa, x, &mut self.maxima);
+        // Weights relative to an infinite maximum would be NaN: the first maximum is certain, or
+        // nothing is.
         if max.is_infinite() {
             self.total = f64::from(max);
             self.shape = Shape::Sure(self.first(x, max));
@@ -105,6 +107,7 @@ impl Distribution {
             self.sum(ExpRow { scale: 1.0, ..row });
             self.keep_top_k(x, params.top_k);
             let kept = std::mem::take(&mut self.logits);
+            // The pass over the whole row above has fetched the next row already.
             let next = &[][..];
             self.weigh(ExpRow {
                 x: &kept,
@@ -196,6 +199,8 @@ impl Distribution {
         if top_p < 1.0 {
             let sum = self.sums.iter().sum();
             if let Some(top) = nucleus(self.isa, &self.weights, sum, top_p, &mut self.spare) {
+                // Both filters keep the largest weights, so the stricter bound is the result of
+                // both.
                 least = least.max(top.least);
                 if top.more {
                     // Of equal weights at the end of the nucleus, the first ones stay.

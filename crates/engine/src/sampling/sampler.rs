@@ -171,31 +171,32 @@ impl Sampler {
             .max(runs.div_ceil(4 * threads))
             .max(1);
         let (places, ends, sampled) = (&self.places, &self.runs, &self.sampled);
-        let task = |task: usize| {
-            let mut place = take_place(places);
-            let end = runs.min((task + 1) * per_task);
-            for run in task * per_task..end {
-                let (first, next) = (ends[run], ends[run + 1]);
-                let ahead = if run + 1 < end {
-                    request(next).logits
-                } else {
-                    &[]
-                };
-                place.read(&request(first), ahead);
-                for (i, slot) in (first..next).zip(&sampled[first..next]) {
-                    let mut wanted = request(i);
-                    let sampled = place.sample(wanted.logits, &mut wanted.draw);
-                    slot.store(pack(sampled), Ordering::Relaxed);
-                }
-            }
-        };
         let work = if logits <= ALONE {
             0
         } else {
             (WORK * logits) as u64
         };
         pool.run(work, |parallel| {
-            parallel.for_each(runs.div_ceil(per_task), work, task);
+            parallel.for_each(runs.div_ceil(per_task), work, |task: usize| {
+                let mut place = take_place(places);
+                let end = runs.min((task + 1) * per_task);
+                for run in task * per_task..end {
+                    let (first, next) = (ends[run], ends[run + 1]);
+                    let ahead = if run + 1 < end {
+                        request(next).logits
+                    } else {
+                        &[]
+                    };
+                    place.read(&request(first), ahead);
+                    for (i, slot) in (first..next).zip(&sampled[first..next]) {
+                        let mut wanted = request(i);
+                        let sampled = place.sample(wanted.logits, &mut wanted.draw);
+                        // Each slot belongs to one task, and the pool orders its end before the
+                        // reads below.
+                        slot.store(pack(sampled), Ordering::Relaxed);
+                    }
+                }
+            });
         });
         let sampled = self.sampled[..count].iter_mut();
         out.extend(sampled.map(|sampled| unpack(*sampled.get_mut())));

@@ -88,28 +88,23 @@ impl Layer {
             let adds = epilogue == Epilogue::Add;
             let bias = adds.then_some(&self.bias_there);
             cuda::linear(&mut out, x, shape, weight, bias, rows, epilogue, workspace)?;
-            let term = |i: usize| {
-                if adds {
-                    f64::from(self.bias[i % OUTPUTS]) + f64::from(added_to[i])
-                } else {
-                    0.0
+            let mut expected = expected.to_vec();
+            if adds {
+                for (i, sum) in expected.iter_mut().enumerate() {
+                    *sum += f64::from(self.bias[i % OUTPUTS]) + f64::from(added_to[i]);
                 }
-            };
-            let expected = expected.iter().enumerate();
-            let expected: Vec<f64> = expected.map(|(i, sum)| sum + term(i)).collect();
+            }
             compare(what("linear"), OUTPUTS, &out, Number::F32, &expected)?;
         }
         if !shape.on_tensor_cores() {
             return Ok(());
         }
-        let gated = |row: &[f64]| -> Vec<f64> {
+        let gated = expected.chunks(OUTPUTS).flat_map(|row| {
             let (gate, up) = row.split_at(OUTPUTS / 2);
             let pairs = gate.iter().zip(up);
-            pairs
-                .map(|(gate, up)| silu_mul_reference(*gate as f32, *up as f32))
-                .collect()
-        };
-        let expected: Vec<f64> = expected.chunks(OUTPUTS).flat_map(gated).collect();
+            pairs.map(|(gate, up)| silu_mul_reference(*gate as f32, *up as f32))
+        });
+        let expected: Vec<f64> = gated.collect();
         cuda::linear_silu(&mut out, x, shape, weight, rows, workspace)?;
         compare(what("linear_silu"), OUTPUTS / 2, &out, number, &expected)
     }

@@ -10,11 +10,11 @@ pub(super) fn embed(device: &Device, number: Number) -> Result<(), Error> {
     const WIDTH: usize = 301;
     let tokens = [6u32, 0, 7, 3];
     let table = rounded(number, noise(7 * WIDTH, 11));
-    let row = |token: &u32| {
+    let rows = tokens.iter().flat_map(|token| {
         let found = table.chunks(WIDTH).nth(*token as usize);
         widened(found.unwrap_or(&[0.0; WIDTH]))
-    };
-    let expected: Vec<f64> = tokens.iter().flat_map(row).collect();
+    });
+    let expected: Vec<f64> = rows.collect();
     let source = upload(device, number, &table)?;
     let mut out = device.alloc(4 * expected.len())?;
     let places = device.upload(&tokens)?;

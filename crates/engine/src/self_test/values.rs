@@ -72,13 +72,13 @@ pub(super) fn wrong(operation: impl Display, got: impl Display, expected: impl D
 /// Pseudo-random numbers, uniform in -1..1. Equal seeds give equal numbers.
 pub(super) fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
-    let next = || {
+    let numbers = std::iter::repeat_with(|| {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
-    };
-    std::iter::repeat_with(next).take(count).collect()
+    });
+    numbers.take(count).collect()
 }
 
 /// Rounds the values to those that `number` can represent.

@@ -46,6 +46,7 @@ impl Declared {
         file: &Value,
     ) -> Result<Self, Error> {
         let own = config.value.as_object().cloned().unwrap_or_default();
+        // Newer files list every added token with its id there; the older files are ignored then.
         let Some(decoder) = own.get(DECODER) else {
             let map = JsonFile::load(checkpoint, "special_tokens_map.json")?.value;
             let map = map.as_object().cloned().unwrap_or_default();
@@ -118,16 +119,17 @@ impl Declared {
     fn is_rebuilt(&self, file: &Value, model_type: &str) -> bool {
         let class = self.fields.get("tokenizer_class").and_then(Value::as_str);
         let class = class.unwrap_or_default().trim_end_matches("Fast");
-        // Only Llama's class is used with two kinds of vocabularies.
-        let has_byte_level = || {
-            ["pre_tokenizer", "decoder"]
-                .iter()
-                .any(|field| file[field].to_string().contains("\"ByteLevel\""))
-        };
         match model_type {
             "qwen2" | "qwen3" => true,
             "mistral" | "phi3" => false,
-            _ => class == "Qwen2Tokenizer" || (class == "LlamaTokenizer" && !has_byte_level()),
+            _ if class == "Qwen2Tokenizer" => true,
+            // Llama's class is used with two kinds of vocabularies, of which it rebuilds one.
+            _ => {
+                class == "LlamaTokenizer"
+                    && ["pre_tokenizer", "decoder"]
+                        .iter()
+                        .all(|field| !file[field].to_string().contains("\"ByteLevel\""))
+            }
         }
     }
 
@@ -139,6 +141,7 @@ impl Declared {
         inner: &mut tokenizers::Tokenizer,
         rows: usize,
     ) -> tokenizers::Result<()> {
+        // In the order of ids, since the crate gives each new token the next free id.
         inner.add_tokens(self.by_id.into_values())?;
         let added = inner.get_added_vocabulary().get_added_tokens_decoder();
         let after_added = added.keys().max().map_or(0, |id| *id as usize + 1);
@@ -148,6 +151,7 @@ impl Declared {
         let mut tokens = Vec::new();
         let named = self.named.into_iter().map(|token| (token, true));
         for (token, has_name) in named.chain(self.extra.into_iter().map(|token| (token, false))) {
+            // The same text may have several names, such as a padding token that also ends texts.
             if !seen.insert(token.content.clone()) {
                 continue;
             }
@@ -160,6 +164,7 @@ impl Declared {
                 continue;
             };
             match added.get(&id) {
+                // A named token is special, even if the list of ids says otherwise.
                 Some(known) if has_name => tokens.push(known.clone().special(true)),
                 Some(_) => {}
                 None => tokens.push(token),
@@ -172,9 +177,9 @@ impl Declared {
 /// The special tokens that have a name in `tokenizer_config.json` or in `special_tokens_map.json`.
 /// The latter has priority.
 fn named(config: &Map<String, Value>, map: &Map<String, Value>) -> Vec<AddedToken> {
-    let is_custom = |name: &&String| name.ends_with("_token") && !NAMED.contains(&name.as_str());
-    let custom = config.keys().chain(map.keys()).filter(is_custom);
-    let names = NAMED.into_iter().chain(custom.map(String::as_str));
+    let custom = config.keys().chain(map.keys()).map(String::as_str);
+    let custom = custom.filter(|name| name.ends_with("_token") && !NAMED.contains(name));
+    let names = NAMED.into_iter().chain(custom);
     let tokens = names.filter_map(|name| {
         map.get(name)
             .and_then(|value| from_text_or_object(value, true))

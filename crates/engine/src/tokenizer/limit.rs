@@ -58,6 +58,8 @@ impl Tokenizer {
             for piece in pieces(text.trim()) {
                 // A text that the tokenizer refuses passes: whoever encodes it reports the reason.
                 tokens += self.encode(piece, false).map_or(0, |piece| piece.len());
+                // Each cut may add tokens that the whole text does not have, so the bound grows
+                // with the cuts.
                 most += 1 + PER_CUT * piece.len() / PIECE;
                 if tokens > most {
                     return true;
@@ -76,6 +78,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
             // A character has at most four bytes.
             let end = (PIECE - 3..=PIECE).rfind(|at| rest.is_char_boundary(*at));
             let end = end.unwrap_or(rest.len());
+            // Words are rarely split by such a cut, so the counts of pieces add up to nearly the
+            // exact number.
             let space = rest[..end].rfind(char::is_whitespace);
             space.filter(|at| *at > 0).unwrap_or(end)
         } else {

@@ -103,6 +103,7 @@ fn precompiled(table: &str) -> Result<f64, Malformed> {
         .split_first_chunk()
         .ok_or_else(|| broken("the table is empty"))?;
     let length = u32::from_le_bytes(*length) as usize;
+    // The trie consists of 32-bit units.
     if length == 0 || !length.is_multiple_of(4) || length > rest.len() {
         let bytes = bytes.len();
         return Err(broken(&format!("{length} bytes of {bytes} are its trie")).into());
@@ -113,7 +114,9 @@ fn precompiled(table: &str) -> Result<f64, Malformed> {
 
 /// Checks a `tokenizer.json` and returns the growth of texts by it.
 pub(super) fn check(file: &Value) -> Result<Growth, Malformed> {
+    // Before the crate reads the file, which would panic.
     check_merges(&file["model"])?;
+    // A setting of training: the same prompt would get other tokens at each call.
     if let Some(dropout) = file["model"]["dropout"].as_f64().filter(|p| *p > 0.0) {
         return Err(Malformed(format!(
             "model.dropout is {dropout}: the tokens of a text would be random; set it to null"

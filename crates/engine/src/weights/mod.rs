@@ -120,8 +120,10 @@ impl Weights {
             gguf::add(&mut weights, &file)?;
             return Ok(weights);
         }
+        // Before the weights: a folder may have both, and `transformers` would apply the adapter.
         checkpoint.refuse_adapter()?;
         let sources: [(&str, &str, AddFile); 2] = [
+            // Safetensors come first, as in `transformers`, when a folder has both kinds.
             (safetensors::SINGLE, safetensors::INDEX, safetensors::add),
             (torch::SINGLE, torch::INDEX, torch::add),
         ];
@@ -193,13 +195,14 @@ impl Weights {
         }
         let values: usize = view.shape.iter().product();
         let (mut piece, mut other_piece) = ([0.0; PIECE], [0.0; PIECE]);
-        let mut same = |start: usize| {
-            let len = PIECE.min(values - start);
-            view.widen(start, &mut piece[..len]);
-            other.widen(start, &mut other_piece[..len]);
-            piece[..len] == other_piece[..len]
-        };
-        Ok(view.shape == other.shape && (0..values).step_by(PIECE).all(&mut same))
+        // Both may be in different encodings, so values are compared and not bytes.
+        Ok(view.shape == other.shape
+            && (0..values).step_by(PIECE).all(|start| {
+                let len = PIECE.min(values - start);
+                view.widen(start, &mut piece[..len]);
+                other.widen(start, &mut other_piece[..len]);
+                piece[..len] == other_piece[..len]
+            }))
     }
 
     /// Advises the system that a tensor will not be read soon, so that memory for a mapped file can
@@ -361,6 +364,7 @@ impl Weights {
         let Index { weight_map } = index.map_err(|error| Error::json(&path, error))?;
         let broken = |reason: String| Error::checkpoint(&path, reason);
         let mut files: Vec<&String> = weight_map.values().collect();
+        // The index names each file once for each of its tensors.
         files.sort();
         files.dedup();
         for file in files {
@@ -370,6 +374,7 @@ impl Weights {
             }
             add(self, checkpoint.bytes(file)?, &checkpoint.path_of(file))?;
         }
+        // A shard of another version may lack tensors that the index promises.
         match weight_map.keys().find(|name| !self.contains(name)) {
             Some(name) => Err(broken(format!("tensor `{name}` is in no shard"))),
             None => Ok(()),

@@ -30,12 +30,14 @@ fn read(weights: &mut Weights, file: &Arc<Bytes>) -> Result<(), Malformed> {
     let mut archive = Archive::open(file)?;
     let pickle = archive.entry("data.pkl")?;
     if archive.contains("byteorder") {
+        // Files of older versions have no such entry and are taken for little endian.
         let order = archive.entry("byteorder")?;
         if &file[order] != b"little" {
             return Err("the storages are not little endian".into());
         }
     }
     for (name, tensor) in pickle::state_dict(&file[pickle])? {
+        // Several tensors may share a storage; its bytes are mapped, not copied.
         let storage = archive.entry(&format!("data/{}", tensor.storage.key))?;
         let range = place(&tensor, storage).map_err(|reason| {
             format!(
@@ -141,6 +143,7 @@ impl<'a> Archive<'a> {
             .zip
             .by_index_raw(index)
             .map_err(|source| broken(&source.to_string()))?;
+        // Tensors are views of the mapped file, so their bytes must be in it as they are.
         if entry.compression() != CompressionMethod::Stored || entry.encrypted() {
             return Err(Malformed(format!(
                 "`{path}` in the archive is compressed or encrypted"

@@ -52,6 +52,7 @@ const PRE_TOKENIZERS: [PreTokenizer; 6] = [
         split: Split::Pattern(
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         ),
+        // Qwen's tokenizers normalise; a decomposed accent would get other tokens otherwise.
         nfc: true,
         ..GPT2
     },

@@ -18,9 +18,9 @@ const PAGES: usize = 16;
 pub(super) struct Lists {
     pub(super) staging: Staging,
     places: Places,
-    /// What all rows attend to, once for each window that a layer has.
+    /// The positions that all rows attend to, once for each window that a layer has.
     every: Vec<Reaching>,
-    /// What the wanted rows attend to in the last layer, which computes no other rows.
+    /// The positions that the wanted rows attend to in the last layer, which computes only these.
     pub(super) last: Reaching,
     wanted: Vec<AttentionRow>,
     max_rows: usize,
@@ -29,7 +29,7 @@ pub(super) struct Lists {
     pub(super) now: Now,
 }
 
-/// What rows attend to within one window.
+/// The positions that rows attend to within one window.
 #[derive(Debug)]
 pub(super) struct Reaching {
     reach: AttentionReach,
@@ -145,6 +145,7 @@ impl Lists {
         let real = chunk.len();
         // The buffers have `max_rows` rows: a pass that is nearly full is padded less.
         let rounded = rounded_rows(real).min(self.max_rows);
+        // Other passes rarely repeat a size, so padding them would only cost time.
         let rows = if decoding { rounded } else { real };
         let all = chunk.wanted.len() == real;
         self.now = Now {
@@ -195,6 +196,7 @@ impl Lists {
             let room = self.last.plan(tables, &self.wanted);
             self.last.stage(staging, room);
         }
+        // A larger staging area is another allocation, at another address.
         moved |= staging.copy()?;
         let key = Key {
             rows,
@@ -208,7 +210,7 @@ impl Lists {
         self.staging.memory().from(place(&self.places))
     }
 
-    /// What all rows attend to in a layer with this window.
+    /// The positions that all rows attend to in a layer with this window.
     pub(super) fn every(&self, window: Option<usize>) -> &Reaching {
         let found = self
             .every

@@ -110,6 +110,7 @@ impl Steps<'_> {
     ) -> Result<(), Error> {
         let a = self.activations;
         let norm = &self.decoder.norm;
+        // Where all rows are wanted, nothing was gathered and the stream itself has the result.
         let residual = if self.lists.now.all {
             &a.residual
         } else {

@@ -149,6 +149,7 @@ impl<'a> Machine<'a> {
                     }
                     self.marks.push(self.stack.len());
                 }
+                // `requires_grad` is such a value, which does not change the weights.
                 opcode::NONE | opcode::NEWTRUE | opcode::NEWFALSE => self.push(Value::Nothing)?,
                 opcode::BININT => {
                     let n = i32::from_le_bytes(self.array()?);
@@ -179,6 +180,7 @@ impl<'a> Machine<'a> {
                     let slot = u32::from_le_bytes(self.array()?);
                     self.remember(slot)?;
                 }
+                // The implicit slot is the number of slots in use, as in Python.
                 opcode::MEMOIZE => self.remember(self.memo.len() as u32)?,
                 opcode::BINGET => {
                     let [slot] = self.array()?;
@@ -271,10 +273,12 @@ impl<'a> Machine<'a> {
     fn long(&mut self) -> Result<(), Malformed> {
         let [len] = self.array()?;
         let bytes = self.take(len.into())?;
+        // Sizes and offsets fit in 64 bits.
         if bytes.len() > 8 {
             return Err(corrupt("a number beyond all sizes"));
         }
         let negative = bytes.last().is_some_and(|b| *b >= 0x80);
+        // Two's complement, little endian: the missing upper bytes repeat the sign.
         let mut word = [if negative { 0xFF } else { 0 }; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         self.push(Value::Int(i64::from_le_bytes(word)))
@@ -301,11 +305,13 @@ impl<'a> Machine<'a> {
     }
 
     fn push(&mut self, value: Value<'a>) -> Result<(), Malformed> {
+        // Values are never freed, since a memo may name any of them; the limit bounds their memory.
         self.values.push(value);
         self.push_id(self.values.len() - 1)
     }
 
     fn push_id(&mut self, id: Id) -> Result<(), Malformed> {
+        // The stack grows without new values by recalling a memo, so it needs a limit of its own.
         if self.values.len() > MOST_VALUES || self.stack.len() >= MOST_VALUES {
             return Err(corrupt("more values than a state dict can have"));
         }
@@ -354,6 +360,7 @@ impl<'a> Machine<'a> {
         let top = self.pop()?;
         self.stack.push(top);
         let (pairs, rest) = items.as_chunks::<2>();
+        // The dict stays on the stack, where later items are set on it.
         match &mut self.values[top] {
             Value::Dict(dict) if rest.is_empty() => {
                 dict.extend(pairs.iter().map(|[key, value]| (*key, *value)));
