@@ -168,8 +168,9 @@ impl Scorer for Calibrated {
 
     fn collect(&mut self, wait: bool) -> Vec<(BatchId, ScoreResult)> {
         let collected = self.scorer.collect(wait).into_iter();
-        let read = |(batch, scored)| (batch, self.read(scored));
-        collected.map(read).collect()
+        collected
+            .map(|(batch, scored)| (batch, self.read(scored)))
+            .collect()
     }
 
     fn evict_borrowed(&mut self) {

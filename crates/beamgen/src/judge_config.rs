@@ -68,9 +68,9 @@ impl JudgeConfig {
 
     /// Returns the judge's name, with a number if the name is `taken`.
     pub(crate) fn name_beside(&self, taken: &[String]) -> String {
-        let end = || self.judge.file_name().unwrap_or(self.judge.as_os_str());
+        let end = self.judge.file_name().unwrap_or(self.judge.as_os_str());
         let given = self.name.clone();
-        let name = given.unwrap_or_else(|| Path::new(end()).display().to_string());
+        let name = given.unwrap_or_else(|| Path::new(end).display().to_string());
         numbered(name, taken)
     }
 }

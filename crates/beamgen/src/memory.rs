@@ -98,8 +98,10 @@ impl MemoryPlan {
     /// Returns the bytes that are used whatever the search does: weights and buffers.
     #[must_use]
     pub fn fixed(&self) -> u64 {
-        let fixed = |model: &ModelMemory| model.weights + model.buffers;
-        self.models.iter().map(fixed).sum()
+        self.models
+            .iter()
+            .map(|model| model.weights + model.buffers)
+            .sum()
     }
 
     /// Returns the bytes with full KV caches.

@@ -6,10 +6,12 @@ const ALIKE: f64 = 0.7;
 /// Returns the known name that is most similar to `word`; `None` if no name is similar enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
-    let alike = |name: &&str| strsim::jaro_winkler(&word, &name.to_lowercase());
     known
         .into_iter()
-        .map(|name| (alike(&name), name))
+        .map(|name| {
+            let score = strsim::jaro_winkler(&word, &name.to_lowercase());
+            (score, name)
+        })
         .filter(|(score, _)| *score > ALIKE)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, name)| name)

@@ -57,8 +57,9 @@ impl Pair {
     /// Returns the bundled pairs, sorted by name.
     pub fn all() -> impl Iterator<Item = Self> {
         // A test checks that every bundled file can be read, so `ok` drops none.
-        let read = |(name, text): &(&str, &str)| Self::parse(text, Path::new(name)).ok();
-        BUILT_IN.iter().filter_map(read)
+        BUILT_IN
+            .iter()
+            .filter_map(|(name, text)| Self::parse(text, Path::new(name)).ok())
     }
 
     /// Finds a bundled pair by its name, or reads a file whose path ends in `.toml`.
@@ -183,8 +184,10 @@ impl Config {
 /// Returns the name of the bundled pair that is most similar to `name`.
 fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
-    let distance = |pair: &&str| strsim::damerau_levenshtein(&name, pair);
-    BUILT_IN.iter().map(|(pair, _)| *pair).min_by_key(distance)
+    BUILT_IN
+        .iter()
+        .map(|(pair, _)| *pair)
+        .min_by_key(|pair| strsim::damerau_levenshtein(&name, pair))
 }
 
 #[cfg(all(test, unix))]

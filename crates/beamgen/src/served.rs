@@ -135,8 +135,8 @@ impl ServedModel {
         finder: &mut Finder,
     ) -> Result<Self, Error> {
         let given = name.is_some();
-        let own = || PathBuf::from(connection.source().unwrap_or(connection.model()));
-        let name = name.unwrap_or_else(own);
+        let name = name
+            .unwrap_or_else(|| PathBuf::from(connection.source().unwrap_or(connection.model())));
         let source = match finder.tokenizer(&name) {
             Err(_) if !given => Err(Error::NoTokenizer {
                 role,

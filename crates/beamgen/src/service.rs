@@ -155,8 +155,9 @@ impl Service {
         self.shared.close();
         let thread = lock(&self.thread).take();
         let thread = thread.ok_or(ServiceError::Closed)?;
-        let panicked = |_| ServiceError::Lost(Cause::from("the engine's thread panicked"));
-        let (solver, outcome) = thread.join().map_err(panicked)?;
+        let (solver, outcome) = thread
+            .join()
+            .map_err(|_| ServiceError::Lost(Cause::from("the engine's thread panicked")))?;
         Ok((solver, outcome?))
     }
 }

@@ -295,11 +295,11 @@ impl Solver {
             other => other.map(ToString::to_string).unwrap_or_default(),
         };
         let settings = self.generator.resolve(&self.config.generator);
-        // 0.7 as f32 converted to f64 is 0.699999988; the shortest decimal text is what was set.
-        let short = |temperature: f32| temperature.to_string().parse().ok();
+        let temperature = settings.sampling.temperature;
         PolicyName {
             generator,
-            temperature: settings.sampling.temperature.and_then(short),
+            // 0.7 as f32 converted to f64 is 0.699999988; the shortest decimal text is what was set.
+            temperature: temperature.and_then(|temperature| temperature.to_string().parse().ok()),
         }
     }
 

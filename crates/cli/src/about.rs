@@ -13,19 +13,22 @@ pub(crate) fn this() -> About {
 /// Returns the command line, quoted for a shell. It lacks `--resume`, so that a resumed run has the
 /// same report as one that was never interrupted.
 fn command() -> String {
-    let quoted = |arg: OsString| {
-        // An argument that is not UTF-8 is shown inexactly: that is better than to lose the report.
-        let arg = arg.to_string_lossy().into_owned();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
-        if !arg.is_empty() && arg.chars().all(plain) {
-            arg
-        } else {
-            format!("'{}'", arg.replace('\'', "'\\''"))
-        }
-    };
     let args = std::env::args_os().skip(1).filter(|arg| arg != "--resume");
     std::iter::once("beamgen".to_owned())
         .chain(args.map(quoted))
         .collect::<Vec<_>>()
         .join(" ")
+}
+
+fn quoted(arg: OsString) -> String {
+    // An argument that is not UTF-8 is shown inexactly: that is better than to lose the report.
+    let arg = arg.to_string_lossy().into_owned();
+    let is_plain = arg
+        .chars()
+        .all(|c| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c));
+    if is_plain && !arg.is_empty() {
+        arg
+    } else {
+        format!("'{}'", arg.replace('\'', "'\\''"))
+    }
 }

@@ -117,12 +117,12 @@ pub(crate) fn main(args: &CheckArgs) -> Result<(), Failure> {
 fn empty_rows(panel: &Panel, file: &str) -> Vec<Row> {
     let mut names: Vec<&str> = panel.names().collect();
     names.extend((names.len() > 1).then_some("all"));
-    let row = |name: &str| Row {
+    let rows = names.into_iter().map(|name| Row {
         file: file.to_owned(),
         checker: name.to_owned(),
         ..Row::default()
-    };
-    names.into_iter().map(row).collect()
+    });
+    rows.collect()
 }
 
 /// Counts a chain in the rows of its file. The row `all` comes after the checkers' rows, and combines

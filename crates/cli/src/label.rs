@@ -15,7 +15,7 @@ use beamgen::settings::Setting;
 use beamgen::strategy::SearchConfig;
 use beamgen::{Aggregation, Choose, Config, Request, RunSummary, Solver, StrategyKind};
 use beamgen_labels::monte_carlo::{Counts, Labelling, Mine, Mode, MonteCarlo, graded_by_answer};
-use beamgen_labels::{LabelledChain, LabelledStep, Policy};
+use beamgen_labels::{LabelledChain, Policy};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -100,11 +100,12 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
     }
     let mut config = settings::config(flags)?;
     let (search, usual) = (json!(config.search), json!(SearchConfig::default()));
-    let is_written = |name: &str| search[name] != usual[name];
-    for (name, _) in OWN[2..].iter().filter(|(name, _)| is_written(name)) {
-        output::note_once(format_args!(
-            "note: search.{name} in the settings file changes nothing here"
-        ));
+    for (name, _) in &OWN[2..] {
+        if search[name] != usual[name] {
+            output::note_once(format_args!(
+                "note: search.{name} in the settings file changes nothing here"
+            ));
+        }
     }
     config.search.strategy = StrategyKind::BEST_OF_N;
     if args.mine.is_some() {
@@ -169,15 +170,11 @@ fn unsound(auditor: &mut Auditor, chains: &[LabelledChain]) -> [u64; 3] {
         let found = auditor.chain(&chain.problem, steps);
         // A step after which no rollout was right is evidence against a right chain; steps that
         // were not rolled out are none.
-        let has_failed = |step: &LabelledStep| {
+        let has_failed = chain.steps.iter().any(|step| {
             let rollouts = step.rollouts.as_ref();
             rollouts.is_some_and(|rollouts| rollouts.n > 0 && rollouts.k == 0)
-        };
-        let by_label = chain
-            .steps
-            .iter()
-            .any(has_failed)
-            .then_some(Evidence::Label);
+        });
+        let by_label = has_failed.then_some(Evidence::Label);
         if let Some(by) = found.map(|unsound| unsound.by).or(by_label) {
             counts[by as usize] += 1;
         }

@@ -27,8 +27,10 @@ impl Table {
     /// Adds a row with as many cells as the head has.
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.head.len());
-        let printable = |cell: String| printable::line(&cell).into_owned();
-        self.rows.push(cells.into_iter().map(printable).collect());
+        let cells = cells
+            .into_iter()
+            .map(|cell| printable::line(&cell).into_owned());
+        self.rows.push(cells.collect());
     }
 
     /// Writes the table, indented by two columns.

@@ -319,11 +319,11 @@ impl Ask {
     /// Returns the name of the field that sets a setting, if the request does. `setting` is the last
     /// part of the setting's key.
     pub(crate) fn field_of(&self, setting: &str) -> Option<&str> {
-        let is_it = |(key, _): &&(String, String)| {
-            key.strip_suffix(setting)
-                .is_some_and(|table| table.is_empty() || table.ends_with('.'))
-        };
-        let last = self.given.iter().rev().find(is_it);
+        // The last one wins, as it does when settings are put over each other.
+        let last = self.given.iter().rev().find(|(key, _)| {
+            let table = key.strip_suffix(setting);
+            table.is_some_and(|table| table.is_empty() || table.ends_with('.'))
+        });
         last.filter(|_| !setting.is_empty())
             .map(|(_, field)| field.as_str())
     }

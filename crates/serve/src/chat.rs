@@ -77,8 +77,7 @@ fn content(place: &str, message: &mut Map<String, Value>) -> Result<String, Refu
                 let is_text = part["type"] == "text";
                 let piece = part["text"].as_str().filter(|_| is_text);
                 let reason = "only parts of type text can be read";
-                let refusal = || unsupported(&format!("{place}[{at}]"), reason);
-                text += piece.ok_or_else(refusal)?;
+                text += piece.ok_or_else(|| unsupported(&format!("{place}[{at}]"), reason))?;
             }
             Ok(text)
         }

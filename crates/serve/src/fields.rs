@@ -85,8 +85,11 @@ impl Fields {
     }
 
     pub(crate) fn text(&mut self, key: &'static str) -> Result<Option<String>, Refusal> {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        self.typed(key, text, "not a string")
+        self.typed(
+            key,
+            |value| value.as_str().map(str::to_owned),
+            "not a string",
+        )
     }
 
     pub(crate) fn flag(&mut self, key: &'static str) -> Result<bool, Refusal> {

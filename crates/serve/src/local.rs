@@ -70,9 +70,9 @@ impl LocalPage {
             .enable_time()
             .build()
             .map_err(Error::Runtime)?;
-        let shown = move || async move { served(&page) };
+        let shown = get(move || async move { served(&page) });
         let router = Router::new()
-            .route(&format!("/{}/", self.token), get(shown))
+            .route(&format!("/{}/", self.token), shown)
             .route(&format!("/{}/act", self.token), post(act))
             .with_state(Arc::new(Mutex::new(answer)));
         let listening = async {

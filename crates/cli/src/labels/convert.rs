@@ -31,8 +31,10 @@ pub(super) fn main(args: &ConvertArgs) -> Result<(), Failure> {
             Some(record)
         }
         Err(reason) => {
-            let first = || (0, format!("chain {}: {reason}", i + 1));
-            left_out.entry(reason.what.clone()).or_insert_with(first).0 += 1;
+            left_out
+                .entry(reason.what.clone())
+                .or_insert_with(|| (0, format!("chain {}: {reason}", i + 1)))
+                .0 += 1;
             None
         }
     });
@@ -69,7 +71,11 @@ pub(super) fn main(args: &ConvertArgs) -> Result<(), Failure> {
 }
 
 fn soft(chains: &[LabelledChain], rule: &LabelRule) -> bool {
-    let between = |label: &f64| *label > 0.0 && *label < 1.0;
-    let any = |chain| rule.labels(chain).iter().flatten().any(between);
-    chains.iter().any(any)
+    chains.iter().any(|chain| {
+        let labels = rule.labels(chain);
+        labels
+            .iter()
+            .flatten()
+            .any(|&label| label > 0.0 && label < 1.0)
+    })
 }

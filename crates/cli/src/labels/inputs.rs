@@ -56,11 +56,11 @@ fn of_levels(
             }
         ));
     }
-    let is_kept = |chain: &LabelledChain| {
+    let kept = chains.into_iter().filter(|chain| {
         let level = chain.level.as_ref();
         level.is_some_and(|level| levels.contains(level))
-    };
-    Ok(chains.into_iter().filter(is_kept).collect())
+    });
+    Ok(kept.collect())
 }
 
 pub(crate) fn chains(inputs: Vec<Labelled>) -> Vec<LabelledChain> {
