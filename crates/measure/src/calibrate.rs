@@ -132,6 +132,7 @@ pub fn fit(
     })?;
     // `None` without hidden states, from a server for example.
     let quantiles = QuantileHead::fit(&head_samples(&fitted, &reads));
+    // The same held-out steps for every kind of score, so that the figures can be compared.
     let view = |score: &dyn Fn(&Read, usize) -> f32| {
         let rows = rows(&held, &reads, score);
         View::new(&rows, 0.5, |_| true)

@@ -141,14 +141,14 @@ impl Client {
                     return Err(Failure::Unreachable(unreachable(&error)));
                 }
                 // A server may close an idle connection at the moment when the next request is
-                // sent,
-                // so the first such failure is not the server's: the request is sent again.
+                // sent, so the first such failure is not the server's: the request is sent again.
                 Ok(Err(_)) if again => again = false,
                 Ok(Err(error)) => return Err(Failure::Cut(whole(&error))),
                 Ok(Ok(response)) => break response,
             }
         };
         let status = response.status();
+        // Only seconds are read; the header's other form, a date, is rare.
         let retry_after = response
             .headers()
             .get(RETRY_AFTER)

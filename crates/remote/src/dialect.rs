@@ -200,6 +200,7 @@ fn milliseconds(value: f64) -> Option<u64> {
 /// Checks that an answer has a log-probability for each token.
 fn checked(generated: Generated) -> Result<Generated, String> {
     let (tokens, logprobs) = (generated.tokens.len(), generated.logprobs.len());
+    // Zipped lists of different lengths would lose tokens silently.
     if tokens == logprobs {
         Ok(generated)
     } else {

@@ -107,8 +107,7 @@ impl RemoteGenerator {
         let mut ids = chain.cache.prefix.tokens(step.tokens.len());
         ids.extend_from_slice(&step.tokens);
         // The random numbers of the chain's position seed the server, so an equal request in
-        // another
-        // run has an equal seed.
+        // another run has an equal seed.
         let (sampling, mut rng) = chain.sampling();
         let ask = Ask {
             ids,

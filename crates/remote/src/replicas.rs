@@ -160,6 +160,7 @@ impl Replicas {
                 Kind::Accident => accidents += 1,
                 Kind::Refused | Kind::Hopeless => {}
             }
+            // Patience counts from the first failure, not from the start of a long request.
             let since = *first_failure.get_or_insert_with(Instant::now);
             let (spent, patience) = (since.elapsed(), self.patience);
             let wait = retry::wait(&failure, attempt, accidents, spent, patience, jitter());

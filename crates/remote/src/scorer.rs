@@ -225,6 +225,7 @@ async fn ask(
             ScoreError::Failed(Cause::new(error))
         }
     })?;
+    // The route of steps returns old rows too; only the last ones are new.
     let new = scores.len().saturating_sub(wanted.new);
     let given = scores[new..].iter().copied().map(Some);
     scored.probabilities.extend(given);

@@ -133,6 +133,7 @@ impl Connection {
         let mut found: Option<(&'static dyn Dialect, About)> = None;
         for address in &addresses {
             let this = recognise(&client, address, servers.key.as_ref(), wanted).await?;
+            // A run mixes the answers of all servers, so they must run the same model.
             match &found {
                 None => found = Some(this),
                 Some((dialect, about))

@@ -132,6 +132,7 @@ impl<'a> Completion<'a> {
             logprobs.token_logprobs.push(logprob);
         }
         let count = logprobs.tokens.len().max(logprobs.token_logprobs.len());
+        // Counted over all events: a server could send an endless list in small pieces.
         if count > most {
             return Err(format!(
                 "more than {most} tokens, where fewer were asked for"
@@ -148,8 +149,7 @@ impl<'a> Completion<'a> {
     fn look_for_end(&mut self, seen: usize) {
         let text = &self.choice.text;
         // A mark within the white space at the beginning does not end the step, and a second
-        // request
-        // from there would split the white space into other tokens.
+        // request from there would split the white space into other tokens.
         let blank = text.len() - text.trim_start().len();
         if let Some(end) = self
             .until

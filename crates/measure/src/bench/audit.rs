@@ -53,6 +53,7 @@ impl Audits {
 
     /// Returns the finding of the chosen chain.
     pub(super) fn chosen(&self, result: &ProblemResult) -> Audit {
+        // The auditor needs text and score of each step: a scorer's bound applies to every step.
         let steps = result.steps().into_iter();
         let steps = steps.map(|node| (node.text.as_str(), node.score));
         let mut auditor = self.0.borrow_mut();

@@ -62,6 +62,7 @@ pub(super) fn write(path: &Path, measured: &[Measured<'_>]) -> Result<(), Error>
         let fields = COLUMNS.map(|column| shown(column.1(row)));
         table.write_record(fields).map_err(failed(path))?;
     }
+    // The whole table is built in memory, so that the file is replaced in one step.
     let bytes = table
         .into_inner()
         .map_err(|error| Error::writing(path)(error.into_error()))?;

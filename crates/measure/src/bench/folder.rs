@@ -53,6 +53,7 @@ pub(super) fn write(
         &format!("Bench of {}", about.date()),
         &text,
     )?;
+    // Last, with the figures: until now the file had only the outline of `begin`.
     write_results(folder, about, &Bench { bench: outline }, &report)?;
     Ok((report.summary, report.aggregated))
 }

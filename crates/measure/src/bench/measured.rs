@@ -191,6 +191,7 @@ fn cells(outline: &Outline) -> impl Iterator<Item = (usize, &Cell)> {
 }
 
 fn seeds(outline: &Outline, cell: &Cell) -> impl Iterator<Item = u64> + use<> {
+    // The seeds that `Series::new` runs: the cell's own and those after it.
     let first = cell.config.generator.seed;
     (0..outline.seeds).map(move |offset| first.wrapping_add(offset))
 }

@@ -59,6 +59,7 @@ impl Report {
             self.compare.push(difference(set, cells[a], cells[b]));
         }
         self.over_n.extend(OverN::all(set, cells));
+        // Pools are shared by three tables: over k, aggregations, and soundness.
         let pools: Vec<Pools<'_, '_>> = cells.iter().filter_map(|cell| Pools::of(cell)).collect();
         self.pools.extend(pools.iter().map(|pool| pool.curve(set)));
         let aggregated = pools.iter().flat_map(|pool| pool.aggregated(set));

@@ -141,6 +141,7 @@ pub fn report(outline: Outline, rows: Rows) -> Report {
 fn draw(folder: &Path, about: &About, outline: Outline, rows: Rows) -> Result<Report, Error> {
     let measured = report(outline, rows);
     let Report { outline, sets, .. } = &measured;
+    // Figures come first, because the text links only to figures that exist.
     let plots = plots::draw(folder, outline.threshold, sets)?;
     let text = markdown::text(about, outline, sets, &plots);
     write_report(

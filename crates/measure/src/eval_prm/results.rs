@@ -133,6 +133,8 @@ impl SetReport {
             model: Scorer::of("model", rows, &view),
             over_problems: view.over_problems(),
             calibrated,
+            // Baselines see no text: a model that is not better has learnt only lengths and
+            // positions.
             baselines: Baseline::ALL
                 .map(|baseline| {
                     let scored = baseline.score(rows);

@@ -81,8 +81,8 @@ impl<'a> Summary<'a> {
             .iter()
             .filter(|row| row.first_error().is_some())
             .collect();
-        let figure = |of| set.model.figures.get(of);
-        let f1 = figure(Measure::FirstErrorF1);
+        let [f1, on_wrong, on_right] = [Measure::FirstErrorF1, Measure::OnWrong, Measure::OnRight]
+            .map(|of| set.model.figures.get(of));
         let interval = f1.and_then(|figure| figure.interval);
         let best = set.model.best_first_error_f1;
         Self {
@@ -90,8 +90,8 @@ impl<'a> Summary<'a> {
             chains: judged.len(),
             refused: judged.iter().filter(|row| row.scores.is_none()).count(),
             threshold,
-            accuracy_on_wrong: figure(Measure::OnWrong).map(|figure| figure.value),
-            accuracy_on_right: figure(Measure::OnRight).map(|figure| figure.value),
+            accuracy_on_wrong: on_wrong.map(|figure| figure.value),
+            accuracy_on_right: on_right.map(|figure| figure.value),
             f1: f1.map(|figure| figure.value),
             f1_low: interval.map(|(low, _)| low),
             f1_high: interval.map(|(_, high)| high),

@@ -78,6 +78,7 @@ fn read(folder: &Path, outline: &Outline) -> Result<Vec<Row>, Error> {
 
 fn draw(folder: &Path, about: &About, outline: Outline, rows: &[Row]) -> Result<Report, Error> {
     let report = Report::of(outline, rows);
+    // Figures come first, because the text links only to figures that exist.
     let plots = plots::draw(folder, &report)?;
     let text = markdown::text(about, &report, &plots);
     let title = format!("Pools of {}", about.date());

@@ -16,6 +16,7 @@ pub(super) fn draw(folder: &Path, report: &Report) -> Result<Vec<Plot>, Error> {
         let rows = report.table.iter().filter(|row| row.set == of.name);
         let rows: Vec<&Ranked> = rows.filter(|row| row.is_main).collect();
         let curve = report.over_k.iter().find(|curve| curve.set == of.name);
+        // A single k is a point, not a curve.
         let over_k = curve.filter(|curve| curve.at.len() > 1).map(over_k);
         let charts = [
             ("over-k", over_k),

@@ -81,6 +81,7 @@ fn optional(
 pub(super) fn ranking(set: &str, selectors: &[Selector], rows: &[&Row]) -> Vec<Ranked> {
     let majority = selectors.iter().find(|of| of.name == MAJORITY);
     let majority = majority.map_or_else(Vec::new, |of| values(rows, of, Counts::Right));
+    // Without facts on steps, soundness would equal accuracy and mislead.
     let knows_steps = rows.iter().any(|row| row.knows_steps());
     selectors
         .iter()

@@ -261,6 +261,7 @@ impl Chart {
                 .margin(8 * scale, 0, 0, 0)
                 .titled(&self.title, text(18, scale, INK))
                 .map_err(fault)?;
+            // A last row may have empty places.
             let rows = self.panels.len().div_ceil(self.across);
             let places = plot.split_evenly((rows, self.across));
             for (place, panel) in places.iter().zip(&self.panels) {

@@ -8,6 +8,7 @@ use crate::printable;
 pub(crate) fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     let head: Vec<String> = head.iter().map(|&cell| cell.to_owned()).collect();
     out.push_str(&table_line(&head));
+    // `---:` aligns to the right, as numbers should be.
     let _ = writeln!(out, "|---|{}", "---:|".repeat(head.len() - 1));
     for row in rows {
         out.push_str(&table_line(&row));

@@ -155,6 +155,7 @@ fn text_of(ids: &[u32], tokenizer: &Tokenizer) -> String {
         .copied()
         .collect();
     let text = String::from_utf8_lossy(&bytes).into_owned();
+    // Such a tokenizer decodes any text with a space that was not in the original.
     let begins_with_space = tokenizer.encode("a", false).is_ok_and(|ids| {
         ids.first()
             .is_some_and(|&id| tokenizer.token_bytes(id).starts_with(b" "))

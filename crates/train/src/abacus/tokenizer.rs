@@ -41,6 +41,7 @@ fn wrap(e: impl std::fmt::Display) -> Error {
 /// Training fails, or a word of the world is not a single token.
 pub fn train() -> Result<Tokenizer> {
     use tokenizers::Trainer;
+    // A fixed seed: all bundled models share one vocabulary.
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let mut corpus: Vec<String> = Vec::new();
     let difficulty = Difficulty {

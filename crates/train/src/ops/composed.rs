@@ -85,6 +85,7 @@ pub fn attention(op: &Attention, x: &Tensor) -> Result<Tensor> {
         })
         .collect();
     let mask = Tensor::from_vec(mask, (n, n), dev)?.to_dtype(DType::F32)?;
+    // Masked scores are minus infinity, so their probabilities are exactly 0.
     let p = candle_nn::ops::softmax(&scores.broadcast_add(&mask)?, D::Minus1)?;
     p.matmul(&part(op.heads + op.kv_heads, op.kv_heads)?)?
         .transpose(1, 2)?

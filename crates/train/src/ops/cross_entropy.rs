@@ -33,8 +33,7 @@ impl CustomOp1 for CrossEntropy {
             )
             .collect();
         // Losses are collected in the order of rows before they are added, in f64: the sum does not
-        // depend
-        // on how rayon split the rows.
+        // depend on how rayon split the rows.
         let total = losses.iter().map(|&l| f64::from(l)).sum::<f64>() as f32;
         Ok((CpuStorage::F32(vec![total]), Shape::from(())))
     }
@@ -49,8 +48,7 @@ impl CustomOp1 for CrossEntropy {
                 .zip(self.targets.par_iter().zip(&self.weights))
                 .for_each(|((gx, row), (&t, &w))| {
                     // The exponentials are computed again: keeping them from the forward pass would
-                    // hold a second
-                    // `[rows, vocab]` tensor until the backward pass.
+                    // hold a second `[rows, vocab]` tensor until the backward pass.
                     let (_, sum) = exponentials(gx, row);
                     let c = g * w / sum;
                     for o in gx.iter_mut() {

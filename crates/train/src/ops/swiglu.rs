@@ -45,6 +45,7 @@ impl CustomOp1 for SwiGlu {
 vectorised! {
     fn swiglu_forward<'a>(y: &'a mut [f32], x: &'a [f32], f: usize) -> () {
         for (y, x) in y.chunks_exact_mut(f).zip(x.chunks_exact(2 * f)) {
+            // The fused matrix has all gates first, then all ups.
             let (gate, up) = x.split_at(f);
             for ((y, g), u) in y.iter_mut().zip(gate).zip(up) {
                 *y = g * sigmoid(*g) * u;

@@ -20,6 +20,7 @@ impl Average {
     #[must_use]
     pub fn weights(self, lengths: &[usize], longest: usize) -> Vec<f64> {
         let chains = lengths.len() as f64;
+        // At least 1, so that chains without tokens do not divide by 0.
         let tokens = lengths.iter().sum::<usize>().max(1) as f64;
         lengths
             .iter()

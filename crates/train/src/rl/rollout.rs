@@ -209,6 +209,7 @@ impl Plan {
                     last.log_prob += f64::from(node.logprob);
                 }
                 _ => {
+                    // Repetition is a sign that a policy pads its chains for reward.
                     let earlier = nodes[..i].iter();
                     repeated += usize::from(earlier.map(|n| n.text.trim()).any(|t| t == text));
                     steps.push(Step {

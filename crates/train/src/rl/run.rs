@@ -122,6 +122,7 @@ pub fn run(
         decoder.adapt(lora, recipe.training.seed)?;
     }
     let decoder = decoder;
+    // A head may have more rows than the tokenizer has tokens, which cannot be sampled.
     let vocab = tokenizer.len().min(config.vocab_size);
     let mut policy = Policy::new(&decoder, &weights, tokenizer, recipe.writing())?;
     let held_out = fitting(&mut policy, &job.held_out, "held-out problems", report)?;

@@ -35,6 +35,7 @@ impl Judged {
         steps.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut confusion = Confusion::default();
         for &(log_odds, is_right, _) in &steps {
+            // Log-odds below 0 are a probability below one half.
             confusion.add(is_right, log_odds < 0.0);
         }
         let right = steps.iter().filter(|step| step.1).count();

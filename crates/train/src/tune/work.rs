@@ -64,6 +64,7 @@ where
         let folder = path.parent().unwrap_or(path);
         return Err(Error::EarlierRun(folder.to_owned()));
     }
+    // The folder belongs to this run only if every input that decides its bytes is equal.
     match serde_json::from_str(&text) {
         Ok(earlier) if is_same(&earlier, identity) => Ok(()),
         Ok(_) => Err(Error::Config(format!(

@@ -32,6 +32,7 @@ pub(super) fn over_n(set: &str, runs: &[&str], curves: &[&OverN]) -> Option<Char
         .zip(LINES)
         .map(|(number, (name, _))| named(Look::of(number), name))
         .collect();
+    // The legend explains the vertical line, or why there is none.
     let turns = curves.iter().any(|curve| curve.turning.is_some());
     legend.push(note("bars: 95 %"));
     legend.push(note(if turns {

@@ -61,6 +61,7 @@ fn list<'a>(out: &mut String, title: &str, rows: impl Iterator<Item = (&'a str, 
 pub(super) fn one_set(out: &mut String, of: &SetProbes) {
     out.push_str("\n### Probes\n\n");
     columns(out, &PROBE, of.probes.iter());
+    // Refusals are named, because a model may refuse exactly the changes that it cannot judge.
     for probe in of.probes.iter().filter(|probe| probe.refused > 0) {
         let _ = writeln!(
             out,

@@ -107,6 +107,7 @@ impl Decoder {
                 let (a, b) = (self.expect(&adapter.a())?, self.expect(&adapter.b())?);
                 Ok((b.detach().matmul(&a.detach())? * adapter.scale)?)
             });
+            // The parts of a fused matrix are stacked along their outputs.
             let change = Tensor::cat(&parts.collect::<Result<Vec<_>>>()?, 0)?;
             out.insert(weight.clone(), (self.expect(&weight)? + change)?);
         }

@@ -67,6 +67,7 @@ impl Decoder {
     fn put_layer(&mut self, i: usize, output_deviation: f32, rng: &mut impl Rng) -> Result<()> {
         // The order of matrices is the order in which `rng` is read, so it decides the weights.
         for (name, parts, inputs, _) in matrices(&self.config) {
+            // Output projections add to the residual stream, whose variance grows with depth.
             let deviation = match name {
                 "self_attn.o_proj" | "mlp.down_proj" => output_deviation,
                 _ => DEVIATION,
