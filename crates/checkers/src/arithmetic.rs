@@ -1,11 +1,11 @@
 //! Exact arithmetic of the equations in a step: in prose, Markdown, LaTeX, and in the calculator
 //! annotations `<<3*4=12>>` of GSM8K.
 //!
-//! A step fails only where no sensible reading of an equation makes it true. So a mismatch is held
-//! against all that may explain it: rounding to the printed digits, units that were converted,
-//! words that make the numbers a part of something else, running totals (`3+4=7+2=9`), letters that may
-//! be variables, moduli, bases and operators that the problem or a step names. What then is left is
-//! wrong. Work and memory are bounded, whatever the text is.
+//! A step fails only if no sensible reading of an equation makes it true. A mismatch is therefore
+//! compared with everything that may explain it: rounding to the printed digits, converted units,
+//! words that make the numbers a part of something else, running totals (`3+4=7+2=9`), letters that
+//! may be variables, and moduli, bases and operators that the problem or a step names. A mismatch
+//! without an explanation is wrong. Work and memory are bounded for any text.
 
 mod borders;
 pub(crate) mod compare;
@@ -28,24 +28,24 @@ use num_traits::One;
 
 use crate::{StepState, Verdict};
 
-/// Longer steps than this are not read, in bytes.
+/// The longest step that is read, in bytes.
 pub(crate) const MAX_TEXT: usize = 1 << 16;
 
-/// Work for one step.
+/// The most work for one step, in tokens read.
 pub(crate) const FUEL: u32 = 400_000;
 
-/// No more printed numbers than this are remembered as rounded ones.
+/// The most printed numbers that are remembered as rounded.
 const MAX_ROUNDED: usize = 256;
 
-/// No more variables than this are remembered.
+/// The most variables that are remembered.
 const MAX_VARIABLES: usize = 64;
 
-/// The checker of arithmetic: what it knows of a chain is the values of names, which numbers were
-/// rounded, and how numbers are meant.
+/// The state of the arithmetic checker for one chain: the values of names, the numbers that were
+/// rounded, and the moduli, bases and operators of the text.
 #[derive(Clone, Debug, Default)]
 pub struct Arithmetic {
     known: Known,
-    /// Names with more than one value, or with one that was not calculated.
+    /// Names with more than one value, or with a value that was stated and not calculated.
     vague: BTreeSet<String>,
     context: Context,
 }
@@ -76,13 +76,13 @@ impl StepState for Arithmetic {
     }
 }
 
-/// What one equation shows.
+/// The result of checking one equation.
 enum Finding {
     Right,
     Wrong(String),
-    /// It does not hold as it stands, which proves nothing.
+    /// The sides differ, but for a reason that may make the equation true.
     Doubtful,
-    /// It is none, or nobody can tell.
+    /// The text is not an equation of numbers, or its values are unknown.
     Nothing,
 }
 
@@ -100,20 +100,20 @@ fn verdict(findings: Vec<Finding>) -> Verdict {
     }
 }
 
-/// How a step means its equations.
+/// The way in which a step means its equations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Claims,
-    /// Numbers are rounded.
+    /// The step says that numbers are approximate.
     Rounds,
-    /// Some of them need not be claims: what is wrong in them proves nothing.
+    /// Some equations need not be claims ("is not equal to"), so a wrong one proves nothing.
     Discusses,
 }
 
 impl Mood {
     fn of(text: &str, tokens: &[Token]) -> Self {
-        let denies = |token: &Token| words::denies(&text[token.at.clone()]);
-        if any_word(tokens, words::is_no_claim) || tokens.iter().any(denies) {
+        let mut tokens_text = tokens.iter().map(|token| &text[token.at.clone()]);
+        if any_word(tokens, words::is_no_claim) || tokens_text.any(words::denies) {
             Self::Discusses
         } else if any_word(tokens, words::is_approximate) {
             Self::Rounds
@@ -123,13 +123,13 @@ impl Mood {
     }
 }
 
-/// The text without its calculator annotations, and what stands in those.
+/// Splits a text into the text without calculator annotations and the annotations' contents.
 pub(crate) fn without_annotations(text: &str) -> (String, Vec<&str>) {
     let mut plain = String::with_capacity(text.len());
     let mut annotations = Vec::new();
     let mut rest = text;
-    while let Some((before, behind)) = rest.split_once("<<") {
-        let Some((inside, after)) = behind.split_once(">>") else {
+    while let Some((before, opened)) = rest.split_once("<<") {
+        let Some((inside, after)) = opened.split_once(">>") else {
             break;
         };
         plain.push_str(before);
@@ -150,7 +150,7 @@ impl Arithmetic {
         findings: &mut Vec<Finding>,
     ) {
         let supposes = any_word(&lexed.tokens, words::supposes);
-        // Each sees what those before it bound.
+        // In the order of the text: an equation may use a name that an earlier one gave a value.
         for segment in segments(&lexed) {
             for chain in segment.read(&self.known, fuel) {
                 let before = findings.len();
@@ -172,17 +172,18 @@ impl Arithmetic {
                         findings.push(self.link(&link, fuel));
                     }
                 }
-                let is_wrong = |finding: &Finding| matches!(finding, Finding::Wrong(_));
-                let is_wrong = findings[before..].iter().any(is_wrong);
+                let mut found = findings[before..].iter();
+                let is_wrong = found.any(|finding| matches!(finding, Finding::Wrong(_)));
                 self.bind(&chain, supposes, is_wrong);
             }
         }
     }
 
-    /// What one equation shows.
+    /// Checks one equation.
     fn link(&mut self, link: &Link<'_>, fuel: &mut Fuel) -> Finding {
         let (left, right) = (&link.left.expression, &link.right.expression);
         let defines = left.variable.is_some() || right.variable.is_some();
+        // "x = 3" defines x, and in "... + 3 + 4 = 9" the left side is only a part of a sum.
         if link.left.before == Before::Part || defines {
             return Finding::Nothing;
         }
@@ -194,6 +195,7 @@ impl Arithmetic {
                 Finding::Right
             }
             Match::Unclear => Finding::Nothing,
+            // From cheap to expensive: trying bases reads both sides up to a hundred times.
             Match::Different
                 if link.is_doubtful(&self.context)
                     || self.reads_otherwise(link, fuel)
@@ -205,8 +207,9 @@ impl Arithmetic {
         }
     }
 
-    /// Whether the sides may be equal, the left one read from these tokens. Where the work is spent,
-    /// nobody knows.
+    /// Whether the sides may be equal with these readings, the left side read from `left`. True if
+    /// the fuel is spent, since a false "equal" only abstains and a false "different" would fail a
+    /// right step.
     fn may_agree(
         &self,
         link: &Link<'_>,
@@ -222,7 +225,7 @@ impl Arithmetic {
         compare(&left, &right, link.relation) != Match::Different
     }
 
-    /// Whether another reading of the same signs makes the sides equal.
+    /// Whether another reading of the same signs, such as `6/2(3)`, makes the sides equal.
     fn reads_otherwise(&self, link: &Link<'_>, fuel: &mut Fuel) -> bool {
         let (left, right) = (&link.left.expression, &link.right.expression);
         let others = Reading::others(left.features.and(right.features));
@@ -237,7 +240,7 @@ impl Arithmetic {
             })
     }
 
-    /// Whether the sides are equal if one of them, or both, are written in another base.
+    /// Whether the sides are equal if one side or both are written in another base than ten.
     fn is_in_base(&self, link: &Link<'_>, fuel: &mut Fuel) -> bool {
         const LARGEST: u32 = 36;
         let decimal = Reading::default();
@@ -252,7 +255,8 @@ impl Arithmetic {
         })
     }
 
-    /// A printed number that stands for one with more digits.
+    /// Remembers a printed number that stands for a number with more digits: a later calculation
+    /// with the rounded number must not fail.
     fn remember(&mut self, side: &Expression) {
         if let Some((number, Some(_))) = &side.literal
             && self.known.rounded.len() < MAX_ROUNDED
@@ -262,8 +266,9 @@ impl Arithmetic {
     }
 
     /// Gives the names that are sides of a calculation the value of its last side. A name that is
-    /// supposed or already has another value is unknown: it may have one value in each case. A name
-    /// keeps the value that a wrong calculation gave it.
+    /// supposed or already has another value becomes unknown: it may have one value in each case.
+    /// A name keeps the value that a wrong calculation gave it, so that later steps are not blamed
+    /// for the same mistake.
     fn bind(&mut self, chain: &Chain<'_>, supposes: bool, is_wrong: bool) {
         let value = chain.sides.last().and_then(|side| side.beginning.as_ref());
         let value = value
@@ -372,7 +377,7 @@ impl Link<'_> {
         }
     }
 
-    /// The text of an expression without the unit behind it.
+    /// Returns the text of an expression without the unit after it, at most 100 characters.
     fn source(&self, found: &Found<'_>) -> String {
         const MOST: usize = 100;
         let tokens = &found.tokens[..found.expression.core.max(1)];

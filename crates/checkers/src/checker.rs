@@ -1,4 +1,4 @@
-//! What is asked of a checker: verdicts on steps of many chains together, each step once.
+//! The interface of a checker: verdicts on steps of many chains together, each step once.
 
 use std::collections::HashMap;
 
@@ -10,44 +10,45 @@ use crate::Verdict;
 /// New steps of one chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckItem<'a> {
-    /// The chain that they are appended to; no other item of the call has it.
+    /// The chain that the steps are appended to. No other item of the call has the same chain.
     pub id: ScoreId,
-    /// In order.
+    /// The new steps, in order.
     pub steps: Vec<&'a str>,
 }
 
-/// Looks at a problem's text and the steps so far, and says what it can prove of the last one.
+/// Gives verdicts on steps from a problem's text and the steps before. Chains share their first
+/// steps by [`fork`](Self::fork), so no step is checked twice.
 pub trait Checker: Send {
-    /// A chain without steps, of a problem with this text.
+    /// Opens a chain without steps for a problem with this text.
     fn open(&mut self, problem: &str) -> ScoreId;
 
-    /// A second chain with the same contents.
+    /// Copies a chain; the copy and the original continue independently.
     ///
     /// # Panics
-    /// There is no such chain.
+    /// If no chain has this id.
     fn fork(&mut self, id: ScoreId) -> ScoreId;
 
     /// Forgets a chain.
     fn release(&mut self, id: ScoreId);
 
-    /// Appends each item's steps to its chain: a verdict for each step of each item.
+    /// Appends each item's steps to its chain. Returns a verdict for each step of each item.
     ///
     /// # Panics
-    /// There is no such chain.
+    /// If no chain has an item's id.
     fn check(&mut self, items: &[CheckItem<'_>]) -> Vec<Vec<Verdict>>;
 
-    /// What went wrong so far, of a checker that something can go wrong with.
+    /// Returns the verdicts lost so far; `None` for a checker that cannot lose verdicts.
     fn lost(&self) -> Option<Lost> {
         None
     }
 }
 
-/// What a checker knows of a chain so far. A copy goes on by itself.
+/// The state of a checker after the steps of one chain. A clone continues independently.
 pub trait StepState: Clone + Send {
-    /// Before any step.
+    /// Creates the state before the first step.
     fn new(problem: &str) -> Self;
 
-    /// The verdict on the next step, which belongs to the chain from then on.
+    /// Returns the verdict on the next step and adds the step to the chain.
     fn next(&mut self, step: &str) -> Verdict;
 }
 
@@ -90,18 +91,18 @@ impl<S: StepState> Checker for PerStep<S> {
     }
 }
 
-/// The verdicts that a checker, which is another program, lost.
+/// The counts of verdicts that an external program did not give.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// Steps without a verdict that was owed.
+    /// The number of steps that were sent and got no verdict.
     pub verdicts: u64,
-    /// Times that a process ended by itself with steps to answer, or could not be started.
+    /// The number of times that a process ended with unanswered steps, or could not be started.
     pub crashes: u64,
-    /// Times that a process did not answer in time.
+    /// The number of times that a process did not answer in time.
     pub timeouts: u64,
-    /// Lines that were no answers.
+    /// The number of lines that were not answers.
     pub noise: u64,
-    /// Why the program is not asked any more, if so.
+    /// The reason why no process is started any more; `None` while the program is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given_up: Option<String>,
 }

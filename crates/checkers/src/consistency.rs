@@ -14,17 +14,18 @@ use crate::arithmetic::lex::{Kind, Token, any_word};
 use crate::arithmetic::{FUEL, MAX_TEXT, value, without_annotations, words};
 use crate::{StepState, Verdict};
 
-/// No more claims than this are remembered.
+/// The most claims that are remembered for a chain.
 const MAX_CLAIMS: usize = 256;
 
-/// The checker of consistency: what it knows of a chain is what its steps claimed.
+/// The state of the consistency checker: the claims of a chain's steps.
 #[derive(Clone, Debug, Default)]
 pub struct Consistency {
     claims: BTreeMap<String, Claim>,
     steps: usize,
-    /// The last step before this one that has equations.
+    /// The number of the last step before this one that has equations.
     last: usize,
-    /// Powers, roots or symbols that are not known were seen: an unknown may have several values.
+    /// Whether a power, a root or an unknown symbol was seen: an unknown may then have several
+    /// values.
     is_nonlinear: bool,
     context: Context,
 }
@@ -97,7 +98,7 @@ impl StepState for Consistency {
     }
 }
 
-/// What an equation speaks of: a variable or an expression with variables of unknown value.
+/// Returns the key of an equation's subject: a variable, or an expression with unknown variables.
 fn subject(found: &Found<'_>) -> Option<String> {
     let expression = &found.expression;
     let unknown = expression.has_variables && expression.value.is_none();
@@ -110,7 +111,7 @@ fn subject(found: &Found<'_>) -> Option<String> {
     Some(lone.unwrap_or_else(|| found.tokens.iter().map(part).collect()))
 }
 
-/// Whether an expression is more than a number or a fraction: it is still to be worked out.
+/// Whether an expression has something to calculate: it is more than a number or a fraction.
 fn is_calculation(expression: &Expression) -> bool {
     expression.operators > 0 && !expression.is_share
 }

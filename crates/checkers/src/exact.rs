@@ -7,7 +7,7 @@ use beamgen_world::{self as world, NAMES, WorldProblem, mistake};
 
 use crate::{StepState, Verdict};
 
-/// The checker of the bundled world: what it knows of a chain is who was worked out.
+/// The state of the exact checker: the people whose number was calculated so far.
 #[derive(Clone, Debug, Default)]
 pub struct Exact(Option<Known>);
 
@@ -65,7 +65,7 @@ impl Known {
     }
 }
 
-/// Whether a line has the form of the world's, right or wrong.
+/// Whether a line has a form of the bundled world, with right or wrong numbers.
 fn is_of_world(line: &str) -> bool {
     let Some(body) = line.strip_suffix('.') else {
         return false;

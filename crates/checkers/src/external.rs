@@ -1,8 +1,8 @@
 //! A checker that is a program of the user's, asked in JSON lines (docs/rewards/checkers.md).
 //!
-//! Several processes of it answer, each with several steps in flight. Whatever such a process does,
-//! the cost is its verdicts: that on a step that it does not answer in time, dies on or babbles at is
-//! lost and counted, the process is started again, and the other steps are asked again.
+//! Several processes of the program answer, each with several steps in flight. A process that dies,
+//! is late or writes nonsense costs only verdicts: the verdict on the step that waited longest is
+//! lost and counted, the process is started again, and the other steps are sent again.
 
 mod process;
 mod protocol;
@@ -22,32 +22,33 @@ use self::process::{Event, Process, Source};
 pub use self::scorer::{ExternalScorer, LostSoFar};
 use crate::{CheckItem, Checker, Lost, Verdict};
 
-/// A process that ends so often without an answer in between is not started again.
+/// The number of ends in a row without an answer after which a process is not started again.
 const MAX_FAILURES: u32 = 3;
 
-/// Lines that are no answers, between two answers, at which a process counts as broken.
+/// The number of lines that are not answers, between two answers, at which a process counts as
+/// broken.
 const MAX_NOISE: u32 = 1000;
 
-/// Events that wait to be looked at; a process that writes more has to wait.
+/// The most events in the queue. A process that writes more has to wait.
 const QUEUE: usize = 256;
 
-/// How an external checker is run.
+/// The settings of an external checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalConfig {
-    /// For `sh -c`.
+    /// The command line, run by `sh -c`.
     pub command: String,
-    /// Processes.
+    /// The number of processes.
     pub workers: usize,
-    /// Steps that a process is given before it has answered.
+    /// The most unanswered steps of a process.
     pub in_flight: usize,
-    /// The longest time in which a process with steps to answer may answer none.
+    /// The longest time in which a process with unanswered steps may answer none.
     pub timeout: Duration,
-    /// Starts the processes.
+    /// The helper process that starts the program.
     pub launcher: Launcher,
 }
 
 impl ExternalConfig {
-    /// The defaults for a command.
+    /// Returns the default settings for a command.
     #[must_use]
     pub fn new(command: impl Into<String>) -> Self {
         Self {
@@ -60,7 +61,7 @@ impl ExternalConfig {
     }
 }
 
-/// A checker's program cannot be used, since the launcher cannot be started.
+/// The error if the launcher, which starts the checker's program, cannot be started.
 #[derive(Debug, thiserror::Error)]
 #[error("the checker {command:?} cannot be started: {source}")]
 pub struct ExternalError {
@@ -68,14 +69,14 @@ pub struct ExternalError {
     source: LaunchError,
 }
 
-/// A chain: its problem and its steps.
+/// The text of a chain.
 #[derive(Clone, Debug)]
 struct Given {
     problem: Arc<str>,
     steps: Vec<Arc<str>>,
 }
 
-/// A checker that is another program.
+/// A checker that runs a program of the user's.
 #[derive(Debug)]
 pub struct External {
     config: ExternalConfig,
@@ -83,9 +84,9 @@ pub struct External {
     next_chain: u64,
     next_request: u64,
     next_batch: u64,
-    /// Requests that no worker has.
+    /// Requests that no worker has yet.
     waiting: VecDeque<Request>,
-    /// By number, in the order of asking.
+    /// Unsettled batches by number, in the order of submission.
     batches: BTreeMap<u64, Batch>,
     workers: Vec<Worker>,
     starts: u64,
@@ -94,12 +95,12 @@ pub struct External {
     lost: Lost,
 }
 
-/// Verdicts that are asked for together.
+/// Verdicts that are requested together.
 #[derive(Debug)]
 struct Batch {
-    /// By item and step; those that are not known yet are lost.
+    /// Verdicts by item and step, [`Verdict::Lost`] until the answer arrives.
     verdicts: Vec<Vec<Verdict>>,
-    /// Requests that are not settled.
+    /// The number of requests that are not settled.
     open: usize,
 }
 
@@ -112,11 +113,11 @@ struct Waker {
 
 impl Waker {
     fn wake(&self) {
-        // Whoever waits for an event has one. If there is no room, there are some.
+        // A full channel means that the reader already has an event.
         let _ = self.to_events.try_send((Source::default(), Event::Wake));
     }
 
-    /// For good: nothing more is asked.
+    /// Stops the checker for good: no further step is sent.
     fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.wake();
@@ -130,23 +131,23 @@ impl Waker {
 #[derive(Debug, Default)]
 struct Worker {
     process: Option<Process>,
-    /// Requests that it was given, oldest first.
+    /// Unanswered requests, oldest first.
     given: VecDeque<Request>,
-    /// When it last answered, or was given something while it had nothing to do.
+    /// The time of the last answer, or of the first request after an idle time.
     since: Option<Instant>,
-    /// Ends without an answer in between.
+    /// Ends of the process in a row without an answer.
     failures: u32,
     noise: u32,
     given_up: bool,
 }
 
-/// A step to be judged.
+/// A request for the verdict on one step.
 #[derive(Debug, Clone)]
 struct Request {
     id: u64,
     batch: u64,
     chain: ScoreId,
-    /// Item and step.
+    /// The indices of the item and the step in the batch.
     place: (usize, usize),
     line: Arc<str>,
 }
@@ -155,7 +156,8 @@ impl External {
     /// Starts the program.
     ///
     /// # Errors
-    /// There is no launcher. What is wrong with the command is seen when it is asked.
+    /// [`ExternalError`] if the launcher cannot be started. A faulty command is found only at the
+    /// first request.
     pub fn start(config: ExternalConfig) -> Result<Self, ExternalError> {
         let (to_events, events) = sync_channel(QUEUE);
         let mut external = Self {
@@ -205,7 +207,7 @@ impl External {
         id
     }
 
-    /// Appends each item's steps to its chain and asks about them: the number of the batch.
+    /// Appends each item's steps to its chain and requests verdicts. Returns the batch's number.
     fn ask(&mut self, items: &[CheckItem<'_>]) -> u64 {
         self.next_batch += 1;
         let batch = self.next_batch;
@@ -237,7 +239,7 @@ impl External {
         batch
     }
 
-    /// The batches that are settled, each once.
+    /// Returns the batches that are settled since the last call.
     fn settled(&mut self) -> Vec<(u64, Vec<Vec<Verdict>>)> {
         let open = std::mem::take(&mut self.batches).into_iter();
         let (done, open): (BTreeMap<_, _>, _) = open.partition(|(_, batch)| batch.open == 0);
@@ -247,7 +249,7 @@ impl External {
             .collect()
     }
 
-    /// A request has its verdict, or will have none.
+    /// Records the verdict of a request.
     fn settle(&mut self, request: &Request, verdict: Verdict) {
         if let Some(batch) = self.batches.get_mut(&request.batch) {
             let (item, step) = request.place;
@@ -256,13 +258,13 @@ impl External {
         }
     }
 
-    /// A request has lost its verdict.
+    /// Records that the verdict of a request is lost.
     fn lose(&mut self, request: &Request) {
         self.lost.verdicts += 1;
         self.settle(request, Verdict::Lost);
     }
 
-    /// Hands requests out, and looks at what happens next, if anything can.
+    /// Sends requests to workers, and handles the next event if one can come.
     fn turn(&mut self) {
         self.hand_out();
         let timeout = self.config.timeout;
@@ -277,17 +279,18 @@ impl External {
         match self.events.recv_timeout(left) {
             Ok((source, event)) => self.take(source, event),
             Err(RecvTimeoutError::Timeout) => self.end_late(),
-            // `self.waker` has a sender.
+            // Cannot happen: `self.waker` has a sender.
             Err(RecvTimeoutError::Disconnected) => {}
         }
     }
 
-    /// Gives requests to the workers that can take some, and those that none ever will up.
+    /// Sends requests to workers with room. Requests that no worker can ever take lose their
+    /// verdicts.
     fn hand_out(&mut self) {
         let most = self.config.in_flight.max(1);
         while !self.waiting.is_empty() {
-            // To the worker with the least to do, of several the one that answered last, so that
-            // few wait behind a slow step.
+            // The worker with the fewest requests; among several the one that answered last, so
+            // that few requests wait after a slow step.
             let workers = self.workers.iter().enumerate();
             let free = workers.filter(|(_, w)| !w.given_up && w.given.len() < most);
             let Some((index, _)) = free.min_by_key(|(_, w)| (w.given.len(), Reverse(w.since)))
@@ -356,7 +359,7 @@ impl External {
         self.restart(index);
     }
 
-    /// Ends the workers that did not answer in time.
+    /// Restarts the workers that did not answer in time.
     fn end_late(&mut self) {
         let now = Instant::now();
         for index in 0..self.workers.len() {
@@ -368,8 +371,8 @@ impl External {
         }
     }
 
-    /// Ends a worker's process. The request that waited longest has lost its verdict; the others
-    /// are asked again.
+    /// Ends a worker's process. The request that waited longest loses its verdict; the others are
+    /// sent again.
     fn restart(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         let end = worker.process.take().map(Process::end);
@@ -394,7 +397,7 @@ impl External {
 }
 
 impl Worker {
-    /// When it has to have answered something.
+    /// Returns the time of the worker's next answer at the latest; `None` while the worker is idle.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         let since = self.since.filter(|_| !self.given.is_empty())?;
         Some(since + timeout)
@@ -414,7 +417,7 @@ impl Checker for External {
         self.add(copy)
     }
 
-    /// What no worker has of its steps is not asked any more.
+    /// Forgets a chain. Requests about its steps that no worker has yet are not sent.
     fn release(&mut self, id: ScoreId) {
         self.chains.remove(&id);
         let waiting = std::mem::take(&mut self.waiting).into_iter();

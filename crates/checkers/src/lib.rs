@@ -1,10 +1,10 @@
 //! Checkers: programs that can prove a step of a solution wrong.
 //!
-//! A reward model is learnt and gives a probability; a [`Checker`] knows, or says nothing. Its
-//! [`Verdict`] on a step is [`Fail`](Verdict::Fail) only where the step is provably wrong,
-//! [`Pass`](Verdict::Pass) where what it says was verified (which does not make it a good step), and
-//! [`Abstain`](Verdict::Abstain) everywhere else. Those that are built in are in [`CHECKERS`];
-//! [`External`] asks a program of the user's.
+//! A reward model is learnt and gives a probability. A [`Checker`] proves or abstains: the
+//! [`Verdict`] on a step is [`Fail`](Verdict::Fail) only if the step is provably wrong,
+//! [`Pass`](Verdict::Pass) if something in the step was verified (which does not make it a good
+//! step), and [`Abstain`](Verdict::Abstain) everywhere else. [`CHECKERS`] has the built-in
+//! checkers; [`External`] asks a program of the user's.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

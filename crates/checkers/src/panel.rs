@@ -1,4 +1,4 @@
-//! Several checkers asked together, and what they said, counted.
+//! Several checkers on the same chains, and counts of their verdicts.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CheckItem, Checker, Lost, UnknownChecker, Verdict, named};
 
-/// What one checker says of a step.
+/// The verdict of one checker on a step, with the checker's name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Opinion {
     /// The checker's name.
     pub checker: String,
-    /// What it says.
+    /// The checker's verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// How many steps got which verdict.
+/// The number of steps with each verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Passed.
+    /// The number of steps that passed.
     pub pass: u64,
-    /// Failed.
+    /// The number of steps that are provably wrong.
     pub fail: u64,
-    /// Abstained from.
+    /// The number of steps that the checker could not decide.
     pub abstain: u64,
-    /// Lost.
+    /// The number of steps whose verdict was lost. Absent in files from before external checkers.
     #[serde(default)]
     pub lost: u64,
 }
@@ -43,13 +43,13 @@ impl Tally {
         }
     }
 
-    /// All verdicts.
+    /// Returns the sum of all counts.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.pass + self.fail + self.abstain + self.lost
     }
 
-    /// The share of steps that passed or failed.
+    /// Returns the share of steps that passed or failed; `None` without steps.
     #[must_use]
     pub fn coverage(&self) -> Option<f64> {
         let steps = self.steps();
@@ -66,7 +66,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// Checkers by name, which look at the same chains.
+/// Checkers by name that check the same chains.
 #[derive(Default)]
 pub struct Panel {
     checkers: Vec<(String, Box<dyn Checker>)>,
@@ -78,7 +78,7 @@ impl Panel {
     /// Returns the built-in checkers of these names.
     ///
     /// # Errors
-    /// There is no checker of a name.
+    /// [`UnknownChecker`] for the first name that no built-in checker has.
     pub fn built_in(names: &[impl AsRef<str>]) -> Result<Self, UnknownChecker> {
         let mut panel = Self::default();
         for name in names {
@@ -88,37 +88,38 @@ impl Panel {
         Ok(panel)
     }
 
-    /// Returns the first step of a chain that a checker proves wrong, by its number from 0, and that
-    /// checker's opinion. Of several checkers the first counts.
+    /// Returns the index of the first step of a chain that a checker proves wrong, with the
+    /// verdict. If several checkers prove that step wrong, the first one is named.
     pub fn first_fail(&mut self, problem: &str, steps: Vec<&str>) -> Option<(usize, Opinion)> {
         if self.is_empty() {
             return None;
         }
         let id = self.open(problem);
-        let said = self.check(&[CheckItem { id, steps }]);
+        let checked = self.check(&[CheckItem { id, steps }]);
         self.release(id);
-        let opinions = said.into_iter().flatten().enumerate();
-        let mut all = opinions.flat_map(|(step, all)| all.into_iter().map(move |of| (step, of)));
+        let steps = checked.into_iter().flatten().enumerate();
+        let mut all = steps.flat_map(|(step, all)| all.into_iter().map(move |one| (step, one)));
         all.find(|(_, opinion)| opinion.verdict.is_fail())
     }
 
-    /// Adds a checker. Call it before any chain is opened.
+    /// Adds a checker. Must be called before any chain is opened: an open chain has no copy in the
+    /// new checker.
     pub fn add(&mut self, name: impl Into<String>, checker: Box<dyn Checker>) {
         self.checkers.push((name.into(), checker));
     }
 
-    /// The names, in order.
+    /// Returns the checkers' names, in the order of their verdicts.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.checkers.iter().map(|(name, _)| name.as_str())
     }
 
-    /// What went wrong with checkers, by their names.
+    /// Returns the lost verdicts of the checkers that can lose some, with the checkers' names.
     pub fn lost(&self) -> impl Iterator<Item = (&str, Lost)> {
         let each = self.checkers.iter();
         each.filter_map(|(name, checker)| Some((name.as_str(), checker.lost()?)))
     }
 
-    /// Whether there is no checker.
+    /// Whether the panel has no checker.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.checkers.is_empty()
@@ -131,17 +132,18 @@ impl Panel {
         id
     }
 
-    /// A chain without steps, of a problem with this text.
+    /// Opens a chain without steps for a problem with this text.
     pub fn open(&mut self, problem: &str) -> ScoreId {
-        let open = |(_, checker): &mut (String, Box<dyn Checker>)| checker.open(problem);
-        let ids = self.checkers.iter_mut().map(open).collect();
+        // Each checker numbers its chains by itself, so a chain has an id for each of them.
+        let checkers = self.checkers.iter_mut();
+        let ids = checkers.map(|(_, checker)| checker.open(problem)).collect();
         self.register(ids)
     }
 
-    /// A second chain with the same contents.
+    /// Copies a chain; the copy and the original continue independently.
     ///
     /// # Panics
-    /// There is no such chain.
+    /// If no chain has this id.
     pub fn fork(&mut self, id: ScoreId) -> ScoreId {
         let each = self.checkers.iter_mut().zip(&self.chains[&id]);
         let ids = each.map(|((_, checker), &id)| checker.fork(id)).collect();
@@ -156,10 +158,11 @@ impl Panel {
         }
     }
 
-    /// For each item, for each of its steps, what each checker says, in the order of the checkers.
+    /// Appends each item's steps to its chain. Returns the verdicts by item, step and checker, in
+    /// the order of [`names`](Self::names).
     ///
     /// # Panics
-    /// There is no such chain.
+    /// If no chain has an item's id.
     pub fn check(&mut self, items: &[CheckItem<'_>]) -> Vec<Vec<Vec<Opinion>>> {
         let mut all: Vec<Vec<Vec<Opinion>>> = items
             .iter()

@@ -1,5 +1,5 @@
-//! A checker as a judge in a search: a step that it proves wrong has the score 0, one that it
-//! verified 1, and of others it says nothing.
+//! A checker as a judge in a search: a step that the checker proves wrong scores 0, a verified step
+//! scores 1, and all other steps have no score.
 
 use beamgen_search::{
     Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
@@ -13,14 +13,14 @@ pub struct CheckerScorer {
 }
 
 impl CheckerScorer {
-    /// Of this checker.
+    /// Wraps a checker.
     #[must_use]
     pub fn new(checker: Box<dyn Checker>) -> Self {
         Self { checker }
     }
 }
 
-/// The score of a verdict; nothing if it abstains or is lost.
+/// Returns the score of a verdict; `None` if the checker abstains or the verdict is lost.
 fn score(verdict: &Verdict) -> Option<f32> {
     match verdict {
         Verdict::Pass => Some(1.0),
@@ -29,16 +29,17 @@ fn score(verdict: &Verdict) -> Option<f32> {
     }
 }
 
-/// What a search is told of verdicts, by item and step.
+/// Converts verdicts by item and step to scores.
 pub(crate) fn scored(verdicts: Vec<Vec<Verdict>>) -> ScoreResult {
-    let item = |verdicts: Vec<Verdict>| {
+    let items = verdicts.into_iter().map(|verdicts| {
         Ok(Scored {
             probabilities: verdicts.iter().map(score).collect(),
+            // Counted, since the result of a search may differ without the lost verdicts.
             lost_verdicts: verdicts.iter().filter(|v| **v == Verdict::Lost).count(),
             ..Scored::default()
         })
-    };
-    Ok(verdicts.into_iter().map(item).collect())
+    });
+    Ok(items.collect())
 }
 
 impl Scorer for CheckerScorer {
@@ -78,7 +79,7 @@ mod tests {
     use crate::named;
 
     #[test]
-    fn verdicts_are_scores_and_forks_part() {
+    fn verdicts_are_scores_and_forks_are_independent() {
         let checker = named("arithmetic").expect("a row").open();
         let mut scorer = CheckerScorer::new(checker);
         let problem = Problem {

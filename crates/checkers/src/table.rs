@@ -1,4 +1,4 @@
-//! The table of built-in checkers: one more is a file and a row.
+//! The table of built-in checkers. Another checker needs a file and a row here.
 
 use crate::arithmetic::Arithmetic;
 use crate::checker::{Checker, PerStep};
@@ -8,9 +8,9 @@ use crate::exact::Exact;
 /// A built-in checker.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// Its name in settings.
+    /// The name in settings and on the command line.
     pub name: &'static str,
-    /// What it looks at, in one line.
+    /// The kind of mistakes that the checker finds, in one line for help texts.
     pub about: &'static str,
     open: fn() -> Box<dyn Checker>,
 }
@@ -34,26 +34,26 @@ pub const CHECKERS: &[Row] = &[
     },
 ];
 
-/// There is no checker of that name.
+/// The error for a name that no built-in checker has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no checker {name:?}: choose from {known}")]
+#[error("unknown checker {name:?}: choose from {known}")]
 pub struct UnknownChecker {
     name: String,
     known: String,
 }
 
 impl Row {
-    /// A checker of this kind, without chains.
+    /// Creates a checker of this kind, without chains.
     #[must_use]
     pub fn open(&self) -> Box<dyn Checker> {
         (self.open)()
     }
 }
 
-/// The row of that name.
+/// Returns the row of the built-in checker with this name.
 ///
 /// # Errors
-/// There is none; the message lists all.
+/// [`UnknownChecker`], whose message lists all names.
 pub fn named(name: &str) -> Result<&'static Row, UnknownChecker> {
     let found = CHECKERS.iter().find(|row| row.name == name);
     found.ok_or_else(|| UnknownChecker {

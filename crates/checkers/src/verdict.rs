@@ -1,27 +1,27 @@
-//! What a checker says of a step.
+//! The verdict of a checker on a step.
 
 use serde::{Deserialize, Serialize};
 
-/// What a checker says of a step.
+/// The verdict of a checker on a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Verdict {
-    /// Something in it was verified, and nothing is wrong. It may still be a bad step: a right
-    /// equation can be beside the point.
+    /// Something in the step was verified and nothing is provably wrong. The step may still be bad:
+    /// a right equation can be beside the point.
     Pass,
-    /// It is provably wrong.
+    /// The step is provably wrong.
     Fail {
-        /// Why, in one line.
+        /// The proof in one line, such as `34 + 8 is 42, not 43`.
         reason: String,
     },
-    /// There is nothing to check, or it cannot be decided.
+    /// The step has nothing to check, or the check cannot decide.
     Abstain,
-    /// A verdict was owed, but the checker's program died, was late, or was given up.
+    /// The checker's program died, was late, or is not started any more.
     Lost,
 }
 
 impl Verdict {
-    /// Provably wrong, for this reason.
+    /// Creates a [`Fail`](Self::Fail) with this reason.
     #[must_use]
     pub fn fail(reason: impl Into<String>) -> Self {
         Self::Fail {
@@ -29,7 +29,7 @@ impl Verdict {
         }
     }
 
-    /// The name in files and messages.
+    /// Returns the name in files and messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -40,13 +40,13 @@ impl Verdict {
         }
     }
 
-    /// Whether it is [`Fail`](Self::Fail).
+    /// Whether the verdict is [`Fail`](Self::Fail).
     #[must_use]
     pub fn is_fail(&self) -> bool {
         matches!(self, Self::Fail { .. })
     }
 
-    /// Why the step is wrong, if it is.
+    /// Returns the reason of a [`Fail`](Self::Fail); `None` for other verdicts.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -55,20 +55,24 @@ impl Verdict {
         }
     }
 
-    /// Both opinions as one: a failure wins over a pass, that over a lost verdict, and anything over
-    /// abstaining.
+    /// Combines two verdicts on one step: a failure wins over a pass, a pass over a lost verdict,
+    /// and any verdict over abstaining.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        let rank = |verdict: &Self| match verdict {
+        // One proof is enough, whatever another checker verified elsewhere in the step.
+        if other.rank() > self.rank() {
+            other
+        } else {
+            self
+        }
+    }
+
+    fn rank(&self) -> u8 {
+        match self {
             Self::Fail { .. } => 3,
             Self::Pass => 2,
             Self::Lost => 1,
             Self::Abstain => 0,
-        };
-        if rank(&other) > rank(&self) {
-            other
-        } else {
-            self
         }
     }
 }
@@ -78,7 +82,7 @@ mod tests {
     use super::Verdict;
 
     #[test]
-    fn a_failure_wins_and_abstaining_says_nothing() {
+    fn a_failure_wins_and_abstaining_loses() {
         let (pass, fail, none) = (Verdict::Pass, Verdict::fail("no"), Verdict::Abstain);
         assert_eq!(Verdict::Lost.and(pass.clone()), pass);
         assert_eq!(Verdict::Lost.and(none.clone()), Verdict::Lost);

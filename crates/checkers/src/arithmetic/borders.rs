@@ -1,17 +1,17 @@
-//! Which dollar signs of a text are the borders of mathematics, and which are money.
+//! The distinction of dollar signs: borders of LaTeX mathematics, or money.
 
 /// The dollar signs of a text that begin or end mathematics.
 #[derive(Debug, Default)]
 pub(super) struct Borders {
-    /// Their places, in order.
+    /// The byte offsets of the signs, in order.
     pub at: Vec<usize>,
-    /// Whether the first of them ends mathematics that began before the text.
+    /// Whether the first sign ends mathematics that began before the text.
     pub begins_open: bool,
 }
 
 impl Borders {
-    /// Finds the borders of a text; `is_open` says that it begins in mathematics. No words stand
-    /// between two borders of one formula, and an empty line ends all.
+    /// Finds the borders of a text; `is_open` if the text begins in mathematics. A formula has no
+    /// words of prose between its borders, and an empty line ends every formula.
     pub(super) fn of(text: &str, mut is_open: bool) -> Self {
         let mut borders = Self::default();
         let mut start = 0;
@@ -52,20 +52,21 @@ impl Borders {
     }
 }
 
-/// Whether the dollar sign there may end mathematics: nothing is between it and that, and no sum of
-/// money begins with it.
+/// Whether the dollar sign at `at` may end mathematics: no white space comes before the sign, and
+/// no digit after it, which would make it a sum of money.
 fn closes(text: &str, at: usize) -> bool {
     let is_digit = text[at + 1..].starts_with(|c: char| c.is_ascii_digit());
     !text[..at].ends_with(char::is_whitespace) && !is_digit
 }
 
-/// Whether a text may begin in the middle of mathematics: it ends it, or is nothing else.
+/// Whether a text may begin in the middle of mathematics: the text ends mathematics, or is
+/// mathematics as a whole.
 pub(super) fn may_go_on(text: &str) -> bool {
     let ends = ["$", "\\]", "\\)", "\\end"];
     ends.iter().any(|end| text.contains(end)) || is_mathematics(text)
 }
 
-/// The places of single dollar signs without a backslash before them.
+/// Returns the byte offsets of single dollar signs without a backslash before them.
 fn signs(text: &str) -> Vec<usize> {
     let bytes = text.as_bytes();
     let is = |at: usize, byte| bytes.get(at) == Some(&byte);

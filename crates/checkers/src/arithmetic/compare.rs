@@ -1,4 +1,4 @@
-//! Whether two sides of an equation can be equal, given how their numbers are printed.
+//! Comparison of two sides of an equation, whose printed numbers may be rounded.
 
 use beamgen_eval::number::Rational;
 use num_bigint::BigInt;
@@ -9,17 +9,17 @@ use super::expression::Expression;
 use super::value::{Value, unit};
 use super::words::CONVERSIONS;
 
-/// Numbers with so many decimal places come from a computer's floating point.
+/// The number of decimal places from which a number comes from binary floating point.
 const FLOAT_PLACES: usize = 12;
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// They are equal, exactly or as printed.
+    /// The sides are equal, exactly or within the intervals of their printed numbers.
     Equal,
-    /// Equal as printed: the printed number stands for one with more digits.
+    /// The sides are equal as printed: the printed number stands for a number with more digits.
     Rounded,
-    /// Nobody can tell.
+    /// The sides may be equal or not.
     Unclear,
     /// No reading of the numbers makes them equal.
     Different,
@@ -45,13 +45,13 @@ pub(crate) fn compare(left: &Expression, right: &Expression, relation: Relation)
     }
 }
 
-/// Whether a number printed with many places is off as binary floating point is.
+/// Whether a number printed with many places differs only by the noise of binary floating point.
 fn is_float_noise(value: &Rational, printed: &Rational) -> bool {
     let scale = Rational::from_integer(num_traits::pow(BigInt::from(10), 12));
     (value - printed).abs() * scale <= value.abs().max(Rational::one())
 }
 
-/// A number against one that is printed with so many places.
+/// Compares a value with a number that is printed with `places` decimals; `None` for an exact one.
 fn as_printed(value: &Value, printed: &Rational, places: Option<usize>) -> Match {
     let Some(places) = places else {
         let inside = value.low <= *printed && *printed <= value.high;
@@ -66,26 +66,28 @@ fn as_printed(value: &Value, printed: &Rational, places: Option<usize>) -> Match
     }
     let unit = unit(places);
     if value.is_exact() && (&value.at / &unit).is_integer() {
-        // All its digits would have been printed.
+        // "2.5 = 3": a value that fits into the printed places is not rounded, so it is wrong.
         return Match::Different;
     }
     let two = Rational::from_integer(2.into());
     let (low, high) = (&value.low - printed, &value.high - printed);
     let half = &unit / &two;
-    match () {
-        () if low <= half && high >= -&half => {
-            if value.is_exact() {
-                Match::Rounded
-            } else {
-                Match::Equal
-            }
+    if low <= half && high >= -&half {
+        if value.is_exact() {
+            Match::Rounded
+        } else {
+            Match::Equal
         }
-        () if low < unit && high > -unit => Match::Unclear,
-        () => Match::Different,
+    } else if low < unit && high > -unit {
+        // Digits may have been cut off instead of rounded.
+        Match::Unclear
+    } else {
+        Match::Different
     }
 }
 
-/// Whether rounding on the way may explain the difference: two percent.
+/// Whether rounding on the way may explain the difference: at most two percent, unless both values
+/// are exact whole numbers.
 fn is_close(one: &Value, other: &Value) -> bool {
     let difference = (&one.at - &other.at).abs();
     let scale = one.at.abs().max(other.at.abs());
@@ -93,7 +95,8 @@ fn is_close(one: &Value, other: &Value) -> bool {
     !whole && difference * Rational::from_integer(50.into()) <= scale
 }
 
-/// "About" is right within a twentieth or the last printed digit, and wrong beyond a quarter.
+/// Compares two sides that are approximately equal: equal within a twentieth or a unit of the last
+/// printed digit, different beyond a quarter.
 fn about(left: &Expression, right: &Expression, l: &Value, r: &Value) -> Match {
     let difference = (&l.at - &r.at).abs();
     let scale = l.at.abs().max(r.at.abs());
@@ -102,16 +105,17 @@ fn about(left: &Expression, right: &Expression, l: &Value, r: &Value) -> Match {
         Some(last_digit(number, (*places)?))
     };
     let digit = printed(left).into_iter().chain(printed(right)).max();
-    let within = |share: i64| &difference * Rational::from_integer(share.into()) <= scale;
+    let [twentieth, quarter] =
+        [20, 4].map(|part: i64| &scale / Rational::from_integer(part.into()));
     match digit {
         Some(digit) if difference <= digit => Match::Equal,
-        _ if within(20) => Match::Equal,
-        _ if within(4) => Match::Unclear,
+        _ if difference <= twentieth => Match::Equal,
+        _ if difference <= quarter => Match::Unclear,
         _ => Match::Different,
     }
 }
 
-/// One in the last digit that is not a zero at the end of a whole number.
+/// Returns a unit of the last significant digit: 100 for 3400, 0.01 for 2.75.
 fn last_digit(number: &Rational, places: usize) -> Rational {
     let ten = Rational::from_integer(10.into());
     let mut digit = unit(places);
@@ -124,14 +128,14 @@ fn last_digit(number: &Rational, places: usize) -> Rational {
     digit
 }
 
-/// Whether one side is the other times a factor between two units, or a power of ten.
+/// Whether one side is the other times a factor of [`CONVERSIONS`], within a percent.
 pub(crate) fn is_conversion(left: &Value, right: &Value) -> bool {
     if left.at.is_zero() || right.at.is_zero() {
         return false;
     }
     let ratio = (&left.at / &right.at).abs();
     let ratio = ratio.clone().max(ratio.recip());
-    // A rounded result of a conversion is one, too.
+    // A percent of tolerance, because results of conversions are often rounded.
     CONVERSIONS.iter().any(|&factor| {
         let factor = Rational::from_integer(factor.into());
         let off = (&ratio - &factor).abs() * Rational::from_integer(100.into());

@@ -10,16 +10,16 @@ use num_traits::{One, Signed, ToPrimitive, Zero};
 use super::lex::{Kind, Lexed, Token, any_word, lex, tokens};
 use super::{MAX_TEXT, words};
 
-/// No more moduli than this are remembered.
+/// The most moduli, and the most operators, that are remembered.
 const MAX_MODULI: usize = 64;
 
-/// Reasons for which an equation may be true that is false of plain numbers.
+/// Reasons why an equation may be true that is false for plain numbers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     moduli: BTreeSet<BigInt>,
-    /// Bases that were named: digits are added modulo these.
+    /// The bases that were named. Sums of digits may be meant modulo a base.
     bases: BTreeSet<BigInt>,
-    /// Whether the last text has a modulus that is not known.
+    /// Whether the last text has a modulus of unknown value.
     any_modulus: bool,
     /// Whether numbers may be written in another base than ten.
     pub other_base: bool,
@@ -39,7 +39,7 @@ impl Context {
         context
     }
 
-    /// Reads one more step of the chain. Operators that the chain defines are unknown symbols in it.
+    /// Reads the next step of the chain. Operators that the chain defines become unknown symbols.
     pub(crate) fn read(&mut self, step: &str) -> Lexed {
         let mut lexed = lex(step, self.is_open);
         self.is_open = lexed.ends_open;
@@ -67,8 +67,8 @@ impl Context {
         }
     }
 
-    /// Whether the numbers may be equal after all: modulo a number that was named, or as a digit and
-    /// a sum with a carry.
+    /// Whether the numbers may be equal after all: modulo a number that was named, or as a digit
+    /// and a sum with a carry.
     pub(crate) fn may_equal(&self, one: &Rational, other: &Rational) -> bool {
         let difference = one - other;
         let divides = |modulus: &&BigInt| (difference.numer() % *modulus).is_zero();

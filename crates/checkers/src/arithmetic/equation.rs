@@ -1,27 +1,27 @@
-//! Chains of equations in a text: their sides as far as they are expressions.
+//! Chains of equations in a text, with the parts of their sides that are expressions.
 
 use super::expression::{Expression, Fuel, Known, Reading, read};
 use super::lex::{Kind, Lexed, Token};
 use super::words;
 
-/// Longer sides than this are not read, in tokens.
+/// The longest side that is read, in tokens.
 const MAX_SIDE: usize = 512;
 
-/// How two sides are related.
+/// The relation of two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     Equal,
     About,
 }
 
-/// What stands before an expression in its side.
+/// The kind of text before an expression in its side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// Nothing, or words that leave it alone.
+    /// No text, or words that do not change the expression's meaning.
     Clear,
-    /// Something that may change what it means: a mismatch proves nothing.
+    /// Text that may change the expression's meaning: a mismatch proves nothing.
     Doubtful,
-    /// An operator whose other operand is not known: the expression is a part of a larger one.
+    /// An operator with an unknown operand: the expression is a part of a larger one.
     Part,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct Found<'a> {
     pub tokens: &'a [Token],
     pub expression: Expression,
     pub before: Before,
-    /// Whether it is all that the side has.
+    /// Whether the expression is the whole side.
     pub whole: bool,
-    /// Whether a number or an operator follows: the expression may go on.
+    /// Whether a number or an operator follows: the expression may be longer than was read.
     pub goes_on: bool,
 }
 
@@ -46,29 +46,28 @@ pub(crate) struct Side<'a> {
     pub beginning: Option<Found<'a>>,
 }
 
-/// `a = b = c`.
+/// A chain of equations such as `a = b = c`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chain<'a> {
     pub sides: Vec<Side<'a>>,
-    /// One fewer than there are sides.
+    /// The relations between neighbouring sides, one fewer than sides.
     pub relations: Vec<Relation>,
 }
 
 impl<'a> Chain<'a> {
-    /// The expressions of all sides.
     fn readings(&self) -> impl Iterator<Item = &Found<'a>> {
         let ends = self.sides.iter();
         ends.flat_map(|side| [&side.ending, &side.beginning])
             .flatten()
     }
 
-    /// Whether a side of it works numbers out.
+    /// Whether a side has an operator, so that the chain calculates and does not only define.
     pub(crate) fn is_calculation(&self) -> bool {
         self.readings()
             .any(|found| found.expression.operators > 0 && !found.expression.has_variables)
     }
 
-    /// The variables that are a side by themselves.
+    /// Returns the variables that are a whole side.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
         self.readings()
             .filter(|found| found.before != Before::Part && !found.goes_on)
@@ -76,21 +75,21 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// What stands between two breaks and has a relation in it.
+/// The tokens between two breaks, with at least one relation among them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment<'a> {
     tokens: &'a [Token],
-    /// Whether the line above is none: it may be the first summand of a column.
+    /// Whether the line above has no relation and may be the first summand of a column.
     below_open_line: bool,
-    /// Whether its beginning may be the rest of what stands before the break.
+    /// Whether the beginning may continue the text before the break.
     is_cut: bool,
-    /// Whether the row below may be the rest of its end.
+    /// Whether the row below may continue the end.
     continues: bool,
-    /// Whether it is a question.
+    /// Whether the segment is a question, which claims nothing.
     is_asked: bool,
 }
 
-/// The parts of a text that have equations.
+/// Splits a text into the segments that have equations.
 pub(crate) fn segments(text: &Lexed) -> Vec<Segment<'_>> {
     let tokens = &text.tokens;
     let mut segments = Vec::new();
@@ -125,7 +124,7 @@ fn is_break(token: &Token) -> bool {
     matches!(token.kind, Kind::Break | Kind::Row | Kind::Question)
 }
 
-/// A part of the tokens, and the break at its end.
+/// Splits off the break at the end of the tokens, if one is there.
 fn without_end(part: &[Token]) -> (&[Token], Option<&Token>) {
     match part.split_last() {
         Some((end, part)) if is_break(end) => (part, Some(end)),
@@ -142,7 +141,7 @@ fn relation(token: &Token) -> Option<Relation> {
 }
 
 impl<'a> Segment<'a> {
-    /// Its equations, with what is known of variables.
+    /// Reads the equations of the segment with the known values of variables.
     pub(crate) fn read(&self, known: &Known, fuel: &mut Fuel) -> Vec<Chain<'a>> {
         let parts: Vec<&[Token]> = self.tokens.split(|t| relation(t).is_some()).collect();
         let last = parts.len() - 1;
@@ -173,7 +172,7 @@ impl<'a> Segment<'a> {
             }
             let goes_on = side.beginning.as_ref().is_some_and(|found| found.whole);
             if i > 0 && i < last && !goes_on {
-                // "A = 3 and B = 4" are two.
+                // "A = 3 and B = 4" are two equations, and 3 is not equal to B.
                 let end = Side {
                     beginning: side.beginning.take(),
                     ending: None,
@@ -208,7 +207,8 @@ fn beginning<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Fo
     })
 }
 
-/// Whether a number or an operator comes soon: "2 hours and 30 minutes", "7 - Tom".
+/// Whether the expression may continue, as a number or an operator follows soon: "2 hours and 30
+/// minutes", "7 - Tom".
 fn goes_on(rest: &[Token]) -> bool {
     let words = rest.iter().take_while(|t| t.word().is_some()).count();
     let next = rest.get(words).map(|token| &token.kind);
@@ -219,7 +219,7 @@ fn goes_on(rest: &[Token]) -> bool {
     }
 }
 
-/// The longest expression that ends where the side ends.
+/// Returns the longest expression at the end of the side.
 fn ending<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Found<'a>> {
     let side = &side[side.len().saturating_sub(MAX_SIDE)..];
     let starts = (0..side.len()).filter(|&i| begins(&side[i]));
@@ -252,8 +252,8 @@ fn begins(token: &Token) -> bool {
     }
 }
 
-/// Whether the words before an expression suppose it, or take a multiple of what they speak of: "if
-/// 3 + 4", "assume that 3 + 4", "twice the sum 3 + 4".
+/// Whether the words before an expression suppose it or take a multiple of it: "if 3 + 4", "assume
+/// that 3 + 4", "twice the sum 3 + 4".
 fn is_conditional(before: &[Token]) -> bool {
     const NEAR: usize = 3;
     let mut words = before.iter().rev().map_while(Token::word).take(NEAR);

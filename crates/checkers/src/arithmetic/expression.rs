@@ -1,5 +1,5 @@
-//! Expressions out of tokens: how far one goes, its value where that is known, and all that makes
-//! the value doubtful.
+//! The parser of expressions: the length of an expression, its value if that is known, and all that
+//! makes the value doubtful.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use super::lex::{Kind, Token};
 use super::value::{Value, unit};
 use super::words;
 
-/// Brackets, signs and powers nested deeper than this are not followed.
+/// The deepest nesting of brackets, signs and powers that is parsed.
 const MAX_DEPTH: usize = 64;
 
-/// More words than this behind a number are not its unit.
+/// The most words of a unit after a number.
 const MAX_UNIT_WORDS: usize = 6;
 
-/// What is known before the expression is read.
+/// The facts from earlier steps that the parser uses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     /// Values of variables.
@@ -26,7 +26,7 @@ pub(crate) struct Known {
     pub rounded: BTreeSet<Rational>,
 }
 
-/// Choices where people write the same for different things.
+/// A choice of the meaning of ambiguous notation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// `20%` is 20, not 20/100.
@@ -42,7 +42,8 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// All readings that differ from the usual one for an expression with these features.
+    /// Returns all readings that can differ from the usual one for an expression with these
+    /// features.
     pub(crate) fn others(features: Features) -> impl Iterator<Item = Self> {
         (1..16u8).filter_map(move |bits| {
             let reading = Self {
@@ -61,7 +62,7 @@ impl Reading {
     }
 }
 
-/// What of an expression can be read in more than one way.
+/// The ambiguous notations that an expression has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Features {
     pub percent: bool,
@@ -81,46 +82,46 @@ impl Features {
     }
 }
 
-/// An expression that was read.
+/// An expression that was parsed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expression {
-    /// Its value, if that is known.
+    /// The value; `None` if a variable is unknown or the calculation has no value.
     pub value: Option<Value>,
-    /// The value of its first operand.
+    /// The value of the first operand, for running totals.
     pub first: Option<Value>,
-    /// If it is a number alone: with its sign, and its decimal places.
+    /// The signed number and its decimal places if the expression is only a number.
     pub literal: Option<(Rational, Option<usize>)>,
-    /// If it is a variable alone.
+    /// The name if the expression is only a variable.
     pub variable: Option<String>,
-    /// Whether it is a quotient of two numbers, or a percentage.
+    /// Whether the expression is a quotient of two numbers or a percentage.
     pub is_share: bool,
-    /// The tokens that it takes.
+    /// The number of tokens of the expression.
     pub length: usize,
-    /// The tokens up to its last number, bracket or variable: without a unit behind it.
+    /// The number of tokens up to the last number, bracket or variable, without a unit after it.
     pub core: usize,
-    /// How many operators it has.
+    /// The number of operators.
     pub operators: usize,
-    /// The words behind its numbers.
+    /// The words after the numbers, without the ending of a plural.
     pub units: BTreeSet<String>,
-    /// Whether money, a percentage or a unit is in it.
+    /// Whether the expression has money, a percentage or a unit.
     pub measured: bool,
-    /// Whether a variable is in it.
+    /// Whether the expression has a variable.
     pub has_variables: bool,
-    /// Something in it may mean something else: a mismatch proves nothing.
+    /// Whether a part of the expression may mean something else: a mismatch then proves nothing.
     pub doubtful: bool,
-    /// What of it can be read in more than one way.
+    /// The ambiguous notations in the expression.
     pub features: Features,
 }
 
-/// Why there is no expression.
+/// The reason why tokens are not an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Nothing;
 
-/// Work that may still be done, in tokens looked at.
+/// The work that may still be done, in tokens read.
 #[derive(Debug)]
 pub(crate) struct Fuel(pub u32);
 
-/// Reads the expression that the tokens begin with.
+/// Parses the expression at the beginning of the tokens.
 pub(crate) fn read(
     tokens: &[Token],
     known: &Known,
@@ -303,8 +304,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An operand of a product; with all that is written directly behind it, if products without a
-    /// sign go first.
+    /// Parses an operand of a product. If products without a sign go first, the operand includes
+    /// all that is written directly after it.
     fn factor(&mut self, divides: bool) -> Parsed {
         let mut factor = self.signed()?;
         if divides && self.kind(0) == Some(&Kind::Slash) {
@@ -326,7 +327,7 @@ impl<'a> Parser<'a> {
         Ok(factor)
     }
 
-    /// Whether a bracket stands directly behind a number or a bracket: a product.
+    /// Whether a bracket comes directly after a number or a bracket, which is a product.
     fn follows_directly(&self) -> bool {
         let before = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
         let is_factor = |kind: &Kind| match kind {
@@ -344,7 +345,7 @@ impl<'a> Parser<'a> {
             && self.opens(1)
     }
 
-    /// Whether a number or a bracket stands there.
+    /// Whether the token `ahead` of here is a number or an opening bracket.
     fn opens(&self, ahead: usize) -> bool {
         let mut ahead = ahead;
         while matches!(self.kind(ahead), Some(Kind::Money | Kind::Minus)) {
@@ -399,8 +400,8 @@ impl<'a> Parser<'a> {
         Ok(base)
     }
 
-    /// Whether the exponent here can be read in two ways. LaTeX raises only the first digit of `2^34`,
-    /// and `3^15^2` may be `3^1 5^2` or a tower.
+    /// Whether the exponent here can be read in two ways. LaTeX raises only the first digit of
+    /// `2^34`, and `3^15^2` may be `3^1 5^2` or a tower.
     fn is_vague_exponent(&self) -> bool {
         let Some(token) = self.tokens.get(self.at) else {
             return false;
@@ -490,7 +491,7 @@ impl<'a> Parser<'a> {
         Ok(inside)
     }
 
-    /// The `3/4` of `2 3/4`.
+    /// Parses the `3/4` of the mixed number `2 3/4`.
     fn mixed_part(&mut self) -> Option<Rational> {
         let [over, slash, under, ..] = self.tokens.get(self.at..)? else {
             return None;
@@ -507,7 +508,7 @@ impl<'a> Parser<'a> {
         Some(part)
     }
 
-    /// What a printed number may stand for.
+    /// Returns the interval of the numbers that a printed number may stand for.
     fn printed(&self, value: &Rational, places: Option<usize>) -> Value {
         let Some(places) = places else {
             return Value::exact(value.clone());
@@ -524,7 +525,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Percent signs, units and remarks in brackets behind an operand.
+    /// Parses percent signs, units and remarks in brackets after an operand.
     fn units(&mut self, operand: &mut Operand) {
         let is_percent = self.kind(0) == Some(&Kind::Percent)
             || matches!(self.word(0), Some("percent" | "percentage"));
@@ -586,7 +587,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes past a bracket with words alone.
+    /// Skips a bracket that has only words.
     fn remark(&mut self, operand: &mut Operand) -> bool {
         let inside = self.tokens[self.at + 1..].iter();
         let words = inside.take_while(|t| t.word().is_some() || t.is(&Kind::Slash));
@@ -610,14 +611,14 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The number that the digits of a whole number are in another base, if they are digits of it.
+/// Reads the decimal digits of a whole number in another base; unchanged if a digit is too large.
 fn in_base(number: &Rational, base: u32) -> Rational {
     let digits = number.to_integer().to_string();
     let read = BigInt::parse_bytes(digits.as_bytes(), base);
     read.map_or_else(|| number.clone(), Rational::from_integer)
 }
 
-/// Whether a sum of quantities with these units may be in another unit than it says.
+/// Whether a sum of quantities with these units may be in another unit than written.
 fn are_mixed(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
     if one.is_empty() || other.is_empty() {
         return one.union(other).any(|unit| words::is_exchanged(unit));

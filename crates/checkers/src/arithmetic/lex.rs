@@ -1,4 +1,4 @@
-//! The text of a step as tokens of arithmetic, in prose, Markdown or LaTeX.
+//! The tokeniser of arithmetic in prose, Markdown and LaTeX.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use super::borders::{self, Borders};
 
 use beamgen_eval::number::{Rational, literal};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A number without a sign; the decimal places it is written with, `None` if it is exact.
+    /// A number without a sign, and its printed decimal places; `None` if the number is exact.
     Number(Rational, Option<usize>),
     Plus,
     Minus,
@@ -28,13 +28,13 @@ pub(crate) enum Kind {
     Approx,
     /// A run of letters, or a variable with its index (`x_1`).
     Word(String),
-    /// The end of a sentence, a clause or a line: no equation goes beyond it.
+    /// The end of a sentence, a clause or a line, where every equation ends.
     Break,
-    /// The end of a row of mathematics: an equation may go beyond it.
+    /// The end of a row of mathematics, after which an equation may continue.
     Row,
-    /// The end of a question: it claims nothing.
+    /// The end of a question, whose equations claim nothing.
     Question,
-    /// A symbol that has no meaning here. Nothing is known of what it stands in.
+    /// A symbol without a known meaning. An expression with such a symbol has no value.
     Unknown,
 }
 
@@ -47,27 +47,27 @@ impl Kind {
     }
 }
 
-/// Whether a word of the tokens passes a test.
+/// Whether any word among the tokens passes a test.
 pub(crate) fn any_word(tokens: &[Token], test: fn(&str) -> bool) -> bool {
     tokens.iter().filter_map(Token::word).any(test)
 }
 
-/// A token and where it stands.
+/// A token with its place in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub kind: Kind,
-    /// Its bytes in the text.
+    /// The token's range of bytes in the text.
     pub at: Range<usize>,
-    /// Whether white space, or layout, stands before it.
+    /// Whether white space or layout comes before the token.
     pub spaced: bool,
-    /// Whether it is the first of its line.
+    /// Whether the token is the first of its line.
     pub first: bool,
-    /// Whether it stands in LaTeX mathematics, where letters are variables.
+    /// Whether the token is in LaTeX mathematics, where letters are variables.
     pub math: bool,
 }
 
 impl Token {
-    /// The word, if it is one.
+    /// Returns the word; `None` for other kinds of tokens.
     pub(crate) fn word(&self) -> Option<&str> {
         match &self.kind {
             Kind::Word(word) => Some(word),
@@ -79,24 +79,25 @@ impl Token {
         self.kind == *kind
     }
 
-    /// Whether it is a dollar sign that begins or ends mathematics: money has a backslash there.
+    /// Whether the token is a dollar sign that begins or ends mathematics. Money has a backslash
+    /// there.
     pub(crate) fn is_border(&self) -> bool {
         self.is(&Kind::Money) && self.math && self.at.len() == 1
     }
 }
 
-/// A text as tokens.
+/// The tokens of a text, with the state of LaTeX mathematics at both ends.
 #[derive(Debug)]
 pub(crate) struct Lexed {
-    /// In order.
+    /// The tokens in the order of the text.
     pub tokens: Vec<Token>,
-    /// Whether it begins in the middle of mathematics.
+    /// Whether the text begins in the middle of mathematics.
     pub begins_open: bool,
-    /// Whether it ends in the middle of mathematics.
+    /// Whether the text ends in the middle of mathematics.
     pub ends_open: bool,
 }
 
-/// The tokens of a text. It begins inside mathematics if the text before it ended there.
+/// Splits a text into tokens; `is_open` if the text before ended inside mathematics.
 pub(crate) fn lex(text: &str, is_open: bool) -> Lexed {
     let is_open = is_open && borders::may_go_on(text);
     let borders = Borders::of(text, is_open);
@@ -122,7 +123,7 @@ pub(crate) fn lex(text: &str, is_open: bool) -> Lexed {
     }
 }
 
-/// The tokens of a text by itself, in order.
+/// Splits a text without a text before it into tokens.
 pub(crate) fn tokens(text: &str) -> Vec<Token> {
     lex(text, false).tokens
 }
@@ -273,7 +274,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// Whether a comma stands within a number that is none: `16,0000`, `14, 400`.
+    /// Whether a comma here is inside a malformed number: `16,0000`, `14, 400`.
     fn is_broken_number(&self) -> bool {
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         let behind_number = self.before().is_some_and(|c| c.is_ascii_digit());
@@ -281,7 +282,7 @@ impl Lexer<'_> {
         behind_number && (digits(after) > 0 || digits(after.trim_start_matches(' ')) == 3)
     }
 
-    /// Whether the colon here stands between two numbers, close or with a blank before it.
+    /// Whether the colon here is between two numbers, with at most a blank before it.
     fn is_ratio(&self) -> bool {
         let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
         let after = &self.rest()[1..];
@@ -291,15 +292,16 @@ impl Lexer<'_> {
         close || apart && digit(after.trim_start().chars().next())
     }
 
-    /// An opening brace: of text, behind `\text`, or of more of what is around it.
+    /// Reads an opening brace. After `\text` the group is text; otherwise it is like its
+    /// surroundings.
     fn open_group(&mut self) {
         self.push(Kind::Open, 1);
         self.groups.push(self.math);
         self.math &= !std::mem::take(&mut self.text_group);
     }
 
-    /// A line that begins with a relation goes on with the equation above it, and so does what
-    /// stands behind one.
+    /// Reads the end of a line. A line that begins with a relation continues the equation above,
+    /// and so does a line after a relation.
     fn newline(&mut self, length: usize, kind: Kind) {
         let after = self.rest()[length..].trim_start_matches([' ', '\t', '\n', '&', '\\', '$']);
         let goes_on = ["=", "≈", "approx"].iter().any(|r| after.starts_with(r));
@@ -351,7 +353,7 @@ impl Lexer<'_> {
         self.push(Kind::Number(found.value, places), found.length);
     }
 
-    /// A minus sign, or what joins two words: `120-page`.
+    /// Reads a minus sign, or a hyphen between two words: `120-page`.
     fn dash(&mut self, length: usize, next: Option<char>) {
         let letters = |text: &str| text.chars().take_while(|c| c.is_alphabetic()).count();
         let joins = self.before().is_some_and(char::is_alphanumeric)
@@ -364,7 +366,7 @@ impl Lexer<'_> {
         }
     }
 
-    /// `2**3`, or bold type.
+    /// Reads stars: a power as in `2**3`, a product, or Markdown's bold type.
     fn stars(&mut self) {
         let operand_before = self
             .before()

@@ -1,4 +1,4 @@
-//! What the checker of arithmetic says of single steps and of chains.
+//! Verdicts of the arithmetic checker on single steps and on chains.
 
 use super::*;
 

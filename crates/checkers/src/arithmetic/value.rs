@@ -1,34 +1,35 @@
-//! A number with what it may stand for: a printed decimal is often a rounded one.
+//! Interval arithmetic with exact rationals: a printed decimal is often rounded, and stands for any
+//! number of an interval.
 
 use beamgen_eval::number::Rational;
 use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive, Zero};
 
-/// The largest numerator or denominator, in bits. What is larger is not worked out.
+/// The largest numerator or denominator that is calculated, in bits.
 const MAX_BITS: u64 = 4096;
 
 /// The largest exponent of a power.
 const MAX_EXPONENT: u32 = 1024;
 
-/// A number as written, and the interval in which what it stands for lies.
+/// A number as written, with the interval of the numbers that it may stand for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Value {
-    /// Lower end.
+    /// The lower end of the interval.
     pub low: Rational,
-    /// As written.
+    /// The number as written, between the ends.
     pub at: Rational,
-    /// Upper end.
+    /// The upper end of the interval.
     pub high: Rational,
 }
 
-/// It is too large to work out, or has no value.
+/// The error of a calculation without a value, or with a value too large to calculate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoValue;
 
 type Worked = Result<Value, NoValue>;
 
 impl Value {
-    /// Exactly this number.
+    /// Creates an interval of a single number.
     pub(crate) fn exact(at: Rational) -> Self {
         Self {
             low: at.clone(),
@@ -37,7 +38,7 @@ impl Value {
         }
     }
 
-    /// This number give or take `slack`.
+    /// Creates the interval from `at - slack` to `at + slack`.
     pub(crate) fn about(at: Rational, slack: &Rational) -> Self {
         Self {
             low: &at - slack,
@@ -97,7 +98,7 @@ impl Value {
         })
     }
 
-    /// A power with an exact whole exponent that is not too large.
+    /// Raises to an exact whole exponent of at most [`MAX_EXPONENT`].
     pub(crate) fn power(&self, exponent: &Self) -> Worked {
         if !exponent.is_exact() || !exponent.at.is_integer() {
             return Err(NoValue);
@@ -141,7 +142,7 @@ fn bounded(value: Value) -> Worked {
     }
 }
 
-/// One in the last of so many decimal places.
+/// Returns a unit of the last of `places` decimal places: 0.01 for 2.
 pub(crate) fn unit(places: usize) -> Rational {
     Rational::new(1.into(), ten_to(places))
 }
@@ -150,7 +151,7 @@ fn ten_to(places: usize) -> BigInt {
     num_traits::pow(BigInt::from(10), places)
 }
 
-/// The number as people write it: whole, as a short decimal, or as a fraction.
+/// Writes a number as people do: whole, as a short decimal, or as a fraction.
 pub(crate) fn show(number: &Rational) -> String {
     let text = if number.is_integer() {
         number.to_integer().to_string()

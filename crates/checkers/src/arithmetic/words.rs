@@ -1,6 +1,6 @@
-//! Words that change what an equation says.
+//! Words that change the meaning of an equation.
 
-/// Before an expression: what follows is part of something larger ("twice 5 + 3", "3 less than 8").
+/// Words before an expression that is a part of something larger ("twice 5 + 3", "3 less than 8").
 const TAKES_WHAT_FOLLOWS: &[&str] = &[
     "of",
     "twice",
@@ -79,7 +79,7 @@ const TAKES_WHAT_FOLLOWS: &[&str] = &[
     "reduced",
 ];
 
-/// Shortly before an expression: it is supposed.
+/// Words shortly before an expression that is only supposed.
 const CONDITIONS: &[&str] = &[
     "if",
     "whether",
@@ -97,7 +97,7 @@ const CONDITIONS: &[&str] = &[
     "verify",
 ];
 
-/// Shortly before an expression: a multiple or a part of it is meant.
+/// Words shortly before an expression of which a multiple or a part is meant.
 const MULTIPLES: &[&str] = &[
     "twice",
     "thrice",
@@ -113,7 +113,7 @@ const MULTIPLES: &[&str] = &[
     "halving",
 ];
 
-/// Behind a number: it counts these.
+/// Words after a number that multiply the number, such as "dozen".
 const MULTIPLIERS: &[&str] = &[
     "dozen", "hundred", "thousand", "million", "billion", "trillion", "score", "gross", "pair",
     "couple", "grand",
@@ -179,7 +179,7 @@ const TWO_LETTERS: &[&str] = &[
     "he", "we", "be", "do", "go", "me", "am", "pm", "ok", "TV", "CD", "PC",
 ];
 
-/// Before a number: it counts places, it is no quantity ("Day 1 + 2").
+/// Words before a number that is a label and not a quantity ("Day 1 + 2").
 const LABELS: &[&str] = &[
     "day", "week", "month", "year", "hour", "minute", "step", "number", "no", "page", "chapter",
     "room", "box", "type", "group", "case", "figure", "part", "question", "problem", "equation",
@@ -190,7 +190,7 @@ const LABELS: &[&str] = &[
     "eq", "formula", "point", "term", "digit", "plan",
 ];
 
-/// Anywhere in a step: numbers are about.
+/// Words that make the numbers of a step approximate.
 const APPROXIMATE: &[&str] = &[
     "about",
     "approximately",
@@ -214,7 +214,7 @@ const APPROXIMATE: &[&str] = &[
     "floor",
 ];
 
-/// Anywhere in a step: equations in it need not be claims.
+/// Words that make the equations of a step something else than claims.
 const NOT_A_CLAIM: &[&str] = &[
     "incorrect",
     "mistakenly",
@@ -252,7 +252,7 @@ const NOT_A_CLAIM: &[&str] = &[
     "carry",
 ];
 
-/// Anywhere in a step: what is said of variables is supposed, chosen or one of several cases.
+/// Words that make a step's statements about variables a supposition or one of several cases.
 const SUPPOSES: &[&str] = &[
     "if",
     "let",
@@ -319,19 +319,19 @@ const SUPPOSES: &[&str] = &[
     "substitute",
 ];
 
-/// What a unit may be exchanged for: factors between units that people convert without saying so.
+/// Factors between units that people convert without saying so, such as 60 minutes an hour.
 pub(crate) const CONVERSIONS: &[i64] = &[
     2, 3, 4, 5, 7, 8, 10, 12, 14, 16, 20, 24, 28, 30, 31, 36, 50, 52, 60, 90, 100, 120, 128, 144,
     168, 180, 360, 365, 366, 480, 720, 1000, 1440, 1760, 2000, 3600, 5280, 7200, 10_000, 86_400,
     1_000_000,
 ];
 
-/// What stands between a word and what belongs to it.
+/// Words between another word and the number that belongs to it.
 const ARTICLES: &[&str] = &[
     "the", "a", "an", "his", "her", "their", "its", "these", "those", "this", "that",
 ];
 
-/// What begins a new clause.
+/// Words that begin a new clause, so that a unit ends before them.
 const ENDS_UNIT: &[&str] = &[
     "and", "or", "so", "then", "but", "which", "where", "while", "because", "since", "as", "if",
     "we", "he", "she", "they", "it", "is", "are", "was", "were",

@@ -1,5 +1,5 @@
-//! One process of an external checker. Threads read and write for it, so that nobody waits for a
-//! process that does not.
+//! One process of an external checker. Separate threads read from and write to the pipes, so that a
+//! process that hangs blocks nobody else.
 
 use std::io::{BufRead, BufReader, PipeWriter, Read, Write};
 use std::process::{ChildStderr, ChildStdout};
@@ -10,33 +10,34 @@ use std::time::Duration;
 
 use beamgen_launcher::{LaunchError, Launcher, Program, Running};
 
-/// The longest line of output that is looked at, in bytes.
+/// The longest line of output that is parsed, in bytes.
 const MAX_LINE: usize = 64 << 10;
 
-/// As much as is kept of what it last wrote to its standard error, in bytes.
+/// Bytes kept of the end of the process's standard error, for the message about a crash.
 const STDERR_TAIL: usize = 400;
 
-/// Which process of which worker an event is of.
+/// The worker and the process that an event comes from. Events of a process that was replaced are
+/// recognised by the number of its start and ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Source {
     pub worker: usize,
     pub start: u64,
 }
 
-/// What a process did.
+/// An event of a process.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// It wrote a line.
+    /// The process wrote a line.
     Line(Vec<u8>),
-    /// It wrote a line that is too long to look at.
+    /// The process wrote a line of more than [`MAX_LINE`] bytes.
     TooLong,
-    /// It closed its output.
+    /// The process closed its standard output.
     Ended,
-    /// Of no process: wakes who waits for events.
+    /// No process did anything: another thread ends a wait for events.
     Wake,
 }
 
-/// A process that runs; dropped, it is killed with all its group.
+/// A running process. Dropping it kills the process and its whole process group.
 #[derive(Debug)]
 pub(super) struct Process {
     running: Running,
@@ -73,14 +74,17 @@ impl Process {
         })
     }
 
-    /// Has a line written. If the process is gone, its end tells.
+    /// Queues a line for standard input. An error is ignored: the event of the process's end
+    /// follows.
     pub(super) fn write(&self, line: Arc<str>) {
         let _ = self.to_stdin.send(line);
     }
 
-    /// Kills it, with what it started; how it had ended before, and what it last complained of.
+    /// Kills the process and its children. Returns how the process had ended, and the last line of
+    /// its standard error.
     pub(super) fn end(self) -> String {
-        // One that closed its output is about to end by itself.
+        // A process that closed its output is about to exit. Killed at once, it would be reported
+        // as killed, and its last message would be lost.
         thread::sleep(Duration::from_millis(20));
         let how = match self.running.end() {
             Ok(status) => status.to_string(),
@@ -120,7 +124,7 @@ fn read(stdout: ChildStdout, source: Source, events: &SyncSender<(Source, Event)
         let read = (&mut stdout).take(most).read_until(b'\n', &mut line);
         let event = match read {
             Ok(0) | Err(_) => Event::Ended,
-            // What is left of the line is read and thrown away.
+            // The rest of the line is skipped: parsed by itself, it might look like an answer.
             Ok(_) if line.len() > MAX_LINE => match stdout.skip_until(b'\n') {
                 Ok(_) => Event::TooLong,
                 Err(_) => Event::Ended,

@@ -1,4 +1,4 @@
-//! The lines that an external checker reads and writes.
+//! The JSON lines that an external checker reads and writes (docs/rewards/checkers.md).
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Verdict;
 
-/// Longer requests than this are not made, in bytes.
+/// The longest text of a problem and its steps that is sent, in bytes.
 const MAX_REQUEST: usize = 4 << 20;
 
-/// The longest reason that is kept, in characters.
+/// The longest reason that is kept, in characters. Longer reasons are cut.
 const MAX_REASON: usize = 500;
 
 #[derive(Serialize)]
@@ -19,7 +19,7 @@ struct Request<'a> {
     steps: Vec<&'a str>,
 }
 
-/// A line that asks about the last of the steps; `None` if it would be too long.
+/// Returns the line that asks about the last step; `None` if the line would be too long.
 pub(super) fn request(id: u64, problem: &str, steps: &[Arc<str>]) -> Option<String> {
     let length = problem.len() + steps.iter().map(|step| step.len()).sum::<usize>();
     if length > MAX_REQUEST {
@@ -46,21 +46,20 @@ enum Word {
     Abstain,
 }
 
-/// Reads the id and the verdict of a line; `None` if it is no answer.
+/// Reads the id and the verdict of a line; `None` if the line is not an answer.
 pub(super) fn answer(line: &[u8]) -> Option<(u64, Verdict)> {
     let line: Line = serde_json::from_slice(line).ok()?;
-    let reason = || {
-        let text = line
-            .reason
-            .as_deref()
-            .unwrap_or("the checker gives no reason");
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        text.chars().take(MAX_REASON).collect::<String>()
-    };
     let verdict = match line.verdict {
         Word::Pass => Verdict::Pass,
-        Word::Fail => Verdict::fail(reason()),
+        Word::Fail => Verdict::fail(one_line(line.reason.as_deref())),
         Word::Abstain => Verdict::Abstain,
     };
     Some((line.id, verdict))
+}
+
+fn one_line(reason: Option<&str>) -> String {
+    let text = reason.unwrap_or("the checker gives no reason");
+    // Reasons are shown in tables and one-line messages, whatever white space a program writes.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.chars().take(MAX_REASON).collect()
 }

@@ -1,7 +1,7 @@
-//! An external checker as a judge of a search that goes on while the program answers.
+//! An external checker as a judge of a search that continues while the program answers.
 //!
-//! A thread of its own drives the program. It is told what happens to chains in order, so that what
-//! it is asked about a chain comes after that chain's earlier steps.
+//! A separate thread drives the program. The thread receives all operations on chains in order, so
+//! a question about a chain comes after the chain's earlier steps.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, channel};
@@ -17,17 +17,17 @@ use super::{External, Waker};
 use crate::scorer::scored;
 use crate::{CheckItem, Checker, Lost, Verdict};
 
-/// As long as a call waits for a verdict before it looks at the rest of the search again.
+/// Longest wait of a call for a verdict, after which the search looks at its other work again.
 const A_WHILE: Duration = Duration::from_millis(50);
 
-/// The batch of a call that waits for its answer.
+/// The batch number of a blocking call. The search counts its batches up and never gets here.
 const AT_ONCE: BatchId = BatchId(u64::MAX);
 
-/// An [`External`] as a [`Scorer`]. A batch that is handed over is answered later; meanwhile the
-/// search does what needs no verdicts.
+/// An [`External`] as a [`Scorer`]. A submitted batch is answered later; until then the search does
+/// the work that needs no verdicts.
 #[derive(Debug)]
 pub struct ExternalScorer {
-    /// To the thread; gone when it has to end.
+    /// The channel to the thread. Set to `None` to end the thread.
     to_thread: Option<Sender<Told>>,
     answers: Receiver<Answer>,
     thread: Option<JoinHandle<()>>,
@@ -35,18 +35,18 @@ pub struct ExternalScorer {
     lost: LostSoFar,
     next_chain: u64,
     pending: BTreeSet<BatchId>,
-    /// Answers that came while another one was waited for.
+    /// Answers to batches that arrived during a blocking call.
     early: Vec<Answer>,
 }
 
 type Answer = (BatchId, Vec<Vec<Verdict>>);
 
-/// What an external checker lost so far, as other threads may read it.
+/// A handle to the counts of lost verdicts that other threads may read.
 #[derive(Clone, Debug, Default)]
 pub struct LostSoFar(Arc<Mutex<Lost>>);
 
 impl LostSoFar {
-    /// As of the last answer.
+    /// Returns the counts at the time of the last answer.
     #[must_use]
     pub fn get(&self) -> Lost {
         self.0
@@ -60,10 +60,10 @@ impl LostSoFar {
     }
 }
 
-/// What the thread is told, in order. Chains have the scorer's numbers.
+/// An operation for the thread, carried out in order. Chains have the scorer's ids.
 enum Told {
     Open(ScoreId, String),
-    /// Which chain, and its copy's number.
+    /// The id of a chain, and the id of its copy.
     Fork(ScoreId, ScoreId),
     Release(ScoreId),
     Check(BatchId, Vec<(ScoreId, Vec<String>)>),
@@ -98,13 +98,13 @@ impl ExternalScorer {
         }
     }
 
-    /// What it loses, to be looked at later.
+    /// Returns the handle to the counts of lost verdicts.
     #[must_use]
     pub fn lost(&self) -> LostSoFar {
         self.lost.clone()
     }
 
-    /// That the thread is gone is seen when its answer is missed.
+    /// Sends an operation. An error is ignored: the missing answer will show that the thread ended.
     fn tell(&self, told: Told) {
         if let Some(thread) = &self.to_thread {
             let _ = thread.send(told);
@@ -117,11 +117,12 @@ impl ExternalScorer {
     }
 
     fn check(&self, batch: BatchId, items: &[ScoreItem<'_>]) {
-        let own = |item: &ScoreItem<'_>| {
+        let items = items.iter().map(|item| {
             let steps = item.steps.iter().map(|step| step.text.to_owned());
             (item.id, steps.collect())
-        };
-        self.tell(Told::Check(batch, items.iter().map(own).collect()));
+        });
+        self.tell(Told::Check(batch, items.collect()));
+        // The thread may be waiting for the program and not for this channel.
         self.waker.wake();
     }
 }
@@ -174,6 +175,7 @@ impl Scorer for ExternalScorer {
                 Err(RecvTimeoutError::Timeout) => break false,
                 Err(RecvTimeoutError::Disconnected) => break true,
             }
+            // After the first answer only those that are ready: the search has work again.
             patience = Duration::ZERO;
         };
         let mut done: Vec<(BatchId, ScoreResult)> = answers
@@ -196,7 +198,7 @@ impl Scorer for ExternalScorer {
 }
 
 impl Drop for ExternalScorer {
-    /// Ends the thread at once, and with it the program's processes.
+    /// Ends the thread, and with it the program's processes, without waiting for answers.
     fn drop(&mut self) {
         self.waker.stop();
         self.to_thread = None;
@@ -206,23 +208,23 @@ impl Drop for ExternalScorer {
     }
 }
 
-/// The thread's side.
+/// The state of the thread that drives the program.
 struct Driver {
     external: External,
-    /// The program's chains, by the scorer's.
+    /// The program's chain for each of the scorer's.
     chains: HashMap<ScoreId, ScoreId>,
-    /// The scorer's batches, by the program's.
+    /// The scorer's batch for each of the program's.
     batches: HashMap<u64, BatchId>,
     to_scorer: Sender<Answer>,
     lost: LostSoFar,
 }
 
 impl Driver {
-    /// Does what it is told, and asks the program about all batches at once, until nobody can tell it
-    /// anything any more.
+    /// Carries out operations, with all batches in flight at once, until the scorer is dropped.
     fn run(mut self, told: &Receiver<Told>) {
         loop {
-            // What is told meanwhile comes before the next look at the program.
+            // Without a batch in flight the program says nothing, so a blocking receive is safe.
+            // With one, new operations come first: they give idle workers something to do.
             let next = if self.batches.is_empty() {
                 told.recv().map_err(|_| TryRecvError::Disconnected)
             } else {
@@ -267,7 +269,7 @@ impl Driver {
         }
     }
 
-    /// Gives what is settled to the scorer.
+    /// Sends the answers of settled batches to the scorer.
     fn answer(&mut self) -> Result<(), SendError<Answer>> {
         for (asked, verdicts) in self.external.settled() {
             self.lost.set(self.external.lost.clone());
