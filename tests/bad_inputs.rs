@@ -281,7 +281,7 @@ fn settings() {
             &["--kv-memory", "much"],
             &["--kv-memory", "\"much\"", "2GiB"],
         ),
-        (&["--kv-memory", "1kB"], &["kv_bytes", "one page"]),
+        (&["--kv-memory", "1kB"], &["kv_bytes", "use at least"]),
         (
             &["--set", "engine.kv_bytes=2 gibs"],
             &["kv_bytes", "2 gibs"],

@@ -156,8 +156,8 @@ fn pickles_whose_tensors_cannot_be() {
         (b"s.".to_vec(), &["value is missing"]),
         (b"(.".to_vec(), &["value is missing"]),
         (b")R.".to_vec(), &["value is missing"]),
-        (b"))R.".to_vec(), &["no function"]),
-        (b"}Q.".to_vec(), &["no storage"]),
+        (b"))R.".to_vec(), &["not a function"]),
+        (b"}Q.".to_vec(), &["not a storage"]),
         (b"))b.".to_vec(), &["a state"]),
     ] {
         pickle_refused(&pickle, words);

@@ -115,7 +115,7 @@ fn without_a_tree_the_chosen_chain_alone_is_judged() {
     record.tree = None;
     let found = found(&record, &unchecked);
     assert_said(&found[0], &["Probably step 2"], Some(2));
-    assert_said(&found[2], &["kept no tree"], None);
+    assert_said(&found[2], &["has no tree"], None);
 }
 
 #[test]
