@@ -70,7 +70,7 @@ impl AdamW {
             let m = ((m * b1)? + (&g * (1.0 - b1))?)?;
             let v = ((v * b2)? + (g.sqr()? * (1.0 - b2))?)?;
             let update = ((&m / c1)? / ((&v / c2)?.sqrt()? + self.eps)?)?;
-            // Norms and biases are vectors, whose decay would only shift activations.
+            // Norms and biases are vectors; decaying them does not regularise the model.
             let decay = if var.rank() > 1 {
                 lr * self.weight_decay
             } else {
