@@ -1,5 +1,5 @@
-// The page on which a person rates steps. The program next to it keeps the state: the page posts acts
-// and shows the view that comes back, so a page that is loaded again continues where it was.
+// The page on which a person rates steps. The server keeps the state: the page posts acts and shows
+// the view that the server returns, so a page that is loaded again continues where it was.
 
 const RATINGS = new Map([
   [1, { word: "\u2713 right", kind: "good" }],
@@ -84,7 +84,7 @@ class Annotation {
   async post(acts) {
     const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(acts) };
     const reply = await fetch("act", options).catch(() => {
-      throw new Error("The program cannot be reached. Start it again and open the address that it gives.");
+      throw new Error("Cannot reach the program: start it again and open the address that it prints.");
     });
     const told = await reply.json();
     if (!reply.ok) throw new Error(told.error);

@@ -1,20 +1,20 @@
-// The chains of one search: its steps, what became of each, and which of them are shown.
+// The chains of one search: the steps, the state of each, and which of them are shown.
 //
 // Steps come all at once, as a run file has them (docs/reference/run-file.md), or one event at a time. The
 // files of this folder are joined into one script, in the order that src/assets.rs lists.
 "use strict";
 
-/** A step that scores less is unsure; below DOUBTFUL the reward model takes it for wrong. */
+/** The score from which a step is sure. Below DOUBTFUL the scorer takes a step for wrong. */
 const SURE = 0.9;
 const DOUBTFUL = 0.5;
 
-/** Trees of more steps than this begin with their pruned parts collapsed. */
+/** Trees with more steps than this open with their pruned parts collapsed. */
 const LARGE = 400;
 
 /** More pruned siblings than this are one row until they are asked for. */
 const MANY = 8;
 
-/** The id of the row that stands for the pruned steps behind `parent`. */
+/** The id of the row that groups the pruned steps after `parent`. */
 function groupId(parent) {
   return -1 - parent;
 }
@@ -47,7 +47,7 @@ class Chains {
     if (list.length > LARGE) this.collapseDead();
   }
 
-  /** A step behind its parent, which is there already. Siblings stay in the order of their ids. */
+  /** Adds a step after its parent, which must exist. Siblings stay in the order of their ids. */
   add(fields) {
     const parent = fields.parent === null ? null : this.byId.get(fields.parent);
     if (parent === undefined) return null;
@@ -71,7 +71,7 @@ class Chains {
     return node;
   }
 
-  /** Takes a step out of its siblings, one of which stands for it. */
+  /** Removes a duplicate step from its siblings, one of which has the same text. */
   fold(id, standIn, copies) {
     const node = this.change(id, { state: "duplicate", duplicate_of: standIn });
     if (!node) return;
@@ -80,7 +80,7 @@ class Chains {
     this.change(standIn, { copies });
   }
 
-  /** Changes what is known of a step. */
+  /** Changes fields of a step. */
   change(id, fields) {
     const node = this.byId.get(id);
     if (!node) return null;
@@ -89,7 +89,7 @@ class Chains {
     return node;
   }
 
-  /** A step, or for a negative id a group of pruned ones. */
+  /** A step, or for a negative id a group of pruned steps. */
   get(id) {
     return id < 0 ? this.groups.get(id) : this.byId.get(id);
   }
@@ -114,7 +114,7 @@ class Chains {
     return path.reverse();
   }
 
-  /** Finds out below which steps everything is pruned. */
+  /** Finds the steps below which everything is pruned. */
   settle() {
     const nodes = [...this.byId.values()];
     for (let at = nodes.length - 1; at >= 0; at -= 1) {
@@ -145,7 +145,7 @@ class Chains {
     return true;
   }
 
-  /** What stands below a step: steps, and a group if many of them are pruned. */
+  /** The rows below a step: steps, and a group if many of them are pruned. */
   below(node, filter) {
     if (node.group) return node.group;
     const shown = node.children.filter((child) => this.passes(child, filter));
@@ -172,7 +172,7 @@ class Chains {
     else set.delete(id);
   }
 
-  /** Opens whatever hides a step. */
+  /** Opens all collapsed rows and groups that hide a step. */
   reveal(node) {
     for (const above of this.path(node.id)) {
       if (!above.alive && !this.chosen.has(above.id)) this.opened.add(groupId(above.parent));
@@ -208,7 +208,7 @@ class Chains {
     return rows;
   }
 
-  /** What there is in all. */
+  /** Counts over all steps. */
   counts() {
     const counts = { steps: 0, pruned: 0, duplicates: 0, ended: 0, tokens: 0 };
     for (const node of this.byId.values()) {
@@ -222,7 +222,7 @@ class Chains {
     return counts;
   }
 
-  /** The steps as a run file has them, without what was made up for the view. */
+  /** The steps as a run file has them, without the fields that only the view needs. */
   exported() {
     return [...this.byId.values()].map(({ alive, version, children, ...node }) => ({
       ...node,
@@ -231,7 +231,7 @@ class Chains {
   }
 }
 
-/** What became of a step: a shape, a word, a class, and the reason if there is one. */
+/** The state of a step: a shape, a word, a class, and the reason if there is one. */
 function fate(node) {
   switch (node.state) {
     case "pruned":
@@ -247,7 +247,7 @@ function fate(node) {
   }
 }
 
-/** Why a chain was pruned, in words. */
+/** The reason why a chain was pruned, in words. */
 function pruneReason(why) {
   if (!why) return "";
   const parts = [];
@@ -268,7 +268,7 @@ function scoreKind(score) {
   return score >= DOUBTFUL ? "unsure" : "bad";
 }
 
-/** A step's score, or the one it had in the middle. */
+/** A step's score, or the score that it had in its middle. */
 function scoreOf(node) {
   return node.score ?? node.partial_score ?? null;
 }

@@ -10,7 +10,7 @@ class Detail {
     this.show(null, null);
   }
 
-  /** Shows the chain that ends with `id`, beside the pinned one if there is one. */
+  /** Shows the chain that ends with `id`, next to the pinned chain if there is one. */
   show(id, pinned) {
     const node = this.chains.get(id);
     const other = this.chains.get(pinned);
@@ -22,7 +22,7 @@ class Detail {
   hint() {
     this.element.replaceChildren(
       el("h3", null, "Chain"),
-      el("p", "dim", "Click a step, or press Enter on it, to read its chain here. Space pins a chain; the next one is shown beside it."),
+      el("p", "dim", "Click a step, or press Enter on it, to read its chain here. Space pins a chain; the next chain is shown next to it."),
     );
   }
 

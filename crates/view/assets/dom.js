@@ -24,7 +24,7 @@ function button(text, action, className) {
   return element;
 }
 
-/** Text for screen readers alone. */
+/** Text only for screen readers. */
 function spoken(text) {
   return el("span", "spoken", text);
 }
@@ -40,7 +40,7 @@ function scoreChip(score) {
   return chip;
 }
 
-/** What became of a step, as its shape and its word. */
+/** The state of a step, as a shape and a word. */
 function fateMark(node, withWord) {
   const { shape, word, kind } = fate(node);
   const mark = el("span", `mark ${kind}`);
@@ -50,13 +50,13 @@ function fateMark(node, withWord) {
   return mark;
 }
 
-/** Whether a step is known to be right or wrong, where that is known. */
+/** A mark for a step that is known to be right or wrong. */
 function labelMark(node) {
   if (node.label == null) return null;
   return el("span", node.label ? "label good" : "label bad", node.label ? "\u2713 right" : "\u2717 wrong");
 }
 
-/** Hands a file to the reader. */
+/** Saves a file on the reader's machine. */
 function download(name, value) {
   const blob = new Blob([JSON.stringify(value, null, 1)], { type: "application/json" });
   const link = el("a");

@@ -1,4 +1,4 @@
-// The live page of a server: a problem goes out, the search is watched, its result stays.
+// The live page of a server: it sends a problem, shows the running search, and then the result.
 //
 // Requests go to the server that the page came from. `EventSource` can neither POST nor send a key,
 // so the stream is read from `fetch`.
@@ -91,7 +91,7 @@ class Live {
     this.samples.disabled = this.problems.length === 0;
   }
 
-  /** What the chosen preset is, if the server says so. */
+  /** The description of the chosen preset, if the server sends one. */
   describe() {
     const preset = this.presets.find((preset) => preset.id === this.preset.value);
     this.summary.textContent = visible(preset?.beamgen?.summary ?? preset?.summary ?? "");
@@ -162,7 +162,7 @@ class Live {
       });
       await this.read(reply);
     } catch (error) {
-      if (running.signal.aborted) this.say("Cancelled. What was there by then is below.");
+      if (running.signal.aborted) this.say("Cancelled. The results so far are below.");
       else this.fail(error);
     } finally {
       clearInterval(clock);
@@ -252,13 +252,13 @@ class Live {
       case "restarted":
         this.votes.clear();
         this.view.begin();
-        this.say("Memory ran out; the search begins again.");
+        this.say("Memory ran out; the search restarts.");
         break;
       default:
     }
   }
 
-  /** Votes as they come; those that decide come with the result. */
+  /** Shows votes as they come. The votes that decide come with the result. */
   vote({ node, answer, votes }) {
     const score = scoreOf(this.view.chains.get(node) ?? {});
     const known = this.votes.get(answer);

@@ -5,7 +5,7 @@
 /** Rows that are rendered above and below those in sight. */
 const MARGIN = 12;
 
-/** Milliseconds after which type-ahead begins anew. */
+/** Milliseconds after which type-ahead begins again. */
 const TYPING = 700;
 
 class TreeRows {
@@ -37,7 +37,7 @@ class TreeRows {
     new ResizeObserver(() => this.render()).observe(this.element);
   }
 
-  /** Takes in what changed in the chains. */
+  /** Updates the rows after a change of the chains. */
   refresh() {
     this.rows = this.chains.rows(this.filter);
     this.indexOf = new Map(this.rows.map((row, index) => [row.node.id, index]));
@@ -176,7 +176,7 @@ class TreeRows {
 
   indent(depth) {
     const indent = el("span", "indent");
-    // Deep chains go on with smaller steps to the right.
+    // Deep chains are indented by smaller steps, so that they stay in sight.
     indent.style.width = `calc(var(--indent) * ${Math.min(depth, 10) + Math.max(0, depth - 10) * 0.25})`;
     return indent;
   }
