@@ -179,13 +179,14 @@ pub static SETTINGS: &[Setting] = table! {
     ///
     /// At most 65536. The KV cache of all chains stays within `kv_memory`. N is 1 for {of_one}.
     "n" "n" "N" Count "16" "1..65536" "search.n" Request Width Always;
-    /// Search strategy: beam, dvts, majority, ...
+    /// Strategy: beam, dvts, ...
     ///
     /// The help of `beamgen solve` lists all strategies.
     "strategy" "" "NAME" Text "beam" "" "search.strategy" Request Width Always;
-    /// Expansion factor (M): continuations of each kept chain
+    /// Continuations of a kept chain (M)
     ///
-    /// A beam keeps N/M chains and expands each of them M times. Used by {using_m} only.
+    /// The expansion factor: a beam keeps N/M chains and expands each of them M times. Used by
+    /// {using_m} only.
     "m" "m" "M" Count "4" "1.." "search.m" Request Search Always;
     /// Rule that turns step scores into a chain's score
     ///
@@ -239,7 +240,7 @@ pub static SETTINGS: &[Setting] = table! {
     "top_p" "" "P" Number "" "0..1" "generator.sampling.top_p" Request Sampling Long;
     /// Sample among tokens at least P times as likely as the likeliest token; 0 among all tokens
     "min_p" "" "P" Number "" "0..1" "generator.sampling.min_p" Request Sampling Long;
-    /// Generator: the language model that writes steps
+    /// Generator, which writes steps
     ///
     /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] on the Hugging Face hub,
     /// or bundled.
@@ -311,13 +312,13 @@ pub static SETTINGS: &[Setting] = table! {
     "sound_above" "" "SCORE" Number "0" "0..1" "checkers.sound_above" Solver Soundness Long;
     /// Withhold answers that are unsound by `audit` or `sound_above`
     "require_sound" "" "" Switch "" "" "checkers.require_sound" Solver Soundness Long;
-    /// Published generator and reward model by name, e.g. qwen2.5-math-1.5b
+    /// Published models by name, e.g. qwen2.5-math-1.5b
     ///
-    /// A pair that `beamgen models` lists, or a TOML file, with the settings that suit its models. A
-    /// file of settings wins over the pair; `generator` and `prm` replace the pair's models.
-    /// [default: the bundled pair]
+    /// A generator and a reward model with the settings that suit them: a pair of `beamgen models`,
+    /// or a TOML file. A file of settings wins over the pair; `generator` and `prm` replace the
+    /// pair's models. [default: the bundled pair]
     "pair" "" "NAME|FILE" Text "" "" "" Solver Reward Always;
-    /// Process reward model: scores every step
+    /// Process reward model (PRM)
     ///
     /// A folder in Hugging Face layout, a GGUF file, ORG/NAME[@REVISION] on the Hugging Face hub,
     /// bundled, or none, which is the same as `scorer` none.
@@ -333,9 +334,10 @@ pub static SETTINGS: &[Setting] = table! {
     "prm_format" "" "NAME|FILE" Text "" "" "models.prm_format" Solver Reward Long MODEL;
     /// Reference model of an implicit reward model, named as for `prm`
     "prm_reference" "" "MODEL" Path "" "" "models.prm_reference" Solver Reward Long MODEL;
-    /// Number type of weights: auto, f32, bf16, f16, int8
+    /// Weights: auto, f32, bf16, f16, int8
     ///
-    /// auto keeps the checkpoint's type, exactly; int8 is fastest, but not exact.
+    /// The number type of weights in memory. auto keeps the checkpoint's type, exactly; int8 is
+    /// fastest, but not exact.
     "dtype" "" "TYPE" Text "auto" "" "models.dtype" Solver Engine Always;
     /// Device that computes: auto, cpu, cuda or cuda:N
     ///

@@ -445,10 +445,10 @@ pub(crate) struct BenchArgs {
         value_name = "LIST"
     )]
     pub strategies: Vec<StrategyName>,
-    /// Scorers for strategies that use a scorer: prm, orm, exact [default: prm]
+    /// Scorers to compare: prm, orm, exact [default: prm]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub scorers: Vec<ScorerKind>,
-    /// Numbers of chains per problem to compare [default: 16]
+    /// Numbers of chains to compare [default: 16]
     #[arg(short = 'n', long = "n", value_delimiter = ',', value_name = "LIST")]
     pub chains: Vec<usize>,
     /// Number of seeds to average over [default: 1]
@@ -468,15 +468,15 @@ pub(crate) struct BenchArgs {
     /// Each raw row is written as soon as it is measured, tables and plots at the end.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Resume the results folder of --out: skip the rows that it has
+    /// Resume the results folder of --out: skip finished rows
     #[arg(long)]
     pub resume: bool,
     /// Check all settings and list the runs, without running them
     #[arg(long, conflicts_with = "out", hide_short_help = true)]
     pub plan: bool,
-    /// Redraw the tables and plots of a results folder from its rows
+    /// Redraw the tables and plots of a results folder
     ///
-    /// No search is run.
+    /// They are made from its rows; no search is run.
     #[arg(long, value_name = "DIR", exclusive = true)]
     pub redraw: Option<PathBuf>,
     /// Print one JSON object for each row of the table

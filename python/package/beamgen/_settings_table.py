@@ -13,12 +13,12 @@ class _Width(TypedDict, total=False):
     n: int | None
     """Chains per problem (N)."""
     strategy: str | None
-    """Search strategy: beam, dvts, majority, ..."""
+    """Strategy: beam, dvts, ..."""
 
 
 class _Search(TypedDict, total=False):
     m: int | None
-    """Expansion factor (M): continuations of each kept chain."""
+    """Continuations of a kept chain (M)."""
     aggregation: str | None
     """Rule that turns step scores into a chain's score."""
     choose: str | None
@@ -63,7 +63,7 @@ class BenchSettings(_Search, total=False):
     in_flight: int | None
     """Problems solved at the same time."""
     generator: _Path | None
-    """Generator: the language model that writes steps."""
+    """Generator, which writes steps."""
     generator_url: str | list[str] | None
     """Servers that run the generator, e.g. http://HOST:8000."""
     judge: str | list[str] | None
@@ -89,9 +89,9 @@ class BenchSettings(_Search, total=False):
     require_sound: bool | None
     """Withhold answers that are unsound by ``audit`` or ``sound_above``."""
     pair: str | None
-    """Published generator and reward model by name, e.g. qwen2.5-math-1.5b."""
+    """Published models by name, e.g. qwen2.5-math-1.5b."""
     prm: _Path | None
-    """Process reward model: scores every step."""
+    """Process reward model (PRM)."""
     prm_url: str | list[str] | None
     """Servers that run the reward model, as for ``generator_url``."""
     prm_format: str | None
@@ -99,7 +99,7 @@ class BenchSettings(_Search, total=False):
     prm_reference: _Path | None
     """Reference model of an implicit reward model, named as for ``prm``."""
     dtype: str | None
-    """Number type of weights: auto, f32, bf16, f16, int8."""
+    """Weights: auto, f32, bf16, f16, int8."""
     device: str | None
     """Device that computes: auto, cpu, cuda or cuda:N."""
     kv_dtype: str | None
