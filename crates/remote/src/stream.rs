@@ -148,8 +148,8 @@ impl<'a> Completion<'a> {
     /// Cuts the text after the first mark that ends after byte `seen`.
     fn look_for_end(&mut self, seen: usize) {
         let text = &self.choice.text;
-        // A mark within the white space at the beginning does not end the step, and a second
-        // request from there would split the white space into other tokens.
+        // A mark within the white space at the beginning does not end the step. A second request
+        // from there would split the white space into other tokens.
         let blank = text.len() - text.trim_start().len();
         if let Some(end) = self
             .until

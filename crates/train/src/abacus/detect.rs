@@ -1,7 +1,7 @@
 //! The reward models' common start: replaced-token detection (ELECTRA, 2003.10555) on right
 //! solutions. This stage needs no labelled chains. A tenth of all its tokens are wrong, but a
-//! labelled chain has only one wrong token, so it is here that the model learns to compare each
-//! token with the expected one.
+//! labelled chain has only one wrong token. So the model learns here to compare each token with the
+//! expected one.
 
 use super::config::TrainConfig;
 use super::lm::{length, of_size, people};
@@ -69,8 +69,8 @@ fn first_tokens(tok: &Tokenizer, words: impl IntoIterator<Item = String>) -> Res
         .collect()
 }
 
-/// Samples a token of a class. Half of the time the token is one that occurs in `context`, so that
-/// the position of a token in the text has to be checked, not only its presence.
+/// Samples a token of a class. Half of the time the token is one that occurs in `context`: then the
+/// position of a token has to be checked, not only its presence.
 fn other_of(rng: &mut impl Rng, class: &[u32], id: u32, context: &[u32]) -> u32 {
     let near: Vec<u32> = context
         .iter()

@@ -142,7 +142,7 @@ pub struct Recipe {
     /// Whether the softmax covers only tokens that occur in the examples, not the whole vocabulary.
     pub restrict_vocabulary: bool,
     /// The fraction of all updates, at the beginning, in which only a reward model's head is
-    /// trained, so that a fresh head does not disturb the body (PURE, 2504.15275). The warm-up and
+    /// trained. A fresh head would otherwise disturb the body (PURE, 2504.15275). The warm-up and
     /// the decay of the learning rate follow.
     pub head_warmup: f64,
     /// The learning rate of the updates that train only the head.
