@@ -1,9 +1,9 @@
 //! Finding the answer in a solution, and deciding whether two answers are the same.
 //!
-//! Answers are read into exact values: rational numbers, expressions with roots and variables,
-//! points, intervals, sets, matrices, equations. There are no signals and no clocks here: reading
-//! an answer draws on a fixed budget of work, memory and nesting. What does not fit it, or is not
-//! understood, is compared as text, and where the texts differ the verdict is
+//! Answers are parsed to exact values: rational numbers, expressions with roots and variables,
+//! points, intervals, sets, matrices, equations. Parsing has a fixed budget of work, memory and
+//! nesting, and no clock, so a verdict does not depend on the machine. An answer over the budget or
+//! of an unknown form is compared as text. If the texts differ, the verdict is
 //! [`Verdict::CannotTell`].
 
 use beamgen_search::{Answer, Answers, Border};
@@ -21,14 +21,13 @@ mod words;
 
 pub use extract::{Extracted, Marker, extract, extract_marked, reference};
 
-/// Longer answers than this, in bytes, are not read.
+/// The longest answer that is parsed, in bytes.
 const MAX_BYTES: usize = 2000;
 
-/// Work for reading an answer or comparing two, in the units of [`Budget`]; about a tenth of a
-/// second.
+/// The work for parsing an answer or comparing two, in the units of [`Budget`]: about 0.1 s.
 const BUDGET: u64 = 100_000;
 
-/// The grader of this crate as the search asks for it: [`extract`] and [`class`].
+/// The grader of this crate for a search: [`extract`] finds answers, and [`class`] groups them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MathAnswers;
 
@@ -49,16 +48,16 @@ impl Answers for MathAnswers {
     }
 }
 
-/// Whether two answers are the same.
+/// The verdict on the equality of two answers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// They are.
+    /// The answers are certainly equal.
     Same,
-    /// They are not.
+    /// The answers are certainly different.
     Different,
-    /// At least one of them is not understood, is too hard to work out, or leaves open what was
-    /// meant. Counts as wrong, and is worth counting.
+    /// At least one answer is of an unknown form, too hard to calculate, or ambiguous. Counts as
+    /// wrong, and is also counted separately.
     CannotTell,
 }
 

@@ -1,29 +1,29 @@
-//! Given chains: a problem and its steps. Labels are not read.
+//! Given chains: problems with steps that another program wrote. Labels are not read.
 
 use beamgen_search::Problem;
 use serde_json::{Map, Value};
 
-/// The keys that the documents of a problem may stand under, in the order they are tried.
+/// The keys of a problem's documents, in the order of preference.
 pub(crate) const CONTEXT_KEYS: [&str; 3] = ["context", "documents", "passage"];
 
-/// A chain that was not made here.
+/// A chain from a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GivenChain {
-    /// `id` of the file, or its number from 1.
+    /// The `id` in the file, or the number of the line, from 1.
     pub id: String,
     /// The problem's text.
     pub problem: String,
-    /// Its steps; none of them blank.
+    /// The steps, at least one. No step is blank.
     pub steps: Vec<String>,
-    /// The problem's documents; none of them blank.
+    /// The problem's documents. No document is blank.
     pub context: Vec<String>,
 }
 
 impl GivenChain {
-    /// Reads a chain. Without an `id` it is called by its number.
+    /// Reads a chain. `number` becomes the id of a chain without an `id`.
     ///
     /// # Errors
-    /// The fault, with the field, and what to do.
+    /// A line that names the field, the fault and what to do.
     pub fn of(value: &Value, number: usize) -> Result<Self, String> {
         let Value::Object(object) = value else {
             return Err("not an object: write {\"problem\": \"...\", \"steps\": [\"...\"]}".into());
@@ -69,8 +69,8 @@ impl From<GivenChain> for Problem {
     }
 }
 
-/// Gives a record that has a whole answer as `response`, and no steps, the steps that `cut` makes of
-/// it.
+/// Adds steps to a record that has a whole answer as `response` and no steps: `cut` splits the
+/// answer.
 pub fn cut_response(record: &mut Value, cut: &dyn Fn(&str) -> Vec<String>) {
     let Value::Object(object) = record else {
         return;
@@ -83,23 +83,23 @@ pub fn cut_response(record: &mut Value, cut: &dyn Fn(&str) -> Vec<String>) {
     }
 }
 
-/// Steps under `field`: a list of strings that are not blank, or of objects with such a `text`, which
-/// `beamgen label` writes.
+/// Reads the steps under `field`: a list of strings, or of objects with a `text` as `beamgen label`
+/// writes them.
 ///
 /// # Errors
-/// The fault, with the field.
+/// A line that names the field, for another type and for a blank string.
 pub fn steps_of(steps: &Value, field: &str) -> Result<Vec<String>, String> {
     let list = steps.as_array().ok_or_else(|| {
         let found = kind(steps);
         format!("field \"{field}\": found {found}: write a list of at least one string")
     })?;
-    let text_of = |(i, step): (usize, &Value)| {
-        text(step.get("text").unwrap_or(step), &format!("{field}[{i}]"))
-    };
-    list.iter().enumerate().map(text_of).collect()
+    let steps = list.iter().enumerate();
+    let texts =
+        steps.map(|(i, step)| text(step.get("text").unwrap_or(step), &format!("{field}[{i}]")));
+    texts.collect()
 }
 
-/// The type of a value, in words.
+/// Returns the JSON type of a value with its article.
 pub(crate) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -111,11 +111,11 @@ pub(crate) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Documents under `field`: a string, or a list as [`steps_of`] reads it. Null or a blank string is
-/// none.
+/// Reads the documents under `field`: a string, or a list as in [`steps_of`]. Null and a blank
+/// string are no documents.
 ///
 /// # Errors
-/// The fault, with the field.
+/// A line that names the field, for another type and for a blank string in a list.
 pub fn context_of(documents: &Value, field: &str) -> Result<Vec<String>, String> {
     match documents {
         Value::Null => Ok(Vec::new()),

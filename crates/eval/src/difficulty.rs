@@ -1,46 +1,47 @@
-//! Difficulty buckets, and which way of searching to take for which difficulty within a budget
-//! (Snell et al. 2024, "Scaling LLM Test-Time Compute Optimally", arXiv 2408.03314, section 3.2).
+//! Difficulty buckets, and the best way of searching for each difficulty within a budget (Snell et
+//! al. 2024, "Scaling LLM Test-Time Compute Optimally", arXiv 2408.03314, section 3.2).
 //!
-//! The budget is a mean over all problems, as compute is paid for: what easy problems leave over,
-//! hard ones may spend. One candidate is chosen for each bucket; taking the same one for all of
-//! them is among the choices, so the best single candidate is never better on the problems that
-//! the choice was made on. Whether that carries over is measured on other problems: [`held_out`].
+//! The budget is a mean over all problems, so hard problems may spend the tokens that easy problems
+//! save. One candidate is chosen for each bucket. A choice of the same candidate for all buckets is
+//! allowed, so the best single candidate is never better on the problems of the choice.
+//! [`held_out`] measures whether that is also true on other problems.
 //!
 //! The difficulty is the oracle's: the measured pass rate of a single sample, which needs the
-//! reference answers. Deployed, it would have to be estimated.
+//! reference answers. A deployed system would have to estimate the difficulty.
 
 use crate::draw::SplitMix;
 
 /// The buckets by pass rate of a single sample, hardest first, in per cent.
 pub const BUCKETS: [&str; 5] = ["0", "0 to 25", "25 to 50", "50 to 75", "75 to 100"];
 
-/// How often [`held_out`] halves the problems.
+/// The number of random halvings of the problems in [`held_out`].
 pub const HALVINGS: usize = 50;
 
-/// The bucket of a pass rate from 0 to 1, an index into [`BUCKETS`]. A bucket includes its upper
-/// end; only problems that no sample solved are in the first.
+/// Returns the bucket of a pass rate from 0 to 1, an index into [`BUCKETS`]. A bucket includes its
+/// upper end; the first has only problems that no sample solved.
 pub fn bucket(pass_rate: f64) -> usize {
     (pass_rate * 4.0).ceil().clamp(0.0, 4.0) as usize
 }
 
-/// The problems of each bucket, given the bucket of each problem.
+/// Returns the indices of the problems in each bucket, from the bucket of each problem.
 pub fn members(buckets: &[usize]) -> Vec<Vec<usize>> {
-    let of = |wanted| (0..buckets.len()).filter(move |&i| buckets[i] == wanted);
-    (0..BUCKETS.len())
-        .map(|bucket| of(bucket).collect())
-        .collect()
+    let all = (0..BUCKETS.len()).map(|bucket| {
+        let problems = 0..buckets.len();
+        problems.filter(|&i| buckets[i] == bucket).collect()
+    });
+    all.collect()
 }
 
-/// Accuracy and cost by problem: of one way of searching, or of a choice among several.
+/// Accuracy and cost by problem, for one way of searching or a choice among several.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measures {
-    /// Share of the seeds (and halvings) that were right.
+    /// The share of seeds (and halvings) with a right answer, for each problem.
     pub right: Vec<f64>,
-    /// Mean tokens.
+    /// The mean number of tokens, for each problem.
     pub tokens: Vec<f64>,
 }
 
-/// Sums over some problems: of those right, and of tokens.
+/// Sums over some problems.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Sums {
     right: f64,
@@ -55,16 +56,16 @@ impl Sums {
         }
     }
 
-    /// More right, or as many for fewer tokens.
+    /// Whether more problems are right, or equally many for fewer tokens.
     fn is_better_than(self, other: Self) -> bool {
         self.right > other.right || (self.right == other.right && self.tokens < other.tokens)
     }
 }
 
-/// Some problems with what every candidate and the budget come to on them, bucket by bucket.
+/// The sums of every candidate and the budget over some problems, bucket by bucket.
 ///
-/// All totals are added up in the same order, so that a candidate that spends exactly the budget
-/// is within it, and one candidate for all buckets is worth what it is worth by itself.
+/// All totals are added up in the same order: rounding must not put a candidate that spends exactly
+/// the budget over it, or make one candidate for all buckets worth less than that candidate alone.
 struct Totals {
     /// By candidate, then by bucket.
     candidates: Vec<Vec<Sums>>,
@@ -105,8 +106,9 @@ impl Totals {
         best.map(|(at, _)| at)
     }
 
-    /// The exact optimum of this multiple-choice knapsack, by Pareto fronts (Nemhauser and Ullmann
-    /// 1969): bucket by bucket, all partial choices of which no other is as right for fewer tokens.
+    /// Returns the exact optimum of this multiple-choice knapsack, by Pareto fronts (Nemhauser and
+    /// Ullmann, 1969): bucket by bucket, only the partial choices that no other choice beats are
+    /// kept.
     fn by_bucket(&self) -> Option<Vec<Option<usize>>> {
         let mut front: Vec<(Sums, Vec<Option<usize>>)> = vec![(Sums::default(), Vec::new())];
         for (bucket, &is_empty) in self.is_empty.iter().enumerate() {
@@ -136,7 +138,7 @@ impl Totals {
     }
 }
 
-/// What no other beats in both sums, by rising tokens and rising right; of equals the first.
+/// Returns the Pareto front, sorted by tokens; a tie keeps the first.
 fn pareto<T>(mut all: Vec<(Sums, T)>) -> Vec<(Sums, T)> {
     all.sort_by(|(a, _), (b, _)| {
         a.tokens
@@ -152,9 +154,9 @@ fn pareto<T>(mut all: Vec<(Sums, T)>) -> Vec<(Sums, T)> {
     all
 }
 
-/// The most accurate candidate among those that spend no more on all problems together than
-/// `budget`, which has tokens by problem; the cheaper of equals. `members` are the problems of each
-/// bucket. `None` if nothing is within the budget.
+/// Returns the index of the most accurate candidate within the budget; a tie goes to the cheaper
+/// one. `budget` has tokens by problem, and its sum limits the sum of a candidate. `members` are
+/// the problems of each bucket. Returns `None` if no candidate is within the budget.
 pub fn best_single(
     candidates: &[Measures],
     budget: &[f64],
@@ -163,12 +165,12 @@ pub fn best_single(
     Totals::of(candidates, budget, members).single()
 }
 
-/// The candidate for each bucket that together are the most accurate among all such choices that
-/// spend no more on all problems together than `budget`, which has tokens by problem; the cheaper
-/// of equals. `members` are the problems of each bucket; an empty one has no choice. `None` if
-/// nothing is within the budget.
+/// Returns the most accurate choice of a candidate for each bucket within the budget; a tie goes to
+/// the cheaper choice. `budget` has tokens by problem, and its sum limits the sum over all
+/// problems. `members` are the problems of each bucket; an empty bucket has no choice. Returns
+/// `None` if no choice is within the budget.
 ///
-/// On these problems it is at least as accurate as [`best_single`].
+/// On these problems the choice is at least as accurate as [`best_single`].
 pub fn best_by_bucket(
     candidates: &[Measures],
     budget: &[f64],
@@ -177,12 +179,12 @@ pub fn best_by_bucket(
     Totals::of(candidates, budget, members).by_bucket()
 }
 
-/// By problem, what choices made on other problems come to.
+/// Accuracy and cost by problem of choices that were made on other problems.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HeldOut {
-    /// With the candidate of the problem's bucket.
+    /// The result with the candidate chosen for the problem's bucket.
     pub by_bucket: Measures,
-    /// With the one candidate that is best on all.
+    /// The result with the single candidate that is best over all buckets.
     pub single: Measures,
 }
 
@@ -200,11 +202,11 @@ impl Measures {
     }
 }
 
-/// Halves every bucket [`HALVINGS`] times, chooses on one half and reports on the other, both ways
-/// round: two-fold cross-validation within each bucket, as in the paper. `buckets` has the bucket
-/// of every problem, `budget` its tokens. In a bucket for which the choosing half has nothing, the
-/// single best candidate stands in. `None` with fewer than two problems, or if a half has no
-/// candidate within the budget.
+/// Measures choices by two-fold cross-validation within each bucket, as in the paper: every bucket
+/// is halved [`HALVINGS`] times, and each half is measured with the choice made on the other.
+/// `buckets` has the bucket of every problem, `budget` the tokens. A bucket without problems in the
+/// choosing half takes the single best candidate. Returns `None` with fewer than two problems, or
+/// if a half has no candidate within the budget.
 pub fn held_out(
     candidates: &[Measures],
     budget: &[f64],

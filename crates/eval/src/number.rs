@@ -1,12 +1,13 @@
-//! Numbers as people write them.
+//! Reading and writing numbers as people write them.
 
 use num_bigint::BigInt;
 use num_traits::{One, Pow};
 
-/// A number of any size, exactly.
+/// An exact rational number of any size.
 pub use num_rational::BigRational as Rational;
 
-/// More digits than this are no answer that anybody could check.
+/// The most digits of a number that is read. Nobody could check a longer answer, and arithmetic
+/// with it would be slow.
 const MAX_DIGITS: usize = 1500;
 
 /// Writes `1234567` as `1 234 567`. A comma would be a decimal point in some countries.
@@ -34,11 +35,11 @@ pub fn counted(number: impl TryInto<u64>, one: &str, many: &str) -> String {
 /// A number at the beginning of a text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Literal {
-    /// Its exact value.
+    /// The exact value.
     pub value: Rational,
-    /// The bytes it takes.
+    /// The length of the number in the text, in bytes.
     pub length: usize,
-    /// Whether it is written in digits alone.
+    /// Whether the number is written only in digits, without separators, a point or an exponent.
     pub plain: bool,
 }
 
@@ -119,10 +120,11 @@ fn leading_digits(text: &str) -> &str {
     &text[..end]
 }
 
-/// The digits of an integer with its thousands separators taken out, and the bytes read.
+/// Returns the digits of an integer without thousands separators, and the number of bytes read.
 fn in_groups(text: &str, first: &str, commas: bool) -> (String, usize) {
     let mut digits = first.to_owned();
     let mut at = first.len();
+    // "1234,567": a separator after more than three digits does not separate thousands.
     if first.len() > 3 {
         return (digits, at);
     }
@@ -137,7 +139,7 @@ fn in_groups(text: &str, first: &str, commas: bool) -> (String, usize) {
     (digits, at)
 }
 
-/// The length of the thousands separator that a text begins with.
+/// Returns the length of the thousands separator at the beginning of a text.
 fn separator(text: &str, commas: bool) -> Option<usize> {
     // A comma set tight is a separator wherever it stands.
     for tight in ["{,}", ",\\!", "\\,", "\\ ", "~", "\u{202f}", "\u{2009}"] {
@@ -149,7 +151,8 @@ fn separator(text: &str, commas: bool) -> Option<usize> {
     (commas && text.starts_with(',') || is_blank_separator(text)).then_some(1)
 }
 
-/// `1 000`, but not `1 500/600`.
+/// Whether a blank at the beginning separates thousands, as in `1 000` but not in the mixed number
+/// `1 500/600`.
 fn is_blank_separator(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(' ') else {
         return false;
@@ -158,7 +161,7 @@ fn is_blank_separator(text: &str) -> bool {
     group.len() == 3 && !rest[3..].trim_start().starts_with('/')
 }
 
-/// The exponent of `e-3` and its length.
+/// Reads `e-3`: returns the exponent and the number of bytes.
 fn e_notation(text: &str) -> Option<(i16, usize)> {
     let rest = text.strip_prefix(['e', 'E'])?;
     let unsigned = rest.strip_prefix(['+', '-']).unwrap_or(rest);

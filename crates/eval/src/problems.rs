@@ -1,4 +1,4 @@
-//! Problem files: JSON lines, or plain text with a problem a line.
+//! Problem files: JSON lines, or plain text with one problem in each line.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
@@ -21,17 +21,18 @@ mod error;
 #[cfg(test)]
 mod tests;
 
-/// The longest line read. A reference solution may be long; more than this is another kind of file.
+/// The longest line that is read, in bytes. A reference solution may be long, but a longer line is
+/// a sign of another kind of file.
 pub const MAX_LINE_BYTES: usize = 8 << 20;
 
-/// The longest problem text. Anything longer is far over every context window, so it is refused
-/// before it is tokenised.
+/// The longest problem text, in bytes. A longer text is far over every context window, so it is
+/// refused before the tokeniser has to read it.
 pub const MAX_PROBLEM_BYTES: usize = 256 << 10;
 
-/// The keys a problem's text may stand under, in the order they are tried. Capitals do not matter.
+/// The keys of a problem's text, in the order of preference. Capitals do not matter.
 const TEXT_KEYS: [&str; 4] = ["problem", "question", "prompt", "input"];
 
-/// The keys that a reference answer may stand under after `answer`, in the order they are tried.
+/// The keys of a reference answer after `answer`, in the order of preference.
 const ANSWER_KEYS: [&str; 5] = [
     "final_answer",
     "expected_answer",
@@ -40,34 +41,34 @@ const ANSWER_KEYS: [&str; 5] = [
     "target",
 ];
 
-/// The story before a `question`, as in `ASDiv` and SVAMP.
+/// The key of the story before a `question`, as in `ASDiv` and SVAMP.
 const BODY: &str = "body";
 
-/// The steps that every chain of the problem begins with.
+/// The key of the steps that every chain of the problem begins with.
 const STEPS: &str = "steps";
 
-/// Most keys that a message names.
+/// The most keys that a message names.
 const NAMED_KEYS: usize = 8;
 
 /// A problem file that was read.
 #[derive(Clone, Debug)]
 pub struct Problems {
-    /// What messages call the file: its path, or `<stdin>`.
+    /// The name of the file in messages: its path, or `<stdin>`.
     pub source: String,
     /// The problems in the file's order; never empty, ids never repeated.
     pub problems: Vec<Problem>,
     /// The line of each problem, from 1.
     pub lines: Vec<usize>,
-    /// How many problems have no reference answer but keys that were not read, and these keys.
+    /// The number of problems without a reference answer but with unread keys, and these keys.
     pub unread: (usize, BTreeSet<String>),
 }
 
 impl Problems {
     /// Reads a problem file; `-` is the standard input.
     ///
-    /// The format is told from the first line that is not blank: `{` begins JSON lines, anything
-    /// else is text with one problem a line. Blank lines are skipped. An absent id is the line's
-    /// number, counted from 1.
+    /// The first line that is not blank decides the format: `{` begins JSON lines, and anything
+    /// else is text with one problem in each line. Blank lines are skipped. The id of a problem
+    /// without an id is the line's number, from 1.
     ///
     /// # Errors
     /// [`ProblemsError`] names the file and the line.
@@ -77,17 +78,17 @@ impl Problems {
         }
         let source_name = path.display().to_string();
         let extension = path.extension().unwrap_or_default();
-        let is_named = |table: &&Table| extension.eq_ignore_ascii_case(table.extension);
         match File::open(path) {
             Ok(file) => {
-                let table = TABLES.iter().find(is_named);
+                let mut tables = TABLES.iter();
+                let table = tables.find(|table| extension.eq_ignore_ascii_case(table.extension));
                 Self::read_as(table, BufReader::new(file), &source_name)
             }
             Err(error) => Err(ProblemsError::Unreadable { source_name, error }),
         }
     }
 
-    /// Takes a text for the only problem, however many lines it has.
+    /// Makes a text the only problem, also if the text has several lines.
     ///
     /// # Errors
     /// [`ProblemsError`] names the file and the line.
@@ -103,7 +104,7 @@ impl Problems {
         })
     }
 
-    /// Reads problems from anything; `source` names it in messages.
+    /// Reads problems from any reader; `source` is its name in messages.
     ///
     /// # Errors
     /// [`ProblemsError`] names the file and the line.
@@ -111,7 +112,7 @@ impl Problems {
         Self::read_as(None, input, source)
     }
 
-    /// Reads problems of a file whose name says that it is a `table`, if it does.
+    /// Reads problems. `table` is the kind of table that the file's name suggests, if any.
     fn read_as(
         table: Option<&'static Table>,
         mut input: impl BufRead,
@@ -137,6 +138,7 @@ impl Problems {
                 continue;
             }
             let format = *format.get_or_insert_with(|| Format::of(text, table));
+            // Otherwise the JSON would be solved as a text, with its braces and its answer in it.
             if let (Format::Text, Some(&first)) = (format, numbers.first())
                 && is_json_problem(text)
             {
@@ -165,8 +167,8 @@ impl Problems {
         })
     }
 
-    /// Returns a note on problems without a reference answer whose lines have unread keys, since the
-    /// answer may be under one of them.
+    /// Returns a note on problems without a reference answer whose lines have unread keys, since
+    /// the answer may be under one of them.
     pub fn unread_note(&self) -> Option<String> {
         let (count, keys) = &self.unread;
         (*count > 0).then(|| {
@@ -192,8 +194,7 @@ impl Problems {
         })
     }
 
-    /// The error for a problem (by index) that a model refuses, with the problem's place in the
-    /// file.
+    /// Returns the error for a problem (by index) that a model refuses, with the problem's line.
     pub fn refused(&self, index: usize, reason: String) -> ProblemsError {
         at(
             &self.source,
@@ -202,10 +203,10 @@ impl Problems {
         )
     }
 
-    /// Refuses the first of the first `count` problems that has no reference answer.
+    /// Checks that each of the first `count` problems has a reference answer.
     ///
     /// # Errors
-    /// [`ProblemsError`] names the line of that problem.
+    /// [`ProblemsError`] names the line of the first problem without one.
     pub fn require_answers(&self, count: usize) -> Result<(), ProblemsError> {
         let mut problems = self.problems.iter().take(count);
         match problems.position(|problem| problem.answer.is_none()) {
@@ -214,26 +215,27 @@ impl Problems {
         }
     }
 
-    /// Refuses the first problem that gives steps, where chains are sampled from their beginning.
+    /// Checks that no problem gives steps, for callers that sample chains from their beginning.
     ///
     /// # Errors
-    /// [`ProblemsError`] names the line of that problem.
+    /// [`ProblemsError`] names the line of the first problem that gives steps.
     pub fn refuse_steps(&self) -> Result<(), ProblemsError> {
-        let given = |problem: &Problem| !problem.steps.is_empty();
-        match self.problems.iter().position(given) {
+        let mut problems = self.problems.iter();
+        match problems.position(|problem| !problem.steps.is_empty()) {
             None => Ok(()),
             Some(index) => Err(at(&self.source, self.lines[index], LineFault::GivenSteps)),
         }
     }
 
-    /// A stable hash of all ids, texts, answers, given steps, and contexts, so that a run is not
-    /// resumed on other problems.
+    /// Returns the fingerprint of all ids, texts, answers, given steps and contexts, so that a run
+    /// is not resumed on other problems.
     pub fn fingerprint(&self) -> String {
         let mut hash = Fingerprint::default();
         for problem in &self.problems {
             hash.field(problem.id.as_bytes());
             hash.field(problem.text.as_bytes());
             hash.field(problem.answer.as_deref().unwrap_or("\0none").as_bytes());
+            // Hashed only if present: files from before these fields keep their fingerprints.
             if !problem.steps.is_empty() {
                 hash.field(b"\0steps");
             }
@@ -260,7 +262,8 @@ enum Format {
 }
 
 impl Format {
-    /// The format of a file by its first line, and by its name if that says that it is a table.
+    /// Determines the format of a file from its first line, and from the kind of table that its
+    /// name suggests.
     fn of(first: &str, named: Option<&'static Table>) -> Self {
         match first.strip_prefix('[').map(str::trim_start) {
             Some(rest) if rest.is_empty() || rest.starts_with(['{', '"']) => Self::JsonArray,
@@ -272,7 +275,8 @@ impl Format {
         }
     }
 
-    /// The problem, and of one without a reference answer the keys that were not read.
+    /// Parses a line. Returns the problem, and the unread keys if the problem has no reference
+    /// answer.
     fn parse(self, text: &str, number: usize) -> Result<(Problem, Vec<String>), LineFault> {
         match self {
             Self::JsonArray => Err(LineFault::Array),
@@ -302,8 +306,8 @@ impl Format {
 }
 
 impl Table {
-    /// The table whose head a line is: several names, one of which stands for problems. Prose has a
-    /// blank after a comma.
+    /// Returns the kind of table if a line is its head: several names, one of them a key of problem
+    /// texts. Prose does not match, because it has a blank after a comma.
     fn headed(line: &str) -> Option<&'static Self> {
         TABLES.iter().find(|table| {
             let names = line.split(table.separator);
@@ -333,7 +337,7 @@ fn is_json_problem(text: &str) -> bool {
     object.is_some_and(|object| TEXT_KEYS.iter().any(|&key| find(&object, key).is_some()))
 }
 
-/// The value under a key, or under the same one with other capitals.
+/// Returns the value under a key, or else under the same key with other capitals.
 fn find<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     let other = || {
         object
@@ -401,7 +405,7 @@ fn from_object(
     Ok((problem, unread))
 }
 
-/// Keys as a message names them.
+/// Formats keys for a message, at most [`NAMED_KEYS`].
 fn quoted<'a>(keys: impl IntoIterator<Item = &'a String>) -> String {
     let keys = keys.into_iter().take(NAMED_KEYS);
     let keys: Vec<String> = keys.map(|key| format!("\"{key}\"")).collect();
@@ -412,8 +416,8 @@ fn quoted<'a>(keys: impl IntoIterator<Item = &'a String>) -> String {
     }
 }
 
-/// The reference answer: under `answer`, else under one of [`ANSWER_KEYS`] (`OlympiadBench` may write
-/// a list of one), else what a worked `solution` marks (MATH).
+/// Returns the reference answer: under `answer`, else under one of [`ANSWER_KEYS`] (`OlympiadBench`
+/// may write a list of one), else the marked answer of a worked `solution` (MATH).
 fn reference(object: &Map<String, Value>) -> Result<Option<String>, LineFault> {
     let other = |key: &&str| {
         let given = find(object, key)?;
@@ -428,11 +432,13 @@ fn reference(object: &Map<String, Value>) -> Result<Option<String>, LineFault> {
     }
     let solution = find(object, "solution").and_then(Value::as_str);
     let marked = solution.and_then(answer::extract_marked);
+    // "The answer is" in the middle of a worked solution may be about a part of the problem. A
+    // wrong reference is worse than none.
     let marked = marked.filter(|found| found.marker != Marker::Sentence);
     Ok(marked.map(|found| found.text.to_owned()))
 }
 
-/// A string or a number as text.
+/// Returns a string or a number as text; `None` for other types.
 fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -454,7 +460,7 @@ fn checked_text(text: &str, field: &'static str) -> Result<String, LineFault> {
     Ok(text.to_owned())
 }
 
-/// A string or a number as text; an absent or null field is `None`.
+/// Returns a field's string or number as text; `None` for an absent or null field.
 fn scalar(object: &Map<String, Value>, field: &'static str) -> Result<Option<String>, LineFault> {
     let value = find(object, field).filter(|value| !value.is_null());
     let Some(value) = value else {
@@ -468,7 +474,8 @@ fn scalar(object: &Map<String, Value>, field: &'static str) -> Result<Option<Str
     text.map(Some)
 }
 
-/// The text of a line; `is_first` says that it begins the file.
+/// Decodes a line. The first line of a file may begin with byte order marks, or show that the file
+/// is not text.
 fn decoded(line: &[u8], is_first: bool) -> Result<&str, LineFault> {
     if is_first && let Some(packed) = beamgen_files::packed(line) {
         return Err(LineFault::Packed(packed));

@@ -1,10 +1,10 @@
 //! Run files: a header line, then one JSON line a problem, written as soon as the problem is done.
 //!
 //! A line that ends in a newline is a finished problem. A killed process leaves at most one
-//! incomplete line at the end, which is dropped when the run is resumed, and its problem solved
+//! incomplete line at the end. When the run is resumed, that line is dropped and its problem solved
 //! again. The header has every setting that the results depend on, as text and not as a hash, so
 //! that a resume with other settings can name the setting that differs. Settings that cannot change
-//! a result (threads, problems in flight) are not in it.
+//! a result (threads, problems in flight) are left out.
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -18,28 +18,29 @@ use serde_json::{Map, Value};
 use crate::Problems;
 use crate::fingerprint::is_of_older_kind;
 
-/// The longest line read. A line with a large search tree has some hundred MiB at most.
+/// The longest line that is read, in bytes. A line with a large search tree has some hundred MiB.
 const MAX_LINE_BYTES: usize = 1 << 30;
 
 /// The version of the format, the value of the header's `beamgen_run`.
 pub(crate) const VERSION: u32 = 1;
 
-/// The first line of a run file: what the results depend on.
+/// The first line of a run file: the settings and inputs that the results depend on.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunHeader {
     /// The version of the format, 1.
     pub beamgen_run: u32,
-    /// Fingerprint of the problems ([`crate::Problems::fingerprint`]).
+    /// The fingerprint of the problems ([`crate::Problems::fingerprint`]).
     pub problems: String,
     /// Settings and model fingerprints, nested as in the configuration file.
     pub settings: Map<String, Value>,
-    /// What the first call of the run really used: device, instructions, memory. Not compared.
+    /// The device, instructions and memory that the first call of the run used. Not compared on a
+    /// resume, because they do not change results beyond rounding.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub effective: Map<String, Value>,
 }
 
 impl RunHeader {
-    /// A header of this version.
+    /// Creates a header of this version, without `effective`.
     pub fn new(problems: String, settings: Map<String, Value>) -> Self {
         Self {
             beamgen_run: VERSION,
@@ -49,22 +50,22 @@ impl RunHeader {
         }
     }
 
-    /// With what the run really uses.
+    /// Sets `effective`.
     #[must_use]
     pub fn with_effective(mut self, effective: Map<String, Value>) -> Self {
         self.effective = effective;
         self
     }
 
-    /// This header after it was written and read: a float may lose its last digit in between.
+    /// Returns this header as it is after writing and reading: a float may lose its last digit.
     fn as_read(&self) -> Self {
         serde_json::to_vec(self)
             .and_then(|text| serde_json::from_slice(&text))
             .unwrap_or_else(|_| self.clone())
     }
 
-    /// The first field in which `there`, read from a file, differs from this header: its name, its
-    /// value there, its value here.
+    /// Returns the first field in which `there`, read from a file, differs from this header: the
+    /// name, the value there and the value here.
     pub fn difference(&self, there: &Self) -> Option<(String, String, String)> {
         self.as_read().exact_difference(there)
     }
@@ -111,13 +112,13 @@ fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, S
 #[derive(Debug, thiserror::Error)]
 #[error("{}{fault}", path.display())]
 pub struct RunFileError {
-    /// The file.
+    /// The path of the run file.
     pub path: PathBuf,
     /// The fault of the file.
     pub fault: RunFileFault,
 }
 
-/// Why a run file could not be used.
+/// The reason why a run file could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RunFileFault {
     /// Reading or writing failed, with the error of the operating system.
@@ -132,40 +133,42 @@ pub enum RunFileFault {
     /// The file was removed while the run was writing to it.
     #[error(": was removed while the run was writing to it, and its results with it: run again")]
     Removed,
-    /// A line that is not one of a run file.
+    /// A line is not JSON, or not a header or a record.
     #[error(":{line}: not a line of a run file ({reason}): repair or remove the file")]
     Line {
-        /// The line, from 1.
+        /// The number of the line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The parser's error, or `no header`.
         reason: String,
     },
-    /// A line that is not about a problem of the run.
+    /// A record is not about a problem of the run.
     #[error(
-        ":{line}: field \"{field}\": not that of a problem of the run ({id}): the file was changed: repair or remove it"
+        ":{line}: field \"{field}\": not that of a problem of the run ({id}), so the file was changed: repair or remove it"
     )]
     OtherProblem {
-        /// The line of the record, from 1.
+        /// The number of the record's line, from 1.
         line: usize,
-        /// `id` if no problem has the line's, `problem` if the one that has it has another text.
+        /// `id` if no problem has the record's id, `problem` if the problem with that id has
+        /// another text.
         field: &'static str,
-        /// The line's id.
+        /// The id in the record.
         id: String,
     },
     /// The run was made under other settings or on other problems.
     #[error(":1: field \"{field}\": the run has {there}, this call {here}")]
     OtherRun {
-        /// What differs.
+        /// The path of the differing field in the header, such as `settings.search.n`.
         field: String,
-        /// Its value in the file.
+        /// The field's value in the file, as JSON.
         there: String,
-        /// Its value in this call.
+        /// The field's value in this call, as JSON.
         here: String,
     },
 }
 
 impl RunFileError {
-    /// Whether the cause is the machine (a full disk), and not what the user gave.
+    /// Whether the cause is the machine (a full disk) and not the user's input, which decides the
+    /// exit code.
     pub fn is_failure(&self) -> bool {
         match &self.fault {
             RunFileFault::Io(error) => !beamgen_files::is_about_the_name(error),
@@ -179,7 +182,7 @@ impl RunFileError {
 pub struct RunFile {
     path: PathBuf,
     file: File,
-    /// A pipe or a device, which is neither locked, synced nor resumed.
+    /// Whether the file is a pipe or a device, which is neither locked, synced nor resumed.
     is_stream: bool,
 }
 
@@ -202,10 +205,10 @@ impl RunFile {
         }
     }
 
-    /// Starts a new run. A file that is there already is an error, for it may hold hours of work.
+    /// Starts a new run. An existing file is an error, because it may have hours of work.
     ///
     /// # Errors
-    /// A file that is there already, and errors of the file system.
+    /// [`RunFileFault::Exists`] for an existing file, and errors of the file system.
     pub fn create(path: &Path, header: &RunHeader) -> Result<Self, RunFileError> {
         let mut run = Self::opened(path, beamgen_files::create_new(path))?;
         run.lock()?;
@@ -213,7 +216,7 @@ impl RunFile {
         Ok(run)
     }
 
-    /// Continues a run, or starts it if there is no such file. Returns the lines it holds.
+    /// Continues a run, or starts the run if the file does not exist. Returns the file's records.
     ///
     /// Text after the last newline is an incomplete line and is cut off. Any other line that is not
     /// a `Line` is an error, and so is a header that differs from `header`.
@@ -233,6 +236,7 @@ impl RunFile {
         {
             return Err(run.error(RunFileFault::OtherRun { field, there, here }));
         }
+        // Only now: a run that is refused must keep its incomplete line.
         run.file.set_len(whole).map_err(|error| run.io(error))?;
         if there.is_none() {
             run.append(header)?;
@@ -240,11 +244,11 @@ impl RunFile {
         Ok((run, lines))
     }
 
-    /// Refuses the first of a resumed run's lines that is not about one of its problems. Of each
-    /// line its problem's id, and the text if it has one.
+    /// Checks that the records of a resumed run are about the run's problems. `lines` has the id of
+    /// each record's problem, and the text if the record has one.
     ///
     /// # Errors
-    /// [`RunFileFault::OtherProblem`].
+    /// [`RunFileFault::OtherProblem`] for the first record about another problem.
     pub fn check_problems<'l>(
         &self,
         problems: &Problems,
@@ -260,18 +264,18 @@ impl RunFile {
                 Some(&own) if text.is_some_and(|text| text != own) => "problem",
                 Some(_) => continue,
             };
-            // After the header.
+            // Lines count from 1, and the first is the header.
             let (line, id) = (at + 2, id.to_owned());
             return Err(self.error(RunFileFault::OtherProblem { line, field, id }));
         }
         Ok(())
     }
 
-    /// Reads a run file without continuing it: its header and its lines. An incomplete last line is
-    /// left out, be it the header.
+    /// Reads the header and the records of a run file without continuing the run. An incomplete
+    /// last line is left out, even if that is the header.
     ///
     /// # Errors
-    /// [`RunFileError`] names the file, and the line that is not of a run.
+    /// [`RunFileError`] names the file and the malformed line.
     pub fn read<Line: DeserializeOwned>(
         path: &Path,
     ) -> Result<(Option<RunHeader>, Vec<Line>), RunFileError> {
@@ -297,7 +301,7 @@ impl RunFile {
     /// Flushes the file to the disk, so that all lines survive a power cut, too.
     ///
     /// # Errors
-    /// As [`append`](Self::append).
+    /// The errors of [`append`](Self::append).
     pub fn finish(self) -> Result<(), RunFileError> {
         self.check_still_there()?;
         if self.is_stream {
@@ -307,15 +311,15 @@ impl RunFile {
         }
     }
 
-    /// Removes a file that not even the header went into.
+    /// Removes a file whose header could not be written: a later run would refuse the empty file.
     fn forget(&self) {
         if let (false, Ok(path)) = (self.is_stream, self.path.canonicalize()) {
             let _ = std::fs::remove_file(path);
         }
     }
 
-    /// Refuses to go on once the file has no name any more. Where it was only renamed, its lines
-    /// are kept under the new name.
+    /// Returns an error once the file has no name any more. A renamed file keeps its lines under
+    /// the new name and is not an error.
     #[cfg(unix)]
     fn check_still_there(&self) -> Result<(), RunFileError> {
         use std::os::unix::fs::MetadataExt;

@@ -1,4 +1,4 @@
-//! What is asked for, and what lies in the cache then.
+//! The requests of a download, and the cache after it.
 
 use std::fs;
 

@@ -27,7 +27,7 @@ fn command(setup: &Setup, script: &str) -> Option<Command> {
     Some(command)
 }
 
-/// What a script prints.
+/// Runs a script and returns the text that it prints.
 fn python(setup: &Setup, script: &str) -> Option<String> {
     let output = command(setup, script)?.output().expect("Python runs");
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -14,7 +14,7 @@ fn incomplete() -> String {
     format!("{}.incomplete", etag_of(&weights(), true))
 }
 
-/// What is left of the weights after a failure; everything else is whole.
+/// Returns the bytes of the weights that are left after a failure; every other file is complete.
 fn left(setup: &Setup) -> Option<Vec<u8>> {
     assert!(setup.snapshots().is_empty(), "{:?}", setup.snapshots());
     assert!(!setup.blobs().contains(&etag_of(&weights(), true)));

@@ -16,8 +16,7 @@ pub(crate) const REPO: &str = "org/tiny";
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const NEXT_COMMIT: &str = "89abcdef0123456789abcdef0123456789abcdef";
 
-/// What the server does instead of answering well, for requests whose `METHOD path` contains a
-/// text.
+/// A fault that the server plays on requests whose `METHOD path` contains a text.
 #[derive(Clone, Debug)]
 pub(crate) enum Trick {
     /// A status, with an `X-Error-Code`.

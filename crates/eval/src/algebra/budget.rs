@@ -1,20 +1,20 @@
-//! What bounds the time and memory of reading one answer.
+//! The bound on the time and memory of parsing one answer.
 
 use super::Rational;
 
 /// The largest numerator or denominator, in bits.
 pub(super) const MAX_BITS: u64 = 6000;
 
-/// Why an expression has no canonical form.
+/// The reason why an expression has no canonical form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
-    /// It is none that this grader reads.
+    /// The text is not an expression that this grader can parse.
     Unread,
-    /// It may well be one, but working it out costs more than the budget.
+    /// The calculation costs more than the budget.
     TooHard,
 }
 
-/// Work that may still be done, in units of about one small rational operation.
+/// The work that may still be done, in units of about one small rational operation.
 ///
 /// The unit is coarse on purpose: it is a bound, not a clock, so that the verdict on an answer
 /// never depends on the machine.
@@ -31,7 +31,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Pays for a number just computed, and refuses it if it is too large to go on with.
+    /// Pays for a computed number; returns an error if the number has more than [`MAX_BITS`] bits.
     pub(super) fn number(&mut self, value: Rational) -> Result<Rational, Fault> {
         let bits = value.numer().bits().max(value.denom().bits());
         if bits > MAX_BITS {

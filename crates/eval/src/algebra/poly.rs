@@ -18,12 +18,12 @@ pub(super) type Monomial = BTreeMap<Atom, Exponent>;
 const MAX_TERMS: usize = 400;
 const MAX_EXPONENT: i64 = 100_000;
 
-/// What a power is a power of.
+/// The base of a power.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Atom {
-    /// i; its exponent is always 1.
+    /// The imaginary unit, always with exponent 1.
     Imaginary,
-    /// A prime; its exponent is always between 0 and 1.
+    /// A prime, always with an exponent between 0 and 1.
     Prime(u64),
     /// e, the base of the natural logarithm.
     Euler,
@@ -33,9 +33,9 @@ pub(crate) enum Atom {
     Variable(String),
     /// A constant or variable to the power of a product of variables, as in `2^{nk}`.
     Power(Box<Atom>, Monomial),
-    /// A root of a sum; its exponent is always between 0 and 1.
+    /// A root of a sum, always with an exponent between 0 and 1.
     Sum(Box<Poly>),
-    /// A function that is not worked out, with its arguments.
+    /// A function without a known simpler form, with its arguments.
     Function(String, Vec<Fraction>),
 }
 

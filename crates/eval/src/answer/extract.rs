@@ -1,11 +1,11 @@
-//! Finding the answer in a solution, and whether it is whole. Every search is one pass over the
-//! text.
+//! Extraction of the answer from a solution, and the check that the answer is complete. Every
+//! search is one pass over the text, so a hostile text cannot make it quadratic.
 
 use beamgen_search::{Border, thoughts};
 
 use super::{parse, readings};
 
-/// How an answer was marked in the text it was found in.
+/// The mark by which an answer was found in a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marker {
     /// `\boxed{x}`
@@ -23,15 +23,15 @@ pub enum Marker {
 pub struct Extracted {
     /// The answer as it stands in the text, trimmed.
     pub text: String,
-    /// What marked it.
+    /// The mark of the answer.
     pub marker: Marker,
 }
 
-/// The answer that a solution gives outside of its thoughts: its last `\boxed{}`, else its last
-/// `#### x`, else its last "answer is x", else (marked as a guess) its last number.
+/// Returns the answer of a solution, outside of its thoughts: the last `\boxed{}`, else the last
+/// `#### x`, else the last "answer is x", else (marked as a guess) the last number.
 ///
-/// A last box that is cut off or empty is no answer, and nothing before it is. A solution whose
-/// thought is open gives none.
+/// A last box that is cut off or empty is not an answer, and then no text before the box counts
+/// either. Returns `None` for a solution whose thought is not closed.
 pub fn extract(solution: &str) -> Option<Extracted> {
     let spoken = thoughts::spoken(solution)?;
     let marks = Marks::of(&spoken, End::Text);
@@ -39,14 +39,15 @@ pub fn extract(solution: &str) -> Option<Extracted> {
     marks.first().or_else(guess).map(Extracted::new)
 }
 
-/// As [`extract`], but only an answer that the solution itself marks as such.
+/// Returns the answer like [`extract`], but never a guess: only an answer with a mark.
 pub fn extract_marked(solution: &str) -> Option<Extracted> {
     let spoken = thoughts::spoken(solution)?;
     Marks::of(&spoken, End::Text).first().map(Extracted::new)
 }
 
 /// Whether the end of a chain states an answer that is whole, so that the chain is done. One of
-/// `markers` marks it: `\boxed`, `####` and "answer is" as in [`extract`], any other by being there.
+/// `markers` marks it: `\boxed`, `####` and "answer is" as in [`extract`], any other by being
+/// there.
 pub(super) fn is_stated(text: &str, markers: &[String], border: Border) -> bool {
     let Some(spoken) = thoughts::spoken(text) else {
         return false;
@@ -208,7 +209,7 @@ fn last_boxed(text: &str, end: End) -> Option<Result<&str, usize>> {
 /// Characters that fill a box in place of an answer.
 const PLACEHOLDERS: [char; 7] = [' ', '\t', '\n', '.', '\u{2026}', '_', '?'];
 
-/// What follows the name of a box command.
+/// Returns the text after the name of a box command at the beginning.
 fn after_box(text: &str) -> Option<&str> {
     let after = BOXES.iter().find_map(|name| text.strip_prefix(name))?;
     (!after.starts_with(|c: char| c.is_ascii_alphabetic())).then_some(after)
@@ -221,8 +222,8 @@ fn is_box(text: &str) -> bool {
     after_box(text).is_some()
 }
 
-/// The content of `\boxed 5`: up to the end of the formula, else to the next blank. `None` if it may
-/// go on.
+/// The content of `\boxed 5`: up to the end of the formula, else to the next blank. `None` if it
+/// may go on.
 fn unbraced(after: &str, end: End) -> Option<&str> {
     let text = after.trim_start_matches([' ', '\t']);
     // A bound for each box keeps the whole search linear.

@@ -1,4 +1,4 @@
-//! An answer as tokens, without its layout.
+//! The tokeniser of answers, which drops LaTeX's layout.
 
 use crate::algebra::{Fault, Rational};
 use crate::number;
@@ -22,7 +22,7 @@ pub(super) enum Kind {
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Token {
     pub kind: Kind,
-    /// Whether a blank stands before it.
+    /// Whether a blank comes before the token.
     pub spaced: bool,
 }
 

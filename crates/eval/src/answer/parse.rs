@@ -1,4 +1,4 @@
-//! The meaning of an answer: lists, relations, brackets, units.
+//! The parser of answers: lists, relations, brackets, units.
 
 use super::lex::{Kind, SET_CLOSE, Token};
 use super::value::Value;
@@ -18,25 +18,25 @@ mod suffix;
 pub(super) use call::Letters;
 pub(super) use expression::is_mathematics;
 
-/// Deeper nesting than this is no answer; it bounds the stack.
+/// The deepest nesting that is parsed, which bounds the stack.
 const MAX_DEPTH: usize = 24;
 
-/// What an answer says.
+/// A parsed answer: its value with units, counted things and remarks.
 #[derive(Debug)]
 pub(super) struct Meaning {
     pub value: Value,
-    /// The factor on the value by which it may be meant: a hundredth for a percentage.
+    /// The factor by which the value may be meant: a hundredth for a percentage.
     pub scale: Option<Rational>,
-    /// The unit it carries, if that is one of the known ones.
+    /// The unit of measurement; `None` without a unit of the table.
     pub unit: Option<String>,
-    /// The things that are counted or measured, as far as words and signs name them.
+    /// The things that are counted or measured, if words or signs name them.
     pub things: Vec<String>,
-    /// Words after a value that say more than that.
+    /// Words after a value that are neither units nor counted things.
     pub remarks: Vec<String>,
 }
 
 impl Meaning {
-    /// Whether both may count or measure one thing, as far as they say so.
+    /// Whether both answers may count or measure the same thing.
     pub(super) fn counts_alike(&self, other: &Self) -> bool {
         let (a, b) = (&self.things, &other.things);
         a.is_empty() || b.is_empty() || a.iter().any(|thing| b.contains(thing))

@@ -1,4 +1,4 @@
-//! What an answer can be, and when two are the same.
+//! The values that answers can have, and their equality.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use num_traits::Zero;
 use super::{Verdict, units};
 use crate::algebra::{Budget, Fault, Fraction, Poly, Rational};
 
-/// More members than this in a list are not matched.
+/// The most members of a list that are matched with another list: matching is quadratic.
 const MAX_MEMBERS: usize = 64;
 
 /// The meaning of an answer. Members of sets are in the order of their canonical texts.
@@ -50,7 +50,7 @@ impl Value {
         }
     }
 
-    /// Whether it may be a point as well as an interval.
+    /// Whether the value may be a point as well as an interval.
     pub(super) fn is_tuple(&self) -> bool {
         let is_infinite = |item: &Self| item.to_string().contains('∞');
         match self {
@@ -60,7 +60,7 @@ impl Value {
         }
     }
 
-    /// The canonical text: equal for equal values wherever equality is transitive.
+    /// Returns the canonical text, equal for equal values wherever equality is transitive.
     pub(super) fn class(&self) -> String {
         match self {
             // Letters of a choice are written small or large.
@@ -78,7 +78,7 @@ impl Value {
         }
     }
 
-    /// Puts a factor on every number in it.
+    /// Multiplies every number in the value by a factor.
     pub(super) fn scaled(&self, factor: &Rational, budget: &mut Budget) -> Result<Self, Fault> {
         let mut each = |items: &[Self]| -> Result<Vec<Self>, Fault> {
             items.iter().map(|v| v.scaled(factor, budget)).collect()

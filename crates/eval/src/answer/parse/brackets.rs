@@ -1,4 +1,4 @@
-//! `(1,2)`, `[0,1)`, `\{1,2\}`
+//! Parsing of brackets: `(1,2)`, `[0,1)`, `\{1,2\}`.
 
 use super::super::lex::{Kind, SET_CLOSE, SET_OPEN};
 use super::super::value::Value;
@@ -6,7 +6,8 @@ use super::Parser;
 use crate::algebra::Fault;
 
 impl Parser<'_> {
-    /// What stands between brackets: `(x+1)`, `(1,2)`, `[0,1)`, `\{1,2\}`, `\langle 1,2\rangle`.
+    /// Parses an expression in brackets: `(x+1)`, `(1,2)`, `[0,1)`, `\{1,2\}`, `\langle
+    /// 1,2\rangle`.
     pub(super) fn bracketed(&mut self, open: char) -> Result<Value, Fault> {
         self.nested(|parser| {
             parser.at += 1;
@@ -49,7 +50,7 @@ impl Parser<'_> {
     }
 }
 
-/// A set in its canonical order; the set of one thing is that thing.
+/// Creates a set in canonical order. A set of one thing becomes that thing: `{5}` answers 5.
 pub(super) fn set(mut items: Vec<Value>) -> Value {
     items.sort_by_cached_key(Value::to_string);
     items.dedup_by_key(|item| item.to_string());

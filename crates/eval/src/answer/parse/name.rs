@@ -1,4 +1,4 @@
-//! What stands before an equals sign and only names the answer: `x =`, `AB =`, `f(x) =`, `(x,y) =`.
+//! Names before an equals sign that only introduce the answer: `x =`, `AB =`, `f(x) =`, `(x,y) =`.
 
 use super::super::lex::Kind;
 use super::Parser;
