@@ -1,4 +1,4 @@
-//! What the documents point to exists: links, and paths in code spans.
+//! Links and paths in the documents point to files that exist.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What a run really has is shown before it starts, and marks are explained below it.
+//! The effective settings are shown before a run starts, and marks are explained after it.
 
 use crate::run::{Place, root};
 

@@ -1,4 +1,4 @@
-//! What comes from elsewhere cannot act on the terminal, in a browser or in a spreadsheet.
+//! Texts of models and files cannot control the terminal, a browser or a spreadsheet.
 
 use serde_json::json;
 

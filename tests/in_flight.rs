@@ -1,4 +1,4 @@
-//! What else is being solved does not change a problem's chains.
+//! Other problems in flight do not change a problem's chains.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! What the ledger says is what was done: every token of a search is generated once, scored once,
+//! The ledger counts the work that was done: every token of a search is generated once, scored once,
 //! and no prefix is ever read again.
 
 use serde_json::Value;

@@ -39,7 +39,7 @@ fn a_closed_pipe_is_no_panic() {
     }
 }
 
-/// What cannot be said on stderr does not change the exit code.
+/// A message that cannot be written to stderr does not change the exit code.
 #[test]
 fn a_closed_stderr_is_no_panic() {
     let (reader, writer) = std::io::pipe().expect("a pipe");

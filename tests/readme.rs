@@ -1,4 +1,4 @@
-//! What README.md and the book tell people to type exists.
+//! Commands and flags in README.md and the book exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ fn help_is_there_for_everything() {
     );
 }
 
-/// What stands between `before` and `after`, its white space made single blanks.
+/// Returns the text between `before` and `after`, with single blanks for white space.
 fn between(text: &str, before: &str, after: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (_, rest) = text.split_once(before).expect(before);

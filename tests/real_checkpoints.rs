@@ -47,7 +47,7 @@ pub(crate) fn fixture(name: &str) -> String {
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 
-/// What `solve --json` printed: the problems, without what measures the machine.
+/// Returns the problems that `solve --json` printed, without figures of the machine.
 pub(crate) fn problems(lines: &[Value]) -> Vec<Value> {
     let mut rows: Vec<Value> = lines
         .iter()

@@ -18,7 +18,7 @@ pub(crate) struct Place {
     dir: TempDir,
 }
 
-/// What the binary did.
+/// The exit status and the output of the binary.
 pub(crate) struct Ran {
     pub code: Option<i32>,
     pub stdout: String,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::run::Place;
 
-/// What a search scored step by step on forks of a cache, `score` reads in whole: the same bits.
+/// A search scores step by step on forks of a cache, `score` reads a chain as a whole: same bits.
 #[test]
 fn whole_chains_score_as_the_search_scored_them() {
     let place = Place::new();

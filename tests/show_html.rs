@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::run::Place;
 
-/// What a model or a problem file could write to break out of its place.
+/// A text with which a model or a problem file could break out of its place in the page.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)><!--<script>\u{202e}\"'&amp;";
 
 /// The parts of `page` between `from` and `to`.

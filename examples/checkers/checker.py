@@ -6,14 +6,14 @@ import sys
 
 
 def serve(check):
-    """Answers each request with what `check(problem, steps)` says of the last step: a verdict, or a verdict and a
-    reason. What it raises costs this verdict alone."""
+    """Answers each request with the result of `check(problem, steps)` for the last step: a verdict, or a verdict and a
+    reason. An exception in `check` makes this step an abstention, and the checker continues."""
     for line in sys.stdin:
         try:
             request = json.loads(line)
             identity, problem, steps = request["id"], request["problem"], request["steps"]
         except (ValueError, KeyError, TypeError):
-            continue  # no request, so there is no id to answer to
+            continue  # not a request, so there is no id to answer
         try:
             said = check(problem, steps)
         except Exception as error:  # noqa: BLE001: a step must not end the checker

@@ -1,4 +1,4 @@
-"""Checks steps with Lean in fences ```lean. It shows the shape; without a program `lean` it abstains from everything.
+"""Checks steps with Lean in fences ```lean. A template: without a program `lean` it abstains on every step.
 
     beamgen check chains.jsonl --checker-command 'python3 examples/checkers/lean_steps.py'
 

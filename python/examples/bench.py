@@ -1,4 +1,4 @@
-"""Two strategies on the same problems: what they get right, and for how many tokens."""
+"""Compares two strategies on the same problems: accuracy and tokens."""
 
 import beamgen
 import pandas as pd

@@ -1,4 +1,4 @@
-"""How well a reward model finds the first wrong step, on chains that the bundled generator writes."""
+"""Measures how well a reward model finds the first wrong step, on chains of the bundled generator."""
 
 import beamgen
 
@@ -6,7 +6,7 @@ chains = []
 with beamgen.Solver(strategy="single", scorer="none") as solver:
     for result in solver.solve_all(beamgen.sample_problems()[:60]):
         steps = [step.text for step in result.steps]
-        # The checker of the bundled problems knows which steps are right.
+        # The exact checker of the bundled problems gives the labels.
         verdicts = beamgen.score(result.problem, steps, scorer="exact")
         wrong = [number for number, verdict in enumerate(verdicts) if verdict < 0.5]
         chains.append({"problem": result.problem, "steps": steps, "label": wrong[0] if wrong else -1})

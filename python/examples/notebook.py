@@ -1,4 +1,4 @@
-"""A problem, what happens in its search, its tree, and many problems at once; each part is a cell of a notebook."""
+"""A problem, the events of its search, its tree, and many problems at once; each part is a cell of a notebook."""
 
 # %% The shortest way: bundled models, default settings.
 import beamgen

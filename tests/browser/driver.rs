@@ -114,7 +114,7 @@ impl Browser {
         self.post("/url", &json!({"url": address}));
     }
 
-    /// What a script returns.
+    /// Returns the result of a script.
     pub(super) fn script(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
@@ -204,7 +204,7 @@ impl Browser {
         messages.collect()
     }
 
-    /// What stands in the console since the last call: errors, and what a policy refused.
+    /// Returns the console's messages since the last call: errors, and violations of a policy.
     pub(super) fn console(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "browser"}));
         let entries = entries.as_array().into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Many problems at once, with everything that happens as it happens.
+//! Many problems at once, with the events of their searches.
 //!
 //! `cargo run --release -p beamgen --example events`
 

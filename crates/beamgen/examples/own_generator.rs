@@ -1,4 +1,4 @@
-//! A generator of one's own: any function of the problem, the steps so far and a seed. This one
+//! A custom generator: any function of the problem, the steps so far and a seed. This one
 //! guesses digits, so that the search has to find the right ones.
 //!
 //! `cargo run --release -p beamgen --example own_generator`
@@ -7,7 +7,7 @@ use beamgen::{Problem, Solver};
 
 const SECRET: &str = "417";
 
-/// Writes one digit more than the last step has, and at last the answer.
+/// Returns a step with one digit more than the last step, and at the end the answer.
 fn guess(_: &Problem, steps: &[&str], seed: u64) -> String {
     let digits = steps.last().map_or("", |step| step.trim_end());
     if digits.len() == SECRET.len() {

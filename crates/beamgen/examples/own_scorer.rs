@@ -1,4 +1,4 @@
-//! A scorer of one's own: any function of the problem and the steps so far.
+//! A custom scorer: any function of the problem and the steps so far.
 //!
 //! `cargo run --release -p beamgen --example own_scorer`
 

@@ -1,4 +1,4 @@
-//! A strategy of one's own: it sees the tree of chains and answers with actions.
+//! A custom strategy: it sees the tree of chains and returns actions.
 //!
 //! `cargo run --release -p beamgen --example own_strategy`
 

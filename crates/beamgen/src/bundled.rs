@@ -1,4 +1,4 @@
-//! What every build carries: a generator, two reward models and sample problems of the "abacus"
+//! The bundled models: a generator, two reward models and sample problems of the "abacus"
 //! world.
 //!
 //! The files are inside the program, so that an installed binary works in any folder and without a

@@ -34,7 +34,7 @@ fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/abacus")
 }
 
-/// What does not depend on the machine.
+/// The part of a result that does not depend on the machine.
 fn outcome(
     result: ProblemResult,
 ) -> (

@@ -476,7 +476,7 @@ pub(crate) struct BenchArgs {
     pub plan: bool,
     /// Redraw the tables and plots of a results folder
     ///
-    /// They are made from its rows; no search is run.
+    /// Made from the folder's rows; no search is run.
     #[arg(long, value_name = "DIR", exclusive = true)]
     pub redraw: Option<PathBuf>,
     /// Print one JSON object for each row of the table

@@ -179,8 +179,8 @@ pub(crate) struct Graded {
     pub correct: usize,
     /// Right answers whose chain is unsound, by [`Evidence::ALL`].
     pub unsound: [usize; 3],
-    /// Answers withheld because their score is below the threshold, or their chain is unsound.
-    /// They count as wrong.
+    /// Answers withheld because their score is below the threshold, or their chain is unsound; counted
+    /// as wrong.
     pub withheld: usize,
     /// The withheld answers whose chain is unsound.
     pub withheld_unsound: usize,

@@ -263,7 +263,7 @@ pub(crate) fn ask(problem: &str, own: Value) -> Value {
     json!({"messages": [{"role": "user", "content": problem}], "beamgen": own})
 }
 
-/// What an answer says, without times, memory and names that differ from request to request.
+/// Returns an answer without times, memory and ids, which differ from request to request.
 pub(crate) fn essence(answer: &Value) -> Value {
     let own = &answer["beamgen"];
     json!([

@@ -129,7 +129,7 @@ impl Work {
     }
 }
 
-/// What is expected of each request, by its place among the different ones.
+/// The expected answer of each request, by its index among the different requests.
 type Expected = BTreeMap<usize, (serde_json::Value, u64)>;
 
 /// Solves every request alone.

@@ -1,7 +1,7 @@
 //! Thousands of requests that are wrong in some way: none may end a thread, get an answer that
 //! blames the server, or disturb whoever is served beside them. The seed is fixed.
 //!
-//! It is a program of its own: it counts the panics of the whole process.
+//! This is a separate program, because it counts the panics of the whole process.
 
 #[path = "../client.rs"]
 #[allow(dead_code, reason = "shared with the tests of the server")]
@@ -27,7 +27,7 @@ const THREADS: usize = 8;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// What a request came to: a status, or a connection that ended without one.
+/// The outcome of a request: a status, or a connection that ended without a status.
 fn outcome(server: &Running, mutation: &Mutation) -> Option<u16> {
     let mut stream = server.connect();
     let most = Some(Duration::from_secs(20));

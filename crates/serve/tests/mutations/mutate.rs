@@ -28,7 +28,7 @@ pub(crate) struct Mutation {
 
 type Kind = (&'static str, fn(&mut dyn Random) -> Vec<u8>);
 
-/// What the kinds need of a generator.
+/// An object-safe random number generator, which all kinds of mutations share.
 pub(crate) trait Random {
     fn below(&mut self, most: usize) -> usize;
 }

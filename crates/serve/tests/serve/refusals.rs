@@ -1,4 +1,4 @@
-//! What cannot be done is refused with one message that names the field.
+//! Impossible requests are refused with a message that names the field.
 
 use beamgen_serve::ServeOptions;
 use serde_json::{Value, json};

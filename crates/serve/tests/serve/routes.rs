@@ -1,4 +1,4 @@
-//! What each route answers.
+//! The answers of each route.
 
 use beamgen::eval::Record;
 use beamgen::scorer::score_chains;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Running, ask, essence, problem};
 
-/// As a client has it: reading a number from JSON may change its last bit.
+/// Serializes and parses a value, as a client does: reading a number from JSON may change its last bit.
 fn read_again(value: &impl Serialize) -> Value {
     let value = serde_json::to_value(value).unwrap();
     serde_json::from_str(&value.to_string()).unwrap()
