@@ -96,7 +96,7 @@ impl Generator for CandleGenerator {
 
     fn try_start(&mut self, source: Source, plan: StepPlan) -> Option<ChainId> {
         let (Source::Itself(from) | Source::ForkOf(from)) = source;
-        // A step is started only if its longest form fits: later there is no way to stop it.
+        // A step is started only if its longest form fits, since it cannot be stopped later.
         let state = self.book.next_state(from, plan);
         let chain = self.book.chain(from);
         let longest = chain.plan.config.longest_step().min(chain.room());

@@ -19,7 +19,7 @@ const COMPUTED: [&str; 2] = ["rotary_emb.inv_freq", "embeddings.position_ids"];
 /// Changes of weights that `config.json` asks for and that candle's models do not make.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
-    /// Whether the head is the embedding; `None` if the configuration does not say.
+    /// Whether the head is the embedding; `None` if the configuration has no such field.
     pub tied: Option<bool>,
     /// The scaling of queries; `None` if it is what candle computes.
     pub scale: Option<Scale>,

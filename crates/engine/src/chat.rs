@@ -189,7 +189,7 @@ impl ChatTemplate {
         // Like `transformers`: a mark after the last message shows where the text must end.
         let refused = |reason: &str| template.failed(None, reason);
         let Some((last, before)) = messages.split_last() else {
-            return Err(refused("there is no message to continue"));
+            return Err(refused("no message to continue"));
         };
         if !self.names_content {
             return Err(refused(

@@ -183,7 +183,7 @@ fn kv_heads(fields: &Fields<'_>, family: &Family, heads: usize) -> Result<usize,
     let field = "num_key_value_heads";
     let kv_heads = match fields.optional_size(field)? {
         // `null` means as many as query heads; only an absent field takes the family's default.
-        None if !fields.says(field) => family.default_kv_heads,
+        None if !fields.has(field) => family.default_kv_heads,
         given => given,
     }
     .unwrap_or(heads);
@@ -214,7 +214,7 @@ fn head_dim(
     if head_dim.is_multiple_of(2) {
         return Ok(head_dim);
     }
-    let field = if fields.says("head_dim") {
+    let field = if fields.has("head_dim") {
         "head_dim"
     } else {
         "hidden_size"

@@ -83,7 +83,7 @@ pub enum Error {
         name: String,
     },
     /// A tensor's shape differs from the shape in the configuration.
-    #[error("tensor `{name}` has shape {found:?}, the configuration says {expected:?}")]
+    #[error("tensor `{name}` has shape {found:?}, the configuration expects {expected:?}")]
     Shape {
         /// The name of the tensor.
         name: String,

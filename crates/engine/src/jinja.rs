@@ -135,7 +135,7 @@ impl Template {
                         Instruction::Include(_)
                         | Instruction::LoadBlocks
                         | Instruction::ExportLocals,
-                    ) => "there is no other template to load",
+                    ) => "a template cannot load another one",
                     _ => continue,
                 };
                 return Err(self.failed(instructions.get_line(i), reason));

@@ -203,7 +203,7 @@ impl Model {
         };
         let packed = match compute {
             Compute::Cpu => pool
-                // Packing always pays for all threads, so the pool is told the most work there is.
+                // Packing always pays for all threads: the most work possible wakes them all.
                 .run(u64::MAX, |parallel| {
                     loader.decoder(&config, &OnCpu { parallel })
                 })

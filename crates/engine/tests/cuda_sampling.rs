@@ -48,7 +48,7 @@ fn a_device_draws_the_same_tokens() {
     }
     let device = Device::open(0).unwrap();
     let rows = rows();
-    let said: Vec<u32> = (0..300).map(|i| i * i % VOCAB as u32).collect();
+    let history: Vec<u32> = (0..300).map(|i| i * i % VOCAB as u32).collect();
     let mut sampler = Sampler::new();
     let (mut requests, mut want): (Vec<SampleRequest>, Vec<Sampled>) = (Vec::new(), Vec::new());
     for (row, logits) in rows.iter().enumerate() {
@@ -60,14 +60,14 @@ fn a_device_draws_the_same_tokens() {
                     chain: chain as u64,
                 };
                 let mut draw = key.at(position);
-                requests.push(params.on_device(row, 0..said.len(), &draw));
-                want.push(sampler.sample_after(&said, logits, params, &mut draw));
+                requests.push(params.on_device(row, 0..history.len(), &draw));
+                want.push(sampler.sample_after(&history, logits, params, &mut draw));
             }
         }
     }
     let logits = device.upload(&rows.concat()).unwrap();
-    let mut samples = Samples::new(&device, requests.len(), said.len()).unwrap();
-    samples.request(&requests, &said).unwrap();
+    let mut samples = Samples::new(&device, requests.len(), history.len()).unwrap();
+    samples.request(&requests, &history).unwrap();
     samples.draw(&logits, VOCAB, VOCAB).unwrap();
     for ((request, want), (token, logprob)) in
         requests.iter().zip(want).zip(samples.read().unwrap())

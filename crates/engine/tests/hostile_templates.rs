@@ -264,7 +264,7 @@ fn there_is_no_other_template_to_load() {
         "{% import 'template' as t %}",
         "{% extends 'template' %}",
     ] {
-        refused(source, "no other template");
+        refused(source, "cannot load another one");
     }
 }
 

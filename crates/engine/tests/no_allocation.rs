@@ -67,7 +67,7 @@ fn a_decode_step_allocates_nothing() {
                     },
                     draw: KEY.at(i as u32),
                 };
-                let (mut sampler, mut drawn) = (Sampler::new(), Vec::new());
+                let (mut sampler, mut sampled) = (Sampler::new(), Vec::new());
                 for output in [Some(Output::Logits), Some(Output::Hidden), None] {
                     let mut step = || {
                         if let Some(output) = output {
@@ -77,9 +77,9 @@ fn a_decode_step_allocates_nothing() {
                         } else {
                             let logits = engine.logits(&items).unwrap();
                             engine
-                                .sample(&logits, 515, &mut sampler, count, choice, &mut drawn)
+                                .sample(&logits, 515, &mut sampler, count, choice, &mut sampled)
                                 .unwrap();
-                            assert_eq!(drawn.len(), count);
+                            assert_eq!(sampled.len(), count);
                             engine.recycle_logits(logits);
                         }
                     };

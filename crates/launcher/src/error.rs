@@ -14,7 +14,7 @@ pub enum LaunchError {
         /// The program that was searched.
         launcher: PathBuf,
     },
-    /// The launcher cannot be started, or cannot be told what to do.
+    /// The launcher cannot be started, or its instructions cannot be sent.
     #[error("the launcher {} cannot be started: {source}", launcher.display())]
     Launcher {
         /// The launcher's program.

@@ -76,10 +76,10 @@ impl Launcher {
     pub fn installed() -> Self {
         let name = format!("{NAME}{}", std::env::consts::EXE_SUFFIX);
         let program = std::env::current_exe();
-        let beside = program.map(|program| program.with_file_name(&name));
+        let sibling = program.map(|program| program.with_file_name(&name));
         // The launcher of the same installation is preferred: the instructions change with
         // versions.
-        let found = beside.ok().filter(|path| path.is_file());
+        let found = sibling.ok().filter(|path| path.is_file());
         Self::new(found.unwrap_or_else(|| name.into()))
     }
 
@@ -87,8 +87,8 @@ impl Launcher {
     /// error.
     ///
     /// # Errors
-    /// There is no launcher, or it cannot be started. That it cannot start the program is seen by
-    /// the program's end: it says so on standard error and ends with 126 or 127.
+    /// [`LaunchError`] if the launcher does not exist or cannot be started. If it cannot start the
+    /// program, it writes the reason to standard error and ends with 126 or 127.
     pub fn start(&self, program: &Program) -> Result<Running, LaunchError> {
         self.try_start(program).map_err(|source| {
             let launcher = self.program.clone();

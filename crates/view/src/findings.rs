@@ -146,14 +146,14 @@ fn right_chain(record: &Record, search: &Search) -> Option<u32> {
 
 /// Answers whether a better branch than the chosen chain was pruned.
 fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
-    let say = |answer: String, node: Option<u32>| Finding {
+    let finding = |answer: String, node: Option<u32>| Finding {
         question: "Was a better branch pruned?",
         answer,
         node,
         rival: node.is_some(),
     };
     if !search.has_tree {
-        return say("Unknown: the run has no tree.".to_owned(), None);
+        return finding("Unknown: the run has no tree.".to_owned(), None);
     }
     if let Some(right) = right {
         let rival = record.answers.iter().find(|rival| rival.node.0 == right);
@@ -162,7 +162,7 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
         let text = format!(
             "No: the right answer was found and not chosen. It has {votes} and the score {score}; the chosen one {over} and {best}."
         );
-        return say(text, Some(right));
+        return finding(text, Some(right));
     }
     let pruned: Vec<u32> = (1..search.steps.len() as u32)
         .filter(|&id| search.steps[id as usize].state == State::Pruned)
@@ -196,13 +196,13 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
             let text = format!(
                 "Yes: {right} of {all} pruned chains were right so far, by an exact check. The best one is #{shown}{why}."
             );
-            say(text, Some(shown))
+            finding(text, Some(shown))
         } else {
             let missing = missing(search);
             let text = format!(
                 "No: none of the {all} pruned chains was right, by an exact check{missing}."
             );
-            say(text, None)
+            finding(text, None)
         };
     }
     let at_end = record.score.unwrap_or(f32::INFINITY);
@@ -216,12 +216,12 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
         let text = format!(
             "Perhaps: {higher} of {all} pruned chains had a higher score when they were dropped than the chosen one at its end. The best one is #{shown}{why}."
         );
-        say(text, Some(shown))
+        finding(text, Some(shown))
     } else {
         let text = format!(
             "Nothing points to one: none of the {all} pruned chains had a higher score than the chosen one."
         );
-        say(text, None)
+        finding(text, None)
     }
 }
 

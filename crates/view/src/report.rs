@@ -134,7 +134,7 @@ fn figures(html: &mut String, records: &[Record]) {
         figure(format!("{mean:.1} %"), &name);
     }
     let unsound = records.iter().filter_map(Record::right_but_unsound).count();
-    // Shown only where it says something: most runs check no step.
+    // Shown only if there are any: most runs check no step.
     if unsound > 0 {
         figure(unsound.to_string(), "right, but unsound");
     }

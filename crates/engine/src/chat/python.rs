@@ -45,7 +45,7 @@ pub(super) fn without_generation_tags(source: &str) -> String {
             let Some(after) = inside.strip_prefix(name) else {
                 continue;
             };
-            // A longer word (`generations`) or an assignment is no such block.
+            // A longer word (`generations`) or an assignment is not such a block.
             if after
                 .trim_start()
                 .trim_start_matches(['-', '+'])

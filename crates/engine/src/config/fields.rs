@@ -23,7 +23,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Whether the file has the field, even if it is `null`.
-    pub(super) fn says(&self, field: &str) -> bool {
+    pub(super) fn has(&self, field: &str) -> bool {
         self.map.contains_key(field)
     }
 

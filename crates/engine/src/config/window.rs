@@ -28,7 +28,7 @@ pub(super) fn read(
         }
         // A `null` window means none in this family, unlike an absent field.
         Windows::All { default } => {
-            let window = if fields.says("sliding_window") {
+            let window = if fields.has("sliding_window") {
                 window
             } else {
                 *default
@@ -46,7 +46,7 @@ pub(super) fn read(
         }
         Windows::Listed => {
             let window = match used {
-                Some(true) if fields.says("sliding_window") => window,
+                Some(true) if fields.has("sliding_window") => window,
                 // The default of `sliding_window` in `transformers`.
                 Some(true) => Some(4096),
                 _ => None,

@@ -240,8 +240,8 @@ fn said_tokens_are_penalised_once_and_their_logprob_is_the_models_own() {
         repetition_penalty: 3.0,
         ..OFF
     };
-    let said = sampler.sample_after(&[2], &logits, &greedy, &mut draw(0));
-    assert_eq!(said.token, 0);
+    let penalised = sampler.sample_after(&[2], &logits, &greedy, &mut draw(0));
+    assert_eq!(penalised.token, 0);
 }
 
 #[test]

@@ -164,7 +164,7 @@ impl Declared {
                 continue;
             };
             match added.get(&id) {
-                // A named token is special, even if the list of ids says otherwise.
+                // A named token is special, even if the list of ids marks it otherwise.
                 Some(known) if has_name => tokens.push(known.clone().special(true)),
                 Some(_) => {}
                 None => tokens.push(token),

@@ -17,7 +17,7 @@ fn every_template_is_rendered_as_transformers_renders_it() {
     let tokens: BTreeMap<String, String> =
         serde_json::from_value(expected["tokens"].clone()).unwrap();
     let rendered = expected["rendered"].as_object().unwrap();
-    let (mut said, mut refused) = (0, 0);
+    let (mut rendered_alike, mut refused) = (0, 0);
     for (name, cases) in rendered {
         let source = fixture(&format!("{name}.jinja"));
         let mut template = ChatTemplate::new(Some(&source), tokens.clone()).unwrap();
@@ -43,12 +43,12 @@ fn every_template_is_rendered_as_transformers_renders_it() {
                 Some(text) => assert_eq!(ours.as_deref().ok(), Some(text), "{name}: {case}"),
                 None => assert!(ours.is_err(), "{name}: {case}: {ours:?}"),
             }
-            said += usize::from(ours.is_ok());
+            rendered_alike += usize::from(ours.is_ok());
             refused += usize::from(ours.is_err());
         }
     }
     assert!(
-        rendered.len() >= 10 && said > 200 && refused > 20,
-        "{said}, {refused}"
+        rendered.len() >= 10 && rendered_alike > 200 && refused > 20,
+        "{rendered_alike}, {refused}"
     );
 }
