@@ -83,9 +83,9 @@ fn body(run: &Run<'_>) -> String {
     html.push_str(
         "</div>\n<h2>Problems</h2>\n<div class=\"controls\">\n\
          <label>Sort <select id=\"order\">\
-         <option value=\"outcome\">by outcome, surest mistakes first</option>\
-         <option value=\"surest\">highest score first</option>\
-         <option value=\"unsurest\">lowest score first</option>\
+         <option value=\"outcome\">by outcome, most certain mistakes first</option>\
+         <option value=\"surest\">most certain first</option>\
+         <option value=\"unsurest\">least certain first</option>\
          <option value=\"tokens\">most tokens first</option>\
          <option value=\"file\">as in the file</option></select></label>\n\
          <label>Show <select id=\"only\"><option value=\"\">all outcomes</option></select></label>\n\
