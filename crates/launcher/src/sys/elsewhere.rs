@@ -14,28 +14,28 @@ fn refused() -> io::Error {
 }
 
 #[derive(Debug)]
-pub enum Control {}
+pub(crate) enum Control {}
 
-pub fn control() -> io::Result<(Control, Stdio)> {
+pub(crate) fn control() -> io::Result<(Control, Stdio)> {
     Err(refused())
 }
 
-pub fn close(control: &Control) {
+pub(crate) fn close(control: &Control) {
     match *control {}
 }
 
-pub fn hand_over(control: &Control, _input: PipeReader) -> io::Result<()> {
+pub(crate) fn hand_over(control: &Control, _input: PipeReader) -> io::Result<()> {
     match *control {}
 }
 
-pub fn this_program() -> PathBuf {
+pub(crate) fn this_program() -> PathBuf {
     std::env::current_exe().unwrap_or_default()
 }
 
-pub fn guard(_own: &[OsString], _instructions: &[OsString]) -> Result<u8, LaunchError> {
+pub(crate) fn guard(_own: &[OsString], _instructions: &[OsString]) -> Result<u8, LaunchError> {
     Err(LaunchError::Instructions(REASON.to_owned()))
 }
 
-pub fn become_program(_instructions: &[OsString]) -> LaunchError {
+pub(crate) fn become_program(_instructions: &[OsString]) -> LaunchError {
     LaunchError::Instructions(REASON.to_owned())
 }
