@@ -11,13 +11,13 @@ const HABITS: [Habit; 10] = [
     Habit {
         name: "doc comments that begin with What, Of or a pronoun: begin with the thing or a verb",
         unit: Unit::PerCent(docs),
-        bound: Bound::AtMost(2.4),
+        bound: Bound::AtMost(0.05),
         count: |source| matching(source, begins_without_a_subject),
     },
     Habit {
         name: "doc comments with so many, so long or so much: name the number",
         unit: Unit::PerCent(docs),
-        bound: Bound::AtMost(0.13),
+        bound: Bound::AtMost(0.02),
         count: |source| {
             matching(source, |doc| {
                 ["so many", "so long", "so much"]
@@ -29,7 +29,7 @@ const HABITS: [Habit; 10] = [
     Habit {
         name: "match arms on a boolean: write if and else",
         unit: Unit::Places,
-        bound: Bound::AtMost(6.0),
+        bound: Bound::AtMost(2.0),
         count: |source| {
             let arms = source.text.lines().filter(|line| {
                 let is_indented = line.starts_with([' ', '\t']);
@@ -42,19 +42,19 @@ const HABITS: [Habit; 10] = [
     Habit {
         name: "closures bound by let: call them twice or more, else write them in their place",
         unit: Unit::PerCent(lets),
-        bound: Bound::AtMost(4.6),
+        bound: Bound::AtMost(3.8),
         count: |source| let_lines(source).filter(|rest| is_closure(rest)).count(),
     },
     Habit {
         name: "comments inside functions, of lines of code: say why",
         unit: Unit::PerCent(|source| source.code),
-        bound: Bound::AtLeast(2.1),
+        bound: Bound::AtLeast(2.7),
         count: |source| source.inline,
     },
     Habit {
         name: "doc comments with drawn: write sampled, of random numbers",
         unit: Unit::Places,
-        bound: Bound::AtMost(20.0),
+        bound: Bound::AtMost(14.0),
         count: |source| matching(source, |doc| has_words(doc, "drawn")),
     },
     Habit {
@@ -66,13 +66,13 @@ const HABITS: [Habit; 10] = [
     Habit {
         name: "doc comments with anew: write again",
         unit: Unit::Places,
-        bound: Bound::AtMost(3.0),
+        bound: Bound::AtMost(0.0),
         count: |source| matching(source, |doc| has_words(doc, "anew")),
     },
     Habit {
         name: "doc comments with go on: write continue or resume",
         unit: Unit::Places,
-        bound: Bound::AtMost(14.0),
+        bound: Bound::AtMost(1.0),
         count: |source| {
             matching(source, |doc| {
                 has_words(doc, "go on") || has_words(doc, "goes on")
@@ -82,7 +82,7 @@ const HABITS: [Habit; 10] = [
     Habit {
         name: "doc comments with is no: write is not a",
         unit: Unit::Places,
-        bound: Bound::AtMost(52.0),
+        bound: Bound::AtMost(20.0),
         count: |source| matching(source, |doc| has_words(doc, "is no")),
     },
 ];

@@ -1,9 +1,7 @@
-//! Given answers: cut into steps and scored as they are, then [mended](Refining) or
-//! [guarded](Guarding).
+//! Given answers: split into steps and scored, and then [refined](Refining) or [guarded](Guarding).
 //!
-//! Both are a [`Task`]: a few searches, each asked for by what the one before has brought. The
-//! searches of many tasks run side by side in the same batches, and the outcome of a task is the
-//! same alone and among others.
+//! Both are a [`Task`]: a few searches, each of which depends on the result of the one before. The
+//! searches of many tasks share batches, which does not change the result of a task.
 
 use std::ops::ControlFlow;
 
@@ -24,19 +22,19 @@ mod refine;
 pub use guard::{Cause, Found, Guard, Guarded, Guarding, Verdict};
 pub use refine::{Refine, Refined, Refining, Round};
 
-/// Several searches, one after the other.
+/// A sequence of searches.
 pub trait Task {
-    /// The next search; `None` when nothing is left to ask.
+    /// Returns the next search; `None` when the task is finished.
     fn next(&mut self) -> Option<Request>;
 
-    /// Takes the result of the search that was asked for last.
+    /// Takes the result of the search that [`next`](Self::next) returned last.
     fn take(&mut self, result: ProblemResult);
 }
 
-/// Runs tasks to their end, the next search of each of them at a time.
+/// Runs tasks to their end. In each round, the next searches of all tasks run together.
 ///
 /// # Errors
-/// A model is lost.
+/// Returns an error if a model is lost.
 pub fn run(solver: &mut Solver, tasks: &mut [impl Task]) -> Result<(), Error> {
     loop {
         let (mut asking, mut requests) = (Vec::new(), Vec::new());
@@ -57,10 +55,10 @@ pub fn run(solver: &mut Solver, tasks: &mut [impl Task]) -> Result<(), Error> {
     }
 }
 
-/// Runs tasks like [`run`], by a service and next to its other requests.
+/// Runs tasks as [`run`] does, by a service that also has other requests.
 ///
 /// # Errors
-/// The queue is full, the service has ended, or the settings cannot be run.
+/// Returns an error if the queue is full, if the service has ended, or if the settings are invalid.
 pub fn run_by(service: &Service, tasks: &mut [impl Task]) -> Result<(), ServiceError> {
     loop {
         let mut tickets = Vec::new();
@@ -78,8 +76,8 @@ pub fn run_by(service: &Service, tasks: &mut [impl Task]) -> Result<(), ServiceE
     }
 }
 
-/// A whole answer as steps, by the boundaries and markers of these settings: as a chain with this
-/// text is cut.
+/// Splits a whole answer into steps by the boundaries and markers of these settings, exactly as a chain
+/// with this text would be split.
 pub fn steps_of(answer: &str, settings: &GeneratorConfig) -> Vec<String> {
     let steps = Cuts::of(settings).steps(answer);
     steps.iter().map(|step| step.trim().to_owned()).collect()
@@ -90,21 +88,21 @@ pub fn steps_of(answer: &str, settings: &GeneratorConfig) -> Vec<String> {
 pub struct Version {
     /// The steps, without their boundaries.
     pub steps: Vec<String>,
-    /// The scores of the steps; `None` where the scorer abstained.
+    /// The scores of the steps; `None` if the scorer abstained.
     pub scores: Vec<Option<f32>>,
-    /// The aggregated score.
+    /// The chain's score: the aggregated scores of its steps.
     pub score: Option<f32>,
     /// The answer, if the chain has one.
     pub answer: Option<String>,
     /// Whether the chain came to its own end and has an answer.
     pub finished: bool,
-    /// Whether the answer is that of the problem, if that is known.
+    /// Whether the answer equals the problem's reference; `None` without a reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correct: Option<bool>,
 }
 
 impl Version {
-    /// The chain that ends at a node of a result's tree.
+    /// Returns the chain that ends at a node of a result's tree.
     fn of(result: &ProblemResult, end: NodeId, aggregation: Aggregation) -> Self {
         let tree = &result.tree;
         let answer = answer::extract(&tree.solution(end)).map(|found| found.text);
@@ -123,13 +121,14 @@ impl Version {
         }
     }
 
-    /// The first step with a score below this.
+    /// Returns the index of the first step that scores less than `bound`.
     fn first_below(&self, bound: f32) -> Option<usize> {
         let is_below = |score: &Option<f32>| score.is_some_and(|score| score < bound);
         self.scores.iter().position(is_below)
     }
 
-    /// The step with the lowest score, the first of several, unless even that is 1.
+    /// Returns the index of the step with the lowest score, the first of equals; `None` if that score is
+    /// 1.
     fn weakest(&self) -> Option<usize> {
         let scored = self.scores.iter().enumerate();
         let scored = scored.filter_map(|(at, score)| Some((at, (*score)?)));
@@ -138,19 +137,19 @@ impl Version {
     }
 }
 
-/// The tokens of all searches of a task: what does not depend on the machine or on other tasks.
+/// The tokens of all searches of a task. They depend neither on the machine nor on other tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// Prompts and given steps that the generator read.
+    /// The tokens of prompts and given steps that the generator computed.
     pub prompt_tokens: u64,
-    /// Sampled, those of pruned chains included.
+    /// The sampled tokens, with those of pruned chains.
     pub generated_tokens: u64,
-    /// Read by the scorer.
+    /// The tokens that the scorer computed.
     pub scored_tokens: u64,
 }
 
-/// The steps that two chains have in common, then those of the one alone (`-`) and of the other
-/// (`+`), each with its score.
+/// Returns the steps that two chains have in common, then the steps of `before` only (`-`) and of
+/// `after` only (`+`), each with its score.
 fn difference(before: &Version, after: &Version) -> Vec<String> {
     let alike = before.steps.iter().zip(&after.steps);
     let common = alike.take_while(|(a, b)| a == b).count();
@@ -175,10 +174,10 @@ fn difference(before: &Version, after: &Version) -> Vec<String> {
 /// The state that all kinds of tasks share: the answer, and the cost so far.
 #[derive(Debug)]
 struct Given {
-    /// With all steps of the answer.
+    /// The problem, with all steps of the answer as its given steps.
     problem: Problem,
     settings: Settings,
-    /// The answer as it was given, once it is scored.
+    /// The given answer, once it is scored.
     before: Option<Version>,
     cost: Cost,
     error: Option<String>,
@@ -188,7 +187,7 @@ impl Given {
     fn new(problem: Problem, settings: Settings) -> Self {
         let none = problem.steps.is_empty();
         Self {
-            error: none.then(|| "the answer has no steps: write its text".to_owned()),
+            error: none.then(|| "the answer has no steps: give its text".to_owned()),
             problem,
             settings,
             before: None,
@@ -196,13 +195,14 @@ impl Given {
         }
     }
 
-    /// The search that scores the answer and samples nothing.
+    /// Returns the search that scores the answer and samples nothing.
     fn reading(&self) -> Request {
         Request::new(self.problem.clone(), self.settings.clone())
             .custom_strategy("given", |_| Ok(Box::new(Reading)))
     }
 
-    /// The search that continues after the first `kept` steps, by other random numbers in each round.
+    /// Returns the search that continues after the first `kept` steps, with other random numbers in each
+    /// round.
     fn writing(&self, steps: &[String], kept: usize, round: usize) -> Request {
         let problem = Problem {
             steps: steps[..kept].to_vec(),
@@ -214,7 +214,7 @@ impl Given {
         Request::new(problem, settings)
     }
 
-    /// Books a result and takes its error over. Returns its chain, if there is one.
+    /// Adds a result's costs, and keeps its error. Returns the chosen chain, if the result has one.
     fn take(&mut self, result: &ProblemResult) -> Option<Version> {
         let (cost, ledger) = (&mut self.cost, &result.ledger);
         cost.prompt_tokens += ledger.prompt_tokens;
@@ -222,7 +222,7 @@ impl Given {
         cost.scored_tokens += ledger.scored_tokens;
         self.error.clone_from(&result.error);
         if result.stopped.is_some() {
-            self.error = Some("the search was ended before it was done".to_owned());
+            self.error = Some("the search was stopped early, by a deadline or a signal".to_owned());
         }
         let aggregation = self.settings.search.aggregation;
         if self.before.is_some() {
@@ -231,7 +231,7 @@ impl Given {
         if self.error.is_some() {
             return None;
         }
-        // The given steps alone: each is the first child of the one before.
+        // Node ids of given steps count up from 1, since each is the first child of the one before.
         let end = NodeId(self.problem.steps.len() as u32);
         let read = Version::of(result, end, aggregation);
         if read.score.is_none() {
@@ -243,7 +243,7 @@ impl Given {
     }
 }
 
-/// Scores the given steps, and is done.
+/// A strategy that scores the given steps and ends.
 #[derive(Debug)]
 struct Reading;
 

@@ -1,4 +1,5 @@
-//! Whether answers are sound: no step of their chain is proved wrong, or scored below a bound.
+//! The audit of answers. An answer is unsound if a step of its chain is proved wrong, or scored below a
+//! bound.
 
 use std::ops::ControlFlow;
 
@@ -7,8 +8,8 @@ use beamgen_search::{Event, Evidence, Node, ProblemResult, Sink, Unsound};
 
 use crate::{Config, Error};
 
-/// Looks for the step that makes a chain unsound, as `audit` and `sound_above` of
-/// [`CheckersConfig`](crate::scorer::CheckersConfig) say.
+/// Finds the step that makes a chain unsound, by `audit` and `sound_above` of
+/// [`CheckersConfig`](crate::scorer::CheckersConfig).
 pub struct Auditor {
     panel: Panel,
     /// The least score of a sound step.
@@ -17,10 +18,10 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// Returns the auditor that these settings ask for.
+    /// Returns the auditor of these settings.
     ///
     /// # Errors
-    /// There is no checker of a name.
+    /// Returns an error for an unknown name of a checker.
     pub fn new(config: &Config) -> Result<Self, Error> {
         let checkers = &config.checkers;
         checkers.check()?;
@@ -32,13 +33,13 @@ impl Auditor {
         })
     }
 
-    /// Whether nothing is looked for.
+    /// Whether the settings turn the audit off.
     pub fn is_off(&self) -> bool {
         self.panel.is_empty() && self.above == 0.0
     }
 
-    /// Returns the first step of a chain that a checker proves wrong; if there is none, the first
-    /// that the scorer puts below the bound. Each step comes with its score.
+    /// Returns the first step of a chain that a checker proves wrong; otherwise the first step that
+    /// scores below the bound. `steps` are texts with their scores.
     pub fn chain<'a>(
         &mut self,
         problem: &str,
@@ -57,8 +58,10 @@ impl Auditor {
                 source: opinion.checker,
             });
         }
-        let is_low = |score: &Option<f32>| score.is_some_and(|score| score < self.above);
-        let step = scores.iter().position(is_low)?;
+        // A proof comes before a score, so low scores are searched only now.
+        let step = scores
+            .iter()
+            .position(|score| score.is_some_and(|score| score < self.above))?;
         Some(Unsound {
             step,
             by: Evidence::Scorer,
@@ -67,8 +70,8 @@ impl Auditor {
         })
     }
 
-    /// Sets [`ProblemResult::unsound`] by the chosen chain. A chain without an answer, or whose
-    /// answer is withheld, is not looked at.
+    /// Sets [`ProblemResult::unsound`] by the chosen chain. A chain without an answer, or with a withheld
+    /// answer, is not audited.
     pub fn result(&mut self, result: &mut ProblemResult) {
         let steps = result.steps();
         let steps = steps
@@ -81,12 +84,13 @@ impl Auditor {
     }
 }
 
-/// A sink of audited results.
+/// A sink that audits results before it passes them on.
 pub(crate) struct Audited<'a> {
     pub(crate) auditor: Auditor,
     pub(crate) sink: &'a mut dyn Sink,
-    /// Whether unsound answers are withheld, and how many were.
+    /// Whether unsound answers are withheld.
     pub(crate) require: bool,
+    /// The number of answers withheld so far.
     pub(crate) withheld: usize,
 }
 

@@ -1,4 +1,4 @@
-//! An answer that is written again from its weakest step.
+//! Refining: rewrites an answer from its weakest step.
 
 use beamgen_search::{Problem, ProblemResult, Settings};
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use super::{Cost, Given, Task, Version, difference};
 use crate::Request;
 
-/// How answers are refined.
+/// The options of refining.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Refine {
-    /// How often an answer is written again.
+    /// The number of times that an answer is rewritten.
     pub rounds: usize,
-    /// From the first step that scores less than this, and not at all if there is none; without it,
-    /// from the step with the lowest score.
+    /// The bound of a weak step: answers are rewritten from the first step that scores less, and kept
+    /// if no step does. `None` rewrites from the step with the lowest score.
     pub below: Option<f32>,
 }
 
@@ -26,18 +26,18 @@ impl Default for Refine {
     }
 }
 
-/// A time that an answer was written again.
+/// A round in which an answer was rewritten.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Round {
-    /// From which step, counted from 1.
+    /// The step from which the answer was rewritten, counted from 1.
     pub step: usize,
     /// The aggregated score of the new chain.
     pub score: Option<f32>,
-    /// Whether it was better, and took the place of the one before.
+    /// Whether the new chain was better, and replaced the one before.
     pub better: bool,
 }
 
-/// An answer before and after.
+/// The result of refining an answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refined {
     /// The problem's id.
@@ -47,24 +47,24 @@ pub struct Refined {
     /// The reference answer, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// Whether another chain took its place.
+    /// Whether a new chain replaced the answer.
     pub changed: bool,
-    /// The answer as it was given.
+    /// The given answer with its scores; `None` if it could not be scored.
     pub before: Option<Version>,
-    /// The better one of what was given and what was written.
+    /// The best chain, which may be the given answer.
     pub after: Option<Version>,
     /// The rounds that were tried.
     pub rounds: Vec<Round>,
-    /// The steps that were kept, those that went (`-`) and those that came (`+`), with scores.
+    /// The steps that were kept, removed (`-`) and added (`+`), with their scores.
     pub difference: Vec<String>,
-    /// The tokens of all its searches.
+    /// The tokens of all searches for the answer.
     pub cost: Cost,
-    /// Why it could not be done.
+    /// The reason why the answer could not be refined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The refining of one answer.
+/// The task of refining an answer.
 #[derive(Debug)]
 pub struct Refining {
     how: Refine,
@@ -74,8 +74,8 @@ pub struct Refining {
 }
 
 impl Refining {
-    /// Refines the steps of `problem`, which are a whole answer, by the strategy of `settings`. It
-    /// needs a scorer.
+    /// Returns a task that refines the steps of `problem`, which are a whole answer, by the strategy of
+    /// `settings`. The solver needs a scorer.
     pub fn new(problem: Problem, settings: Settings, how: Refine) -> Self {
         Self {
             how,
@@ -110,7 +110,7 @@ impl Refining {
         }
     }
 
-    /// The chain to be written again, and how many of its steps stay.
+    /// Returns the chain to rewrite, and the number of its steps to keep.
     fn weak(&self) -> Option<(&Version, usize)> {
         let best = self.best.as_ref().or(self.given.before.as_ref())?;
         let at = match self.how.below {
@@ -134,7 +134,7 @@ impl Task for Refining {
             return None;
         }
         let (best, kept) = self.weak()?;
-        // The seed itself may have written the answer that was given.
+        // Round 0 would use the seed that may have written the given answer, and repeat it.
         let request = self.given.writing(&best.steps, kept, round + 1);
         self.rounds.push(Round {
             step: kept + 1,
@@ -149,7 +149,7 @@ impl Task for Refining {
             return;
         };
         let old = self.best.as_ref().or(self.given.before.as_ref());
-        // A chain that ends is better than one that does not.
+        // A finished chain beats an unfinished one, whatever the scores.
         let better = new.finished && old.is_none_or(|old| !old.finished || new.score > old.score);
         if let Some(round) = self.rounds.last_mut() {
             (round.score, round.better) = (new.score, better);

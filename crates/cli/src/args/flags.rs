@@ -1,4 +1,4 @@
-//! The flags that are settings: rows of the library's table.
+//! The flags that are settings, made from the library's table of settings.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ const fn bit(part: Part) -> u16 {
     1 << part as u16
 }
 
-/// `--config` and `--set`, which stand for any key.
+/// The bit of `--config` and `--set`, which set any key and are not in the table.
 const FILE: u16 = 1 << 15;
 const REWARD: u16 = bit(Part::Reward) | bit(Part::Engine);
 const MANY: u16 = FILE
@@ -22,20 +22,21 @@ const MANY: u16 = FILE
     | bit(Part::Soundness)
     | REWARD;
 
-/// Flags of a command with one search.
+/// Flags of a command with a single search.
 pub(crate) type SearchFlags = Flags<{ MANY | bit(Part::Width) | bit(Part::Scorer) }>;
 /// Flags of a command that has its own strategies, widths and scorers.
 pub(crate) type SettingFlags = Flags<MANY>;
 /// Flags of a command that uses a reward model without a search.
 pub(crate) type PrmFlags = Flags<{ FILE | REWARD }>;
-/// Flags that say which reward model, and how models are computed.
+/// Flags of the reward model, and of the engine.
 pub(crate) type ModelFlags = Flags<REWARD>;
-/// Flags that say how models are computed.
+/// Flags of the engine: device, number types, memory, threads.
 pub(crate) type EngineFlags = Flags<{ bit(Part::Engine) }>;
-/// Flags that name checkers.
+/// Flags of checkers that veto steps.
 pub(crate) type CheckerFlags = Flags<{ bit(Part::Checkers) }>;
 
-/// The flags of some parts of the table of settings, and the values that were given.
+/// The flags of some parts of the table of settings, with the given values. `PARTS` has a bit for each
+/// part, so that the type of a command's flags tells which flags it has.
 #[derive(Debug, Default)]
 pub(crate) struct Flags<const PARTS: u16> {
     pub config: Option<PathBuf>,
@@ -43,7 +44,7 @@ pub(crate) struct Flags<const PARTS: u16> {
     pub given: Given,
 }
 
-/// Settings that were given, each with its name, in the order of the table.
+/// The given settings, each with its name, in the order of the table.
 #[derive(Debug, Default)]
 pub(crate) struct Given(pub Vec<(&'static str, Value)>);
 
@@ -54,7 +55,7 @@ impl Given {
 
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         let mut given = self.0.iter();
-        given.find(|(of, _)| *of == name).map(|(_, value)| value)
+        given.find(|(key, _)| *key == name).map(|(_, value)| value)
     }
 
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
@@ -106,7 +107,7 @@ impl<const PARTS: u16> Args for Flags<PARTS> {
     }
 }
 
-/// The flag of a setting.
+/// Makes the flag of a setting.
 fn flag(setting: &'static Setting) -> Arg {
     let (help, more) = (flagged(&setting.help()), flagged(&setting.more()));
     let long = if more.starts_with("[default:") {
@@ -119,7 +120,7 @@ fn flag(setting: &'static Setting) -> Arg {
         default => format!("{help} [default: {default}]"),
     };
     let arg = Arg::new(setting.name)
-        // The definition of the flags lives as long as the process.
+        // clap wants a static name; leaking is fine, since the flags live as long as the process.
         .long(&*dashed(setting.name).leak())
         .short(setting.short.chars().next())
         .help(short)
@@ -147,7 +148,7 @@ fn parser(setting: &'static Setting) -> ValueParser {
     if known.is_empty() {
         ValueParser::new(OsStringValueParser::new().try_map(move |given| {
             let text = given.into_string();
-            text.map_err(|_| "write names of UTF-8".to_owned())
+            text.map_err(|_| "not UTF-8: use another name".to_owned())
                 .and_then(read)
         }))
     } else {
@@ -158,12 +159,13 @@ fn parser(setting: &'static Setting) -> ValueParser {
     }
 }
 
-/// The name of a flag.
+/// Converts a setting's name to a flag's.
 fn dashed(name: &str) -> String {
     name.replace('_', "-")
 }
 
-/// A text with flags in place of the settings between backticks.
+/// Replaces settings between backticks by their flags: the table serves Python and HTTP, too, where a
+/// setting has another spelling.
 pub(crate) fn flagged(text: &str) -> String {
     let mut parts = text.split('`');
     let mut flagged = parts.next().unwrap_or_default().to_owned();
