@@ -10,7 +10,7 @@ use crate::arithmetic::compare::{Match, compare, is_conversion};
 use crate::arithmetic::context::Context;
 use crate::arithmetic::equation::{Before, Found, Relation, segments};
 use crate::arithmetic::expression::{Expression, Fuel, Known};
-use crate::arithmetic::lex::{Kind, Token, any_word};
+use crate::arithmetic::lex::{Kind, any_word};
 use crate::arithmetic::{FUEL, MAX_TEXT, value, without_annotations, words};
 use crate::{StepState, Verdict};
 
@@ -49,23 +49,28 @@ impl StepState for Consistency {
         if step.len() > MAX_TEXT {
             return Verdict::Abstain;
         }
+        // Annotations are arithmetic without names, which the arithmetic checker verifies.
         let (text, _) = without_annotations(step);
         let lexed = self.context.read(&text);
         let tokens = &lexed.tokens;
-        let any = |test| any_word(tokens, test);
-        let is_claim =
-            !any(words::supposes) && !any(words::is_no_claim) && !self.context.other_base;
-        let is_about = any(words::is_approximate);
-        let several = |token: &Token| matches!(token.kind, Kind::Power | Kind::Unknown);
-        self.is_nonlinear |= tokens.iter().any(several);
+        // "Suppose x = 3" and "x is not equal to 3" give x no value.
+        let is_claim = !any_word(tokens, words::supposes)
+            && !any_word(tokens, words::is_no_claim)
+            && !self.context.other_base;
+        let is_about = any_word(tokens, words::is_approximate);
+        let mut kinds = tokens.iter().map(|token| &token.kind);
+        self.is_nonlinear |= kinds.any(|kind| matches!(kind, Kind::Power | Kind::Unknown));
         let mut fuel = Fuel(FUEL);
         let mut verdict = Verdict::Abstain;
         let before_this = self.last;
         for segment in segments(&lexed) {
+            // Read without known values: a name whose value was used would not be a subject.
             for chain in segment.read(&Known::default(), &mut fuel) {
                 self.last = self.steps;
                 let subject = chain.sides[0].ending.as_ref().and_then(subject);
                 let Some(subject) = subject else { continue };
+                // x^2 = 9 has two solutions, so "x = 3" and then "x = -3" is no contradiction. A
+                // name in capital letters is a quantity and has one value.
                 let is_claim = is_claim && (!self.is_nonlinear || words::is_name(&subject));
                 let claimed = |found: &Option<Found<'_>>| {
                     let found = found.as_ref().filter(|found| is_plain(found))?;
@@ -88,6 +93,7 @@ impl StepState for Consistency {
                         let step = self.steps;
                         self.claims.insert(subject, Claim { value, step });
                     }
+                    // A doubtful value may be a new meaning of the name.
                     _ => {
                         self.claims.remove(&subject);
                     }
@@ -106,9 +112,12 @@ fn subject(found: &Found<'_>) -> Option<String> {
     if !unknown || expression.doubtful || found.before != Before::Clear || !lone_or_whole {
         return None;
     }
-    let part = |token: &Token| format!("{:?}", token.kind);
     let lone = expression.variable.clone();
-    Some(lone.unwrap_or_else(|| found.tokens.iter().map(part).collect()))
+    Some(lone.unwrap_or_else(|| {
+        // The tokens and not the text: "2x + 1" and "2x+1" are the same left side.
+        let tokens = found.tokens.iter();
+        tokens.map(|token| format!("{:?}", token.kind)).collect()
+    }))
 }
 
 /// Whether an expression has something to calculate: it is more than a number or a fraction.

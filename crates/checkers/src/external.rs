@@ -179,6 +179,8 @@ impl External {
             },
             lost: Lost::default(),
         };
+        // One process now, the others when they have work: an error of the launcher is found at the
+        // start of a run and not in the middle.
         let started = external.spawn(0);
         let command = external.config.command.clone();
         started.map_err(|source| ExternalError { command, source })?;
@@ -215,6 +217,8 @@ impl External {
         for (i, item) in items.iter().enumerate() {
             let chain = self.chains.get_mut(&item.id).expect("an open chain");
             for (j, step) in item.steps.iter().enumerate() {
+                // Pushed before the request is made: a request has the step that it asks about,
+                // too.
                 chain.steps.push((*step).into());
                 self.next_request += 1;
                 let id = self.next_request;
@@ -233,8 +237,8 @@ impl External {
                 }
             }
         }
-        let lost = |item: &CheckItem<'_>| vec![Verdict::Lost; item.steps.len()];
-        let verdicts = items.iter().map(lost).collect();
+        let items = items.iter();
+        let verdicts = items.map(|item| vec![Verdict::Lost; item.steps.len()]).collect();
         self.batches.insert(batch, Batch { verdicts, open });
         batch
     }
@@ -251,6 +255,7 @@ impl External {
 
     /// Records the verdict of a request.
     fn settle(&mut self, request: &Request, verdict: Verdict) {
+        // Never missing in practice: a batch leaves the map only when all its requests are settled.
         if let Some(batch) = self.batches.get_mut(&request.batch) {
             let (item, step) = request.place;
             batch.verdicts[item][step] = verdict;
@@ -268,6 +273,7 @@ impl External {
     fn turn(&mut self) {
         self.hand_out();
         let timeout = self.config.timeout;
+        // Without an unanswered request no event is owed, and waiting for one would never end.
         let deadlines = self.workers.iter();
         let Some(deadline) = deadlines
             .filter_map(|worker| worker.deadline(timeout))
@@ -297,6 +303,8 @@ impl External {
             else {
                 break;
             };
+            // Started only when it has work: a process that ended while idle may never be needed
+            // again.
             if self.workers[index].process.is_none() && self.spawn(index).is_err() {
                 self.lost.crashes += 1;
                 self.workers[index].given_up = true;
@@ -306,6 +314,7 @@ impl External {
                 break;
             };
             let worker = &mut self.workers[index];
+            // An idle worker's clock starts now: the time since its last answer was no delay.
             if worker.given.is_empty() {
                 worker.since = Some(Instant::now());
             }
@@ -323,11 +332,14 @@ impl External {
 
     fn take(&mut self, source: Source, event: Event) {
         let worker = &mut self.workers[source.worker];
+        // An event of a process that was ended: its requests were already sent to others.
         if worker.process.as_ref().is_none_or(|of| of.source != source) {
             return;
         }
         match event {
             Event::Line(line) => {
+                // Answers may come in any order. An id that was not sent, or was answered before,
+                // is noise.
                 let answer = protocol::answer(&line).and_then(|(id, verdict)| {
                     let at = worker.given.iter().position(|r| r.id == id)?;
                     Some((worker.given.remove(at)?, verdict))
@@ -336,10 +348,13 @@ impl External {
                     return self.noise(source.worker);
                 };
                 worker.since = Some(Instant::now());
+                // Only failures in a row count: a program that crashes on one step in a thousand is
+                // useful.
                 (worker.failures, worker.noise) = (0, 0);
                 self.settle(&request, verdict);
             }
             Event::TooLong => self.noise(source.worker),
+            // A program may exit when it is idle, without a loss.
             Event::Ended if worker.given.is_empty() => worker.process = None,
             Event::Ended => self.crashed(source.worker),
             Event::Wake => {}
@@ -349,6 +364,7 @@ impl External {
     fn noise(&mut self, index: usize) {
         self.lost.noise += 1;
         self.workers[index].noise += 1;
+        // A program that prints without end would otherwise keep its worker busy until the timeout.
         if self.workers[index].noise >= MAX_NOISE && !self.workers[index].given.is_empty() {
             self.crashed(index);
         }
@@ -376,7 +392,10 @@ impl External {
     fn restart(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         let end = worker.process.take().map(Process::end);
+        // Programs answer mostly in order, so the oldest request is the likeliest cause. Without a
+        // culprit the same step would kill every process that it is sent to.
         let culprit = worker.given.pop_front();
+        // From the back to the front of the queue, so the order of the requests stays.
         while let Some(request) = worker.given.pop_back() {
             self.waiting.push_front(request);
         }

@@ -105,13 +105,17 @@ pub fn compare(answer: &str, expected: &str) -> Verdict {
     let [a, b] = readings([answer, expected]);
     let (Some(x), Some(y)) = (&a.meaning, &b.meaning) else {
         let said_nothing = answer.trim().is_empty() || expected.trim().is_empty();
-        return match a.text() == b.text() {
-            true => Verdict::Same,
-            false if said_nothing => Verdict::Different,
-            false => Verdict::CannotTell,
+        return if a.text() == b.text() {
+            Verdict::Same
+        } else if said_nothing {
+            Verdict::Different
+        } else {
+            Verdict::CannotTell
         };
     };
+    // The plain comparison first: `50%` and `50` are the same without any scale.
     let plain = values(&x.value, &y.value);
+    // Two percentages are compared as they are, and so are two plain numbers.
     let verdict = match (&x.scale, &y.scale) {
         _ if plain == Verdict::Same => plain,
         (Some(scale), None) => better(plain, scaled(&x.value, scale, &y.value)),
@@ -127,6 +131,7 @@ pub fn compare(answer: &str, expected: &str) -> Verdict {
         {
             Verdict::CannotTell
         }
+        // Equal numbers of different things are no proof of equality, nor of a mistake.
         _ if x.remarks != y.remarks || !x.counts_alike(y) => Verdict::CannotTell,
         _ => verdict,
     }
@@ -171,6 +176,8 @@ impl Reading<'_> {
 
 /// Reads answers that are compared with each other.
 fn readings<const N: usize>(answers: [&str; N]) -> [Reading<'_>; N] {
+    // Both answers are seen before either is parsed: whether `f(x)` is a call or a product may only
+    // show in the other answer.
     let mut letters = parse::Letters::default();
     let lexed = answers.map(|answer| {
         let answer = answer.trim().trim_matches('*').trim();
@@ -182,8 +189,8 @@ fn readings<const N: usize>(answers: [&str; N]) -> [Reading<'_>; N] {
         (answer, tokens)
     });
     lexed.map(|(answer, tokens)| {
-        let read = |tokens| parse::parse(tokens, letters, &mut Budget::new(BUDGET)).ok();
-        let mut meaning = tokens.and_then(read);
+        let parsed = tokens.map(|tokens| parse::parse(tokens, letters, &mut Budget::new(BUDGET)));
+        let mut meaning = parsed.and_then(Result::ok);
         if let Some(meaning) = &mut meaning {
             meaning.things.extend(units::money(answer));
         }

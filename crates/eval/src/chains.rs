@@ -28,6 +28,7 @@ impl GivenChain {
         let Value::Object(object) = value else {
             return Err("not an object: write {\"problem\": \"...\", \"steps\": [\"...\"]}".into());
         };
+        // The names of the key in common data sets. The name found is the one in messages.
         let (field, problem) = find(object, &["problem", "question", "prompt"])
             .ok_or("field \"problem\": missing: add the problem's text")?;
         let problem = text(problem, field)?;

@@ -99,6 +99,8 @@ impl Totals {
             let all = buckets
                 .iter()
                 .fold(Sums::default(), |all, &sums| all.plus(sums));
+            // A tie in both sums keeps the first candidate, so the result does not depend on
+            // rounding of equal sums.
             if all.tokens <= self.budget && best.is_none_or(|(_, most)| all.is_better_than(most)) {
                 best = Some((at, all));
             }
@@ -112,18 +114,22 @@ impl Totals {
     fn by_bucket(&self) -> Option<Vec<Option<usize>>> {
         let mut front: Vec<(Sums, Vec<Option<usize>>)> = vec![(Sums::default(), Vec::new())];
         for (bucket, &is_empty) in self.is_empty.iter().enumerate() {
+            // Every candidate is equal on no problems: any pick would only be noise in a report.
             if is_empty {
                 for (_, picks) in front.iter_mut() {
                     picks.push(None);
                 }
                 continue;
             }
+            // A candidate that another one beats in this bucket is in no best choice.
             let options = self.candidates.iter().enumerate();
             let options = pareto(options.map(|(at, buckets)| (buckets[bucket], at)).collect());
             let mut longer = Vec::with_capacity(front.len() * options.len());
             for (sums, picks) in &front {
                 for &(more, at) in &options {
                     let sums = sums.plus(more);
+                    // Tokens only add up, so a partial choice over the budget never comes back
+                    // under it.
                     if sums.tokens <= self.budget {
                         longer.push((sums, (picks, at)));
                     }
@@ -134,6 +140,7 @@ impl Totals {
             };
             front = pareto(longer).into_iter().map(extend).collect();
         }
+        // The front rises in both sums, so its last choice is the most accurate one.
         front.pop().map(|(_, picks)| picks)
     }
 }
@@ -141,6 +148,7 @@ impl Totals {
 /// Returns the Pareto front, sorted by tokens; a tie keeps the first.
 fn pareto<T>(mut all: Vec<(Sums, T)>) -> Vec<(Sums, T)> {
     all.sort_by(|(a, _), (b, _)| {
+        // Among equal tokens the more accurate first, so that the others are dropped below.
         a.tokens
             .total_cmp(&b.tokens)
             .then(b.right.total_cmp(&a.right))
@@ -225,6 +233,8 @@ pub fn held_out(
     };
     for _ in 0..HALVINGS {
         let mut halves = [Vec::new(), Vec::new()];
+        // Which half begins with the larger part is random, too: otherwise one half would always
+        // have the odd problem of the first odd bucket.
         let mut larger = draw.below(2);
         for problems in &mut all {
             for i in (1..problems.len()).rev() {
@@ -243,6 +253,7 @@ pub fn held_out(
             let single = totals.single()?;
             for (choice, problems) in totals.by_bucket()?.into_iter().zip(reported) {
                 for &problem in problems {
+                    // A bucket without problems in the choosing half has no choice of its own.
                     let chosen = &candidates[choice.unwrap_or(single)];
                     sums.by_bucket.add(problem, chosen);
                     sums.single.add(problem, &candidates[single]);

@@ -55,6 +55,7 @@ pub fn literal(text: &str, commas: bool) -> Option<Literal> {
     } else {
         in_groups(text, whole, commas)
     };
+    // Digits up to here; anything read after this makes the number not plain.
     let plain_length = at;
     let mut digits = digits;
     let mut places = 0;
@@ -80,11 +81,13 @@ pub fn literal(text: &str, commas: bool) -> Option<Literal> {
             at += "\\overline{}".len() + repeating.len();
         }
     }
+    // Checked before any big number is made.
     if at == 0 || digits.len() + repeating.len() > MAX_DIGITS {
         return None;
     }
     let mut value = Rational::new(integer(&digits)?, power_of_ten(places));
     if !repeating.is_empty() {
+        // A period of n digits is the period divided by 10^n - 1.
         let nines = power_of_ten(repeating.len()) - BigInt::one();
         value += Rational::new(integer(repeating)?, nines * power_of_ten(places));
     }
@@ -144,6 +147,7 @@ fn separator(text: &str, commas: bool) -> Option<usize> {
     // A comma set tight is a separator wherever it stands.
     for tight in ["{,}", ",\\!", "\\,", "\\ ", "~", "\u{202f}", "\u{2009}"] {
         if let Some(rest) = text.strip_prefix(tight) {
+            // `11,\! 111`: the blank after a tight comma is layout.
             let blanks = rest.len() - rest.trim_start().len();
             return Some(tight.len() + blanks);
         }
@@ -167,6 +171,7 @@ fn e_notation(text: &str) -> Option<(i16, usize)> {
     let unsigned = rest.strip_prefix(['+', '-']).unwrap_or(rest);
     let digits = leading_digits(unsigned);
     let sign = rest.len() - unsigned.len();
+    // Larger exponents would make numbers of thousands of digits.
     if digits.is_empty() || digits.len() > 3 {
         return None;
     }

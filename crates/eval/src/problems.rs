@@ -120,6 +120,7 @@ impl Problems {
     ) -> Result<Self, ProblemsError> {
         let (mut problems, mut numbers) = (Vec::new(), Vec::new());
         let mut unread = (0, BTreeSet::new());
+        // Ids name problems in run files, so a repeated id would make a resume skip a problem.
         let mut first_lines: HashMap<String, usize> = HashMap::new();
         let mut format = None;
         let mut line = Vec::new();
@@ -137,6 +138,8 @@ impl Problems {
             if text.is_empty() {
                 continue;
             }
+            // Decided once: a file that changes its format in the middle is an error and not two
+            // formats.
             let format = *format.get_or_insert_with(|| Format::of(text, table));
             // Otherwise the JSON would be solved as a text, with its braces and its answer in it.
             if let (Format::Text, Some(&first)) = (format, numbers.first())
@@ -234,6 +237,7 @@ impl Problems {
         for problem in &self.problems {
             hash.field(problem.id.as_bytes());
             hash.field(problem.text.as_bytes());
+            // A text that no answer can be, so "no answer" and the answer "none" differ.
             hash.field(problem.answer.as_deref().unwrap_or("\0none").as_bytes());
             // Hashed only if present: files from before these fields keep their fingerprints.
             if !problem.steps.is_empty() {
@@ -266,6 +270,7 @@ impl Format {
     /// name suggests.
     fn of(first: &str, named: Option<&'static Table>) -> Self {
         match first.strip_prefix('[').map(str::trim_start) {
+            // `[5, 3)` and the like begin a problem in plain text.
             Some(rest) if rest.is_empty() || rest.starts_with(['{', '"']) => Self::JsonArray,
             _ if first.starts_with('{') => Self::JsonLines,
             _ => match named.or_else(|| Table::headed(first)) {
@@ -365,6 +370,7 @@ fn from_object(
         });
     };
     let id = scalar(object, "id")?.unwrap_or_else(|| number.to_string());
+    // Only with `question`: in other files a `body` may be anything.
     let body = find(object, BODY).and_then(Value::as_str);
     let body = body.filter(|body| field == "question" && !body.trim().is_empty());
     let whole = body.map(|body| format!("{} {text}", body.trim_end()));
@@ -373,6 +379,7 @@ fn from_object(
         let given = find(object, key).filter(|given| !given.is_null())?;
         Some((key, given))
     });
+    // A null under the first key does not hide the documents under a later key.
     let context = contexts.next();
     let is_read = |key: &str| {
         let read = [field, "id", STEPS].into_iter().chain(body.map(|_| BODY));
@@ -399,6 +406,7 @@ fn from_object(
             None => Vec::new(),
         },
     };
+    // The limit is for what the model reads, so the documents count with the problem.
     if let Some((field, _)) = context {
         checked_text(&problem.with_context(), field)?;
     }
@@ -477,6 +485,8 @@ fn scalar(object: &Map<String, Value>, field: &'static str) -> Result<Option<Str
 /// Decodes a line. The first line of a file may begin with byte order marks, or show that the file
 /// is not text.
 fn decoded(line: &[u8], is_first: bool) -> Result<&str, LineFault> {
+    // Before the length: a compressed file may have no newline for megabytes, and "too long" would
+    // mislead.
     if is_first && let Some(packed) = beamgen_files::packed(line) {
         return Err(LineFault::Packed(packed));
     }

@@ -86,6 +86,7 @@ impl RunHeader {
 
 fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, String, String)> {
     let (Value::Object(a), Value::Object(b)) = (here, there) else {
+        // The hash changed from one build to another; a plain "differs" would look like other data.
         let older = match (here, there) {
             (Value::String(here), Value::String(there)) => is_of_older_kind(here, there),
             _ => false,
@@ -97,6 +98,7 @@ fn different_value(name: &str, here: &Value, there: &Value) -> Option<(String, S
         };
         return (here != there).then(|| (name.to_owned(), there_text, here.to_string()));
     };
+    // A setting that one side lacks is compared as null, so that its name is reported.
     let null = Value::Null;
     let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
     keys.into_iter().find_map(|key| {
@@ -212,6 +214,7 @@ impl RunFile {
     pub fn create(path: &Path, header: &RunHeader) -> Result<Self, RunFileError> {
         let mut run = Self::opened(path, beamgen_files::create_new(path))?;
         run.lock()?;
+        // A full disk would leave an empty file, which the next call would refuse as existing.
         run.append(header).inspect_err(|_| run.forget())?;
         Ok(run)
     }
@@ -227,6 +230,7 @@ impl RunFile {
         path: &Path,
         header: &RunHeader,
     ) -> Result<(Self, Vec<Line>), RunFileError> {
+        // Append mode: each record goes to the end, wherever reading left the position.
         let file = beamgen_files::append(path);
         let mut run = Self::opened(path, file.map(|file| (file, false)))?;
         run.lock()?;
@@ -323,6 +327,7 @@ impl RunFile {
     #[cfg(unix)]
     fn check_still_there(&self) -> Result<(), RunFileError> {
         use std::os::unix::fs::MetadataExt;
+        // The open file and not the path: a renamed file still has a link, a removed one has none.
         let found = self.file.metadata().map_err(|error| self.io(error))?;
         match found.nlink() {
             0 if !self.is_stream => Err(self.error(RunFileFault::Removed)),

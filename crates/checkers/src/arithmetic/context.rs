@@ -57,6 +57,7 @@ impl Context {
         self.other_base |= has_base(text, tokens);
         let says_so = any_word(tokens, words::defines_operator);
         for (at, window) in tokens.windows(4).enumerate() {
+            // "a * b = a + 2b" defines a star. In a problem a star needs no word of definition.
             let before = at.checked_sub(1).map(|before| &tokens[before]);
             if self.operators.len() < MAX_MODULI
                 && let Some(operator) = defined(text, before, window)
@@ -71,6 +72,8 @@ impl Context {
     /// and a sum with a carry.
     pub(crate) fn may_equal(&self, one: &Rational, other: &Rational) -> bool {
         let difference = one - other;
+        // The difference may be a fraction; then its numerator decides, which abstains too often
+        // and never fails a right step.
         let divides = |modulus: &&BigInt| (difference.numer() % *modulus).is_zero();
         let is_digit = |number: &Rational, base: &BigInt| {
             number.is_integer() && !number.is_negative() && number.numer() < base
@@ -82,6 +85,7 @@ impl Context {
     }
 
     fn read_moduli(&mut self, text: &str, tokens: &[Token]) {
+        // A modulus of unknown value excuses its own step only; a known one stays for the chain.
         self.any_modulus = false;
         let has_remainder = any_word(tokens, words::is_remainder);
         for (at, token) in tokens.iter().enumerate() {
@@ -104,6 +108,7 @@ impl Context {
             }
             let last = at.checked_sub(1).and_then(|at| tokens[at].word());
             let implied: &[i64] = match word.to_lowercase().as_str() {
+                // "9 + 5 = 2 on a clock", "7 * 8 has the last digit 6".
                 "clock" | "o'clock" => &[12, 24],
                 "parity" => &[2],
                 "digit" | "digits" if last.is_some_and(words::is_place) => &[10, 100, 1000],
@@ -115,7 +120,7 @@ impl Context {
     }
 }
 
-/// The number behind a word for "modulo" or "base".
+/// Returns the number after a word for "modulo" or "base", if it is more than 1.
 fn modulus(behind: &[Token]) -> Option<BigInt> {
     let mut behind = behind
         .iter()
@@ -126,12 +131,12 @@ fn modulus(behind: &[Token]) -> Option<BigInt> {
     }
 }
 
-/// Whether people give this sign of multiplication meanings of their own.
+/// Whether problems often redefine this sign of multiplication.
 fn is_star(operator: &str) -> bool {
     matches!(operator, "*" | "\\ast" | "∗")
 }
 
-/// The operator of `a * b = ...`, or of `a * b` and words behind it.
+/// Returns the operator of `a * b = ...`, or of `a * b` with words after it.
 fn defined<'a>(text: &'a str, before: Option<&Token>, window: &[Token]) -> Option<&'a str> {
     let [left, operator, right, behind] = window else {
         return None;
@@ -143,10 +148,11 @@ fn defined<'a>(text: &'a str, before: Option<&Token>, window: &[Token]) -> Optio
     }
     let spelled = &text[operator.at.clone()];
     let is_whole = behind.is(&Kind::Equals) || behind.is(&Kind::Money) || behind.word().is_some();
+    // The token after has to be a relation, a border or a word: "a * b + c" defines nothing.
     is_whole.then_some(spelled)
 }
 
-/// Whether a text speaks of numbers in another base: `12_5`, "base 7", "binary".
+/// Whether a text has numbers in another base: `12_5`, "base 7", "binary".
 fn has_base(text: &str, tokens: &[Token]) -> bool {
     let subscript = tokens.windows(2).any(|pair| {
         let is_number = matches!(pair[0].kind, Kind::Number(..) | Kind::Close);

@@ -93,6 +93,8 @@ pub(crate) struct Segment<'a> {
 pub(crate) fn segments(text: &Lexed) -> Vec<Segment<'_>> {
     let tokens = &text.tokens;
     let mut segments = Vec::new();
+    // The pieces between breaks, with the facts about their neighbours that a piece cannot show: a
+    // false verdict would come from reading half of a longer equation.
     let mut below_open_line = false;
     let mut is_cut = text.begins_open;
     let mut parts = tokens.split_inclusive(is_break).map(without_end).peekable();
@@ -103,6 +105,7 @@ pub(crate) fn segments(text: &Lexed) -> Vec<Segment<'_>> {
         let is_rest = below.first().is_some_and(|first| first.kind.is_operator());
         let is_last = parts.peek().is_none();
         if has_relation {
+            // A row below without a relation can only be the rest of this equation's right side.
             let claims_nothing = !below.iter().any(|token| relation(token).is_some());
             segments.push(Segment {
                 tokens: part,
@@ -115,6 +118,8 @@ pub(crate) fn segments(text: &Lexed) -> Vec<Segment<'_>> {
         }
         below_open_line =
             !has_relation && !part.is_empty() && end.is_some_and(|end| is_newline(end, tokens));
+        // The next segment continues this one after "3 +" at the end of a line, and if its row
+        // begins with an operator.
         is_cut = part.last().is_some_and(|last| last.kind.is_operator()) || is_row && is_rest;
     }
     segments
@@ -150,18 +155,22 @@ impl<'a> Segment<'a> {
         let mut chain = Chain::default();
         for (i, part) in parts.into_iter().enumerate() {
             let mut side = Side::default();
+            // A middle side of `a = b = c` is read twice: its beginning is compared with a, and its
+            // ending with c. For a plain side both are the same expression.
             if i > 0 {
                 side.beginning = beginning(part, known, fuel);
             }
             if i < last {
                 side.ending = ending(part, known, fuel);
             }
+            // The first side may lack the summands of the line above.
             if let (0, Some(first)) = (i, &mut side.ending)
                 && first.whole
                 && (self.is_cut || self.below_open_line && part[0].is(&Kind::Minus))
             {
                 first.before = Before::Part;
             }
+            // "Is 3 + 4 = 8?" claims nothing.
             if let (true, Some(ending)) = (self.is_asked, &mut side.ending)
                 && ending.before == Before::Clear
             {
@@ -195,6 +204,7 @@ fn is_newline(end: &Token, tokens: &[Token]) -> bool {
 }
 
 fn beginning<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Found<'a>> {
+    // Cut, to bound the work on hostile texts.
     let side = &side[..side.len().min(MAX_SIDE)];
     let expression = read(side, known, Reading::default(), fuel).ok()?;
     let rest = &side[expression.length..];
@@ -214,6 +224,7 @@ fn goes_on(rest: &[Token]) -> bool {
     let next = rest.get(words).map(|token| &token.kind);
     match next {
         None | Some(Kind::Close | Kind::Break) => false,
+        // "7 apples and 3 pears": at most two words, or the number belongs to another statement.
         Some(Kind::Number(..) | Kind::Money) => words <= 2,
         Some(_) => words == 0,
     }
@@ -222,6 +233,7 @@ fn goes_on(rest: &[Token]) -> bool {
 /// Returns the longest expression at the end of the side.
 fn ending<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Found<'a>> {
     let side = &side[side.len().saturating_sub(MAX_SIDE)..];
+    // From the left, so the first expression that reaches the end of the side is the longest.
     let starts = (0..side.len()).filter(|&i| begins(&side[i]));
     for start in starts {
         let tokens = &side[start..];
@@ -237,6 +249,7 @@ fn ending<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Found
                 expression,
             });
         }
+        // Without fuel a shorter expression could be found that is a part of the true one.
         if fuel.0 == 0 {
             return None;
         }
@@ -269,10 +282,12 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
         && side.get(start + 1).is_some_and(|next| next.spaced);
     let earlier = |back: usize| start.checked_sub(back).map(|at| &side[at]);
     match &previous.kind {
+        // "# 3 + 4": the symbol may be an operator.
         Kind::Unknown => Before::Part,
         kind if kind.is_operator() => Before::Part,
         // "P(X = 2)", "100 + (100 * 2 = 300"
         Kind::Open if expression.variable.is_some() => Before::Part,
+        // "2 * (3 + 4 = 7": the bracket of a larger expression was not closed.
         Kind::Open => match earlier(2).map(|token| &token.kind) {
             Some(Kind::Number(..) | Kind::Close | Kind::Unknown | Kind::Fraction) => Before::Part,
             Some(kind) if kind.is_operator() => Before::Part,
@@ -281,6 +296,7 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
         Kind::Word(_) | Kind::Number(..) | Kind::Close | Kind::Percent | Kind::Fraction if dash => {
             Before::Part
         }
+        // "5 (3 + 4) = 35": a product without a sign, or a remark.
         Kind::Number(..) | Kind::Close | Kind::Percent | Kind::Fraction => Before::Doubtful,
         // A function of what is in the brackets, or a product.
         Kind::Word(_) if side[start].is(&Kind::Open) && !side[start].spaced => Before::Part,

@@ -201,6 +201,7 @@ impl<'a> Parser<'a> {
 
     fn sum(&mut self) -> Parsed {
         let mut total = self.term()?;
+        // Only the outermost sum: a running total compares the operand that the line begins with.
         if self.depth == 0 && self.read.operators == 0 {
             self.read.first.clone_from(&total.value);
         }
@@ -211,6 +212,7 @@ impl<'a> Parser<'a> {
                 _ => return Ok(total),
             };
             let start = self.at;
+            // "12 and -6" are two numbers and not a difference.
             if !plus && self.begins_number() {
                 return Ok(total);
             }
@@ -257,6 +259,7 @@ impl<'a> Parser<'a> {
                     self.read.doubtful |= self.tokens[self.at].math;
                     false
                 }
+                // "20% of 50" is a product, "3 of 50" is not.
                 Some(Kind::Word(word)) if word == "of" && product.is_share && self.opens(1) => {
                     false
                 }
@@ -278,11 +281,13 @@ impl<'a> Parser<'a> {
             if self.depth == 0 && self.read.operators == 0 {
                 self.read.first.clone_from(&product.value);
             }
+            // "7 x Tom": the sign stays unread, and what follows it may change the value.
             let Ok(other) = self.deeper(|this| this.factor(divides)) else {
                 self.at = start;
                 self.read.doubtful = true;
                 return Ok(product);
             };
+            // Of "3/4 of 12", but not of "x/4 of 12": only a quotient of numbers is a share.
             let share = divides && product.literal.is_some() && other.literal.is_some();
             let work = if divides { Value::over } else { Value::times };
             product = self.times(product, other, work);
@@ -308,6 +313,7 @@ impl<'a> Parser<'a> {
     /// all that is written directly after it.
     fn factor(&mut self, divides: bool) -> Parsed {
         let mut factor = self.signed()?;
+        // `25 / 1/3`: noted even if this reading does not use it, so that the other one is tried.
         if divides && self.kind(0) == Some(&Kind::Slash) {
             self.read.features.fraction = true;
             if self.reading.fractions_first {
@@ -335,6 +341,7 @@ impl<'a> Parser<'a> {
             Kind::Word(word) => self.known.variables.contains_key(word),
             _ => false,
         };
+        // A bracket after a unit ("3 m (4 pieces)") is a remark, so nothing may be between.
         self.read.core == self.at && before.is_some_and(is_factor)
     }
 
@@ -366,6 +373,7 @@ impl<'a> Parser<'a> {
                 let power = self.tokens[start..self.at]
                     .iter()
                     .any(|t| t.is(&Kind::Power));
+                // `-2^2` is -4 in mathematics and 4 on many calculators.
                 self.read.features.signed_power |= power;
                 if power && self.reading.signs_first {
                     self.at = start;
@@ -421,6 +429,7 @@ impl<'a> Parser<'a> {
         match &token.kind {
             Kind::Number(value, places) => {
                 let places = *places;
+                // Only whole numbers: nobody writes decimals in another base.
                 let based = self.reading.base.filter(|_| places == Some(0));
                 let value = based.map_or_else(|| value.clone(), |base| in_base(value, base));
                 self.at += 1;
@@ -501,6 +510,7 @@ impl<'a> Parser<'a> {
         else {
             return None;
         };
+        // "2 3/4" is a mixed number, "2 3 / 4" is not.
         let tight = over.spaced && !slash.spaced && !under.spaced;
         let part = (tight && top < bottom && bottom.is_positive()).then(|| top / bottom)?;
         self.at += 3;
@@ -513,10 +523,13 @@ impl<'a> Parser<'a> {
         let Some(places) = places else {
             return Value::exact(value.clone());
         };
+        // A number that an earlier step rounded may be off by a whole unit of its last digit.
         if self.known.rounded.contains(value) {
             return Value::about(value.clone(), &unit(places));
         }
         match places {
+            // Numbers with at most one decimal are mostly exact. As intervals they would hide the
+            // mistakes that this checker is for.
             0 | 1 => Value::exact(value.clone()),
             _ => Value::about(
                 value.clone(),
@@ -591,6 +604,7 @@ impl<'a> Parser<'a> {
     fn remark(&mut self, operand: &mut Operand) -> bool {
         let inside = self.tokens[self.at + 1..].iter();
         let words = inside.take_while(|t| t.word().is_some() || t.is(&Kind::Slash));
+        // Read before anything is consumed: a bracket that is not a remark is a product.
         let words = words.count();
         let is_remark =
             self.tokens[self.at].spaced && words > 0 && self.kind(words + 1) == Some(&Kind::Close);

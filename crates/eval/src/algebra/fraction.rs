@@ -45,7 +45,7 @@ impl Fraction {
         Self::atom(Atom::Variable(name.to_owned()))
     }
 
-    /// The polynomial whose zeros are its zeros: without denominators and negative exponents, and
+    /// Returns the polynomial with the same zeros, without denominators and negative exponents, and
     /// with leading coefficient 1.
     pub(crate) fn zeros(&self, budget: &mut Budget) -> Result<Poly, Fault> {
         let Some(last) = self.top.lead() else {
@@ -53,13 +53,14 @@ impl Fraction {
         };
         let mut below = common_monomial(&self.top, &Poly::default()).0;
         for mut monomial in std::mem::take(&mut below).into_keys() {
+            // Only negative powers are cleared: dividing by a common `x` would lose the zero at 0.
             monomial.retain(|_, exponent| *exponent > Exponent::zero());
             below.insert(monomial, last.recip());
         }
         self.top.times(&Poly(below), budget)
     }
 
-    /// The sum it is, if it is no quotient.
+    /// Returns the sum; `None` for a quotient.
     pub(crate) fn as_poly(&self) -> Option<&Poly> {
         (self.bottom == Poly::one()).then_some(&self.top)
     }
@@ -76,7 +77,7 @@ impl Fraction {
         self.as_poly()?.as_letter()
     }
 
-    /// Whether it has a variable anywhere, infinity not counted.
+    /// Whether the expression has no variable. Infinity counts as a constant.
     pub(crate) fn is_constant(&self) -> bool {
         self.top
             .atoms()
@@ -84,7 +85,8 @@ impl Fraction {
             .all(|(atom, _)| is_constant(atom))
     }
 
-    /// The variable of a linear expression in only one, its slope, and the constant.
+    /// Returns the variable, the slope and the constant of an expression that is linear in its only
+    /// variable.
     pub(crate) fn linear(&self) -> Option<(String, Rational, Self)> {
         let mut rest = self.as_poly()?.clone();
         let is_variable = |m: &&Monomial| !m.keys().all(is_constant);
@@ -96,7 +98,7 @@ impl Fraction {
         is_only.then(|| (name, slope, rest.into()))
     }
 
-    /// Divided by the size of its leading coefficient, which keeps its sign.
+    /// Divides by the absolute value of the leading coefficient, which keeps the sign of the whole.
     pub(crate) fn positively_scaled(&self, budget: &mut Budget) -> Result<Self, Fault> {
         let lead = self.top.lead().map(|last| last.abs().recip());
         let lead = lead.unwrap_or_else(Rational::one);
@@ -104,6 +106,7 @@ impl Fraction {
     }
 
     pub(crate) fn plus(&self, other: &Self, budget: &mut Budget) -> Result<Self, Fault> {
+        // Otherwise the denominator would be squared, and the budget spent on reducing it again.
         if self.bottom == other.bottom {
             let top = self.top.plus(&other.top, budget)?;
             return Self::quotient(top, self.bottom.clone(), budget);
@@ -114,12 +117,13 @@ impl Fraction {
         Self::quotient(left.plus(&right, budget)?, bottom, budget)
     }
 
-    /// Whether it is written with a minus: one of each pair of opposites is.
+    /// Whether the leading coefficient is negative, which is true for one of each pair of
+    /// opposites.
     pub(super) fn is_negative(&self) -> bool {
         self.top.lead().is_some_and(Signed::is_negative)
     }
 
-    /// The expression, or with `negative` its opposite.
+    /// Returns the expression, or with `negative` its opposite.
     pub(crate) fn signed(self, negative: bool) -> Self {
         if negative { self.negated() } else { self }
     }
@@ -141,7 +145,7 @@ impl Fraction {
         Self::quotient(top, bottom, budget)
     }
 
-    /// The quotient; unread where the divisor is zero.
+    /// Divides; [`Fault::Unread`] if the divisor is zero.
     pub(crate) fn over(&self, other: &Self, budget: &mut Budget) -> Result<Self, Fault> {
         let top = self.top.times(&other.bottom, budget)?;
         let bottom = self.bottom.times(&other.top, budget)?;
@@ -156,6 +160,7 @@ impl Fraction {
         if top.is_zero() || bottom == Poly::one() {
             return Ok(top.into());
         }
+        // Roots leave the denominator first: after that, more quotients divide without a remainder.
         if bottom.as_term().is_none() {
             (top, bottom) = rationalised(top, bottom, budget)?;
         }
@@ -170,6 +175,8 @@ impl Fraction {
         if let Some(whole) = exact_quotient(&top, &bottom, budget)? {
             return Ok(whole.into());
         }
+        // (x - 1) / (x^2 - 1) is 1 / (x + 1): with this and the test above, quotients of which one
+        // side divides the other have one form.
         if let Some(whole) = exact_quotient(&bottom, &top, budget)? {
             (top, bottom) = (Poly::one(), whole);
         }
@@ -184,11 +191,13 @@ impl Fraction {
         })
     }
 
-    /// Whether both have the same value; `None` if that cannot be told.
+    /// Whether both expressions have the same value; `None` if that cannot be decided.
     pub(crate) fn same(&self, other: &Self, budget: &mut Budget) -> Result<Option<bool>, Fault> {
         if self == other {
             return Ok(Some(true));
         }
+        // Cross-multiplied, because equal quotients may have several forms: no common divisor of
+        // sums is searched for.
         let left = self.top.times(&other.bottom, budget)?;
         let right = other.top.times(&self.bottom, budget)?;
         let difference = left.plus(&right.negated(), budget)?;
@@ -197,10 +206,13 @@ impl Fraction {
         if difference.is_zero() {
             return Ok(Some(true));
         }
-        let opaque = |(atom, _): (&Atom, &Exponent)| {
-            matches!(atom, Atom::Sum(_) | Atom::Function(..) | Atom::Power(..))
-        };
-        if !difference.atoms().any(opaque) || numeric::is_nonzero(&difference) {
+        // Independent atoms make a sum zero only if all coefficients are. Opaque atoms may be
+        // related (`\sqrt{x^2+2x+1}` and `x`), so a value that is not zero has to prove the
+        // difference.
+        let mut atoms = difference.atoms().map(|(atom, _)| atom);
+        let is_opaque =
+            atoms.any(|atom| matches!(atom, Atom::Sum(_) | Atom::Function(..) | Atom::Power(..)));
+        if !is_opaque || numeric::is_nonzero(&difference) {
             return Ok(Some(false));
         }
         Ok(None)
@@ -217,8 +229,8 @@ fn is_constant(atom: &Atom) -> bool {
     }
 }
 
-/// One over a term, as a factor and the sum that stays below the line: `1 / \sqrt{x+1}` is
-/// `\sqrt{x+1} / (x+1)`.
+/// Returns one over a term as a factor and the sum that stays in the denominator: `1 / \sqrt{x+1}`
+/// is `\sqrt{x+1} / (x+1)`.
 fn reciprocal(
     monomial: &Monomial,
     coefficient: &Rational,
@@ -229,6 +241,7 @@ fn reciprocal(
     for (atom, exponent) in monomial {
         let power = |exponent| Poly::term([(atom.clone(), exponent)].into(), Rational::one());
         let inverse = match atom {
+            // 1 / i = -i.
             Atom::Imaginary => power(Exponent::one()).negated(),
             Atom::Prime(prime) => {
                 let below = Rational::new(1.into(), (*prime).into());
@@ -245,7 +258,8 @@ fn reciprocal(
     Ok((factor, bottom))
 }
 
-/// Takes square roots of primes and the imaginary unit out of a denominator, by the conjugates.
+/// Removes square roots of primes and the imaginary unit from a denominator, by multiplying with
+/// the conjugates.
 fn rationalised(top: Poly, bottom: Poly, budget: &mut Budget) -> Result<(Poly, Poly), Fault> {
     let half = Ratio::new(1, 2);
     let known = |(atom, exponent): (&Atom, &Exponent)| match atom {
@@ -258,6 +272,7 @@ fn rationalised(top: Poly, bottom: Poly, budget: &mut Budget) -> Result<(Poly, P
         return Ok((top, bottom));
     }
     let atoms: BTreeSet<Atom> = bottom.atoms().map(|(atom, _)| atom.clone()).collect();
+    // Each conjugate removes one root from all terms, and no later one brings it back.
     for atom in atoms {
         let mut conjugate = bottom.clone();
         for (monomial, coefficient) in &mut conjugate.0 {
@@ -271,7 +286,7 @@ fn rationalised(top: Poly, bottom: Poly, budget: &mut Budget) -> Result<(Poly, P
     Ok((top, bottom))
 }
 
-/// The monomial that brings the smallest exponent of every power in the two to zero.
+/// Returns the monomial whose product with both sums has 0 as the smallest exponent of every power.
 fn common_monomial(top: &Poly, bottom: &Poly) -> Poly {
     let mut least: Monomial = Monomial::new();
     let terms = || top.0.keys().chain(bottom.0.keys());
@@ -289,7 +304,7 @@ fn common_monomial(top: &Poly, bottom: &Poly) -> Poly {
     Poly::term(least, Rational::one())
 }
 
-/// `top / bottom` if it leaves no remainder and both are polynomials in independent atoms.
+/// Divides polynomials in independent atoms; `None` with a remainder, or for other sums.
 fn exact_quotient(top: &Poly, bottom: &Poly, budget: &mut Budget) -> Result<Option<Poly>, Fault> {
     let whole = |(atom, exponent): (&Atom, &Exponent)| {
         exponent.is_integer()
@@ -305,6 +320,7 @@ fn exact_quotient(top: &Poly, bottom: &Poly, budget: &mut Budget) -> Result<Opti
     let mut rest = top.clone();
     let mut quotient = Poly::default();
     while let Some((monomial, coefficient)) = leading(&rest) {
+        // Each round removes the leading term of the rest, so the loop ends.
         budget.charge(rest.0.len() as u64)?;
         let mut step = monomial.clone();
         for (atom, exponent) in lead {
@@ -324,8 +340,8 @@ fn exact_quotient(top: &Poly, bottom: &Poly, budget: &mut Budget) -> Result<Opti
     Ok(Some(quotient))
 }
 
-/// The greatest term in lexicographic order, which multiplication keeps (the order of the map is
-/// none that it keeps).
+/// Returns the greatest term in lexicographic order. Division needs an order that multiplication
+/// keeps, and the order of the map is not one.
 fn leading(poly: &Poly) -> Option<(&Monomial, &Rational)> {
     poly.0.iter().max_by(|(a, _), (b, _)| lexicographic(a, b))
 }

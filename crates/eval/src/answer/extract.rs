@@ -35,8 +35,10 @@ pub struct Extracted {
 pub fn extract(solution: &str) -> Option<Extracted> {
     let spoken = thoughts::spoken(solution)?;
     let marks = Marks::of(&spoken, End::Text);
-    let guess = || Some((last_number(marks.rest)?, Marker::LastNumber));
-    marks.first().or_else(guess).map(Extracted::new)
+    let found = marks
+        .first()
+        .or_else(|| Some((last_number(marks.rest)?, Marker::LastNumber)));
+    found.map(Extracted::new)
 }
 
 /// Returns the answer like [`extract`], but never a guess: only an answer with a mark.
@@ -77,36 +79,36 @@ fn marked_by(marker: &str) -> Option<Marker> {
     } else if marker.ends_with("####") {
         Some(Marker::Hashes)
     } else {
-        let says = |said: &&str| marker.ends_with(said);
-        let is_sentence = SENTENCES.iter().any(says) || marker.ends_with("answer is:");
+        let mut said = SENTENCES.iter();
+        let is_sentence = said.any(|said| marker.ends_with(said)) || marker.ends_with("answer is:");
         is_sentence.then_some(Marker::Sentence)
     }
 }
 
-/// The text that may follow.
+/// The text that may still follow, which decides whether an answer is complete.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// Nothing.
+    /// No text follows.
     Text,
-    /// The next step.
+    /// The next step follows.
     Boundary,
-    /// The rest of a sentence or a number.
+    /// The rest of a sentence or a number may follow: "The answer is 4" may become 42.
     Anywhere,
 }
 
 impl End {
-    /// Whether the line that `text` begins with is over.
+    /// Whether the first line of `text` is complete.
     fn closes(self, text: &str) -> bool {
         self != Self::Anywhere || text.contains('\n')
     }
 }
 
-/// The answers that a text marks and that are whole, by their kind.
+/// The marked and complete answers of a text, by the kind of mark.
 struct Marks<'a> {
     boxed: Option<&'a str>,
     hashes: Option<&'a str>,
     sentence: Option<&'a str>,
-    /// The text after a last box that is no answer, or all of it.
+    /// The text after a last box that is cut off or empty; without such a box, the whole text.
     rest: &'a str,
 }
 
@@ -126,11 +128,15 @@ impl<'a> Marks<'a> {
     }
 
     fn first(&self) -> Option<(&'a str, Marker)> {
-        let found = |marker| move |text| (text, marker);
-        let boxed = self.boxed.map(found(Marker::Boxed));
-        let hashes = || self.hashes.map(found(Marker::Hashes));
-        let sentence = || self.sentence.map(found(Marker::Sentence));
-        boxed.or_else(hashes).or_else(sentence)
+        // The most explicit mark wins, wherever it is in the text.
+        let marks = [
+            (self.boxed, Marker::Boxed),
+            (self.hashes, Marker::Hashes),
+            (self.sentence, Marker::Sentence),
+        ];
+        marks
+            .into_iter()
+            .find_map(|(text, marker)| Some((text?, marker)))
     }
 }
 
@@ -143,8 +149,8 @@ impl Extracted {
     }
 }
 
-/// The answer inside a reference: what follows `####` or stands in `\boxed{}` if it is a worked
-/// solution, else all of it.
+/// Returns the answer inside a reference: the text after `####` or in `\boxed{}` of a worked
+/// solution, else the whole reference.
 pub fn reference(answer: &str) -> &str {
     let line = answer.rfind("####").map(|at| &answer[at + 4..]);
     let hashes = line.and_then(first_line);
@@ -155,11 +161,11 @@ pub fn reference(answer: &str) -> &str {
         .unwrap_or(answer.trim())
 }
 
-/// The content of the box that begins last. The error is where the text after it begins, if it is
-/// cut off or empty.
+/// Returns the content of the box that begins last. For a box that is cut off or empty, the error
+/// is the byte offset of the text after the box.
 fn last_boxed(text: &str, end: End) -> Option<Result<&str, usize>> {
     let bytes = text.as_bytes();
-    // Where the content of each open brace begins, and whether it is that of a box.
+    // For each open brace: the offset of its content, and whether the brace belongs to a box.
     let mut open: Vec<(usize, bool)> = Vec::new();
     let mut last: Option<(usize, Result<&str, usize>)> = None;
     let mut at = 0;
@@ -197,6 +203,8 @@ fn last_boxed(text: &str, end: End) -> Option<Result<&str, usize>> {
         }
         at = next;
     }
+    // A box that was never closed hides the answer: falling back to an earlier box would take an
+    // intermediate result for the answer.
     let cut_off = open.iter().rev().find(|(_, is_box)| *is_box);
     if let Some((start, _)) = cut_off
         && last.is_none_or(|(earlier, _)| *start > earlier)
@@ -222,8 +230,8 @@ fn is_box(text: &str) -> bool {
     after_box(text).is_some()
 }
 
-/// The content of `\boxed 5`: up to the end of the formula, else to the next blank. `None` if it
-/// may go on.
+/// Returns the content of `\boxed 5`, which ends with the formula or at the next blank. `None` if
+/// the content may continue.
 fn unbraced(after: &str, end: End) -> Option<&str> {
     let text = after.trim_start_matches([' ', '\t']);
     // A bound for each box keeps the whole search linear.
@@ -248,10 +256,10 @@ fn unbraced(after: &str, end: End) -> Option<&str> {
     Some(content.trim_end_matches(['.', ',', ';', ' ']))
 }
 
-/// In characters.
+/// The longest content of a box without braces, in characters.
 const MAX_UNBRACED: usize = 200;
 
-/// The value of the last line that is `####` and a value.
+/// Returns the value of the last line that has `####` and a value.
 fn after_hashes(text: &str, end: End) -> Option<&str> {
     let mut is_last = true;
     let mut headings = 0;
@@ -272,11 +280,11 @@ fn after_hashes(text: &str, end: End) -> Option<&str> {
     None
 }
 
-/// Lines of a solution that are read for a value, the last ones, at most.
+/// The most lines of a solution that are parsed for a value, from the end.
 const MAX_HEADINGS: usize = 64;
 
-/// Whether a line after `####` is a value and no heading (`Step 2: ...`). Nothing but words is a
-/// value only if no text follows.
+/// Whether the text after `####` is a value and not a Markdown heading (`Step 2: ...`). Only words
+/// are a value if no text follows.
 fn is_value(line: &str, is_last: bool) -> bool {
     let line = line.trim_matches('*').trim();
     let only_words = line.chars().all(|c| c.is_alphabetic() || c == ' ');
@@ -324,10 +332,10 @@ fn after_sentence(text: &str, end: End) -> Option<&str> {
     Some(only_number(sentence).unwrap_or(sentence)).filter(|_| !is_empty)
 }
 
-/// In small letters.
+/// The marks of an answer in a sentence, in small letters.
 const SENTENCES: [&str; 2] = ["answer is", "answer:"];
 
-/// The number of a sentence in plain words that has just one, as "She has 7 apples left".
+/// Returns the number of a sentence in plain words with a single number: "She has 7 apples left".
 fn only_number(sentence: &str) -> Option<&str> {
     let plain = !sentence.contains(['\\', '^', '=', '+', '*', '(', '_']);
     let is_word = |word: &&str| word.len() > 1 && word.bytes().all(|b| b.is_ascii_alphabetic());

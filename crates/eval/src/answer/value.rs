@@ -145,6 +145,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
     use Value::*;
     match (a, b) {
         (Scalar(x), Scalar(y)) => scalars(x, y, budget),
+        // `y = 2x` and `2x - y = 0` are one line, but `x = 5` and `y = 5` are not the same answer.
         (Named(n, x), Named(m, y)) => {
             if n.eq_ignore_ascii_case(m) {
                 return compare(x, y, budget);
@@ -157,12 +158,18 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
                 },
             }
         }
-        (Choice(letter, x), Choice(other, y)) => match letter == other {
-            true if compare(x, y, budget) == Verdict::Same => Verdict::Same,
-            true => Verdict::CannotTell,
-            false => Verdict::Different,
-        },
+        (Choice(letter, x), Choice(other, y)) => {
+            if letter != other {
+                Verdict::Different
+            } else if compare(x, y, budget) == Verdict::Same {
+                Verdict::Same
+            } else {
+                // The same letter with another value: one of the two was copied wrongly.
+                Verdict::CannotTell
+            }
+        }
         (Choice(letter, x), y) | (y, Choice(letter, x)) => {
+            // `(B) 23` equals `B` as well as `23`.
             let name = Scalar(Fraction::variable(letter));
             match compare(&name, y, budget) {
                 Verdict::Same => Verdict::Same,
@@ -186,6 +193,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             doubtful(Verdict::of(!is_zero && sides.contains(&Verdict::Same)))
         }
         (Brackets(o, x, c), Brackets(p, y, d)) if (o, c) == (p, d) => in_order(x, y, budget),
+        // The order of solutions does not matter.
         (Set(x) | Either(x), Set(y) | Either(y)) => matched(x, y, budget),
         (Union(x) | Either(x), Union(y) | Either(y)) => matched(x, y, budget),
         // `(1,2), (3,4)` may be two points.
@@ -205,6 +213,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             Verdict::Different => proportional(x, y, budget),
             verdict => verdict,
         },
+        // `3:2` may be meant as the quotient 3/2.
         (Ratio(x), Scalar(_)) | (Scalar(_), Ratio(x)) => {
             let one = Scalar(Fraction::integer(1));
             let other = if matches!(a, Scalar(_)) { a } else { b };
@@ -243,6 +252,7 @@ pub(super) fn compare(a: &Value, b: &Value, budget: &mut Budget) -> Verdict {
             Some(product) => scalars(&product, x, budget),
             None => Verdict::Different,
         },
+        // "none" and "no solution" may mean the empty set.
         (Words(_), Set(x)) | (Set(x), Words(_)) if x.is_empty() => Verdict::CannotTell,
         (
             Positive { value, strict },
@@ -263,6 +273,7 @@ fn doubtful(verdict: Verdict) -> Verdict {
 }
 
 fn scalars(x: &Fraction, y: &Fraction, budget: &mut Budget) -> Verdict {
+    // Letters of a choice are written small or large.
     if let (Some(x), Some(y)) = (x.as_letter(), y.as_letter()) {
         return Verdict::of(x.eq_ignore_ascii_case(y));
     }
@@ -316,6 +327,7 @@ fn matched(a: &[Value], b: &[Value], budget: &mut Budget) -> Verdict {
     if a.len() != b.len() {
         return Verdict::Different;
     }
+    // Members of sets are in canonical order, so equal sets are recognised without matching.
     if a.len() > MAX_MEMBERS {
         return if a == b {
             Verdict::Same
@@ -326,6 +338,8 @@ fn matched(a: &[Value], b: &[Value], budget: &mut Budget) -> Verdict {
     let mut free: Vec<&Value> = b.iter().collect();
     let mut unmatched = Vec::new();
     for x in a {
+        // Only certain equality counts as a match. A pair that cannot be compared stays unmatched
+        // on both sides, and decides below.
         let partner = free
             .iter()
             .position(|y| compare(x, y, budget) == Verdict::Same);
@@ -344,6 +358,8 @@ fn matched(a: &[Value], b: &[Value], budget: &mut Budget) -> Verdict {
             .iter()
             .all(|y| compare(x, y, budget) == Verdict::Different)
     };
+    // One member that differs from all others proves a difference. Otherwise some pair could not be
+    // compared, and the lists may be equal.
     let lost = unmatched.iter().any(|x| hopeless(x, &free, budget))
         || free.iter().any(|y| hopeless(y, &unmatched, budget));
     if lost {
@@ -368,6 +384,7 @@ fn proportional(a: &[Value], b: &[Value], budget: &mut Budget) -> Verdict {
         .and_then(|left| left.same(&q.times(r, budget)?, budget));
     match same {
         Ok(Some(false)) => Verdict::Different,
+        // Proportional: equal as ratios, different as times.
         _ => Verdict::CannotTell,
     }
 }

@@ -51,7 +51,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// Reads signs; whether they amount to a minus.
+    /// Reads signs. Returns whether they amount to a minus; `None` without a sign.
     pub(super) fn sign(&mut self) -> Option<bool> {
         let mut negative = None;
         while let Some(sign @ ('+' | '-' | '±' | '∓')) = self.symbol() {
@@ -60,6 +60,8 @@ impl Parser<'_> {
                 '-' => true,
                 _ => {
                     self.either = true;
+                    // The answer is parsed twice, once for each sign: with `plus`, `±` is + and `∓`
+                    // is -.
                     self.plus == (sign == '∓')
                 }
             };
@@ -73,6 +75,7 @@ impl Parser<'_> {
         let mut value = self.power()?;
         loop {
             let operator = self.symbol().filter(|c| matches!(c, '*' | '/'));
+            // `18/hour` is 18 with a unit and not a quotient.
             if operator == Some('/') && self.begins_unit(1) {
                 return Ok(value);
             }
@@ -120,7 +123,7 @@ impl Parser<'_> {
         )
     }
 
-    /// Whether words of a unit stand at `ahead`, as the hour in `18/hour`.
+    /// Whether a unit or a word begins at `ahead`, such as the hour in `18/hour`.
     fn begins_unit(&self, ahead: usize) -> bool {
         match self.kind(ahead) {
             Some(Kind::Text(_)) => true,
@@ -148,13 +151,14 @@ impl Parser<'_> {
         small_word || word.len() >= 4 || (word.len() == 3 && spaced && small)
     }
 
-    /// A factor with its exponents and marks.
+    /// Parses a factor with its exponents, factorials and degree signs.
     pub(super) fn power(&mut self) -> Result<Value, Fault> {
         let start = self.at;
         let mut value = self.primary()?;
         let (mut is_name, mut is_power) = (true, false);
         loop {
             match self.symbol() {
+                // `f(0)` is the value of a function that the question names, `x(x+1)` is a product.
                 Some('(') if is_name && self.is_called(start, is_power) => {
                     is_name = false;
                     value = self.call(&value)?;
@@ -165,6 +169,7 @@ impl Parser<'_> {
                     let exponent = self.exponent()?;
                     value = Value::Scalar(power(&scalar(value)?, &exponent, self.budget)?);
                 }
+                // Python's power. A `**` of Markdown was trimmed from the ends of the answer.
                 Some('*') if self.kind(1) == Some(&Kind::Symbol('*')) => {
                     self.at += 2;
                     let exponent = self.exponent()?;
@@ -177,6 +182,7 @@ impl Parser<'_> {
                 }
                 Some('°') => {
                     self.at += 1;
+                    // The degree is a thing and not a factor of pi/180: `90°` answers 90.
                     let scale = self.word(0).filter(|w| matches!(w.as_str(), "c" | "f"));
                     self.at += usize::from(scale.is_some());
                     self.things.push("degree".to_owned());
@@ -201,6 +207,7 @@ impl Parser<'_> {
             Kind::Symbol('|') => self.nested(|parser| {
                 parser.at += 1;
                 parser.bars += 1;
+                // Counted, so that the next `|` closes these bars and does not open others.
                 let inside = scalar(parser.sum()?)?;
                 parser.bars -= 1;
                 parser.expect('|')?;
@@ -232,7 +239,8 @@ impl Parser<'_> {
         Ok(Value::Scalar(value.into()))
     }
 
-    /// The fraction of a mixed number: `1/2` or `\frac{1}{2}` right after an integer.
+    /// Parses the fraction of a mixed number: `1/2` or `\frac{1}{2}` right after an integer. An
+    /// improper fraction is a factor instead.
     fn mixed_part(&mut self) -> Result<Option<Rational>, Fault> {
         let start = self.at;
         let is_proper = |x: &Rational| x.is_positive() && *x < Rational::one();
@@ -253,6 +261,7 @@ impl Parser<'_> {
                 if let Some(part) = part.filter(is_proper) {
                     return Ok(Some(part));
                 }
+                // Not a mixed number: the command is parsed again, as a factor.
                 self.at = start;
             }
             _ => {}
@@ -280,6 +289,7 @@ impl Parser<'_> {
             }
             _ => {}
         }
+        // A run of letters is a product: its first letter becomes a token, the rest is parsed next.
         if word.len() > 1 && !word.ends_with('\'') {
             self.split(self.at);
         }
@@ -301,7 +311,7 @@ impl Parser<'_> {
         Ok(Value::Scalar(Fraction::atom(atom)))
     }
 
-    /// Takes the first character of a token off as a token of its own.
+    /// Splits the first character off a token: `xy` becomes `x` and `y`, `12` becomes `1` and `2`.
     fn split(&mut self, at: usize) {
         let Some(token) = self.tokens.get_mut(at) else {
             return;
@@ -327,19 +337,19 @@ impl Parser<'_> {
         self.tokens.insert(at, first);
     }
 
-    /// `_1`, `_n` or `_{n+1}`, as text.
+    /// Parses a subscript, `_1`, `_n` or `_{n+1}`, to its canonical text.
     pub(super) fn subscript(&mut self) -> Result<String, Fault> {
         self.at += 1;
         let value = self.argument()?;
         Ok(value.to_string())
     }
 
-    /// An argument in braces or brackets, or the next thing.
+    /// Parses an argument: a group in braces or brackets, or a single number or letter.
     pub(super) fn argument(&mut self) -> Result<Value, Fault> {
         self.nested(Self::primary)
     }
 
-    /// An argument of `\frac`, where `\frac12` is a half.
+    /// Parses an argument of `\frac`, where `\frac12` is a half.
     pub(super) fn short_argument(&mut self) -> Result<Fraction, Fault> {
         self.split(self.at);
         let negative = self.sign().unwrap_or(false);

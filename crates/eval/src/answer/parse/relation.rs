@@ -13,12 +13,13 @@ impl Parser<'_> {
             self.at = end + 1;
         }
         let mut sides = vec![self.union()?];
+        // A name before the first sign (`x =`) is not a side: it only introduces the answer.
         let mut signs = Vec::new();
         while let Some(sign @ ('=' | '<' | '>' | '≤' | '≥' | '≠' | '∈' | '≈')) = self.symbol()
         {
             self.at += 1;
             let side = self.union()?;
-            // What is only about equal says nothing beside the exact value.
+            // `\frac{1}{3} \approx 0.33`: the approximation adds nothing to the exact value.
             let is_known = name.is_some() || !signs.is_empty() || !is_variable(&sides[0]);
             if sign == '≈' && is_known {
                 continue;
@@ -26,11 +27,10 @@ impl Parser<'_> {
             signs.push(if sign == '≈' { '=' } else { sign });
             sides.push(side);
         }
-        let last = |sides: &mut Vec<Value>| sides.pop().ok_or(Fault::Unread);
         let is_chain = signs.iter().all(|sign| *sign == '=');
         match (name, signs.as_slice()) {
             (Some((_, name)), _) if is_chain => {
-                let value = last(&mut sides)?;
+                let value = sides.pop().ok_or(Fault::Unread)?;
                 Ok(match name {
                     Some(name) => Value::Named(name, Box::new(value)),
                     None => value,
@@ -39,16 +39,18 @@ impl Parser<'_> {
             (Some(_), _) => Err(Fault::Unread),
             (None, ['=']) => equation(sides),
             // `a + b = 3 + 4 = 7`
-            (None, _) if is_chain => last(&mut sides),
-            (None, ['∈']) if is_variable(&sides[0]) => last(&mut sides),
+            (None, _) if is_chain => sides.pop().ok_or(Fault::Unread),
+            (None, ['∈']) if is_variable(&sides[0]) => sides.pop().ok_or(Fault::Unread),
             (None, signs) => self.inequality(sides, signs),
         }
     }
 
-    /// The interval of the one variable that it is about; else a difference with its sign.
+    /// Converts an inequality to the interval of its variable. Without a single linear variable the
+    /// result is the difference of the sides, which is positive.
     fn inequality(&mut self, sides: Vec<Value>, signs: &[char]) -> Result<Value, Fault> {
         let mut sides: Vec<Fraction> = sides.into_iter().map(scalar).collect::<Result<_, _>>()?;
         let mut strict: Vec<bool> = signs.iter().map(|s| !matches!(s, '≤' | '≥')).collect();
+        // Turned round, so that `5 > x > 2` and `2 < x < 5` get one form.
         if signs.iter().all(|sign| matches!(sign, '>' | '≥')) {
             sides.reverse();
             strict.reverse();
@@ -59,6 +61,7 @@ impl Parser<'_> {
             ([low, high], [strict]) => {
                 let difference = high.minus(low, self.budget)?;
                 match self.solved(&difference)? {
+                    // All numbers but one are a union of two open intervals.
                     Some((name, at, _)) if signs == ['≠'] => {
                         let sides = vec![below(at.clone(), true), above(at, true)];
                         Ok(named(name, joined(sides, Value::Union)))
@@ -73,6 +76,8 @@ impl Parser<'_> {
                 }
             }
             ([low, middle, high], [a, b]) if low.is_constant() && high.is_constant() => {
+                // Both differences are linear in the same variable. If the middle falls with the
+                // variable, as in `0 < 3 - x < 2`, the ends change places.
                 let over_low = middle.minus(low, self.budget)?;
                 let over_high = middle.minus(high, self.budget)?;
                 match (self.solved(&over_low)?, self.solved(&over_high)?) {
@@ -89,7 +94,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The variable of a linear expression, where the expression is zero, and whether it grows.
+    /// Returns the variable of a linear expression, the value at which the expression is zero, and
+    /// whether the expression rises with the variable.
     fn solved(&mut self, expression: &Fraction) -> Result<Option<(String, Fraction, bool)>, Fault> {
         let Some((name, slope, rest)) = expression.linear() else {
             return Ok(None);
@@ -104,7 +110,7 @@ fn is_variable(value: &Value) -> bool {
     matches!(value, Value::Scalar(x) if x.as_variable().is_some())
 }
 
-/// A call as in `0 < f(x) < 2` only names what is asked for.
+/// Names a value, but not after a call: `f(x)` in `0 < f(x) < 2` only repeats the question.
 fn named(name: String, value: Value) -> Value {
     if name.contains('(') {
         return value;
