@@ -110,7 +110,7 @@ fn what_cannot_be_rated_is_refused() {
     refused(&["--order", "unsure"], &["unsure", "judge"]);
     refused(&["--order", "apart"], &["apart", "rollouts"]);
     refused(&["--order", "best"], &["--order", "convincing"]);
-    rate(&place, " ", &[], "1\n").assert_refused("no name", &["--rater", "a name"]);
+    rate(&place, " ", &[], "1\n").assert_refused("no name", &["--rater", "rater's name"]);
     place.write("rated.jsonl", "{\"a\": 1}\n");
     rate(&place, "anna", &[], "1\n").assert_refused("other things", &["rated.jsonl", "line 1"]);
     assert_eq!(place.read("rated.jsonl"), "{\"a\": 1}\n");

@@ -225,7 +225,7 @@ mod with_candle {
         let args = ["solve", "p.jsonl", "--prm", "xlm-roberta"];
         let ran = place.run(&[&args[..], &["--prm-format", "math-shepherd"]].concat());
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-        assert!(ran.stderr.contains("pair of texts"), "{}", ran.stderr);
+        assert!(ran.stderr.contains("has no format"), "{}", ran.stderr);
     }
 
     #[test]

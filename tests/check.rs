@@ -123,7 +123,7 @@ fn a_command_that_crashes_costs_its_verdicts_and_is_told() {
         (&json!(3), &json!(8), &json!(3))
     );
     assert!(
-        ran.stderr.contains("8 verdicts lost") && ran.stderr.contains("exit status: 3"),
+        ran.stderr.contains("8 verdicts missing") && ran.stderr.contains("exit status: 3"),
         "{}",
         ran.stderr
     );

@@ -547,7 +547,7 @@ fn an_argument_that_is_no_text_loses_no_report() {
     let output = command.arg(name).args(["--out", "c"]).output();
     let output = output.expect("the binary starts");
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("names of UTF-8"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not UTF-8"));
     assert!(!place.path("c").exists());
 }
 

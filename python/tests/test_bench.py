@@ -110,7 +110,7 @@ def test_what_cannot_be_measured(problems: Any, keywords: dict[str, Any], words:
 
 
 def test_keywords_that_are_none() -> None:
-    with pytest.raises(TypeError, match="no keyword 'strategy': did you mean 'strategies'"):
+    with pytest.raises(TypeError, match="unknown keyword 'strategy': did you mean 'strategies'"):
         beamgen.bench(strategy="beam")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="strategies: give a list of names"):
         beamgen.bench(strategies="beam")

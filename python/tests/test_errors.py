@@ -72,7 +72,7 @@ def test_keywords_that_are_none(solver: beamgen.Solver) -> None:
         solver.solve(PENS, stratgy="beam")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="'prm' is a setting of the solver"):
         solver.solve(PENS, prm="x")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="no keyword 'exploration': any key .* settings="):
+    with pytest.raises(TypeError, match="unknown keyword 'exploration': any key .* settings="):
         beamgen.Solver(exploration=2)  # type: ignore[call-arg]
 
 

@@ -125,7 +125,7 @@ def test_what_cannot_be_measured(data: Any, keywords: dict[str, Any], words: str
 def test_keywords_and_data_that_are_none() -> None:
     with pytest.raises(TypeError, match="model and settings exclude each other"):
         beamgen.evaluate_prm(CHAINS, model=beamgen.RewardModel(), prm="bundled")
-    with pytest.raises(TypeError, match="no keyword 'agregation': did you mean 'aggregation'"):
+    with pytest.raises(TypeError, match="unknown keyword 'agregation': did you mean 'aggregation'"):
         beamgen.evaluate_prm(CHAINS, agregation="min")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="data: a dict gives the names of its columns"):
         beamgen.evaluate_prm(CHAINS[0])  # type: ignore[arg-type]
