@@ -32,6 +32,8 @@ impl StepState for Exact {
     fn next(&mut self, step: &str) -> Verdict {
         let mut verdict = Verdict::Abstain;
         for line in step.lines().filter(|line| !line.is_empty()) {
+            // A line of another form may define or correct something, so nothing after it can be
+            // proved.
             self.0.take_if(|_| !is_of_world(line));
             if let Some(known) = &mut self.0 {
                 verdict = verdict.and(known.next(line));
@@ -48,6 +50,7 @@ impl Known {
             self.right += 1;
             return Verdict::Pass;
         }
+        // A later mistake may follow from the first one, so a reason of its own would mislead.
         if std::mem::replace(&mut self.failed, true) {
             return Verdict::fail("a step before it is wrong");
         }

@@ -238,7 +238,9 @@ impl External {
             }
         }
         let items = items.iter();
-        let verdicts = items.map(|item| vec![Verdict::Lost; item.steps.len()]).collect();
+        let verdicts = items
+            .map(|item| vec![Verdict::Lost; item.steps.len()])
+            .collect();
         self.batches.insert(batch, Batch { verdicts, open });
         batch
     }

@@ -220,7 +220,9 @@ impl Calibration {
         let read: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if read.beamgen_calibration != VERSION {
             let version = read.beamgen_calibration;
-            return Err(format!("format {version}: this build reads format {VERSION}"));
+            return Err(format!(
+                "format {version}: this build reads format {VERSION}"
+            ));
         }
         // A hand-made map that falls or has infinite numbers would silently reorder chains.
         let sound = match &read.map {

@@ -352,7 +352,7 @@ impl RunFile {
         }
     }
 
-    /// The header, the complete lines after it, and the length of both in bytes.
+    /// Reads the header and the complete lines after it. Returns them with their length in bytes.
     fn read_whole_lines<Line: DeserializeOwned>(
         &mut self,
     ) -> Result<(Option<RunHeader>, Vec<Line>, u64), RunFileError> {
@@ -378,6 +378,8 @@ impl RunFile {
             }
             whole += read as u64;
             number += 1;
+            // The header has another type than the records, and a file without one is not a run
+            // file.
             if number == 1 {
                 header = Some(self.parse::<RunHeader>(&buffer, number)?);
             } else {
@@ -390,6 +392,7 @@ impl RunFile {
     fn parse<T: DeserializeOwned>(&self, bytes: &[u8], line: usize) -> Result<T, RunFileError> {
         serde_json::from_slice(bytes).map_err(|error| {
             let text = error.to_string();
+            // serde counts lines within the one line that it was given, which would mislead.
             let reason = text.split(" at line ").next().unwrap_or(&text);
             self.line(line, reason.to_owned())
         })

@@ -228,7 +228,10 @@ fn a_disk_without_room() {
 #[test]
 fn answers_that_are_none() {
     for (body, reported) in [
-        ("<html>Please log in</html>", "not a listing of a repository"),
+        (
+            "<html>Please log in</html>",
+            "not a listing of a repository",
+        ),
         ("{\"sha\": \"0123\"", "not a listing of a repository"),
         ("{\"siblings\": []}", "missing field `sha`"),
         (

@@ -279,17 +279,20 @@ impl Lexer<'_> {
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         let behind_number = self.before().is_some_and(|c| c.is_ascii_digit());
         let after = &self.rest()[1..];
+        // Three digits after a blank are a group of thousands; other numbers are items of a list.
         behind_number && (digits(after) > 0 || digits(after.trim_start_matches(' ')) == 3)
     }
 
     /// Whether the colon here is between two numbers, with at most a blank before it.
     fn is_ratio(&self) -> bool {
-        let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+        // "Mia: 3 + 4 = 7" introduces an equation, but "3:45" and "2 : 3" are not numbers to
+        // calculate with.
         let after = &self.rest()[1..];
-        let close = digit(self.before()) && digit(after.chars().next());
-        let number = |last: &Token| matches!(last.kind, Kind::Number(..) | Kind::Close);
-        let apart = self.spaced && self.tokens.last().is_some_and(number);
-        close || apart && digit(after.trim_start().chars().next())
+        let is_number_before = self.before().is_some_and(|c| c.is_ascii_digit());
+        let close = is_number_before && after.starts_with(|c: char| c.is_ascii_digit());
+        let mut last = self.tokens.last().into_iter().map(|last| &last.kind);
+        let apart = self.spaced && last.any(|kind| matches!(kind, Kind::Number(..) | Kind::Close));
+        close || apart && after.trim_start().starts_with(|c: char| c.is_ascii_digit())
     }
 
     /// Reads an opening brace. After `\text` the group is text; otherwise it is like its
@@ -305,6 +308,7 @@ impl Lexer<'_> {
     fn newline(&mut self, length: usize, kind: Kind) {
         let after = self.rest()[length..].trim_start_matches([' ', '\t', '\n', '&', '\\', '$']);
         let goes_on = ["=", "≈", "approx"].iter().any(|r| after.starts_with(r));
+        // A relation at the end of a line waits for its right side on the next one.
         let waits = self
             .tokens
             .last()
@@ -332,6 +336,7 @@ impl Lexer<'_> {
         };
         let written = &rest[..found.length];
         let after = &rest[found.length..];
+        // "the 3rd + 4th row" adds no numbers.
         let is_ordinal = ["st", "nd", "rd", "th"].iter().any(|end| {
             let behind = after.strip_prefix(end);
             behind.is_some_and(|b| !b.starts_with(char::is_alphabetic))
@@ -355,10 +360,12 @@ impl Lexer<'_> {
 
     /// Reads a minus sign, or a hyphen between two words: `120-page`.
     fn dash(&mut self, length: usize, next: Option<char>) {
-        let letters = |text: &str| text.chars().take_while(|c| c.is_alphabetic()).count();
+        // A single letter after the dash may be a variable: "12-x".
+        let after = self.rest()[length..].chars();
+        let letters = after.take_while(|c| c.is_alphabetic()).count();
         let joins = self.before().is_some_and(char::is_alphanumeric)
             && next.is_some_and(char::is_alphabetic)
-            && letters(&self.rest()[length..]) > 1;
+            && letters > 1;
         if joins {
             self.blank(length);
         } else {
@@ -368,6 +375,7 @@ impl Lexer<'_> {
 
     /// Reads stars: a power as in `2**3`, a product, or Markdown's bold type.
     fn stars(&mut self) {
+        // Bold numbers (`**5**`) have a star on only one side.
         let operand_before = self
             .before()
             .is_some_and(|c| c.is_ascii_digit() || c == ')');
@@ -391,6 +399,7 @@ impl Lexer<'_> {
             .filter(|c| c.is_alphabetic())
             .count()
             == 1;
+        // "3 x4": an x before digits is a sign after a number, and a variable's name elsewhere.
         let times = !self.math
             && matches!(&rest[..letters], "x" | "X")
             && digits(after) > 0
@@ -401,6 +410,7 @@ impl Lexer<'_> {
         if times {
             return self.push(Kind::Times, letters);
         }
+        // Only single letters have an index: in prose an underscore joins words.
         let index = match after.strip_prefix('_') {
             Some(index) if single && index.starts_with('{') => {
                 let inside = index[1..].find('}').filter(|&end| end <= 8);
@@ -413,7 +423,8 @@ impl Lexer<'_> {
             _ => digits(after),
         };
         let length = letters + index;
-        // A derivative is another function; a quotation's end is none of the word.
+        // `f'` is another function than `f`, but the quote at the end of 'word' is not a part of
+        // it.
         let marks: &[char] = if single { &[] } else { &['\'', '’'] };
         let word = rest[..length].trim_end_matches(marks).to_owned();
         self.push(Kind::Word(word), length);
@@ -464,7 +475,7 @@ impl Lexer<'_> {
                 let name = inside.and_then(|r| Some(&r[..r.find('}')?]));
                 let length = length + name.map_or(0, |name| name.len() + 2);
                 let is_any = |of: &[&str]| name.is_some_and(|n| of.iter().any(|e| n.contains(e)));
-                // Rows and columns are no sums.
+                // Neighbours in rows and columns are not added or multiplied.
                 if is_any(&["matrix", "cases", "array", "tabular"]) {
                     self.push(Kind::Unknown, length);
                 } else {

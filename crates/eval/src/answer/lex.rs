@@ -181,6 +181,7 @@ impl Lexer {
                 return after.strip_prefix('.').unwrap_or(after);
             }
         }
+        // An apostrophe belongs to the run: `f'` is one name, and `don't` one word.
         let end = rest
             .bytes()
             .take_while(|b| b.is_ascii_alphabetic() || *b == b'\'')
@@ -215,11 +216,13 @@ impl Lexer {
             '!' => Some('≠'),
             _ => None,
         };
+        // Programs print `<=`; two tokens would be an inequality without a right side.
         if let (Some(relation), Some(after)) = (relation, after.strip_prefix('=')) {
             self.push(Kind::Symbol(relation));
             return after;
         }
         match first {
+            // Currency is read from the answer's text: here `$` may also enclose mathematics.
             '$' | '€' | '£' | '¥' => {}
             _ if first.is_whitespace() || first == '~' => self.spaced = true,
             '²' | '³' => {
@@ -270,6 +273,8 @@ impl Lexer {
             _ if name.starts_with(|c: char| c.is_ascii_digit()) => return Ok(rest),
             _ => {}
         }
+        // Only a closed group is a command's argument. Without one the name alone is a token, and
+        // the parser decides.
         let content = after.trim_start().strip_prefix('{').and_then(closed);
         if let Some(content) = content {
             let blanks = after.len() - after.trim_start().len();
@@ -300,7 +305,8 @@ impl Lexer {
         Ok(after)
     }
 
-    /// Words stay together; anything more is read as if the command were not there.
+    /// Reads the content of a text command. Words stay together; other content is read as if the
+    /// command were missing, because models put whole formulas into `\text{}`.
     fn text(&mut self, content: &str, upright: bool, depth: usize) -> Result<(), Fault> {
         let content = content.replace(['~', '\u{a0}'], " ");
         let trimmed = content.trim().trim_end_matches('.');
@@ -327,6 +333,7 @@ impl Lexer {
                 self.spaced = true;
             }
             self.spaced = content.ends_with(char::is_whitespace);
+        // Each level copies its content, so the depth bounds the work on nested commands.
         } else if depth < 4 {
             self.read(&content, depth + 1)?;
         } else {

@@ -43,7 +43,7 @@ impl Meaning {
     }
 }
 
-/// Reads all of an answer. `letters` says how it and what it is compared with use their letters.
+/// Parses a whole answer. `letters` has the use of letters in both answers that are compared.
 pub(super) fn parse(
     tokens: Vec<Token>,
     letters: Letters,
@@ -64,6 +64,7 @@ pub(super) fn parse(
         budget,
     };
     let value = parser.answer()?;
+    // A part of an answer is never taken for the whole: "5 or maybe 6" must not equal 5.
     if parser.at < parser.tokens.len() {
         return Err(Fault::Unread);
     }
@@ -80,11 +81,11 @@ struct Parser<'b> {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
-    /// How many `|...|` are open.
+    /// The number of open `|...|`.
     bars: usize,
-    /// Which of the two signs `\pm` stands for now.
+    /// Whether `\pm` means plus in this pass; see [`both_signs`](Self::both_signs).
     plus: bool,
-    /// Whether a `\pm` was read.
+    /// Whether a `\pm` was read in this pass.
     either: bool,
     letters: Letters,
     scale: Option<Rational>,
@@ -116,7 +117,7 @@ impl Parser<'_> {
         self.eat(symbol).then_some(()).ok_or(Fault::Unread)
     }
 
-    /// The word at `ahead`, in small letters.
+    /// Returns the word at `ahead` in small letters; `None` for another token.
     fn word(&self, ahead: usize) -> Option<String> {
         match self.kind(ahead)? {
             Kind::Letters(word) | Kind::Text(word) => Some(word.to_ascii_lowercase()),
@@ -128,7 +129,7 @@ impl Parser<'_> {
         matches!(self.word(0).as_deref(), Some("and" | "or"))
     }
 
-    /// Runs a nested part, no deeper than allowed.
+    /// Parses a nested part; [`Fault::TooHard`] beyond [`MAX_DEPTH`].
     fn nested<T>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, Fault>) -> Result<T, Fault> {
         if self.depth >= MAX_DEPTH {
             return Err(Fault::TooHard);
@@ -140,7 +141,7 @@ impl Parser<'_> {
         result
     }
 
-    /// All answers that are given side by side. Their order does not matter.
+    /// Parses a list of answers, whose order does not matter.
     fn list(&mut self) -> Result<Value, Fault> {
         let mut items = Vec::new();
         let mut ors = 0;
@@ -161,18 +162,20 @@ impl Parser<'_> {
             items.dedup();
         }
         let is_union = ors > 0 && items.len() == ors + 1 && items.iter().all(Value::is_interval);
-        let is_sign = |kind: &Kind| matches!(kind, Kind::Symbol('<' | '>' | '≤' | '≥' | '∈'));
-        let is_related = || self.tokens[start..self.at].iter().any(|t| is_sign(&t.kind));
+        let mut kinds = self.tokens[start..self.at].iter().map(|token| &token.kind);
+        let is_related =
+            kinds.any(|kind| matches!(kind, Kind::Symbol('<' | '>' | '≤' | '≥' | '∈')));
+        // `(1,2) or (3,4)` may be points or intervals, but `x < 1 or x > 2` can only be intervals.
         Ok(if !is_union {
             joined(items, Value::Set)
-        } else if items.iter().all(Value::is_tuple) && !is_related() {
+        } else if items.iter().all(Value::is_tuple) && !is_related {
             joined(items, Value::Either)
         } else {
             joined(items, Value::Union)
         })
     }
 
-    /// An item, twice if it has a `\pm` in it.
+    /// Parses an item; an item with `\pm` is parsed twice and gives two values.
     fn both_signs(&mut self, items: &mut Vec<Value>) -> Result<(), Fault> {
         let start = self.at;
         (self.either, self.plus) = (false, true);
@@ -185,6 +188,7 @@ impl Parser<'_> {
                 items.push(brackets::set(a.iter().chain(b).cloned().collect()));
                 return Ok(());
             }
+            // `\pm 0` is one value.
             if second.to_string() != first.to_string() {
                 items.push(second);
             }
@@ -196,12 +200,13 @@ impl Parser<'_> {
     fn item(&mut self) -> Result<Value, Fault> {
         if let Some(words) = self.words() {
             // `two`, `three quarters`, `half of the cake`, `half an hour`
-            let ends = |next: Option<&String>| {
-                next.is_none_or(|word| matches!(word.as_str(), "of" | "a" | "an"))
-            };
             let alone: Vec<String> = words.split(' ').map(str::to_owned).collect();
             return match words::quantity(&alone) {
-                Some((number, length)) if ends(alone.get(length)) => {
+                Some((number, length))
+                    if alone
+                        .get(length)
+                        .is_none_or(|word| ["of", "a", "an"].contains(&word.as_str())) =>
+                {
                     self.units(Value::Scalar(number.into()))
                 }
                 _ => Ok(Value::Words(words)),
@@ -211,7 +216,7 @@ impl Parser<'_> {
         self.units(value)
     }
 
-    /// An item of nothing but words.
+    /// Parses an item of only words, in small letters; `None` for any other item.
     fn words(&mut self) -> Option<String> {
         let mut words = Vec::new();
         let mut end = self.at;
@@ -231,7 +236,7 @@ impl Parser<'_> {
             end += 1;
         }
         let is_word = words.iter().any(|word| !expression::is_mathematics(word));
-        // `x-y` and `n!` are no words.
+        // `x-y` and `n!` are formulas: between symbols only longer words count.
         let plain = self.tokens[self.at..end]
             .iter()
             .all(|token| match &token.kind {

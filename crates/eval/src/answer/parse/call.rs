@@ -8,7 +8,7 @@ use super::expression::is_mathematics;
 use super::{Parser, scalar};
 use crate::algebra::{Fault, Fraction, is_function};
 
-/// Letters that are functions unless one of them stands somewhere without brackets.
+/// Letters that are functions, unless the answers also have the letter without brackets.
 const FUNCTIONS: &[u8] = b"fghFGH";
 
 /// A longer call, in bytes, is not read; it bounds what nested calls take.
@@ -22,18 +22,20 @@ pub(in super::super) struct Letters {
 }
 
 impl Letters {
-    /// Takes note of the letters of one more answer.
+    /// Records how an answer uses its letters.
     pub(in super::super) fn see(&mut self, tokens: &[Token]) {
         for (at, token) in tokens.iter().enumerate() {
             let Kind::Letters(run) = &token.kind else {
                 continue;
             };
             let run = run.trim_end_matches('\'');
+            // `sin(x)` and words have no variables in them.
             if run.len() > 1 && (is_function(run) || !is_mathematics(run)) {
                 continue;
             }
             let opens = tokens.get(at + 1).map(|t| &t.kind) == Some(&Kind::Symbol('('));
             for (place, letter) in run.bytes().enumerate() {
+                // In `xf(2)` only the last letter is before the bracket.
                 if !opens || place + 1 < run.len() {
                     self.bare |= bit(letter);
                 } else if FUNCTIONS.contains(&letter) || is_call(tokens, at + 1) {
@@ -69,10 +71,9 @@ fn is_zero(tokens: &[Token], open: usize) -> bool {
     matches!(tokens.get(open + 1).map(|t| &t.kind), Some(Kind::Number(_, Some(digits))) if digits == "0")
 }
 
-/// The end of brackets that hold only numbers and names: `(0)`, `(-x)`, `(x_1,2)`.
+/// Returns the index after brackets that hold only numbers and names: `(0)`, `(-x)`, `(x_1,2)`.
 fn arguments(tokens: &[Token], open: usize) -> Option<usize> {
     let kind = |at: usize| tokens.get(at).map(|token| &token.kind);
-    let is_sign = |at: usize| matches!(kind(at), Some(Kind::Symbol('-' | '+')));
     let is_name = |at: usize| match kind(at) {
         Some(Kind::Letters(letters)) => letters.len() == 1,
         Some(Kind::Number(..) | Kind::Command(_)) => true,
@@ -80,7 +81,8 @@ fn arguments(tokens: &[Token], open: usize) -> Option<usize> {
     };
     let mut at = open;
     loop {
-        at += 1 + usize::from(is_sign(at + 1));
+        let is_signed = matches!(kind(at + 1), Some(Kind::Symbol('-' | '+')));
+        at += 1 + usize::from(is_signed);
         if !is_name(at) {
             return None;
         }
@@ -110,6 +112,7 @@ impl Parser<'_> {
             _ => return false,
         };
         match name.as_bytes() {
+            // Constants, never functions.
             [b'e' | b'i'] => false,
             [_, b'\''] => true,
             [letter] if is_power => {
