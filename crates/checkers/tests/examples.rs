@@ -1,4 +1,4 @@
-//! The checkers in examples/checkers: what they say, and that hostile code stays contained.
+//! The checkers in examples/checkers: their verdicts, and the containment of hostile code.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,7 +1,8 @@
 //! The built-in checkers fail, in people's and models' solutions, the mistakes that were read by
 //! hand, and no more.
 //!
-//! The data sets are no part of the project (`../shared/data`): without them the test is skipped.
+//! The data sets are not part of the repository (`../shared/data`): without them the test is
+//! skipped.
 
 use std::collections::BTreeSet;
 

@@ -18,7 +18,7 @@ use generate::{Random, Statement, statement};
 /// The seed of all statements.
 const SEED: u64 = 20_261_126;
 
-/// How many true statements are made; there is one false for ten true ones in a whole run.
+/// The number of true statements. A whole run has one false statement for ten true ones.
 fn count() -> u64 {
     let set = std::env::var("STATEMENTS").ok();
     set.map_or(5000, |count| {

@@ -151,20 +151,20 @@ fn text(value: &Value, field: &str) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<GivenChain, String> {
+    fn read(text: &str) -> Result<GivenChain, String> {
         GivenChain::of(&serde_json::from_str(text).unwrap(), 1)
     }
 
     #[test]
     fn steps_with_facts_are_their_texts() {
-        let plain = of(r#"{"problem": "p", "steps": ["a", "b"], "label": 1}"#).unwrap();
+        let plain = read(r#"{"problem": "p", "steps": ["a", "b"], "label": 1}"#).unwrap();
         let facts = r#"{"id": "x", "question": "r", "steps": [{"text": "a", "right": true}, {"text": "b"}]}"#;
-        let facts = of(facts).unwrap();
+        let facts = read(facts).unwrap();
         assert_eq!((plain.id.as_str(), facts.id.as_str()), ("1", "x"));
         assert_eq!(plain.steps, facts.steps);
-        let numbered = of(r#"{"id": 7, "prompt": "q", "completions": ["a"]}"#).unwrap();
+        let numbered = read(r#"{"id": 7, "prompt": "q", "completions": ["a"]}"#).unwrap();
         assert_eq!(numbered.id, "7");
-        let given = of(r#"{"problem": "p", "steps": ["a"], "documents": ["b", "c"]}"#);
+        let given = read(r#"{"problem": "p", "steps": ["a"], "documents": ["b", "c"]}"#);
         let given = Problem::from(given.unwrap());
         assert_eq!(given.with_context(), "b\n\nc\n\np");
     }
@@ -185,7 +185,7 @@ mod tests {
                 "\"steps[0]\": write a string",
             ),
         ] {
-            let fault = of(text).unwrap_err();
+            let fault = read(text).unwrap_err();
             assert!(fault.contains(wanted) && !fault.contains('\n'), "{fault}");
         }
     }

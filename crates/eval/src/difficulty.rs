@@ -75,16 +75,17 @@ struct Totals {
 
 impl Totals {
     fn of(candidates: &[Measures], budget: &[f64], members: &[Vec<usize>]) -> Self {
-        let sum = |of: &[f64], problems: &[usize]| problems.iter().map(|&i| of[i]).sum::<f64>();
-        let sums = |candidate: &Measures| -> Vec<Sums> {
-            let in_bucket = |problems: &Vec<usize>| Sums {
+        let candidates = candidates.iter().map(|candidate| {
+            let in_buckets = members.iter().map(|problems| Sums {
                 right: sum(&candidate.right, problems),
                 tokens: sum(&candidate.tokens, problems),
-            };
-            members.iter().map(in_bucket).collect()
-        };
+            });
+            in_buckets.collect()
+        });
         Self {
-            candidates: candidates.iter().map(sums).collect(),
+            candidates: candidates.collect(),
+            // Bucket by bucket like a candidate's tokens: one sum over all problems would round
+            // differently.
             budget: members
                 .iter()
                 .map(|problems| sum(budget, problems))
@@ -135,14 +136,20 @@ impl Totals {
                     }
                 }
             }
-            let extend = |(sums, (picks, at)): (Sums, (&Vec<Option<usize>>, usize))| {
+            // Choices are copied only after the front is known, which drops most of them.
+            let kept = pareto(longer).into_iter().map(|(sums, (picks, at))| {
+                let picks: &Vec<Option<usize>> = picks;
                 (sums, picks.iter().copied().chain([Some(at)]).collect())
-            };
-            front = pareto(longer).into_iter().map(extend).collect();
+            });
+            front = kept.collect();
         }
         // The front rises in both sums, so its last choice is the most accurate one.
         front.pop().map(|(_, picks)| picks)
     }
+}
+
+fn sum(values: &[f64], problems: &[usize]) -> f64 {
+    problems.iter().map(|&i| values[i]).sum()
 }
 
 /// Returns the Pareto front, sorted by tokens; a tie keeps the first.
@@ -287,10 +294,10 @@ mod tests {
 
     /// Right and tokens of a candidate on an easy problem and on a hard one.
     fn candidate(easy: (f64, f64), hard: (f64, f64), problems: usize) -> Measures {
-        let of = |i: usize| if i.is_multiple_of(2) { easy } else { hard };
+        let pair = |i: usize| if i.is_multiple_of(2) { easy } else { hard };
         Measures {
-            right: (0..problems).map(|i| of(i).0).collect(),
-            tokens: (0..problems).map(|i| of(i).1).collect(),
+            right: (0..problems).map(|i| pair(i).0).collect(),
+            tokens: (0..problems).map(|i| pair(i).1).collect(),
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn is_of_older_kind(here: &str, there: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn of(fields: &[&str]) -> String {
+    fn fingerprint(fields: &[&str]) -> String {
         let mut hash = Fingerprint::default();
         for field in fields {
             hash.field(field.as_bytes());
@@ -47,22 +47,25 @@ mod tests {
 
     #[test]
     fn fields_do_not_run_into_each_other() {
-        assert_ne!(of(&["ab", "c"]), of(&["a", "bc"]));
-        assert_ne!(of(&["ab"]), of(&["ab", ""]));
-        assert_eq!(of(&["ab", "c"]), of(&["ab", "c"]));
+        assert_ne!(fingerprint(&["ab", "c"]), fingerprint(&["a", "bc"]));
+        assert_ne!(fingerprint(&["ab"]), fingerprint(&["ab", ""]));
+        assert_eq!(fingerprint(&["ab", "c"]), fingerprint(&["ab", "c"]));
     }
 
     /// `printf '\x02\0\0\0\0\0\0\0ab' | sha256sum`
     #[test]
     fn a_fingerprint_is_the_head_of_the_sha256_sum() {
-        assert_eq!(of(&["ab"]), "sha256:5dff2b3fa79721a8181b9beb1db6bcce");
+        assert_eq!(
+            fingerprint(&["ab"]),
+            "sha256:5dff2b3fa79721a8181b9beb1db6bcce"
+        );
     }
 
     #[test]
     fn fingerprints_of_older_builds_are_recognised() {
-        let new = of(&["ab"]);
+        let new = fingerprint(&["ab"]);
         assert!(is_of_older_kind(&new, "0123456789abcdef"));
-        assert!(!is_of_older_kind(&new, &of(&["c"])));
+        assert!(!is_of_older_kind(&new, &fingerprint(&["c"])));
         assert!(!is_of_older_kind("0.5", "0123456789abcdef"));
     }
 }

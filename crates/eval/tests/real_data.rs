@@ -1,5 +1,5 @@
-//! The grader against labels that others gave. The data is not part of the repository; without it
-//! these tests say so and pass.
+//! The grader against labels of other graders and people. The data is not part of the repository;
+//! without the data these tests report a skip.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn lines(name: &str) -> Option<Vec<Value>> {
     )
 }
 
-/// The last number after `A:` is how these solutions end.
+/// Grades a solution of the data set, whose answer is the last number after `A:`.
 fn graded(solution: &str, truth: &str) -> Verdict {
     let (Some(answer), Some(expected)) = (extract(solution), extract(truth)) else {
         return Verdict::Different;
@@ -31,7 +31,7 @@ fn graded(solution: &str, truth: &str) -> Verdict {
     compare(&answer.text, &expected.text)
 }
 
-/// Kept pairs of answers as models and references write them, with the truth.
+/// Pairs of answers by models and references that were once hard to compare, with the truth.
 #[test]
 fn no_hard_pair_is_judged_wrongly() {
     let pairs = include_str!("hard_pairs.jsonl");

@@ -107,13 +107,13 @@ fn a_hub_that_is_ill_or_away() {
     let closed = refused(|s| s.config.endpoint = format!("http://{port}"));
     assert!(closed.contains("cannot be reached"), "{closed}");
     assert!(closed.to_lowercase().contains("refused"), "{closed}");
-    // RFC 6761: never a host
+    // RFC 6761: no host has a name that ends in .invalid.
     let nameless = refused(|s| s.config.endpoint = "http://hub.invalid".to_owned());
     assert!(
         nameless.contains("cannot be reached") || nameless.contains("no answer"),
         "{nameless}"
     );
-    // speaks no TLS
+    // The server does not speak TLS.
     let plain = refused(|s| s.config.endpoint = s.config.endpoint.replace("http:", "https:"));
     assert!(plain.contains("cannot be reached"), "{plain}");
 }
@@ -139,7 +139,7 @@ fn a_slow_hub() {
     );
 }
 
-/// Each limit is that of its own requests.
+/// `timeout` limits listings and headers, `download_timeout` the bytes of files.
 #[test]
 fn a_slow_download() {
     let mut setup = setup();
@@ -157,8 +157,8 @@ fn a_slow_download() {
     assert!(slow.contains("no answer within 200ms"), "{slow}");
 }
 
-/// A refusal of the store says nothing of the repository: it is asked again by way of the hub,
-/// which signs again.
+/// A refusal of the store is not about the repository. The file is requested again from the hub,
+/// which signs a new address.
 #[test]
 fn a_store_that_refuses() {
     for status in [403, 404, 401] {
@@ -214,7 +214,7 @@ fn a_disk_without_room() {
     };
     let all = needed();
     assert!(all > promised);
-    // What an earlier call brought is not needed again.
+    // Bytes of an earlier call need no room.
     let part = format!("{}.incomplete", etag_of(&weights(), true));
     let blobs = setup.repo_dir().join("blobs");
     std::fs::create_dir_all(&blobs).expect("made");

@@ -1,4 +1,4 @@
-//! Connections that break, servers that lie about lengths and contents, and what is left of it.
+//! Connections that break, servers that lie about lengths and contents, and the files left by both.
 
 use std::fs;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn whole(setup: &Setup) {
     assert!(!setup.blobs().contains(&incomplete()));
 }
 
-/// The ranges that the store was asked for.
+/// Returns the ranges of the requests to the store.
 fn ranges(setup: &Setup) -> Vec<Option<String>> {
     let seen = setup.server.seen().into_iter();
     seen.filter(|seen| seen.on_cdn)
@@ -112,7 +112,7 @@ fn a_server_bad_at_ranges_sends_it_from_the_beginning() {
         Trick::NoRanges,
         Trick::OtherRange,
         Trick::Status(416, ""),
-        // nothing tells how long it has to be
+        // Without the size, only the hash can check the file.
         Trick::Cut(WEIGHTS),
     ] {
         let setup = setup();
@@ -271,7 +271,7 @@ fn two_at_once_download_once() {
     whole(&setup);
 }
 
-/// The error is the failure's, and it does not wait for the other file.
+/// A failure ends the download of the other file at once, and is the error that the caller gets.
 #[test]
 fn a_failure_ends_the_other_download() {
     let setup = setup();

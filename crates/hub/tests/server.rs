@@ -19,35 +19,35 @@ pub(crate) const NEXT_COMMIT: &str = "89abcdef0123456789abcdef0123456789abcdef";
 /// A fault that the server plays on requests whose `METHOD path` contains a text.
 #[derive(Clone, Debug)]
 pub(crate) enum Trick {
-    /// A status, with an `X-Error-Code`.
+    /// An error status, with the value of `X-Error-Code` unless that is empty.
     Status(u16, &'static str),
-    /// This body, with status 200.
+    /// Another body, with status 200.
     Body(&'static str),
-    /// A redirect.
+    /// Status 302 to this address.
     Redirect(String),
-    /// Nothing for so long, then the answer.
+    /// A pause before the answer.
     Late(Duration),
-    /// The connection ends after so many bytes of the body.
+    /// The connection ends after this number of bytes of the body.
     Cut(usize),
-    /// No more bytes after so many, for so long.
+    /// A pause after this number of bytes of the body, and then the end of the connection.
     Stall(usize, Duration),
     /// A pause before each 16 KiB of the body.
     Slow(Duration),
-    /// A body so much longer or shorter, with a matching `Content-Length`.
+    /// A body that is longer or shorter by this number of bytes, with a matching `Content-Length`.
     Longer(isize),
-    /// One byte of the body is another.
+    /// A body whose last byte is changed.
     Damaged,
-    /// The whole file, whatever range was asked for.
+    /// The whole file with status 200 instead of the requested range.
     NoRanges,
-    /// Another part than was asked for.
+    /// Another range than the requested one.
     OtherRange,
-    /// A header is left out.
+    /// An answer without this header.
     Without(&'static str),
-    /// A header has this value.
+    /// An answer with this value of a header.
     Header(&'static str, String),
-    /// 429, with one header more.
+    /// Status 429 with an additional header, such as `RateLimit`.
     Limited(&'static str, String),
-    /// The revisions mean this commit from now on.
+    /// All revisions mean this commit from now on.
     Move(&'static str),
 }
 
@@ -69,15 +69,15 @@ struct Stored {
 
 #[derive(Default)]
 struct State {
-    /// By repository and name.
+    /// The files by repository and name.
     files: Mutex<BTreeMap<(String, String), Stored>>,
     commit: Mutex<String>,
     tricks: Mutex<Vec<(String, usize, Trick)>>,
     seen: Mutex<Vec<Seen>>,
     cdn: Mutex<String>,
-    /// Redirects so far; each has a signature of its own.
+    /// The number of redirects so far. Each redirect has another signature.
     signatures: AtomicUsize,
-    /// Requests that the store answers now, and the most that it did at once.
+    /// The requests that the store is answering, and below the most at one time.
     at_work: AtomicUsize,
     most_at_work: AtomicUsize,
 }
@@ -98,7 +98,7 @@ impl Server {
             thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
                     let state = Arc::clone(&state);
-                    // a client that gives up is no failure of the server
+                    // A client may give up: the tests of broken connections do.
                     thread::spawn(move || {
                         let at_work = usize::from(on_cdn);
                         let now = state.at_work.fetch_add(at_work, Ordering::SeqCst) + at_work;
@@ -119,12 +119,12 @@ impl Server {
         self.store(REPO, name, bytes, false);
     }
 
-    /// A file in large file storage.
+    /// Stores a file in large file storage.
     pub(crate) fn put_large(&self, name: &str, bytes: &[u8]) {
         self.store(REPO, name, bytes, true);
     }
 
-    /// A file of any repository.
+    /// Stores a file of any repository.
     pub(crate) fn store(&self, repo: &str, name: &str, bytes: &[u8], is_large: bool) {
         let bytes = bytes.to_vec();
         let stored = Stored { bytes, is_large };
@@ -150,12 +150,12 @@ impl Server {
             .push((on.to_owned(), times, trick));
     }
 
-    /// The most requests that the store answered at once.
+    /// Returns the most requests that the store answered at one time.
     pub(crate) fn most_at_work(&self) -> usize {
         self.state.most_at_work.load(Ordering::SeqCst)
     }
 
-    /// The requests since the last call.
+    /// Returns the requests since the last call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.state.seen.lock().unwrap())
     }
@@ -369,7 +369,7 @@ impl Reply {
         self
     }
 
-    /// `bytes=5-` or `bytes=0-0`.
+    /// Cuts the body to a range: `bytes=5-` or `bytes=0-0`.
     fn part(mut self, range: &str) -> Self {
         let (start, end) = range
             .strip_prefix("bytes=")

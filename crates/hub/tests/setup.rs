@@ -13,7 +13,7 @@ use crate::server::{REPO, Server};
 pub(crate) struct VirtualClock(Mutex<Duration>);
 
 impl VirtualClock {
-    /// The time that was waited so far.
+    /// Returns the sum of all waits.
     pub(crate) fn waited(&self) -> Duration {
         *self.0.lock().unwrap()
     }
@@ -36,7 +36,7 @@ pub(crate) struct Setup {
     _dir: tempfile::TempDir,
 }
 
-/// Bytes that differ everywhere.
+/// Returns pseudo-random bytes, so that swapped parts of a file change its hash.
 pub(crate) fn noise(len: usize, seed: u32) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
@@ -95,7 +95,8 @@ impl Setup {
         hub.fetch(&hub.model(id)?, &mut |_| ())
     }
 
-    /// The message of a refusal, which is one line that names the model and the hub.
+    /// Fetches a model, expects an error, and checks that the message is one line that names the
+    /// model and the hub.
     pub(crate) fn refusal(&self, id: &str) -> String {
         let text = self.fetch(id).expect_err("a refusal").to_string();
         assert!(!text.contains('\n'), "{text}");

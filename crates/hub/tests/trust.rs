@@ -1,4 +1,4 @@
-//! Whose certificates are trusted.
+//! Certificates that the hub's client trusts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -41,11 +41,11 @@ fn a_companys_certificate() {
         ] {
             assert!(text.contains(word), "{word}: {text}");
         }
-        // It would be the same the next time.
+        // No retry: a certificate that is not trusted now will not be later.
         assert_eq!(setup.clock.waited(), Duration::ZERO);
         setup.config.certificates = named(variable, &file);
         setup.fetch(GGUF).expect("the file");
-        // What is there is used where the hub cannot be trusted.
+        // The cached model is used while the hub cannot be trusted.
         setup.config.certificates = Certificates::default();
         let cached = setup.fetch(GGUF).expect("the cached file");
         let note = cached.note.expect("a note");

@@ -1,4 +1,4 @@
-//! A hub that limits requests is waited for, by the clock that the hub was given.
+//! Waits for a hub that limits requests, measured with a virtual clock.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn limited(seconds: u32) -> Trick {
     Trick::Limited("RateLimit", format!("\"api\";r=0;t={seconds}"))
 }
 
-/// The waits that the caller hears of.
+/// Fetches the model. Returns the seconds of every wait that was reported to the caller.
 fn fetch(setup: &Setup) -> (Result<(), HubError>, Vec<u64>) {
     let mut waits = vec![];
     let id = REPO.parse().expect("a name");

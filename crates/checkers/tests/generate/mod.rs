@@ -37,7 +37,7 @@ impl Random {
     }
 }
 
-/// The number of the statement that is changed if it is to be false: `value`, or one beside it.
+/// Returns the number that a statement has: `value`, or for a false one 1 to 9 more.
 fn stated(random: &mut Random, value: i64, is_false: bool) -> i64 {
     let off = random.within(1, 9);
     if is_false { value + off } else { value }
@@ -163,7 +163,7 @@ fn sentence(random: &mut Random, statement: &str) -> String {
     format!("{before}{statement}{after}")
 }
 
-/// A statement, which is false by one number if it is to be.
+/// Writes a statement; a false statement differs by one number.
 pub(crate) fn statement(random: &mut Random, is_false: bool) -> Statement {
     let kinds: &[fn(&mut Random, bool) -> Statement] = &[
         plain,

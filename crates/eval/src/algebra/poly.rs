@@ -67,26 +67,27 @@ impl Poly {
         self.0.is_empty()
     }
 
-    /// The value of a plain number.
+    /// Returns the value of a plain number; `None` for other sums.
     pub(crate) fn as_number(&self) -> Option<Rational> {
         match self.as_term() {
+            // The sum without terms is 0.
             None => self.is_zero().then(Rational::zero),
             Some((monomial, value)) => monomial.is_empty().then(|| value.clone()),
         }
     }
 
-    /// The coefficient of the last term.
+    /// Returns the coefficient of the last term in the map's order; `None` for 0.
     pub(super) fn lead(&self) -> Option<&Rational> {
         self.0.values().next_back()
     }
 
-    /// The only term of a monomial.
+    /// Returns the only term; `None` for 0 and for sums of several terms.
     pub(super) fn as_term(&self) -> Option<(&Monomial, &Rational)> {
         let mut terms = self.0.iter();
         terms.next().filter(|_| terms.next().is_none())
     }
 
-    /// The name of a lone variable.
+    /// Returns the name if the sum is a lone variable.
     pub(crate) fn as_variable(&self) -> Option<&str> {
         match self.as_atom()? {
             Atom::Variable(name) => Some(name),
@@ -103,8 +104,8 @@ impl Poly {
         }
     }
 
-    /// The name of a variable, `e` or `i`; a call as `f(0)` is none, since its letters may not be
-    /// written small or large.
+    /// Returns the name if the sum is a lone variable, `e` or `i`, but not a call such as `f(0)`:
+    /// `F(0)` may be another function, whereas a lone letter may be that of a choice.
     pub(crate) fn as_letter(&self) -> Option<&str> {
         match self.as_atom()? {
             Atom::Variable(name) if !name.contains('(') => Some(name),
@@ -126,6 +127,7 @@ impl Poly {
     ) -> Result<(), Fault> {
         if let Some(present) = self.0.get_mut(monomial) {
             *present = budget.number(&*present + value)?;
+            // Zero terms are removed, so equal sums have equal maps.
             if present.is_zero() {
                 self.0.remove(monomial);
             }

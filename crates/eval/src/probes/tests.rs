@@ -1,4 +1,4 @@
-//! Probes on chains and scores that are worked out by hand.
+//! Probes on chains and scores whose figures were calculated by hand.
 
 use super::*;
 use crate::quality::{Figure, ScoredChain};
@@ -21,25 +21,28 @@ const CHAIN: [&str; 3] = ["1 + 1 = 2", "2 + 1 = 3", "The answer is 3."];
 
 #[test]
 fn each_probe_makes_its_change_and_no_step_is_empty() {
-    let of = |key: &str| changed(key, &CHAIN).expect(key);
-    assert_eq!(of("question-swapped").problem, "q");
-    assert_eq!(of("question-removed").steps, CHAIN);
-    assert_eq!(of("wrong-step").steps[0], "1 + 1 = 3");
-    assert_eq!(of("answer-only").steps, CHAIN[2..]);
+    let changed_by = |key: &str| changed(key, &CHAIN).expect(key);
+    assert_eq!(changed_by("question-swapped").problem, "q");
+    assert_eq!(changed_by("question-removed").steps, CHAIN);
+    assert_eq!(changed_by("wrong-step").steps[0], "1 + 1 = 3");
+    assert_eq!(changed_by("answer-only").steps, CHAIN[2..]);
     assert_eq!(
-        of("giant-step").steps,
+        changed_by("giant-step").steps,
         ["1 + 1 = 2 2 + 1 = 3 The answer is 3."]
     );
-    assert_eq!(of("boundaries").steps, ["1 + 1 = 2 2 + 1 = 3", CHAIN[2]]);
-    assert_eq!(of("step-prefix").steps[1], "Step 2: 2 + 1 = 3");
     assert_eq!(
-        of("repeated-step").steps,
+        changed_by("boundaries").steps,
+        ["1 + 1 = 2 2 + 1 = 3", CHAIN[2]]
+    );
+    assert_eq!(changed_by("step-prefix").steps[1], "Step 2: 2 + 1 = 3");
+    assert_eq!(
+        changed_by("repeated-step").steps,
         [CHAIN[0], CHAIN[1], CHAIN[1], CHAIN[2]]
     );
     let mut keys = std::collections::BTreeSet::new();
     for probe in PROBES {
         assert!(keys.insert(probe.key), "{} twice", probe.key);
-        let changed = of(probe.key);
+        let changed = changed_by(probe.key);
         assert!(
             changed.steps.iter().all(|step| !step.trim().is_empty()),
             "{}",
@@ -121,8 +124,8 @@ fn effects_are_paired_means_by_chain() {
         },
     ];
     let effects = Effects::of(&trials, 0.5, 0);
-    let of = |effect| effects.get(effect).expect("a figure").value;
-    let near = |effect, want: f64| assert!((of(effect) - want).abs() < 1e-12, "{effect:?}");
+    let figure = |effect| effects.get(effect).expect("a figure").value;
+    let near = |effect, want: f64| assert!((figure(effect) - want).abs() < 1e-12, "{effect:?}");
     near(Effect::Before, 2.3 / 4.0);
     near(Effect::Change, (-0.5 + 0.1 - 0.1 + 0.35) / 4.0);
     near(Effect::StepChange, 0.5);
@@ -135,7 +138,7 @@ fn effects_are_paired_means_by_chain() {
         .get(Effect::Change)
         .and_then(|c| c.interval)
         .expect("an interval");
-    assert!(low <= of(Effect::Change) && of(Effect::Change) <= high && low < high);
+    assert!(low <= figure(Effect::Change) && figure(Effect::Change) <= high && low < high);
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn chains_of_a_problem_are_resampled_together() {
 
 #[test]
 fn verdicts_follow_the_rules() {
-    // So many of 100 chains, which stood at 0.9, fall to 0.1.
+    // `fallen` of 100 chains fall from 0.9 to 0.1.
     let falls = |fallen: u32| -> Vec<Trial> {
         (0..100)
             .map(|i| trial(i, 0.9, if i < fallen { 0.1 } else { 0.9 }))
@@ -210,7 +213,7 @@ fn verdicts_follow_the_rules() {
     assert_eq!(words("falls", &falls(95)[..9]).words, "too few chains (9)");
     let low: Vec<Trial> = (0..20).map(|i| trial(i, 0.2, 0.1)).collect();
     assert_eq!(words("falls", &low).grade, Grade::Unknown);
-    // So many of 20 right chains are at the threshold or above it, and all of them fall.
+    // `held` of 20 right chains are at the threshold or above it, and all of these fall.
     let held = |held: u32| -> Vec<Trial> {
         (0..20)
             .map(|i| trial(i, if i < held { 0.9 } else { 0.2 }, 0.1))

@@ -33,7 +33,7 @@ fn json_lines_with_every_key() {
     );
 }
 
-/// Layouts of published data sets: none of their fields is dropped in silence.
+/// Layouts of published data sets, whose fields must all be read or named in the note.
 #[test]
 fn layouts_of_published_files() {
     for (line, text, answer) in [

@@ -38,17 +38,17 @@ fn two() -> Vec<ScoredChain> {
 
 #[test]
 fn every_measure_of_two_chains_is_that_computed_by_hand() {
-    let of = |measure| value(&two(), measure);
-    close(of(Measure::OnWrong), 1.0);
-    close(of(Measure::OnRight), 0.0);
-    close(of(Measure::FirstErrorF1), 0.0);
-    close(of(Measure::FirstErrorFlagged), 1.0);
+    let figure = |measure| value(&two(), measure);
+    close(figure(Measure::OnWrong), 1.0);
+    close(figure(Measure::OnRight), 0.0);
+    close(figure(Measure::FirstErrorF1), 0.0);
+    close(figure(Measure::FirstErrorFlagged), 1.0);
     // Right steps: 3 of 4 kept, none wrongly. Wrong: the one of 1 flagged, 1 flagged wrongly.
-    close(of(Measure::F1Right), 2.0 * 3.0 / (2.0 * 3.0 + 1.0));
-    close(of(Measure::F1Wrong), 2.0 / 3.0);
-    close(of(Measure::PrmScore), 0.5 * (6.0 / 7.0 + 2.0 / 3.0));
-    close(of(Measure::BalancedAccuracy), 0.5 * (0.75 + 1.0));
-    close(of(Measure::Auc), 1.0);
+    close(figure(Measure::F1Right), 2.0 * 3.0 / (2.0 * 3.0 + 1.0));
+    close(figure(Measure::F1Wrong), 2.0 / 3.0);
+    close(figure(Measure::PrmScore), 0.5 * (6.0 / 7.0 + 2.0 / 3.0));
+    close(figure(Measure::BalancedAccuracy), 0.5 * (0.75 + 1.0));
+    close(figure(Measure::Auc), 1.0);
     let squares = [0.1, 0.2, 0.4, 0.3, 0.6_f64].map(|apart| apart * apart);
     let near = |got: Option<f64>, want: f64| {
         // The scores are f32.
@@ -57,22 +57,31 @@ fn every_measure_of_two_chains_is_that_computed_by_hand() {
             "{got:?}, wanted {want}"
         );
     };
-    near(of(Measure::Brier), squares.iter().sum::<f64>() / 5.0);
+    near(figure(Measure::Brier), squares.iter().sum::<f64>() / 5.0);
     // Every score is alone in its bin, of either kind.
-    near(of(Measure::EceWidth), (0.1 + 0.2 + 0.4 + 0.3 + 0.6) / 5.0);
-    near(of(Measure::EceMass), (0.1 + 0.2 + 0.4 + 0.3 + 0.6) / 5.0);
-    near(of(Measure::Certainty), (0.4 + 0.3 + 0.1 + 0.2 + 0.1) / 5.0);
+    near(
+        figure(Measure::EceWidth),
+        (0.1 + 0.2 + 0.4 + 0.3 + 0.6) / 5.0,
+    );
+    near(
+        figure(Measure::EceMass),
+        (0.1 + 0.2 + 0.4 + 0.3 + 0.6) / 5.0,
+    );
+    near(
+        figure(Measure::Certainty),
+        (0.4 + 0.3 + 0.1 + 0.2 + 0.1) / 5.0,
+    );
     let entropy = |p: f64| -p * p.log2() - (1.0 - p) * (1.0 - p).log2();
     let bits = [0.9, 0.2, 0.6, 0.7, 0.4].map(entropy).iter().sum::<f64>() / 5.0;
-    near(of(Measure::Entropy), bits);
-    close(of(Measure::OutcomeDrift), 0.5);
+    near(figure(Measure::Entropy), bits);
+    close(figure(Measure::OutcomeDrift), 0.5);
     // Right steps: scores 0.9, 0.6, 0.7, 0.4 of lengths 1, 3, 1, 2, about their means 0.65 and
     // 1.75.
     let xy = 0.25 * -0.75 + -0.05 * 1.25 + 0.05 * -0.75 + -0.25 * 0.25;
     let xx: f64 = 0.25 * 0.25 + 0.05 * 0.05 + 0.05 * 0.05 + 0.25 * 0.25;
     let yy: f64 = 0.75 * 0.75 + 1.25 * 1.25 + 0.75 * 0.75 + 0.25 * 0.25;
-    near(of(Measure::LengthRight), xy / (xx * yy).sqrt());
-    assert_eq!(of(Measure::LengthWrong), None, "a single wrong step");
+    near(figure(Measure::LengthRight), xy / (xx * yy).sqrt());
+    assert_eq!(figure(Measure::LengthWrong), None, "a single wrong step");
 }
 
 #[test]
@@ -244,21 +253,24 @@ fn baselines_know_the_prior_the_length_and_the_position() {
 fn f1_is_the_harmonic_mean_of_the_two_shares() {
     let (right, wrong) = ([(1.0, 0.9)], [(0.0, 0.1)]);
     let (flagged, missed) = ([(1.0, 0.1)], [(0.0, 0.9)]);
-    let of = |kinds: &[&[(f64, f32)]]| -> Vec<ScoredChain> {
+    let chains_of_kinds = |kinds: &[&[(f64, f32)]]| -> Vec<ScoredChain> {
         (0..)
             .zip(kinds)
             .map(|(at, steps)| chain(at, steps))
             .collect()
     };
-    let chains = of(&[
+    let chains = chains_of_kinds(&[
         &wrong, &missed, &wrong, &missed, &right, &flagged, &right, &right,
     ]);
     close(value(&chains, Measure::OnWrong), 0.5);
     close(value(&chains, Measure::OnRight), 0.75);
     close(value(&chains, Measure::FirstErrorF1), 0.6);
-    let none = of(&[&missed, &flagged]);
+    let none = chains_of_kinds(&[&missed, &flagged]);
     close(value(&none, Measure::FirstErrorF1), 0.0);
-    assert_eq!(value(&of(&[&right]), Measure::FirstErrorF1), None);
+    assert_eq!(
+        value(&chains_of_kinds(&[&right]), Measure::FirstErrorF1),
+        None
+    );
 }
 
 #[test]

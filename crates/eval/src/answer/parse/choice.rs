@@ -9,7 +9,7 @@ use crate::algebra::{Fault, Fraction};
 const LAST: u8 = b'J';
 
 impl Parser<'_> {
-    /// Reads all of an answer.
+    /// Parses a whole answer, with the letter of a choice if it begins with one.
     pub(super) fn answer(&mut self) -> Result<Value, Fault> {
         let start = self.at;
         let said = match self.kind(0) {
@@ -20,6 +20,7 @@ impl Parser<'_> {
             _ => return self.list(),
         };
         self.at += usize::from(said);
+        // Not a choice: parsed again from the start as any other answer.
         let Some((letter, is_marked)) = self.choice(said) else {
             self.at = start;
             return self.list();
@@ -27,6 +28,7 @@ impl Parser<'_> {
         if self.at == self.tokens.len() && (said || is_marked) {
             return Ok(Value::Scalar(Fraction::variable(&letter)));
         }
+        // `A + 1` begins with a variable, and `(A), (B)` is a list.
         if !is_marked || !self.begins_item() {
             self.at = start;
             return self.list();
@@ -35,8 +37,8 @@ impl Parser<'_> {
         Ok(Value::Choice(letter, Box::new(value)))
     }
 
-    /// The letter of a choice, and whether brackets or a dot mark it as such; a small letter counts
-    /// after the word "option".
+    /// Parses the letter of a choice. Returns the letter in capitals, and whether brackets or a dot
+    /// mark it. A small letter only counts after the word "option".
     fn choice(&mut self, said: bool) -> Option<(String, bool)> {
         let bracketed = self.eat('(');
         let letter = match self.kind(0)? {

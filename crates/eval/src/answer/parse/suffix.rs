@@ -17,6 +17,7 @@ impl Parser<'_> {
         let mut power = None;
         let mut known = true;
         loop {
+            // Kept as a scale and not divided: `50%` is compared as 50 and as 0.5.
             if self.eat('%') {
                 self.percent();
                 continue;
@@ -57,9 +58,12 @@ impl Parser<'_> {
                     if braced {
                         self.expect('}')?;
                     }
+                    // `m^2` after a unit is a square metre and not a power of the value.
                     power = exponent.to_string().parse().ok();
                 }
                 Some(Kind::Symbol('/')) if self.is_per() => {
+                    // `km/h` and `5 km-long` are in no table of units, so only their words are
+                    // compared.
                     known = false;
                     self.at += 1;
                 }
@@ -73,6 +77,7 @@ impl Parser<'_> {
         if known && let Some(unit) = units::unit(&words, power) {
             self.unit = Some(unit);
         }
+        // "at least 5" and "not 5" must not equal 5, so their words have to be the same.
         if words::say_more(&words) {
             self.remarks.append(&mut words);
         } else {
@@ -86,7 +91,7 @@ impl Parser<'_> {
         self.things.push("percent".to_owned());
     }
 
-    /// Takes one word after a value; what does not change the value is added to `words`.
+    /// Reads one word after a value. A word that does not change the value is added to `words`.
     fn suffix(
         &mut self,
         value: Value,
@@ -116,7 +121,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// The fraction in `3 and a half`, and where it ends.
+    /// Returns the fraction in `3 and a half`, and the index after it.
     fn and_a_part(&self) -> Option<(Rational, usize)> {
         if self.word(0)? != "and" {
             return None;
