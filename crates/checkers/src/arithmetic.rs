@@ -297,7 +297,7 @@ impl Arithmetic {
     }
 }
 
-/// Two sides of an equation beside each other.
+/// Two neighbouring sides of a chain of equations.
 struct Link<'a> {
     text: &'a str,
     left: &'a Found<'a>,

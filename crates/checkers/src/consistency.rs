@@ -69,7 +69,7 @@ impl StepState for Consistency {
                 self.last = self.steps;
                 let subject = chain.sides[0].ending.as_ref().and_then(subject);
                 let Some(subject) = subject else { continue };
-                // x^2 = 9 has two solutions, so "x = 3" and then "x = -3" is no contradiction. A
+                // x^2 = 9 has two solutions, so "x = 3" and then "x = -3" is not a contradiction. A
                 // name in capital letters is a quantity and has one value.
                 let is_claim = is_claim && (!self.is_nonlinear || words::is_name(&subject));
                 let claimed = |found: &Option<Found<'_>>| {

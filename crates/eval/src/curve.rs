@@ -21,6 +21,7 @@ pub fn cost_of(points: &[(f64, f64)], accuracy: f64) -> Option<Cost> {
     }
     for pair in points.windows(2) {
         let ((x, from), (y, to)) = (pair[0], pair[1]);
+        // The first crossing counts, even if the curve falls below the accuracy again.
         if to >= accuracy {
             let share = (accuracy - from) / (to - from);
             return Some(Cost::About((x.ln() + share * (y.ln() - x.ln())).exp()));
@@ -35,6 +36,7 @@ pub fn cost_of(points: &[(f64, f64)], accuracy: f64) -> Option<Cost> {
 pub fn position(costs: &[f64], cost: f64) -> Option<(usize, usize, f64)> {
     let last = costs.len().checked_sub(1)?;
     let above = costs.partition_point(|&at| at < cost);
+    // Nothing was measured below the cheapest point, and extrapolation would invent a trend.
     if above == 0 {
         return Some((0, 0, 0.0));
     }

@@ -86,6 +86,7 @@ pub fn mean_with_interval(per_problem: &[f64], range: Range, seed: u64) -> Optio
     let mean = per_problem.iter().sum::<f64>() / n as f64;
     let mut values = per_problem.iter();
     let outcomes = range == Range::Unit && values.all(|value| [0.0, 1.0].contains(value));
+    // Resampling equal values shows no spread, and of few outcomes too little.
     let (low, high) = if outcomes || per_problem.iter().all(|&value| value == first) {
         range.of_equal(mean, n)
     } else {

@@ -62,6 +62,8 @@ fn ranking(pool: &[Sample], scored: bool) -> Vec<usize> {
 
 fn best_at_k(pool: &[Sample], k: usize) -> f64 {
     let n = pool.len();
+    // The probability that the sample of this rank is the best of a subset. The first is so in k/n
+    // of the subsets; each next one is a ratio of two binomials away, so nothing overflows.
     let mut probability = k as f64 / n as f64;
     let mut right = 0.0;
     for (rank, at) in ranking(pool, true).into_iter().enumerate() {
@@ -123,6 +125,7 @@ fn winner_is_right(
         };
         let (votes, best) = &mut counted[class as usize];
         *votes += match how {
+            // Without a score a chain adds no weight, but its answer can still be chosen.
             Choose::Weighted => f64::from(pool[at].score.unwrap_or(0.0)),
             _ => 1.0,
         };

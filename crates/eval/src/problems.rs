@@ -134,6 +134,7 @@ impl Problems {
                 break;
             }
             let fault = |fault| at(source, number, fault);
+            // Blank lines count in the numbers, so messages name the line that an editor shows.
             let text = decoded(&line, number == 1).map_err(fault)?.trim();
             if text.is_empty() {
                 continue;
@@ -150,6 +151,7 @@ impl Problems {
             let (problem, keys) = format.parse(text, number).map_err(fault)?;
             unread.0 += usize::from(!keys.is_empty());
             unread.1.extend(keys);
+            // Also for ids that are line numbers: `{"id": "3"}` on line 1 clashes with line 3.
             if let Some(first) = first_lines.insert(problem.id.clone(), number) {
                 let id = problem.id;
                 return Err(fault(LineFault::Repeated { id, first }));

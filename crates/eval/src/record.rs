@@ -206,6 +206,7 @@ impl Record {
 
     /// Creates the record of a result, graded against the problem's reference answer.
     pub fn new(result: &ProblemResult, with_tree: bool) -> Self {
+        // An error wins over a chain: a problem that failed on the way may have a chosen one.
         let finish = match (&result.error, result.chosen_chain()) {
             (Some(_), _) if result.too_long => TOO_LONG,
             (Some(_), _) => "refused",

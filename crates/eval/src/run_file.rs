@@ -71,6 +71,7 @@ impl RunHeader {
     }
 
     fn exact_difference(&self, there: &Self) -> Option<(String, String, String)> {
+        // The version first: in another version the other fields may mean something else.
         if self.beamgen_run != there.beamgen_run {
             let versions = (there.beamgen_run.to_string(), self.beamgen_run.to_string());
             return Some(("beamgen_run".to_owned(), versions.0, versions.1));
@@ -347,7 +348,7 @@ impl RunFile {
         }
         match self.file.try_lock() {
             Err(TryLockError::WouldBlock) => Err(self.error(RunFileFault::Locked)),
-            // Some file systems have no locks; the run goes on without one.
+            // Some file systems have no locks. The run continues without one.
             Ok(()) | Err(TryLockError::Error(_)) => Ok(()),
         }
     }

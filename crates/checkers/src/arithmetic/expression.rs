@@ -237,7 +237,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the minus here is a number's sign behind words, as in "12 and -6".
+    /// Whether the minus here is a number's sign after words, as in "12 and -6".
     fn begins_number(&self) -> bool {
         let behind_word = self.at > 0 && self.tokens[self.at - 1].word().is_some();
         let tight = self
@@ -469,7 +469,7 @@ impl<'a> Parser<'a> {
                     ..Operand::default()
                 })
             }
-            // A quantity by its name, behind an operator: "Total - 3".
+            // A quantity by its name, after an operator: "Total - 3".
             Kind::Word(_) if self.at > 0 => {
                 let words = self.tokens[self.at..].iter();
                 self.at += words

@@ -344,7 +344,7 @@ fn has(list: &[&str], word: &str) -> bool {
     list.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Whether what follows this word belongs to something larger than the numbers behind it.
+/// Whether the expression after this word is a part of something larger.
 pub(crate) fn takes_what_follows(word: &str) -> bool {
     has(TAKES_WHAT_FOLLOWS, word) || has(TAKES_WHAT_FOLLOWS, singular(word))
 }
@@ -452,13 +452,13 @@ pub(crate) fn is_exchanged(unit: &str) -> bool {
     has(EXCHANGED, unit)
 }
 
-/// Whether letters behind a number may be a product of variables.
+/// Whether letters after a number may be a product of variables.
 pub(crate) fn is_product(word: &str) -> bool {
     let two = word.len() == 2 && word.bytes().all(|b| b.is_ascii_alphabetic());
     is_variable(word) || two && !has(TWO_LETTERS, word)
 }
 
-/// Whether a number behind this word is a label.
+/// Whether a number after this word is a label.
 pub(crate) fn is_label(word: &str) -> bool {
     has(LABELS, word) || has(LABELS, singular(word))
 }
@@ -495,7 +495,7 @@ pub(crate) fn is_variable(word: &str) -> bool {
     letter && characters.all(|c| c.is_ascii_digit() || "_{}".contains(c)) || word.contains('_')
 }
 
-/// Whether a letter behind a number, with a blank between, is a unit.
+/// Whether a letter after a number, with a blank between, is a unit.
 pub(crate) fn is_unit_letter(word: &str) -> bool {
     ONE_LETTER.contains(&word)
 }

@@ -182,7 +182,7 @@ fn content(sum: &Poly, budget: &mut Budget) -> Result<Rational, Fault> {
     Ok(Rational::new(tops, bottoms))
 }
 
-/// `value^exponent` for an exponent that is no integer.
+/// Computes `value^exponent` for an exponent that is not an integer.
 fn number_power(value: &Rational, exponent: Exponent, budget: &mut Budget) -> Result<Poly, Fault> {
     let mut result = Poly::one();
     if value.is_negative() {

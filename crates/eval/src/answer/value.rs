@@ -35,7 +35,7 @@ pub(super) enum Value {
     Equation(Fraction, Fraction),
     /// `0 < e`, or `0 <= e` if not strict.
     Positive { value: Fraction, strict: bool },
-    /// The letter of a choice, and what it stands for.
+    /// The letter of a choice with the value of that choice.
     Choice(String, Box<Value>),
     /// Words, in small letters.
     Words(String),

@@ -197,6 +197,7 @@ fn fit_layer(level: f64, samples: &[HeadSample], rows: &[f64], mut weights: Vec<
     let inputs = weights.len() - 1;
     let (mut first, mut second) = (vec![0.0; inputs + 1], vec![0.0; inputs + 1]);
     let is_watched = |sample: &HeadSample| sample.problem.is_multiple_of(WATCHED);
+    // The gradient is a mean over the fitted samples only.
     let total: f64 = {
         let fitted = samples.iter().filter(|sample| !is_watched(sample));
         fitted.map(|sample| sample.weight).sum()

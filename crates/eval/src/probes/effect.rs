@@ -104,6 +104,7 @@ impl Effects {
         // problem are not independent.
         let mut sums: Vec<[(f64, f64); Effect::ALL.len()]> = Vec::new();
         for trial in trials {
+            // Renumbered without gaps, so that a problem is an index into the bootstrap's counts.
             let next = numbers.len();
             let problem = *numbers.entry(trial.problem).or_insert(next);
             if problem == sums.len() {

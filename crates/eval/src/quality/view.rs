@@ -94,6 +94,7 @@ impl View {
         };
         let mut numbers: BTreeMap<u32, usize> = BTreeMap::new();
         for chain in chains {
+            // Renumbered without gaps, so that a problem is an index into the bootstrap's counts.
             let next = numbers.len();
             let problem = *numbers.entry(chain.problem).or_insert(next);
             view.chains.push(Chain {
@@ -157,6 +158,8 @@ impl View {
         for step in &self.steps {
             let tally = &mut self.tallies[step.problem];
             let score = f64::from(step.score);
+            // A label of one half is neither right nor wrong and counts only for calibration,
+            // below.
             if let Some(is_right) = step.class {
                 let class = usize::from(is_right);
                 tally.confusion.add(is_right, step.is_flagged);

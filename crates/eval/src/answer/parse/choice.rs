@@ -1,4 +1,4 @@
-//! `(B)`, `(B) 23`, `B. 23`, `option B`: the letter of a choice, and what it stands for.
+//! `(B)`, `(B) 23`, `B. 23`, `option B`: the letter of a choice, with or without its value.
 
 use super::super::lex::Kind;
 use super::super::value::Value;
