@@ -11,6 +11,8 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY src ./src
 COPY crates ./crates
+# the manifest names it; nothing compiles it
+COPY tests/main.rs ./tests/
 COPY python/Cargo.toml ./python/
 COPY python/src ./python/src
 RUN cargo build --release --locked
