@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use beamgen::launcher::Launcher;
-use beamgen::mend::{Guard, Guarding, Refine, Refining};
+use beamgen::mend::{Guard, Guarding, Refine, Refining, Task};
 use beamgen::service::ServiceOptions;
+use beamgen::{Problem, Settings};
 use pyo3::prelude::*;
+use serde::Serialize;
 
 use crate::callable::Callable;
 use crate::download;
@@ -32,6 +34,23 @@ pub struct Engine {
     running: Arc<Running>,
     settled: Arc<Settled>,
     notes: Vec<String>,
+}
+
+impl Engine {
+    /// Runs a task on each answer, by the settings that `wanted` changes.
+    fn mend<T: Task + Send + 'static, D: Serialize>(
+        &self,
+        py: Python<'_>,
+        answers: &[String],
+        wanted: &str,
+        task: impl Fn(Problem, &Settings) -> T,
+        done: impl Fn(T) -> D,
+    ) -> PyResult<Vec<String>> {
+        let settings = self.settled.request(&Wanted::read(wanted)?)?;
+        let service = self.running.service()?;
+        let task = |problem| task(problem, &settings);
+        mend::run(py, service, &settings, answers, task, done)
+    }
 }
 
 #[pymethods]
@@ -128,11 +147,9 @@ impl Engine {
         wanted: &str,
         how: &str,
     ) -> PyResult<Vec<String>> {
-        let settings = self.settled.request(&Wanted::read(wanted)?)?;
         let how: Refine = mend::options(how)?;
-        let task = |problem| Refining::new(problem, settings.clone(), how);
-        let service = self.running.service()?;
-        mend::run(py, service, &settings, &answers, task, Refining::done)
+        let task = |problem, settings: &Settings| Refining::new(problem, settings.clone(), how);
+        self.mend(py, &answers, wanted, task, Refining::done)
     }
 
     /// Guards answers, each a JSON object; what comes of each as JSON.
@@ -143,14 +160,18 @@ impl Engine {
         wanted: &str,
         how: &str,
     ) -> PyResult<Vec<String>> {
-        let settings = self.settled.request(&Wanted::read(wanted)?)?;
         let how: Guard = mend::options(how)?;
-        let task = |problem: beamgen::Problem| {
+        let task = |problem: Problem, settings: &Settings| {
             let is_foreign = self.settled.is_foreign(&problem.with_context());
-            Guarding::new(problem, settings.clone(), how, is_foreign)
+            Guarding::new(
+                problem,
+                &self.settled.config,
+                settings.clone(),
+                how,
+                is_foreign,
+            )
         };
-        let service = self.running.service()?;
-        mend::run(py, service, &settings, &answers, task, Guarding::done)
+        self.mend(py, &answers, wanted, task, Guarding::done)
     }
 
     /// The settings as they act, as JSON.

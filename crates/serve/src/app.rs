@@ -1,9 +1,9 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use beamgen::{Service, Solver};
+use beamgen::{Config, Service, Solver};
 use serde_json::{Value, json};
 
 use crate::access::Access;
@@ -13,7 +13,7 @@ use crate::options::{Limits, ServeOptions};
 use crate::presets::Presets;
 use crate::stop::Stop;
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct App {
     pub service: Service,
     pub presets: Presets,
@@ -24,16 +24,17 @@ pub(crate) struct App {
     pub long_texts: LongTexts,
     pub options: ServeOptions,
     pub models: ModelFacts,
-    /// Seconds since 1970 when the server started.
+    /// The start of the server, in seconds since 1970.
     pub started: u64,
     next_id: AtomicU64,
 }
 
-/// What is said of the models.
+/// Facts about the models, which routes report or check.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelFacts {
-    /// As they were named.
+    /// The names of the models in the settings.
     pub names: Value,
+    pub config: Config,
     pub has_scorer: bool,
     pub has_bundled: bool,
     pub takes_system: bool,
@@ -52,6 +53,7 @@ impl ModelFacts {
             Value::Null
         };
         Self {
+            config: solver.config().clone(),
             names: json!({"generator": name(&models.generator), "prm": prm}),
             has_scorer: solver.has_scorer(),
             has_bundled: solver.has_bundled(),
@@ -83,14 +85,14 @@ impl App {
         }
     }
 
-    /// A name for an answer that no other answer has.
+    /// Returns a unique id for an answer.
     pub(crate) fn next_id(&self, prefix: &str) -> String {
         let number = self.next_id.fetch_add(1, Ordering::Relaxed);
         format!("{prefix}-{:x}-{number:x}", self.started)
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())

@@ -1,4 +1,4 @@
-//! `/v1/refine` and `/v1/guard`: given answers mended, accepted or withheld.
+//! `/v1/refine` and `/v1/guard`: rewrite, accept or withhold given answers.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::fields::Fields;
 use crate::refusal::Refusal;
 use crate::search::Search;
 
-/// Writes the answers of a request again from their weakest step.
+/// Rewrites the answers of a request from their weakest steps.
 pub(crate) async fn refine(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Refusal> {
     let mut fields = Fields::new(body, "");
     let usual = Refine::default();
@@ -27,7 +27,7 @@ pub(crate) async fn refine(app: &Arc<App>, body: Map<String, Value>) -> Result<V
     answers.each(app, task, Refining::done).await
 }
 
-/// Accepts, mends or withholds the answers of a request.
+/// Accepts, rewrites or withholds the answers of a request.
 pub(crate) async fn guard(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Refusal> {
     let mut fields = Fields::new(body, "");
     let usual = Guard::default();
@@ -39,7 +39,13 @@ pub(crate) async fn guard(app: &Arc<App>, body: Map<String, Value>) -> Result<Va
     let answers = Answers::read(app, fields, how.rounds, how.samples)?;
     let task = |problem: Problem| {
         let is_foreign = app.models.has_bundled && !bundled::knows(&problem.with_context());
-        Guarding::new(problem, answers.ask.settings.clone(), how, is_foreign)
+        Guarding::new(
+            problem,
+            &app.models.config,
+            answers.ask.settings.clone(),
+            how,
+            is_foreign,
+        )
     };
     answers.each(app, task, Guarding::done).await
 }
@@ -47,13 +53,13 @@ pub(crate) async fn guard(app: &Arc<App>, body: Map<String, Value>) -> Result<Va
 fn score(fields: &mut Fields, key: &'static str) -> Result<Option<f32>, Refusal> {
     match fields.number(key)? {
         Some(score) if !(0.0..=1.0).contains(&score) => {
-            Err(fields.wrong(key, "write a score, from 0 to 1"))
+            Err(fields.wrong(key, "not a score: use a number from 0 to 1"))
         }
         score => Ok(score.map(|score| score as f32)),
     }
 }
 
-/// The answers of a request, and what holds for all of their searches.
+/// The answers of a request, and the settings of their searches.
 struct Answers {
     ask: Ask,
     chains: Vec<Value>,
@@ -63,7 +69,7 @@ impl Answers {
     fn read(app: &App, mut fields: Fields, rounds: usize, samples: usize) -> Result<Self, Refusal> {
         let ask = Ask::of_answers(app, &mut fields)?;
         let Some(Value::Array(chains)) = fields.take("chains") else {
-            return Err(fields.wrong("chains", "write an array of answers"));
+            return Err(fields.wrong("chains", "not an array of answers: send one"));
         };
         let most = app.limits.chains_to_score;
         if chains.is_empty() || chains.len() > most {
@@ -75,21 +81,21 @@ impl Answers {
             .saturating_add(samples);
         if written.saturating_mul(generator.max_chain_tokens) > app.limits.tokens {
             let reason = format!(
-                "{written} chains of {} tokens for each answer are more than the {} that one request may ask for",
+                "{written} chains of {} tokens for each answer exceed the limit of {} tokens per request: use fewer",
                 generator.max_chain_tokens, app.limits.tokens
             );
             return Err(fields.wrong("rounds", &reason));
         }
         fields.end()?;
         if !app.models.has_scorer {
-            let message = "there is no reward model";
+            let message = "this server has no reward model, which this route needs";
             return Err(Refusal::input("no_reward_model", message));
         }
         Ok(Self { ask, chains })
     }
 
-    /// Works on one answer after the other, so that other requests go on between them. One that
-    /// cannot be worked on has an error, and the others are worked on.
+    /// Works on one answer after the other, so that other requests continue in between. An answer that
+    /// cannot be worked on gets an error, and the next one follows.
     async fn each<T: Task, D: Serialize>(
         &self,
         app: &Arc<App>,
@@ -115,7 +121,7 @@ impl Answers {
         Ok(json!({"object": "list", "data": data}))
     }
 
-    /// The problem of an answer, with the steps of the answer.
+    /// Reads an answer as a problem with the steps of the answer.
     fn problem(&self, chain: &Value, number: usize) -> Result<Problem, String> {
         let mut chain = chain.clone();
         let generator = &self.ask.settings.generator;

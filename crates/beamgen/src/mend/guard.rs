@@ -1,12 +1,12 @@
 //! An answer that is accepted, mended or withheld.
 
-use beamgen_checkers::{CHECKERS, Panel};
 use beamgen_eval::answer;
 use beamgen_search::{AnswerVotes, Choose, Problem, ProblemResult, Settings, StrategyKind};
 use serde::{Deserialize, Serialize};
 
 use super::{Cost, Given, Task, Version, difference};
-use crate::Request;
+use crate::soundness::Auditor;
+use crate::{Config, Request};
 
 /// How answers are guarded.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub enum Cause {
     Unsure,
     /// Other chains, sampled for the problem, vote for another answer, each with its score.
     SplitVote,
-    /// A checker proves a step wrong.
+    /// An auditor proves a step wrong, or the step scores below `sound_above`.
     Unsound,
     /// The chain states no answer.
     Unfinished,
@@ -101,10 +101,10 @@ pub struct Guarded {
 }
 
 /// The guarding of one answer.
-#[derive(Debug)]
 pub struct Guarding {
     how: Guard,
     is_foreign: bool,
+    auditor: Auditor,
     given: Given,
     /// The answers of the vote, once it was held.
     votes: Option<Vec<(String, usize)>>,
@@ -114,12 +114,23 @@ pub struct Guarding {
 }
 
 impl Guarding {
-    /// Guards the steps of `problem`, which are a whole answer. It needs a scorer. `is_foreign` says
-    /// whether the problem is foreign to the models ([`Solver::is_foreign`](crate::Solver::is_foreign)).
-    pub fn new(problem: Problem, settings: Settings, how: Guard, is_foreign: bool) -> Self {
+    /// Guards the steps of `problem`, which are a whole answer; the searches need a scorer. The
+    /// checkers are those that audit answers by `config`. `is_foreign` says whether the problem is
+    /// foreign to the models ([`Solver::is_foreign`](crate::Solver::is_foreign)).
+    ///
+    /// # Panics
+    /// `config` names an unknown checker, which [`Config::check`] refuses.
+    pub fn new(
+        problem: Problem,
+        config: &Config,
+        settings: Settings,
+        how: Guard,
+        is_foreign: bool,
+    ) -> Self {
         Self {
             how,
             is_foreign,
+            auditor: Auditor::new(config).expect("checked settings"),
             given: Given::new(problem, settings),
             votes: (how.samples == 0).then(Vec::new),
             found: Vec::new(),
@@ -180,7 +191,7 @@ impl Guarding {
     }
 
     /// Returns the faults of a chain.
-    fn look_at(&self, version: &Version) -> Vec<Found> {
+    fn look_at(&mut self, version: &Version) -> Vec<Found> {
         let mut found = Vec::new();
         let mut add = |code, step: Option<usize>, reason: String| {
             let step = step.map(|at| at + 1);
@@ -193,8 +204,12 @@ impl Guarding {
                 "the chain states no answer".to_owned(),
             );
         }
-        if let Some((step, reason)) = unsound(&self.given.problem.with_context(), &version.steps) {
-            add(Cause::Unsound, Some(step), reason);
+        let problem = self.given.problem.with_context();
+        let steps = version.steps.iter().map(String::as_str);
+        let steps = steps.zip(version.scores.iter().copied());
+        if let Some(unsound) = self.auditor.chain(&problem, steps) {
+            let reason = format!("{}: {}", unsound.source, unsound.reason);
+            add(Cause::Unsound, Some(unsound.step), reason);
         }
         let score = version.score.unwrap_or_default();
         if score < self.how.bound {
@@ -278,16 +293,4 @@ impl Task for Guarding {
             self.mended = Some(new).filter(|_| is_well);
         }
     }
-}
-
-/// The first step that a built-in checker proves wrong, and why.
-fn unsound(problem: &str, steps: &[String]) -> Option<(usize, String)> {
-    let mut panel = Panel::default();
-    for row in CHECKERS {
-        panel.add(row.name, row.open());
-    }
-    let texts = steps.iter().map(String::as_str).collect();
-    let (step, opinion) = panel.first_fail(problem, texts)?;
-    let reason = opinion.verdict.reason().unwrap_or_default();
-    Some((step, format!("{}: {reason}", opinion.checker)))
 }
