@@ -89,10 +89,12 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
     place.write("doubtful.jsonl", doubtful.to_string());
     let long = json!({"problem": "Mia has 34 pens. ".repeat(1000), "context": ["It is cut."]});
     place.write("long.jsonl", format!("{long}\n{doubtful}\n"));
+    let begun = json!({"problem": problem, "answer": "21", "steps": ["Mia has 34 pens: 34."]});
+    place.write("begun.jsonl", begun.to_string());
     let twins = place.run(&["problems", "--count", "4", "--twins"]).ok();
     place.write("twins.jsonl", twins.stdout);
     let guess = "generator.answer_markers=[\":\"]";
-    let runs: [&[&str]; 11] = [
+    let runs: [&[&str]; 12] = [
         &["--limit", "4", "--tree"],
         &["--limit", "4", "--tree", "--early-rejection", "8"],
         &["--limit", "1", "--set", guess],
@@ -103,6 +105,7 @@ fn every_field_of_a_run_file_is_documented_and_every_documented_field_is_there()
         &["--limit", "2", "--checker-command", "exit 3"],
         &["--limit", "2", "--tree", "--judge", "exact"],
         &["--limit", "2", "--tree", "--calibration", "cal.json"],
+        &["begun.jsonl"],
         &["twins.jsonl", "--strategy", "single", "--scorer", "none"],
     ];
     let mut seen = Seen::default();

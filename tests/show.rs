@@ -1,6 +1,6 @@
 //! `beamgen show`: a run file for people.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::run::Place;
 
@@ -77,4 +77,22 @@ fn what_is_not_there_is_named() {
     place
         .run(&["show", "notes.txt"])
         .assert_refused("no run file", &["notes.txt:1:", "not a line of a run file"]);
+}
+
+#[test]
+fn a_context_and_given_steps_are_shown() {
+    let place = Place::new();
+    let problem = json!({
+        "id": "a", "problem": "How many?", "context": ["Mia has 34 pens."],
+        "steps": ["Mia has 34 pens: 34."],
+    });
+    place.write("p.jsonl", problem.to_string());
+    place.run(&["solve", "p.jsonl", "--out", "run.jsonl"]).ok();
+    let shown = place.run(&["show", "run.jsonl", "--id", "a"]).ok().stdout;
+    let lines: Vec<&str> = shown.lines().collect();
+    assert_eq!(lines[0], "Mia has 34 pens.", "{shown}");
+    assert_eq!(lines[2], "[a] How many?", "{shown}");
+    assert!(lines[3].ends_with("Mia has 34 pens: 34.  (given)"), "{shown}");
+    let given = lines.iter().filter(|line| line.contains("(given)"));
+    assert_eq!(given.count(), 1, "{shown}");
 }

@@ -126,6 +126,7 @@ class Report {
     this.page.replaceChildren(
       nav,
       title,
+      ...(problem.context ?? []).map((text) => el("p", "problem-text dim", text.trim())),
       el("p", "problem-text", problem.problem.trim()),
       this.verdict(problem),
       this.findings(problem),
@@ -145,6 +146,7 @@ class Report {
     if (problem.guess) line.append(" (a guess: the last number of the text)");
     if (problem.reference != null) line.append(", reference ", el("b", null, problem.reference));
     if (problem.score != null) line.append(`, score ${score3(problem.score)}`);
+    if (problem.given) line.append(`, first ${problem.given} step${problem.given === 1 ? "" : "s"} given`);
     if (problem.error) line.append(el("span", "bad", ` ${problem.error}`));
     return line;
   }

@@ -1,4 +1,4 @@
-"""What a search gives, in the fields of the JSON lines of ``beamgen solve``: docs/reference/run-file.md has their meaning."""
+"""Results of a search, with the fields of the JSON lines of ``beamgen solve``; docs/reference/run-file.md explains them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Step:
     score: float | None
     """The scorer's probability that the step is right."""
     judges: dict[str, float | None] | None = optional(None)
-    """Of several judges, what each said of it; ``None`` for one that abstained."""
+    """The score of each judge by name, if there are several; ``None`` if the judge abstained."""
     quantiles: list[float] | None = optional(None)
-    """The 10, 50 and 90 % quantiles of its probability of success, with a calibration that has them."""
+    """The 10, 50 and 90 % quantiles of the step's probability of success, if the calibration has quantiles."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +30,13 @@ class Answer:
 
     answer: str
     votes: int
-    """How many complete chains give it."""
+    """The number of complete chains with this answer."""
     weight: float
     """The sum of these chains' scores."""
     score: float | None
-    """The score of the best of these chains."""
+    """The score of the best chain with this answer."""
     node: int
-    """The last node of that chain in the tree."""
+    """The last node of the best chain with this answer, in the tree."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Unsound:
     """The step that makes a chain unsound, whatever its answer."""
 
     step: int
-    """Its number in ``Result.steps``, from 0."""
+    """The step's index in ``Result.steps``, from 0."""
     by: str
-    """``checker``: one proves it wrong; ``label``: one calls it wrong; ``scorer``: its score is below ``sound_above``."""
+    """``checker``: a checker proves the step wrong; ``label``: a label says so; ``scorer``: its score is below ``sound_above``."""
     source: str
     """The name of the checker, the labels or the scorer."""
     reason: str
@@ -54,11 +54,11 @@ class Unsound:
 
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
-    """What a problem cost."""
+    """The costs of a problem."""
 
     prompt_tokens: int
     generated_tokens: int
-    """Tokens sampled, those thrown away included."""
+    """The number of sampled tokens, discarded ones included."""
     scored_tokens: int
     reused_tokens: int
     forward_passes: int
@@ -68,12 +68,12 @@ class Ledger:
     generate_seconds: float = 0.0
     score_seconds: float = 0.0
     judges: dict[str, dict[str, int]] | None = optional(None)
-    """Of what was scored, each judge's part: ``calls``, ``steps``, ``abstained``, ``failed``, ``scored_tokens``, ``reused_tokens``."""
+    """The costs of each judge by name: ``calls``, ``steps``, ``abstained``, ``failed``, ``scored_tokens``, ``reused_tokens``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
-    """Why and how a node was pruned."""
+    """The reason why a node was pruned, with its rank and the cutoff."""
 
     reason: str
     """``not-chosen``, ``budget`` or ``search-over``."""
@@ -85,7 +85,7 @@ class Pruned:
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A step of the search; its number is its place in the tree. Node 0 is the problem itself."""
+    """A step in the tree of a search; its number is its index in the tree. Node 0 is the problem itself."""
 
     parent: int | None
     children: list[int]
@@ -109,44 +109,46 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Result:
-    """The outcome of one problem."""
+    """The result of a problem."""
 
     id: str
     problem: str
     context: list[str] | None = optional(None)
-    """The documents that the problem gives."""
+    """The problem's documents."""
     reference: str | None
     answer: str | None
-    """``None`` if no complete chain has one, or if it is withheld."""
+    """The chosen answer; ``None`` if no complete chain has an answer, or if it is withheld."""
     guess: bool = optional(False)
     withheld: str | None = optional(None)
     correct: bool | None
-    """Whether the answer certainly equals the reference; ``None`` without a reference."""
+    """Whether the answer is proved equal to the reference; ``None`` without a reference."""
     cannot_tell: bool = optional(False)
     unsound: Unsound | None = optional(None)
-    """The step that makes the chosen chain unsound; an answer that is withheld for it has both."""
+    """The step that makes the chosen chain unsound; also set if the answer is withheld for that reason."""
     steps: list[Step]
     """The chosen chain."""
+    given: int = optional(0)
+    """The number of its first steps that the problem gave."""
     score: float | None
     finish: str
     error: str | None = optional(None)
-    """Why the problem could not be solved. ``Solver.solve`` raises it instead."""
+    """The reason why the problem could not be solved. ``Solver.solve`` raises an exception instead."""
     lost_to_memory: int = optional(0)
     lost_verdicts: int = optional(0)
     answers: list[Answer]
-    """The chosen answer, and its rivals by falling votes."""
+    """The chosen answer, and then the other answers by falling votes."""
     ledger: Ledger
 
     index: int = beside(0)
-    """The problem's position in what was given to ``Solver.solve_all``, from 0."""
+    """The problem's index in the argument of ``Solver.solve_all``, from 0."""
     stopped: str | None = beside(None)
-    """``deadline`` if the time was over: what is here is what the search had by then."""
+    """``deadline`` if the time was over: then the result is partial."""
     tree_json: str | None = beside(None)
-    """The tree's text, which ``tree`` makes objects of when it is asked for first."""
+    """The tree as JSON, which the property ``tree`` parses when it is first used."""
 
     @cached_property
     def tree(self) -> list[Node] | None:
-        """Every node of the search, parents before their children; ``None`` if it was not asked for."""
+        """Every node of the search, parents before their children; ``None`` unless ``tree`` was set."""
         if self.tree_json is None:
             return None
         nodes = []
@@ -164,7 +166,7 @@ class Result:
 
     @classmethod
     def from_dict(cls, line: dict[str, Any]) -> Result:
-        """The result that a line of ``beamgen solve --json`` or of a run file is of."""
+        """Parses a line of ``beamgen solve --json`` or of a run file."""
         tree, unsound = line.get("tree"), line.get("unsound")
         return of_line(
             cls,
