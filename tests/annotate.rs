@@ -198,7 +198,7 @@ fn the_page_answers_its_own_address_alone() {
     // Another site cannot send this kind without asking first.
     assert_eq!(post("text/plain", r#"[{"do": "undo"}]"#).0, 415);
     for (acts, told) in [
-        (r#"[{"do": "rate", "rating": 3}]"#, "not 3"),
+        (r#"[{"do": "rate", "rating": 3}]"#, "invalid rating 3"),
         (r#"[{"do": "sing"}]"#, "sing"),
         (r#"[{"do": "go", "chain": 7}]"#, "chain 7"),
     ] {

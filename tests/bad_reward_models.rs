@@ -157,6 +157,6 @@ fn references() {
             "--prm-reference",
             "EurusPRM",
         ],
-        &["EurusPRM", "math-shepherd", "leave it out"],
+        &["EurusPRM", "math-shepherd", "leave prm_reference out"],
     );
 }

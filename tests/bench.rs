@@ -571,7 +571,7 @@ fn interrupted_it_shows_what_there_is_and_says_how_to_go_on() {
         stderr,
     } = place.interrupted(Signal::INT, &RUN, "out/rows.jsonl", 60);
     assert_eq!(code, Some(130), "{stderr}");
-    for part in ["interrupted", "searches are done", "--resume"] {
+    for part in ["interrupted after", "searches", "--resume"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
     assert!(stdout.contains(" of 120 "), "how much of a cell: {stdout}");

@@ -150,8 +150,13 @@ fn imports(code: &str) -> impl Iterator<Item = (bool, Names)> {
     let uses = code.split(';').filter_map(|part| {
         let line = part.rfind("use ")?;
         let before = part[..line].trim_end();
-        let ends =
-            before.is_empty() || before.ends_with(['}', ']', '{', ')']) || before.ends_with("pub");
+        // The word may stand in a text, too: "unknown engine: use ...".
+        let begun = part[..line].rsplit('\n').next().unwrap_or_default();
+        let begins_line = begun.trim().is_empty() || begun.trim().starts_with("pub");
+        let ends = begins_line
+            && (before.is_empty()
+                || before.ends_with(['}', ']', '{', ')'])
+                || before.ends_with("pub"));
         ends.then(|| {
             (
                 before.ends_with("pub") || before.ends_with(')'),

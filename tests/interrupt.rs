@@ -104,7 +104,7 @@ fn an_interrupt_acts_within_a_problem() {
         stderr,
     } = place.interrupted(Signal::INT, &args_json, "run.jsonl", 1);
     assert_eq!(code, Some(130), "{stderr}");
-    assert!(stderr.contains("0 of 40 problems are done"), "{stderr}");
+    assert!(stderr.contains("after 0 of 40 problems"), "{stderr}");
     let summary: Value = serde_json::from_str(stdout.trim()).expect("the summary alone");
     assert_eq!(summary["summary"]["problems"], 0);
     assert_eq!(

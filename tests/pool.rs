@@ -201,7 +201,7 @@ fn a_flag_that_samples_and_a_file_that_is_no_pool_are_refused() {
             "-m" => "--m",
             flag => flag,
         };
-        ran.assert_refused(name, &["samples nothing", name, "leave --"]);
+        ran.assert_refused(name, &["samples nothing", name, "leave "]);
     }
     for (args, words) in [
         (

@@ -267,7 +267,7 @@ fn what_memory_cost_is_said_marked_and_tried_again() {
     let again = place
         .run(&[&solve[..], &["--out", "r.jsonl", "--resume"]].concat())
         .ok();
-    assert!(again.stderr.contains("trying again"), "{}", again.stderr);
+    assert!(again.stderr.contains("note: trying "), "{}", again.stderr);
     let fresh = place
         .run(&[&solve[..], &["--out", "fresh.jsonl"]].concat())
         .ok();
@@ -314,7 +314,7 @@ fn what_a_checker_cost_is_said_marked_and_tried_again() {
     );
     let all: u64 = records.iter().map(lost).sum();
     assert!(
-        ran.stderr.contains(&format!(": {all} verdicts lost")),
+        ran.stderr.contains(&format!(": {all} verdicts missing")),
         "{}",
         ran.stderr
     );

@@ -312,10 +312,7 @@ fn servers_that_cannot_be_used_are_one_line_and_exit_code_2() {
             vec!["--generator-url", "http://127.0.0.1:1"],
             "cannot be reached",
         ),
-        (
-            vec!["--generator-url", "ftp://x"],
-            "invalid server address",
-        ),
+        (vec!["--generator-url", "ftp://x"], "invalid server address"),
         (
             vec!["--generator-url", "http://user:secret@x"],
             "an address cannot contain a key",
@@ -349,7 +346,7 @@ fn servers_that_cannot_be_used_are_one_line_and_exit_code_2() {
         ),
         (
             vec!["--set", "models.generator_server.engine=vllm"],
-            "no address of a generator server",
+            "missing address of a generator server",
         ),
     ] {
         let mut all = vec!["solve", "--scorer", "none", "--strategy", "majority"];

@@ -69,10 +69,10 @@ def steps(kind):
     return interval(figures["auc"]), interval(figures["first_error_f1"]), failed
 
 
-def searches(folder):
+def searches(folder, key="strategy"):
     path = Path(folder) / "results.json"
     rows = read(path)["summary"] if (work / path).exists() else []
-    return {row["name"]: row for row in rows}
+    return {row[key]: row for row in rows}
 
 
 def accuracy(row):
@@ -88,7 +88,7 @@ def main():
         best, beam = (accuracy(found.get(key)) for key in ("best-of-n", "beam"))
         print(f"| {name} | {cost(kind)} | {area} | {f1} | {best} | {beam} | {len(failed)}: {', '.join(failed)} |")
     for folder, name in [("bench-plain", "no scorer"), ("bench-rl", "RLVR: a generator trained on right answers")]:
-        for key, row in searches(folder).items():
+        for key, row in searches(folder, "name").items():
             print(f"| {name}, {key} | - | - | - | {accuracy(row)} | - | - |")
 
 

@@ -137,20 +137,20 @@ mod tests {
             assert_eq!(both.system.as_deref(), Some("Be brief."));
         }
         let missing = json!([{"role": "system"}, user]);
-        assert!(refused(missing).starts_with("messages[0].content: write"));
+        assert!(refused(missing).starts_with("messages[0].content: not a text"));
     }
 
     #[test]
     fn what_a_search_cannot_do_is_refused_with_its_place() {
         let user = json!({"role": "user", "content": "x"});
         for (messages, begin) in [
-            (json!(3), "messages: write an array"),
-            (json!([]), "messages: there is no user"),
-            (json!(["x"]), "messages[0]: write an object"),
-            (json!([{"role": "user"}]), "messages[0].content: write"),
+            (json!(3), "messages: not an array"),
+            (json!([]), "messages: no user message"),
+            (json!(["x"]), "messages[0]: not a message"),
+            (json!([{"role": "user"}]), "messages[0].content: not a text"),
             (
                 json!([{"role": "user", "content": " "}]),
-                "messages[0].content: it is empty",
+                "messages[0].content: empty",
             ),
             (
                 json!([{"role": "robot", "content": "x"}]),

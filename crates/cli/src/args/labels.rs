@@ -68,8 +68,8 @@ pub(crate) struct RuleFlags {
     /// outcome, V<0.2&judge<0.5
     ///
     /// The first rule that decides on a step gives its label. Separate rules by commas, or repeat the
-    /// flag. rating[=NAME]: ratings of people, by majority or of one person. rollouts: by
-    /// --rollout-label. given: labels of unknown origin. verdict[=CHECKER]: the first step that fails
+    /// flag. rating[=NAME]: ratings of people, by majority or of one person. rollouts: as
+    /// --rollout-label says. given: labels of unknown origin. verdict[=CHECKER]: the first step that fails
     /// is 0, and the steps after it are unknown. pass[=CHECKER]: a step that passes is 1.
     /// judge[=NAME][:C]: the judge's score, unless it is between 1-C and C. judge-hard: 1 if that
     /// score is above one half, else 0. outcome: if the rules before find no wrong step, all steps of

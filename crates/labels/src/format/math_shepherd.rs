@@ -9,7 +9,7 @@ use crate::{Format, LabelledChain, LabelledStep, Reason};
 
 pub(super) static FORMAT: Format = Format {
     name: "math-shepherd",
-    about: "input with a tag behind each step, label with + or - for it",
+    about: "input with a tag after each step, label with + or - for it",
     fits: |record| {
         let is_text = |field: &str| record.get(field).is_some_and(serde_json::Value::is_string);
         is_text("input") && is_text("label")

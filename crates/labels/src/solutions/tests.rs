@@ -114,7 +114,7 @@ fn what_cannot_be_used_names_file_line_and_field() {
         ),
         (
             r#"{"problem": "q", "answer": "1", "solutions": [{"correct": true, "text": "1"}]}"#,
-            "some solutions of the file only",
+            "only some solutions of the file",
         ),
         (
             r#"{"problem": "q", "answer": "1", "solutions": [{"text": "1", "score": "x"}]}"#,

@@ -259,7 +259,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
         assert!(error.contains(what), "{error}");
     };
     let mut act = |act| annotation.act(act).map(|view| view.chain);
-    refused(act(Act::Rate { rating: 2 }), "not 2");
+    refused(act(Act::Rate { rating: 2 }), "invalid rating 2");
     refused(act(Act::Go { chain: 0, step: 3 }), "no step 3");
     refused(act(Act::Go { chain: 3, step: 0 }), "chain 3");
     assert_eq!(std::fs::read(&path).unwrap(), b"");

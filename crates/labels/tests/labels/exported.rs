@@ -304,11 +304,11 @@ fn what_a_format_cannot_hold_is_said() {
     };
     for format in ["math-shepherd", "rlhflow"] {
         assert!(
-            why(format, rated(&[None, Some(1)])).contains("has no label"),
+            why(format, rated(&[None, Some(1)])).contains("a step has no label"),
             "{format}"
         );
         assert!(
-            why(format, rated(&[Some(0)])).contains("neither right nor wrong"),
+            why(format, rated(&[Some(0)])).contains("between right and wrong"),
             "{format}"
         );
         assert!(
