@@ -12,7 +12,8 @@ type Documented = BTreeMap<String, BTreeMap<String, bool>>;
 
 /// The tables of the document by the heading above them.
 fn documented() -> Documented {
-    let text = std::fs::read_to_string(root().join("docs/reference/run-file.md")).expect("the document");
+    let text =
+        std::fs::read_to_string(root().join("docs/reference/run-file.md")).expect("the document");
     let mut sections = Documented::new();
     let mut section = String::new();
     for line in text.lines() {

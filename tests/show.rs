@@ -92,7 +92,10 @@ fn a_context_and_given_steps_are_shown() {
     let lines: Vec<&str> = shown.lines().collect();
     assert_eq!(lines[0], "Mia has 34 pens.", "{shown}");
     assert_eq!(lines[2], "[a] How many?", "{shown}");
-    assert!(lines[3].ends_with("Mia has 34 pens: 34.  (given)"), "{shown}");
+    assert!(
+        lines[3].ends_with("Mia has 34 pens: 34.  (given)"),
+        "{shown}"
+    );
     let given = lines.iter().filter(|line| line.contains("(given)"));
     assert_eq!(given.count(), 1, "{shown}");
 }

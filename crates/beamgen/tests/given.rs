@@ -234,13 +234,7 @@ fn below_a_bound_nothing_or_the_first_step_is_written_again() {
 fn guarded(solver: &mut Solver, problem: &Problem, how: Guard) -> Guarded {
     let is_foreign = solver.is_foreign(problem);
     let config = solver.config();
-    let task = Guarding::new(
-        problem.clone(),
-        config,
-        solver.settings(),
-        how,
-        is_foreign,
-    );
+    let task = Guarding::new(problem.clone(), config, solver.settings(), how, is_foreign);
     let mut tasks = [task];
     mend::run(solver, &mut tasks).expect("a run");
     let [task] = tasks;
