@@ -113,7 +113,9 @@ fn paths(tree: &str) -> Vec<Names> {
         .map(|name| name.trim().to_owned())
         .collect();
     let before = &before[..before.len() - 1];
-    let inside = &inside[..inside.rfind('}').expect("a closing brace")];
+    let inside = &inside[..inside
+        .rfind('}')
+        .unwrap_or_else(|| panic!("no closing brace: {tree}"))];
     let (mut all, mut depth, mut from) = (Vec::new(), 0, 0);
     for (at, c) in inside.char_indices().chain([(inside.len(), ',')]) {
         match c {
@@ -147,12 +149,13 @@ fn absolute(path: &[String], module: &[String], all: &BTreeMap<Names, String>) -
 }
 
 fn imports(code: &str) -> impl Iterator<Item = (bool, Names)> {
-    let uses = code.split(';').filter_map(|part| {
+    let uses = code.split(';').enumerate().filter_map(|(at, part)| {
         let line = part.rfind("use ")?;
         let before = part[..line].trim_end();
         // The word may stand in a text, too: "unknown engine: use ...".
         let begun = part[..line].rsplit('\n').next().unwrap_or_default();
-        let begins_line = begun.trim().is_empty() || begun.trim().starts_with("pub");
+        let is_new = at == 0 || part[..line].contains('\n');
+        let begins_line = is_new && (begun.trim().is_empty() || begun.trim().starts_with("pub"));
         let ends = begins_line
             && (before.is_empty()
                 || before.ends_with(['}', ']', '{', ')'])

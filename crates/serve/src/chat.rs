@@ -156,10 +156,10 @@ mod tests {
                 json!([{"role": "robot", "content": "x"}]),
                 "messages[0].role: ",
             ),
-            (json!([user, user]), "messages[1]: a search solves one"),
+            (json!([user, user]), "messages[1]: a search solves a single"),
             (
                 json!([{"role": "assistant", "content": "x"}, user]),
-                "messages[0]: a search solves one",
+                "messages[0]: a search solves a single",
             ),
             (
                 json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]),
