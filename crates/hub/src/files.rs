@@ -154,7 +154,7 @@ pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<St
             let text = std::fs::read_to_string(snapshot.join(name));
             match text.ok().and_then(|text| shards(&text).ok()) {
                 Some(shards) => {
-                    missing.extend(shards.into_iter().filter(|shard| lacks(&shard.as_str())))
+                    missing.extend(shards.into_iter().filter(|shard| lacks(&shard.as_str())));
                 }
                 // A damaged index is as good as none: fetching it again replaces it.
                 None => missing.push(name.to_owned()),

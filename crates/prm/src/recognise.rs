@@ -148,6 +148,9 @@ mod tests {
 
     #[test]
     fn all_rules_given_must_hold() {
+        fn rules(text: &str) -> Recognise {
+            toml::from_str(text).unwrap()
+        }
         let dir = tempfile::tempdir().unwrap();
         let folder = dir.path().join("Some-PRM-7B");
         std::fs::create_dir(&folder).unwrap();
@@ -158,9 +161,6 @@ mod tests {
         };
         let weights = Weights::from_tensors([("v.weight".to_owned(), tensor)]).unwrap();
         let traits = Traits::of(&folder.as_path().into(), &weights).unwrap();
-        fn rules(text: &str) -> Recognise {
-            toml::from_str(text).unwrap()
-        }
         for held in [
             "architectures = ['X', 'B']",
             "model_types = ['qwen2']",

@@ -84,13 +84,13 @@ fn a_twin_has_the_structure_and_other_numbers() {
 
 #[test]
 fn the_bundled_dials_cover_what_they_draw_and_nothing_else() {
+    fn covered(text: &str) -> bool {
+        Difficulty::BUNDLED.covers(&parse(text).unwrap())
+    }
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     for _ in 0..200 {
         let p = problem(&mut rng, Difficulty::BUNDLED, Split::Test);
         assert!(Difficulty::BUNDLED.covers(&p), "{}", p.text());
-    }
-    fn covered(text: &str) -> bool {
-        Difficulty::BUNDLED.covers(&parse(text).unwrap())
     }
     assert!(covered(
         "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. \

@@ -234,7 +234,7 @@ impl Strategy for Labeller {
                             match end {
                                 None => _ = sampled.kept.insert(node),
                                 Some(End::Wrong) => {
-                                    sampled.pool.push(Candidate { prefix, end: node })
+                                    sampled.pool.push(Candidate { prefix, end: node });
                                 }
                                 Some(_) => released.extend(sampled.release(tree, node, prefix)),
                             }

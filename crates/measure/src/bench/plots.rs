@@ -16,9 +16,9 @@ use crate::report::chart::{Chart, Plot};
 use crate::report::slug;
 
 /// Draws all figures into the folder and returns their list for the report.
-pub(super) fn draw<'a>(
+pub(super) fn draw(
     folder: &Path,
-    outline: &'a Outline,
+    outline: &Outline,
     measured: &[Measured<'_>],
     over_n: &[OverN],
 ) -> Result<Vec<Plot>, Error> {
