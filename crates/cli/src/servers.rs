@@ -9,7 +9,7 @@ use crate::failure::Failure;
 #[cfg(feature = "remote")]
 use crate::{output, printable, table::counted};
 
-/// Returns the API key of a role's servers from BEAMGEN_GENERATOR_KEY or BEAMGEN_PRM_KEY.
+/// Returns the API key of a role's servers from `BEAMGEN_GENERATOR_KEY` or `BEAMGEN_PRM_KEY`.
 #[cfg(feature = "remote")]
 fn key(role: &str) -> Result<Option<ApiKey>, Failure> {
     let name = format!("BEAMGEN_{}_KEY", role.to_uppercase());

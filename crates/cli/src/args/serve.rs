@@ -27,7 +27,7 @@ pub(crate) struct ServeArgs {
     pub host: IpAddr,
     /// Read API keys from this file, one a line
     ///
-    /// Without this flag, the environment variable BEAMGEN_API_KEY may hold a key.
+    /// Without this flag, the environment variable `BEAMGEN_API_KEY` may hold a key.
     #[arg(long, value_name = "FILE")]
     pub api_key_file: Option<PathBuf>,
     /// Allow requests without a key on any address

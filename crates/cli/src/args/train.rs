@@ -47,7 +47,7 @@ pub(crate) struct SftArgs {
     pub data: PathBuf,
     #[command(flatten)]
     pub tune: TuneFlags,
-    /// System prompt of the chat, as generator.system_prompt of `beamgen solve`
+    /// System prompt of the chat, as `generator.system_prompt` of `beamgen solve`
     #[arg(long, value_name = "TEXT")]
     pub system_prompt: Option<String>,
     /// File with a Jinja chat template that replaces the checkpoint's
@@ -256,7 +256,7 @@ pub(crate) struct RlArgs {
     /// Text that ends a step [default: a line break]
     #[arg(long, value_name = "TEXT")]
     pub boundary: Option<String>,
-    /// System prompt of the chat, as generator.system_prompt of `beamgen solve`
+    /// System prompt of the chat, as `generator.system_prompt` of `beamgen solve`
     #[arg(long, value_name = "TEXT")]
     pub system_prompt: Option<String>,
     /// Take a chain's last number as its answer if no answer is marked
