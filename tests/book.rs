@@ -571,11 +571,8 @@ fn resolved(path: &Path) -> Option<PathBuf> {
     for part in path.components() {
         match part {
             Component::Normal(name) => found.push(name),
-            Component::ParentDir => {
-                if !found.pop() {
-                    return None;
-                }
-            }
+            Component::ParentDir if found.pop() => {}
+            Component::ParentDir => return None,
             _ => {}
         }
     }
