@@ -72,7 +72,7 @@ def test_problems_may_be_given_and_a_folder_is_continued_or_refused(tmp_path: Pa
     first = beamgen.bench(problems, **flags)
     assert [row.id for row in first.rows] == [problem.id for problem in problems]
     assert {row.set for row in first.rows} == {"problems"}
-    with pytest.raises(beamgen.InputError, match="rows.jsonl.*: give resume=True or choose another folder$"):
+    with pytest.raises(beamgen.InputError, match="rows.jsonl.*: use resume=True, or choose another folder$"):
         beamgen.bench(problems, **flags)
     told: list[tuple[int, int]] = []
     more = beamgen.bench(
