@@ -180,7 +180,7 @@ impl Engine {
         settings.map_err(|error| RunError::new_err(error.to_string()))
     }
 
-    /// What one should know of the models, a line each.
+    /// Returns notes on the models, a line each.
     #[getter]
     fn notes(&self) -> Vec<String> {
         self.notes.clone()

@@ -328,7 +328,7 @@ pub(crate) struct LabelArgs {
     pub mine: Option<usize>,
     /// Skip problems whose chains are all right or all wrong
     ///
-    /// Such problems get no rollouts and no labels: their chains do not differ in outcome.
+    /// The chains of these problems do not differ in outcome, so they get no rollouts and no labels.
     #[arg(long)]
     pub mixed: bool,
 

@@ -180,7 +180,7 @@ fn every_family_equals_transformers() {
     }
 }
 
-/// The same comparison on a CUDA device, which is emulated unless a real one can be used.
+/// Compares on a CUDA device, which is emulated unless a real one can be used.
 #[cfg(feature = "cuda")]
 #[test]
 fn every_family_equals_transformers_on_a_cuda_device() {

@@ -102,8 +102,8 @@ pub fn mean_with_interval(per_problem: &[f64], range: Range, seed: u64) -> Optio
 /// `statistic` gets `problems` indices below `problems`: first each index once, then samples with
 /// replacement. The statistic may be infinite. Returns `None` without problems.
 ///
-/// The same seed gives the same samples, so two statistics of the same problems are comparable
-/// sample by sample, and the statistic of a difference gives a paired interval.
+/// Equal seeds give equal samples, so two statistics of the same problems are comparable sample
+/// by sample, and the statistic of a difference gives a paired interval.
 pub fn bootstrap_of(
     problems: usize,
     seed: u64,

@@ -87,7 +87,7 @@ pub fn attention(
 /// [`attention`] without sharing, which gives the same bits: for measuring what sharing saves.
 ///
 /// # Panics
-/// As [`attention`].
+/// Panics like [`attention`].
 #[allow(clippy::too_many_arguments)]
 pub fn attention_flat(
     cpu: Cpu,

@@ -75,7 +75,7 @@ impl PrmSpec {
     /// a small chain.
     ///
     /// # Errors
-    /// Those of [`RewardModel::load`].
+    /// Fails like [`RewardModel::load`].
     pub fn check_fit(
         &self,
         model: UnloadedModel<'_>,

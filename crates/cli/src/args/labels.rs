@@ -46,7 +46,7 @@ pub(crate) struct InputFlags {
     pub from: Option<&'static Format>,
     /// Read each alternative of a step as a chain of its own, too (PRM800K)
     ///
-    /// Such a chain has the steps before the alternative, and a label on the alternative only.
+    /// A chain of an alternative has the steps before it, and a label on the alternative only.
     /// Without this flag only the chosen path is read.
     #[arg(long)]
     pub alternatives: bool,

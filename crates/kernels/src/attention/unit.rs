@@ -60,13 +60,13 @@ pub(super) trait Stage: Sized {
     unsafe fn new(isa: Isa, pages: &KvPages, scratch: *mut Self::Scratch) -> Self;
 
     /// # Safety
-    /// As for [`Unit::run`].
+    /// The conditions of [`Unit::run`] hold.
     unsafe fn begin<S: Simd>(&mut self, s: S, unit: &Unit<'_>);
 
     /// Applies a block to rows `rows`; after their last block, their output is complete.
     ///
     /// # Safety
-    /// As for [`Unit::run`]; the regions are those of pages of `unit.pages`.
+    /// The conditions of [`Unit::run`] hold, and the regions belong to pages of `unit.pages`.
     unsafe fn block<S: Simd>(
         &mut self,
         s: S,

@@ -53,7 +53,7 @@ impl Out<'_> {
     /// Finishes outputs `n..n + 16` of a row, or fewer at the end.
     ///
     /// # Safety
-    /// As for `finish`, with `n` less than the outputs.
+    /// The conditions of `finish` hold, and `n` is less than the outputs.
     #[inline(always)]
     unsafe fn vector<S: Simd>(&self, s: S, mut value: S::V, row: usize, n: usize) {
         let outputs = self.outputs;

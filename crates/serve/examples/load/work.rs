@@ -88,7 +88,7 @@ impl Work {
         Self::encode(body, "Connection: close\r\n")
     }
 
-    /// The same request to the library.
+    /// Returns the request with this index as the library takes it.
     pub(crate) fn request(&self, index: usize) -> Request {
         let (problem, way) = self.place(index);
         let mut settings = Settings::default();
