@@ -45,7 +45,7 @@ def test_what_cannot_be_rated_is_refused(tmp_path: Path) -> None:
         with pytest.raises(beamgen.InputError, match=told):
             beamgen.annotate(path, out, rater="anna", order=order)
     rating = beamgen.annotate(path, out, rater="anna")
-    with pytest.raises(beamgen.InputError, match="not 2"):
+    with pytest.raises(beamgen.InputError, match="invalid rating 2"):
         rating.rate(2)
     with pytest.raises(beamgen.InputError, match="chain 5"):
         rating.go(5)
