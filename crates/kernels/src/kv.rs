@@ -260,13 +260,15 @@ mod tests {
     #[test]
     fn a_discarded_page_takes_nothing_of_its_neighbours() {
         let shape = KvShape {
+            layers: 16,
             head_dim: 160,
             ..SHAPE
         };
         let mut pages = KvPages::stored_as(shape, KvFormat::F32);
         pages.grow_to(3);
         let len = pages.page_bytes();
-        assert!(len > 3 * 4096, "there is something to give back");
+        // Only whole pages of the system go back, and those of Arm may have 64 KiB.
+        assert!(len > 3 << 16, "a page of the cache holds none of the system");
         pages.slabs[0].fill(1);
         pages.discard_page(1);
         let slab = &pages.slabs[0];
