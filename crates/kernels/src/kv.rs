@@ -268,7 +268,10 @@ mod tests {
         pages.grow_to(3);
         let len = pages.page_bytes();
         // Only whole pages of the system go back, and those of Arm may have 64 KiB.
-        assert!(len > 3 << 16, "a page of the cache holds none of the system");
+        assert!(
+            len > 3 << 16,
+            "a page of the cache holds none of the system"
+        );
         pages.slabs[0].fill(1);
         pages.discard_page(1);
         let slab = &pages.slabs[0];
