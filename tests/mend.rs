@@ -193,3 +193,28 @@ fn what_cannot_be_mended_is_refused_in_a_line() {
         assert_eq!(ran.stderr.trim_end().lines().count(), 1, "{}", ran.stderr);
     }
 }
+
+/// A reader that leaves takes the differences with it, not the results in the file.
+#[test]
+fn the_results_survive_the_reader_of_the_differences() {
+    let place = Place::new();
+    // More than the answers that are worked on at the same time.
+    let answer = |id| json!({"id": format!("{id}"), "problem": SHELLS, "steps": WRONG});
+    let answers: Vec<String> = (0..70).map(|id| answer(id).to_string() + "\n").collect();
+    place.write("answers.jsonl", answers.concat());
+    let mut command = place.command(&[
+        "guard",
+        "answers.jsonl",
+        "--samples",
+        "0",
+        "--out",
+        "o.jsonl",
+    ]);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let status = command.stdout(writer).status().expect("the binary starts");
+    assert_eq!(status.code(), Some(0));
+    let kept = lines(&place.read("o.jsonl"));
+    assert_eq!(kept.len(), 64);
+    assert!(kept.iter().all(|kept| kept["mended"]["answer"] == "7"));
+}

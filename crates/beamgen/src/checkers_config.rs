@@ -31,7 +31,7 @@ pub struct CheckersConfig {
     pub builtin: Vec<String>,
     /// Shell commands that speak JSON lines.
     pub commands: Vec<String>,
-    /// Seconds in which a command with open steps must answer a step, or be killed.
+    /// Seconds after which a command is killed if it has unanswered steps and answers none of them.
     pub timeout: f64,
     /// The number of processes of each command.
     pub workers: usize,

@@ -14,7 +14,7 @@ use crate::memory::MemoryPlan;
 use crate::prepare::plan::{Returned, device_choice, memory, on_device};
 use crate::{Error, SolverBuilder, bundled};
 
-/// The sampling temperature.
+/// The temperature of a bench that samples ([`DecodeBench::sample`]).
 const TEMPERATURE: f32 = 0.8;
 /// The number of passes of the warm-up run, which is not counted.
 const WARM_UP: usize = 2;

@@ -121,7 +121,8 @@ impl Prepared {
         noted.chain(self.memory.compute.note()).collect()
     }
 
-    /// Checks that a problem fits the generator; without a generator of this process, every problem does.
+    /// Checks that a problem fits the generator. The prompts of a generator on a server are unknown here,
+    /// so every problem passes.
     ///
     /// # Errors
     /// Returns an error if the problem does not fit into the context, or if the template or the

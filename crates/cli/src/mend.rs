@@ -118,7 +118,7 @@ fn each<T: Task, D: Serialize>(
     let mut progress = Progress::new(problems.len(), "answers");
     let (mut lines, mut failed) = (Vec::new(), 0);
     let mut stdout = io::stdout().lock();
-    let mut ran = Ok(());
+    let mut ended = Ok(());
     // In groups, so that results come in the order of the file and appear while later answers are
     // still worked on.
     for some in problems.chunks(AT_ONCE) {
@@ -126,36 +126,41 @@ fn each<T: Task, D: Serialize>(
             .iter()
             .map(|one| task(&solver, one.clone(), own.clone()));
         let mut tasks: Vec<T> = tasks.collect();
-        ran = mend::run(&mut solver, &mut tasks);
-        if ran.is_err() {
+        ended = mend::run(&mut solver, &mut tasks).map_err(Failure::from);
+        if ended.is_err() {
             break;
         }
-        for task in tasks {
-            let done = done(task);
-            let (id, shown, error) = show(&done);
+        let group: Vec<D> = tasks.into_iter().map(&done).collect();
+        for one in &group {
+            output::json_line(&mut lines, one)?;
+        }
+        let told = group.iter().map(|one| {
             progress.done(None);
+            let (id, shown, error) = show(one);
             if let Some(error) = error {
                 failed += 1;
                 output::note(format_args!("beamgen: answer {id}: {error}"));
             }
-            if out.is_none() {
-                output::json_line(&mut stdout, &done)?;
-                continue;
-            }
-            output::json_line(&mut lines, &done)?;
-            writeln!(stdout, "{id}")?;
-            for line in shown {
-                writeln!(stdout, "  {}", crate::printable::line(&line))?;
-            }
+            (id, shown)
+        });
+        let told: Vec<_> = told.collect();
+        ended = if out.is_some() {
+            differences(&mut stdout, &told)
+        } else {
+            stdout.write_all(&std::mem::take(&mut lines))
         }
-        stdout.flush()?;
+        .and_then(|()| stdout.flush())
+        .map_err(Failure::from);
+        if ended.is_err() {
+            break;
+        }
     }
     drop(progress);
     if let Some(out) = &mut out {
-        // The answers before a failure are kept.
+        // The answers before a failure are kept, also if nobody reads the differences any more.
         out.write(&lines)?;
     }
-    ran?;
+    ended?;
     lost::tell_of(&solver);
     match failed {
         0 => Ok(problems.len()),
@@ -164,6 +169,17 @@ fn each<T: Task, D: Serialize>(
             counted(failed, "answer", "answers")
         ))),
     }
+}
+
+/// Prints the lines to show for each answer, after its id.
+fn differences(to: &mut impl Write, told: &[(String, Vec<String>)]) -> io::Result<()> {
+    for (id, shown) in told {
+        writeln!(to, "{id}")?;
+        for line in shown {
+            writeln!(to, "  {}", crate::printable::line(line))?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the answers of a file; each is a problem with the steps of its answer.

@@ -149,10 +149,11 @@ pub fn is_foreign_folder(path: &Path, marks: &[&str]) -> io::Result<bool> {
     Ok(!is_empty)
 }
 
-/// The regular file that a path leads to, whether it exists yet or not; `None` for a stream.
+/// Returns the regular file that a path leads to, even if it does not exist yet; `None` if the path
+/// leads to anything else, such as a pipe, a device or a folder.
 ///
 /// # Errors
-/// The errors of [`Output::open`].
+/// A missing file has no name or no folder, or an error of the system.
 pub fn place(path: &Path) -> io::Result<Option<PathBuf>> {
     match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => missing(path).map(Some),

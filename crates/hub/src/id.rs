@@ -140,7 +140,8 @@ impl fmt::Display for ModelId {
     }
 }
 
-/// Returns the path after the hub's host, if the text is an address on the hub.
+/// Returns the path of an address at `endpoint` or on the public hub, without its first slash;
+/// `None` for any other text.
 fn page<'a>(text: &'a str, endpoint: &str) -> Option<&'a str> {
     if let Some(path) = text.strip_prefix(endpoint) {
         return path.strip_prefix('/');

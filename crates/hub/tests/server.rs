@@ -43,7 +43,7 @@ pub(crate) enum Trick {
     OtherRange,
     /// An answer without this header.
     Without(&'static str),
-    /// An answer with this value of a header.
+    /// The usual answer, except that the named header has this value.
     Header(&'static str, String),
     /// Status 429 with an additional header, such as `RateLimit`.
     Limited(&'static str, String),

@@ -108,7 +108,7 @@ pub enum LabelsError {
         source_name: String,
         /// The place of the record.
         place: Place,
-        /// The fault of the record.
+        /// The reason why the record cannot be used.
         reason: Reason,
     },
     /// The name of a format is unknown.

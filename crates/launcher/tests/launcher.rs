@@ -90,8 +90,8 @@ fn exit_codes_and_signals_pass() {
         let (status, ..) = ended(start(&format!("exit {code}")));
         assert_eq!(status.code(), Some(code));
     }
-    // INT and HUP are left out, since the parent of the tests may have set all programs to ignore
-    // them.
+    // INT and HUP are left out: under `nohup` or in the background, tests inherit that these are
+    // ignored, and so does the program.
     for signal in [Signal::TERM, Signal::KILL, Signal::SEGV, Signal::ABORT] {
         let number = signal.as_raw();
         let (status, ..) = ended(start(&format!("kill -{number} $$")));

@@ -3,9 +3,13 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use url::{Host, Url};
+use hyper::Uri;
+use hyper::http::uri::Authority;
 
 use crate::error::Error;
+
+/// The remedy for an address that cannot be read.
+const EXPECTED: &str = "expected http://HOST:PORT or https://HOST:PORT";
 
 /// The address of a server: `http://HOST:PORT`, with or without `/v1` at the end.
 ///
@@ -23,39 +27,48 @@ impl Address {
     /// # Errors
     /// [`Error::Address`] for an invalid URL, or for one with a user, a password or a query.
     pub fn parse(text: &str) -> Result<Self, Error> {
-        let mut url = if text.contains("://") {
-            parse(text, text)?
-        } else {
-            // A local server rarely has a certificate, a remote one should have.
-            let plain = parse(text, &format!("http://{text}"))?;
-            if is_this_machine(&plain) {
-                plain
-            } else {
-                parse(text, &format!("https://{text}"))?
-            }
+        let (scheme, rest) = match text.split_once("://") {
+            Some((scheme, rest)) => (Some(scheme.to_ascii_lowercase()), rest),
+            None => (None, text),
         };
-        if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
-            return Err(wrong(
-                text,
-                "expected http://HOST:PORT or https://HOST:PORT",
-            ));
+        // A URI keeps no fragment, so it would be dropped without a word.
+        if rest.contains(['?', '#']) {
+            return Err(wrong(text, "remove everything after the path"));
         }
-        if !url.username().is_empty() || url.password().is_some() {
+        let uri: Uri = format!("http://{rest}")
+            .parse()
+            .map_err(|error| wrong(text, &format!("{error}; {EXPECTED}")))?;
+        let authority = uri
+            .authority()
+            .filter(|authority| !authority.host().is_empty());
+        let authority = authority.ok_or_else(|| wrong(text, EXPECTED))?;
+        // A URI takes any text as its port; it is not read as a number before the first request.
+        if authority.port().is_none() && !authority.as_str().ends_with(authority.host()) {
+            return Err(wrong(text, EXPECTED));
+        }
+        if authority.as_str().contains('@') {
             return Err(wrong(
                 text,
                 "an address cannot contain a key: put the key into a file or the environment",
             ));
         }
-        if url.query().is_some() || url.fragment().is_some() {
-            return Err(wrong(text, "remove everything after the path"));
-        }
+        let this_machine = is_this_machine(authority);
+        let scheme = match scheme.as_deref() {
+            Some(scheme @ ("http" | "https")) => scheme,
+            Some(_) => return Err(wrong(text, EXPECTED)),
+            // A local server rarely has a certificate, a remote one should have.
+            None if this_machine => "http",
+            None => "https",
+        };
         // Users copy addresses with `/v1` from documentation of OpenAI clients.
-        let path = url.path().trim_end_matches('/');
-        let path = path.strip_suffix("/v1").unwrap_or(path).to_owned();
-        url.set_path(&path);
+        let path = uri.path().trim_end_matches('/');
+        let path = path.strip_suffix("/v1").unwrap_or(path);
+        let host = authority.as_str().to_ascii_lowercase();
         Ok(Self {
-            base: url.as_str().trim_end_matches('/').to_owned(),
-            this_machine: is_this_machine(&url),
+            base: format!("{scheme}://{host}{path}")
+                .trim_end_matches('/')
+                .to_owned(),
+            this_machine,
         })
     }
 
@@ -76,11 +89,6 @@ impl fmt::Display for Address {
     }
 }
 
-fn parse(text: &str, url: &str) -> Result<Url, Error> {
-    let url = Url::parse(url);
-    url.map_err(|error| wrong(text, &format!("{error}; expected http://HOST:PORT")))
-}
-
 fn wrong(text: &str, reason: &str) -> Error {
     Error::Address {
         address: without_user(text),
@@ -88,13 +96,13 @@ fn wrong(text: &str, reason: &str) -> Error {
     }
 }
 
-fn is_this_machine(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(ip)) => IpAddr::from(ip).is_loopback(),
-        Some(Host::Ipv6(ip)) => IpAddr::from(ip).is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    }
+fn is_this_machine(authority: &Authority) -> bool {
+    let host = authority.host();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let ip = bare.parse::<IpAddr>();
+    ip.map_or(host.eq_ignore_ascii_case("localhost"), |ip| {
+        ip.is_loopback()
+    })
 }
 
 /// Hides the part of an address before `@`, which may contain a password.
@@ -150,6 +158,7 @@ mod tests {
             ("127.0.0.1:8000", "http://127.0.0.1:8000"),
             ("[::1]:8000", "http://[::1]:8000"),
             ("gpu.example:8000", "https://gpu.example:8000"),
+            ("HTTP://GPU.example/LLM", "http://gpu.example/LLM"),
         ] {
             assert_eq!(Address::parse(text).unwrap().to_string(), base, "{text}");
         }
@@ -160,6 +169,10 @@ mod tests {
             "ftp://h",
             "http://",
             "http://h?x=1",
+            "http://h#x",
+            "http://h:port",
+            "http:///v1",
+            "two words",
             "http://u:secret@h",
             "unix:///x",
         ] {

@@ -1,12 +1,19 @@
 //! A single request to a server: no retries after failures, no redirects, no proxies from the
 //! environment.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use beamgen_certificates::{ADVICE, Certificates, refusal};
-use reqwest::Certificate;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
-use reqwest::redirect::Policy;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use hyper::{Method, Request, Response};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -22,6 +29,8 @@ const FRAME: usize = 64 << 10;
 const ABOUT: usize = 4 << 20;
 /// The longest wait for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
+/// The time after which an idle connection is closed.
+const IDLE: Duration = Duration::from_secs(90);
 
 /// A request: a route and its body.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +69,7 @@ impl Call {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    http: reqwest::Client,
+    http: legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// The longest wait for the first byte of an answer, which an engine sends when the step is
     /// complete.
     first_byte: Duration,
@@ -74,30 +83,32 @@ impl Client {
         rest: Duration,
         certificates: &Certificates,
     ) -> Result<Self, Error> {
-        let trusted = certificates.own()?;
-        let trusted = trusted.iter().map(|der| Certificate::from_der(der));
-        let trusted: Vec<_> = trusted
-            .collect::<Result<_, _>>()
-            .map_err(|error| Error::Runtime(whole(&error)))?;
-        // An error means that a provider is installed already. The other requests of the program
-        // use ring too, so it is the same one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            // Merged: the certificates of the system stay trusted.
-            .tls_certs_merge(trusted)
-            .user_agent(concat!("beamgen/", env!("CARGO_PKG_VERSION")))
-            // A redirect would send the key to another address.
-            .redirect(Policy::none())
-            // A proxy from the environment would see prompts and keys.
-            .no_proxy()
-            .connect_timeout(CONNECT)
-            // A search sends hundreds of requests at a time; new connections would delay each of
-            // them.
-            .pool_max_idle_per_host(usize::MAX)
-            // Requests are small, and Nagle's algorithm would hold them back.
-            .tcp_nodelay(true)
-            .build()
-            .map_err(|error| Error::Runtime(whole(&error)))?;
+        let mut trusted = RootCertStore::empty();
+        // The system may have certificates that `rustls` rejects; the others are enough.
+        trusted.add_parsable_certificates(certificates.all()?);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Error::Runtime(error.to_string()))?
+            .with_root_certificates(trusted)
+            .with_no_client_auth();
+        let mut tcp = HttpConnector::new();
+        // The connector around this one takes addresses of https, too.
+        tcp.enforce_http(false);
+        tcp.set_connect_timeout(Some(CONNECT));
+        // Requests are small, and Nagle's algorithm would hold them back.
+        tcp.set_nodelay(true);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(tcp);
+        // A search sends hundreds of requests at a time; new connections would delay each of them,
+        // so the pool keeps as many as were needed at once.
+        let http = legacy::Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(IDLE)
+            .pool_timer(TokioTimer::new())
+            .build(connector);
         Ok(Self {
             http,
             first_byte,
@@ -134,16 +145,16 @@ impl Client {
         } = *self;
         let mut again = true;
         let response = loop {
-            let request = self.request(address, key, session, call);
-            match timeout(first_byte, request.send()).await {
+            let request = request(address, key, session, call)?;
+            match timeout(first_byte, self.http.request(request)).await {
                 Err(_) => return Err(Failure::Silent(first_byte)),
-                Ok(Err(error)) if error.is_connect() || error.is_builder() => {
+                Ok(Err(error)) if error.is_connect() => {
                     return Err(Failure::Unreachable(unreachable(&error)));
                 }
                 // A server may close an idle connection at the moment when the next request is
                 // sent, so the first such failure is not the server's: the request is sent again.
                 Ok(Err(_)) if again => again = false,
-                Ok(Err(error)) => return Err(Failure::Cut(whole(&error))),
+                Ok(Err(error)) => return Err(Failure::Cut(innermost(&error))),
                 Ok(Ok(response)) => break response,
             }
         };
@@ -168,38 +179,55 @@ impl Client {
             retry_after,
         })
     }
+}
 
-    fn request(
-        &self,
-        address: &Address,
-        key: Option<&ApiKey>,
-        session: &str,
-        call: &Call,
-    ) -> reqwest::RequestBuilder {
-        let url = address.route(call.route);
-        let request = match &call.body {
-            None => self.http.get(url),
-            Some(body) => self
-                .http
-                .post(url)
-                .header(CONTENT_TYPE, "application/json")
-                .body(body.to_string()),
-        };
-        let request = request
-            .header(ACCEPT, "application/json, text/event-stream")
-            .header("X-Session-ID", session)
-            .header("X-SMG-Routing-Key", session);
-        match key {
-            Some(key) => request.header(AUTHORIZATION, format!("Bearer {}", key.expose())),
-            None => request,
+fn request(
+    address: &Address,
+    key: Option<&ApiKey>,
+    session: &str,
+    call: &Call,
+) -> Result<Request<Full<Bytes>>, Failure> {
+    let (method, body) = match &call.body {
+        None => (Method::GET, String::new()),
+        Some(body) => (Method::POST, body.to_string()),
+    };
+    let mut request = Request::builder()
+        .method(method)
+        .uri(address.route(call.route))
+        .header(USER_AGENT, concat!("beamgen/", env!("CARGO_PKG_VERSION")))
+        .header(ACCEPT, "application/json, text/event-stream")
+        .header("X-Session-ID", session)
+        .header("X-SMG-Routing-Key", session);
+    if call.body.is_some() {
+        request = request.header(CONTENT_TYPE, "application/json");
+    }
+    if let Some(key) = key {
+        request = request.header(AUTHORIZATION, format!("Bearer {}", key.expose()));
+    }
+    let request = request.body(Full::new(body.into()));
+    request.map_err(|error| Failure::Unreachable(error.to_string()))
+}
+
+/// Returns the next bytes of a body; `None` at its end.
+async fn chunk(body: &mut Incoming) -> Result<Option<Bytes>, Failure> {
+    while let Some(frame) = body.frame().await {
+        match frame {
+            Err(error) => return Err(Failure::Cut(innermost(&error))),
+            // The other kind of frame has trailers, which no engine sends.
+            Ok(frame) => {
+                if let Ok(bytes) = frame.into_data() {
+                    return Ok(Some(bytes));
+                }
+            }
         }
     }
+    Ok(None)
 }
 
 /// Reads a stream up to its end or to one of the strings. Each part has to come within `idle`. The
 /// connection is closed when the rest is not needed.
 async fn streamed(
-    mut response: reqwest::Response,
+    response: Response<Incoming>,
     until: &Until,
     most: usize,
     idle: Duration,
@@ -210,13 +238,13 @@ async fn streamed(
         // Some servers ignore `"stream": true` and send the whole answer.
         return completion.of_whole(&whole_body(response, most, idle).await?);
     }
+    let mut body = response.into_body();
     let mut bytes = 0;
     loop {
-        let part = timeout(idle, response.chunk()).await;
-        match part.map_err(|_| incomplete(idle))? {
-            Err(error) => return Err(Failure::Cut(whole(&error))),
-            Ok(None) => return completion.whole(),
-            Ok(Some(part)) => {
+        let part = timeout(idle, chunk(&mut body)).await;
+        match part.map_err(|_| incomplete(idle))?? {
+            None => return completion.whole(),
+            Some(part) => {
                 // Counted as it comes: an endless stream must not fill the memory.
                 bytes += part.len();
                 if bytes > most {
@@ -236,7 +264,7 @@ fn incomplete(waited: Duration) -> Failure {
 
 /// Reads a body of at most `most` bytes.
 async fn whole_body(
-    response: reqwest::Response,
+    response: Response<Incoming>,
     most: usize,
     rest: Duration,
 ) -> Result<Vec<u8>, Failure> {
@@ -248,39 +276,37 @@ async fn whole_body(
 
 /// Reads the first `most` bytes of a body; returns whether that is the whole body.
 async fn body(
-    mut response: reqwest::Response,
+    response: Response<Incoming>,
     most: usize,
     rest: Duration,
 ) -> Result<(Vec<u8>, bool), Failure> {
+    let mut body = response.into_body();
     let reading = async {
         let mut text = Vec::new();
-        loop {
-            match response.chunk().await {
-                Err(error) => return Err(Failure::Cut(whole(&error))),
-                Ok(None) => return Ok((text, true)),
-                Ok(Some(more)) if text.len() + more.len() > most => {
-                    text.extend_from_slice(&more[..most - text.len()]);
-                    return Ok((text, false));
-                }
-                Ok(Some(more)) => text.extend_from_slice(&more),
+        while let Some(more) = chunk(&mut body).await? {
+            if text.len() + more.len() > most {
+                text.extend_from_slice(&more[..most - text.len()]);
+                return Ok((text, false));
             }
+            text.extend_from_slice(&more);
         }
+        Ok((text, true))
     };
     let read = timeout(rest, reading).await;
     read.map_err(|_| incomplete(rest))?
 }
 
 /// Describes why no connection was made, with a remedy for certificates.
-fn unreachable(error: &reqwest::Error) -> String {
+fn unreachable(error: &legacy::Error) -> String {
     match refusal(error) {
         Some(reason) => format!("its certificate is not trusted ({reason}); {ADVICE}"),
-        None => whole(error),
+        None => innermost(error),
     }
 }
 
-/// Returns the innermost cause of an error: reqwest's own message does not name it.
-fn whole(error: &reqwest::Error) -> String {
-    let mut last: &dyn std::error::Error = error;
+/// Returns the innermost cause of an error: the message of the error itself does not name it.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut last = error;
     while let Some(source) = last.source() {
         last = source;
     }

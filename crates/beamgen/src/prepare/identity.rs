@@ -32,7 +32,8 @@ impl Prepared {
         Ok(effective)
     }
 
-    /// Returns the facts that decide the results, in addition to the settings.
+    /// Returns the facts besides the search settings that decide the results: models, calibration,
+    /// number types, and whether the device is CUDA.
     pub(super) fn identity(&self) -> Result<Map<String, Value>, Error> {
         let mut models = Map::new();
         let written_by = match (&self.generator.opened, &self.own.generator) {

@@ -13,8 +13,9 @@ use crate::output;
 /// The number of rejected records of a file that are shown one by one.
 const SHOWN: usize = 10;
 
-/// Reads all files, and prints rejected records. Alternatives become chains if the flags ask for
-/// them.
+/// Reads all files and keeps the chains of the levels that the flags name. The first rejected
+/// records of a file are printed, and all go to the file of `--rejected`. Alternatives become
+/// chains if the flags ask for that.
 pub(crate) fn read(flags: &InputFlags) -> Result<Vec<Labelled>, Failure> {
     let rejected = flags.rejected.as_deref().map(Lines::open).transpose()?;
     let mut inputs = Vec::new();

@@ -112,7 +112,8 @@ fn precompiled(table: &str) -> Result<f64, Malformed> {
     Ok(texts.map(<[u8]>::len).max().unwrap_or(0).max(1) as f64)
 }
 
-/// Checks a `tokenizer.json` and returns the growth of texts by it.
+/// Checks a `tokenizer.json`. Returns a bound on how much its normaliser and pre-tokenizer lengthen
+/// a text.
 pub(super) fn check(file: &Value) -> Result<Growth, Malformed> {
     // Before the crate reads the file, which would panic.
     check_merges(&file["model"])?;

@@ -290,7 +290,8 @@ impl View {
         })
     }
 
-    /// Returns the best F1 of wrong steps over thresholds; `None` without wrong steps.
+    /// Returns the highest F1 that any threshold reaches in finding wrong steps; `None` if no step is
+    /// wrong.
     #[must_use]
     pub fn best_f1_wrong(&self) -> Option<Best> {
         Best::of(|threshold| {

@@ -33,7 +33,8 @@ pub(super) fn search(
     let (mut from, mut to) = match end {
         Some(End::Right) => return Search::NoError,
         Some(End::Wrong) => (from, steps),
-        // A chain that was cut off may be right as a whole: `to` then counts one step more.
+        // All steps of a chain that was cut off may be right. An imaginary wrong step after the
+        // last one keeps the invariant.
         _ => (from, steps + 1),
     };
     while to - from > 1 {

@@ -52,8 +52,8 @@ fn listed(tokens: &[u32]) -> String {
     tokens.join(" ")
 }
 
-/// Writes the rows by set, cell, problem and seed. Missing values are empty, and tokens by depth
-/// are separated by spaces.
+/// Writes one line for each row, ordered by set, cell of the bench, problem and seed. A missing
+/// value is an empty field; the counts of a `_by_depth` field are separated by spaces.
 pub(super) fn write(path: &Path, measured: &[Measured<'_>]) -> Result<(), Error> {
     let mut table = csv::Writer::from_writer(Vec::new());
     let head = COLUMNS.map(|column| column.0);

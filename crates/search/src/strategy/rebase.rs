@@ -128,7 +128,8 @@ impl Rebase {
     }
 }
 
-/// Divides `width` by falling `weights`, at least 1 for each weight while the width lasts.
+/// Divides `width` in proportion to `weights`, which are sorted from high to low. Each weight gets
+/// at least 1 while the width lasts.
 fn fair(weights: &[f64], width: usize) -> Vec<usize> {
     let mut shares = vec![1; weights.len().min(width)];
     shares.resize(weights.len(), 0);

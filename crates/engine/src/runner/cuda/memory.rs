@@ -37,7 +37,8 @@ pub(super) struct Activations {
     pub(super) bytes: usize,
 }
 
-/// Bytes of each buffer, in the order of the fields of [`Activations`].
+/// The sizes of the buffers in bytes, in the order of the fields of [`Activations`], without
+/// `workspace` and `frequencies`.
 fn sizes(c: &ModelConfig, rows: usize) -> [usize; 10] {
     let pairs = c.rope.pairs(c.head_dim);
     let row = |values: usize| 4 * rows * values;

@@ -22,7 +22,8 @@ pub(in super::super) struct Letters {
 }
 
 impl Letters {
-    /// Records how an answer uses its letters.
+    /// Records which letters of an answer are called, as `f` in `f(2)`, and which stand without
+    /// brackets.
     pub(in super::super) fn see(&mut self, tokens: &[Token]) {
         for (at, token) in tokens.iter().enumerate() {
             let Kind::Letters(run) = &token.kind else {
