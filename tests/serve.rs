@@ -43,6 +43,8 @@ impl Serving {
                 .expect("UTF-8 on stderr");
             assert!(read > 0, "it ended");
             if let Some((_, address)) = line.trim().split_once("http://") {
+                // As JSON, the address ends with its string.
+                let address = address.split('"').next().unwrap_or(address);
                 serving.address = address.to_owned();
             }
         }
@@ -63,6 +65,35 @@ impl Serving {
         let mut reply = String::new();
         stream.read_to_string(&mut reply).expect("it answers");
         reply
+    }
+
+    /// The next line of stderr.
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stderr.read_line(&mut line).expect("UTF-8 on stderr");
+        line.trim_end().to_owned()
+    }
+
+    /// Sends a request that takes a while, and returns when its search runs.
+    fn begin_slow_request(&self) -> TcpStream {
+        let problem = "Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?";
+        let body = json!({
+            "messages": [{"role": "user", "content": problem}],
+            "beamgen": {"strategy": "best-of-n", "n": 200, "m": 1},
+        });
+        let body = body.to_string();
+        let request = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.write_all(request.as_bytes()).expect("it reads");
+        while !self.get("/metrics", "").contains("\nbeamgen_in_flight 1\n") {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        stream
     }
 
     fn kill(&self, signal: Signal) {
@@ -101,10 +132,170 @@ fn it_serves_until_it_is_told_to_stop() {
         let (code, said) = server.end();
         assert_eq!(code, Some(0), "{said}");
         assert!(
-            said.contains("models 200 ") && said.contains("stopped: "),
+            said.contains("models 200 ") && said.contains(" s req-") && said.contains("stopped: "),
             "{said}"
         );
     }
+}
+
+#[test]
+fn a_hangup_lets_a_running_request_finish() {
+    let place = Place::new();
+    let server = Serving::start(&place, &[], &[]);
+    let mut stream = server.begin_slow_request();
+    server.signal("-HUP");
+    let mut reply = String::new();
+    stream.read_to_string(&mut reply).expect("it answers");
+    assert!(
+        reply.contains("200 OK") && !reply.contains("\"stopped\""),
+        "{reply}"
+    );
+    let (code, said) = server.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("stopped: 1 problem solved"), "{said}");
+}
+
+#[test]
+fn presets_and_keys_are_read_again_after_a_signal_or_a_request() {
+    let place = Place::new();
+    let preset = |name: &str| format!("[{name}]\nsummary = \"s\"\nsearch.n = 2\nsearch.m = 1\n");
+    place.write("presets.toml", preset("first"));
+    place.write("keys", "first-key-of-the-file\n");
+    let args = ["--presets", "presets.toml", "--api-key-file", "keys"];
+    let mut server = Serving::start(&place, &args, &[]);
+    let key = |number: &str| format!("Authorization: Bearer {number}-key-of-the-file\r\n");
+    assert!(
+        server
+            .get("/v1/models", &key("first"))
+            .contains("\"first\"")
+    );
+
+    place.write("presets.toml", preset("second"));
+    place.write("keys", "second-key-of-the-file\n");
+    server.signal("-USR1");
+    assert_eq!(server.line(), "reloaded: 2 presets, 1 key");
+    assert!(server.get("/v1/models", &key("first")).contains("401"));
+    let models = server.get("/v1/models", &key("second"));
+    assert!(
+        models.contains("\"second\"") && !models.contains("\"first\""),
+        "{models}"
+    );
+
+    place.write("presets.toml", format!("{}[third\n", preset("third")));
+    server.signal("-USR1");
+    let line = server.line();
+    let words = "nothing was reloaded: presets.toml: line 5: ";
+    assert!(line.starts_with(words), "{line}");
+    let headers = format!("{}Content-Length: 0\r\n", key("second"));
+    let reply = server.send("POST", "/v1/reload", &headers, "");
+    assert!(
+        reply.contains("400 Bad Request") && reply.contains("presets.toml: line 5: "),
+        "{reply}"
+    );
+    assert!(server.line().starts_with(words));
+    place.write("presets.toml", preset("third"));
+    place.write("keys", "short\n");
+    let reply = server.send("POST", "/v1/reload", &headers, "");
+    assert!(reply.contains("keys: line 1: "), "{reply}");
+    assert!(
+        server
+            .line()
+            .starts_with("nothing was reloaded: keys: line 1: ")
+    );
+    let models = server.get("/v1/models", &key("second"));
+    assert!(models.contains("\"second\""), "{models}");
+
+    place.write("keys", "second-key-of-the-file\n");
+    let reply = server.send("POST", "/v1/reload", &headers, "");
+    assert!(
+        reply.contains("200 OK") && reply.contains("\"third\""),
+        "{reply}"
+    );
+    server.signal("-TERM");
+    assert_eq!(server.end().0, Some(0));
+}
+
+#[test]
+fn a_log_of_json_has_an_object_a_line_and_no_text_of_a_request() {
+    let place = Place::new();
+    let server = Serving::start(&place, &["--log-format", "json"], &[]);
+    let text = "How many pens does Zebulon have?";
+    let body = json!({
+        "model": "single",
+        "messages": [{"role": "user", "content": text}],
+        "max_tokens": 4,
+    });
+    for (id, body) in [
+        ("one", body.to_string()),
+        ("two", format!("{body} Zebulon")),
+    ] {
+        let headers = format!(
+            "Content-Type: application/json\r\nX-Request-ID: {id}\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        let reply = server.send("POST", "/v1/chat/completions", &headers, &body);
+        assert!(
+            reply.contains(&format!("x-request-id: {id}\r\n")),
+            "{reply}"
+        );
+    }
+    assert!(server.get("/health", "").contains("200 OK"));
+    assert!(server.get("/Zebulon", "").contains("404"));
+    server.signal("-TERM");
+    let (code, said) = server.end();
+    assert_eq!(code, Some(0), "{said}");
+    assert!(!said.contains("Zebulon"), "{said}");
+    let lines: Vec<serde_json::Value> = said
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}")))
+        .collect();
+    for line in &lines {
+        let time = line["time"].as_str().expect("a time");
+        assert!(time.len() == 24 && time.ends_with('Z'), "{line}");
+        assert!(line["event"].is_string(), "{line}");
+    }
+    let requests: Vec<_> = lines
+        .iter()
+        .filter(|line| line["event"] == "request")
+        .collect();
+    let facts = |line: &serde_json::Value| {
+        json!([
+            line["level"],
+            line["route"],
+            line["status"],
+            line["generated_tokens"]
+        ])
+    };
+    let [first, second, third] = &requests[..] else {
+        panic!("{said}");
+    };
+    assert_eq!(
+        (&first["request_id"], facts(first)),
+        (&json!("one"), json!(["info", "chat", 200, 4]))
+    );
+    assert_eq!(
+        (&second["request_id"], facts(second)),
+        (&json!("two"), json!(["warn", "chat", 400, null]))
+    );
+    assert_eq!(facts(third), json!(["warn", "other", 404, null]));
+    assert!(first["seconds"].as_f64() > Some(0.0));
+    let events: Vec<_> = lines.iter().map(|line| &line["event"]).collect();
+    assert_eq!(events.last(), Some(&&json!("stopped")), "{said}");
+    assert!(events.contains(&&json!("stopping")), "{said}");
+}
+
+#[test]
+fn an_error_is_a_line_of_json_too() {
+    let place = Place::new();
+    let args = ["serve", "--log-format", "json", "--queue", "0"];
+    let ran = place.run(&args);
+    assert_eq!(ran.code, Some(2));
+    let line: serde_json::Value = serde_json::from_str(&ran.stderr).expect("a line of JSON");
+    assert_eq!(
+        (&line["level"], &line["event"]),
+        (&json!("error"), &json!("failed"))
+    );
+    assert_eq!(line["message"], "--queue 0: use at least 1");
 }
 
 #[test]
@@ -251,6 +442,15 @@ fn what_is_wrong_is_said_before_it_listens() {
         ),
         (&["--api-key-file", "empty"], &["empty: has no key"]),
         (&["--queue", "0"], &["--queue 0: use at least 1"]),
+        (
+            &["--allow-origin", "https://app.example/"],
+            &["--allow-origin https://app.example/", "scheme://host"],
+        ),
+        (
+            &["--allow-origin", "*", "--allow-anyone"],
+            &["--allow-origin *", "--api-key-file"],
+        ),
+        (&["--log-format", "xml"], &["xml", "json"]),
         (
             &["--connections", "18446744073709551615"],
             &["18446744073709551615 connections", "at most"],

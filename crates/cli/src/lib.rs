@@ -22,6 +22,11 @@ mod eval_prm;
 mod failure;
 mod foreign;
 mod interrupt;
+#[cfg_attr(
+    not(feature = "serve"),
+    allow(dead_code, reason = "only a server writes JSON")
+)]
+mod json_log;
 mod label;
 mod labels;
 mod lost;
@@ -59,6 +64,7 @@ use args::Command;
 use beamgen::launcher::run_if_asked;
 use beamgen_measure::printable;
 use failure::Failure;
+use json_log::Level;
 
 /// Runs the command of the command line. A process that was started as a launcher only does the
 /// launcher's work.
@@ -82,7 +88,9 @@ pub fn main() -> ExitCode {
     match result {
         Ok(()) | Err(Failure::ReaderLeft) => ExitCode::SUCCESS,
         Err(failure) => {
-            output::note(format_args!("beamgen: {failure}"));
+            let facts = json_log::message(&failure.to_string());
+            let text = format_args!("beamgen: {failure}");
+            output::event(Level::Error, "failed", facts, text);
             failure.exit_code()
         }
     }

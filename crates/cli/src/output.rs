@@ -11,6 +11,7 @@ use beamgen::result::Evidence;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use crate::json_log::{self, Level};
 use crate::printable;
 use crate::printed::{Before, Graded};
 
@@ -20,8 +21,21 @@ const LONGEST: usize = 500;
 /// Writes a message to stderr as one printable line of bounded length. A closed stderr is no error.
 pub(crate) fn note(message: impl Display) {
     let message = message.to_string();
+    if json_log::is_on() {
+        let facts = json_log::message(&printable::shortened(&message, LONGEST));
+        return json_log::write(Level::Info, "note", facts);
+    }
     let line = printable::line(&message);
     let _ = writeln!(io::stderr(), "{}", printable::shortened(&line, LONGEST));
+}
+
+/// Writes an event: the facts as JSON, or the text as [`note`] does.
+pub(crate) fn event(level: Level, name: &str, facts: Value, text: impl Display) {
+    if json_log::is_on() {
+        json_log::write(level, name, facts);
+    } else {
+        note(text);
+    }
 }
 
 /// Writes a message as [`note`] does, but each message only once per process.

@@ -1,20 +1,24 @@
 //! `beamgen serve`: an HTTP server that answers requests with searches.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use beamgen::Settings;
-use beamgen_serve::{Error, Key, Limits, Presets, ServeOptions, Served, Server, Stop};
+use beamgen_serve::{
+    Error, Event, Key, Limits, Loaded, Origin, Presets, Reload, ServeOptions, Served, Server, Stop,
+};
+use serde_json::json;
 #[cfg(unix)]
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 #[cfg(unix)]
 use signal_hook::iterator::Signals;
 
-use crate::args::ServeArgs;
+use crate::args::{LogFormat, ServeArgs};
 use crate::failure::{Failure, refuse};
 use crate::interrupt;
+use crate::json_log::{self, Level};
 use crate::lost;
 use crate::output;
 use crate::settings::{self, ShowPlan};
@@ -24,34 +28,77 @@ use crate::write::read_text;
 /// The environment variable that may hold an API key.
 const KEY_VARIABLE: &str = "BEAMGEN_API_KEY";
 
+/// The routes whose requests are not logged as JSON while all is well: probes ask every few seconds.
+const PROBES: [&str; 3] = ["health", "ready", "metrics"];
+
 pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
+    if args.log_format == LogFormat::Json {
+        json_log::turn_on();
+    }
     let config = settings::search_config(&args.settings)?;
     config.check()?;
-    let presets = presets(args.presets.as_deref(), &config.settings())?;
+    let files = Files {
+        presets: args.presets.clone(),
+        keys: args.api_key_file.clone(),
+        own: config.settings(),
+    };
+    let loaded = files.load()?;
+    let reload = Reload::new(move || files.load().map_err(|failure| failure.to_string()));
     // The address is bound before the models are loaded, so that a port in use fails at once.
-    let server = Server::bind(options(args)?)?;
-    let show = if args.verbose {
-        ShowPlan::Always
-    } else {
-        ShowPlan::OwnModels
+    let server = Server::bind(options(args, loaded.keys, reload.clone())?)?;
+    // By default this signal would end the process, also while models are loaded.
+    reload_on_signal(&reload)?;
+    let show = match args.log_format {
+        // Plan and settings are tables for people.
+        LogFormat::Json => ShowPlan::Never,
+        LogFormat::Text if args.verbose => ShowPlan::Always,
+        LogFormat::Text => ShowPlan::OwnModels,
     };
     let solver = settings::any_solver(config, show)?;
     let stop = Stop::new();
     let draining = "stopping when running requests are finished; press Ctrl-C again to stop now";
     stop_on_signals(&stop, draining)?;
     let address = server.address()?;
-    output::note(format_args!("listening on http://{address}"));
-    let (solver, summary) = server.run(solver, presets, &stop)?;
+    output::event(
+        Level::Info,
+        "listening",
+        json!({"address": format!("http://{address}")}),
+        format_args!("listening on http://{address}"),
+    );
+    let (solver, summary) = server.run(solver, loaded.presets, &stop)?;
     lost::tell_of(&solver);
-    output::note(format_args!(
-        "stopped: {} solved, {} sampled",
-        counted(summary.problems, "problem", "problems"),
-        counted(summary.ledger.generated_tokens, "token", "tokens")
-    ));
+    let (problems, tokens) = (summary.problems, summary.ledger.generated_tokens);
+    output::event(
+        Level::Info,
+        "stopped",
+        json!({"problems": problems, "generated_tokens": tokens}),
+        format_args!(
+            "stopped: {} solved, {} sampled",
+            counted(problems, "problem", "problems"),
+            counted(tokens, "token", "tokens")
+        ),
+    );
     Ok(())
 }
 
-fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
+/// The files of a server that are read again when it is told to.
+struct Files {
+    presets: Option<PathBuf>,
+    keys: Option<PathBuf>,
+    /// The server's own settings, over which presets are laid.
+    own: Settings,
+}
+
+impl Files {
+    fn load(&self) -> Result<Loaded, Failure> {
+        Ok(Loaded {
+            presets: presets(self.presets.as_deref(), &self.own)?,
+            keys: keys(self.keys.as_deref())?,
+        })
+    }
+}
+
+fn options(args: &ServeArgs, keys: Vec<Key>, reload: Reload) -> Result<ServeOptions, Failure> {
     for (flag, value) in [
         ("queue", args.queue),
         ("connections", args.connections),
@@ -64,9 +111,10 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
     }
     Ok(ServeOptions {
         address: SocketAddr::new(args.host, args.port),
-        keys: keys(args.api_key_file.as_deref())?,
+        keys,
         allow_anyone: args.allow_anyone,
         host_names: args.host_name.clone(),
+        allow_origins: origins(&args.allow_origin)?,
         limits: Limits {
             queue: args.queue,
             connections: args.connections,
@@ -75,15 +123,78 @@ fn options(args: &ServeArgs) -> Result<ServeOptions, Failure> {
             drain_time: Duration::from_secs(args.drain_seconds),
             ..Limits::default()
         },
-        observe: args.verbose.then(|| Arc::new(log) as Arc<_>),
+        observe: Some(Arc::new({
+            let verbose = args.verbose;
+            move |event| log(event, verbose)
+        })),
+        reload: Some(reload),
     })
 }
 
-fn log(served: &Served) {
-    output::note(format_args!(
-        "{} {} {:.3} s",
-        served.route, served.status, served.seconds
-    ));
+fn origins(texts: &[String]) -> Result<Vec<Origin>, Failure> {
+    let read = |text: &String| {
+        let origin = text.parse::<Origin>();
+        origin.map_err(|error| Failure::Input(format!("--allow-origin {text}: {error}")))
+    };
+    texts.iter().map(read).collect()
+}
+
+/// Writes an event of the server. As text, requests are lines of `--verbose` only.
+fn log(event: &Event<'_>, verbose: bool) {
+    match event {
+        Event::Served(served) => {
+            let is_fine_probe = served.status == 200 && PROBES.contains(&served.route);
+            if verbose || (json_log::is_on() && !is_fine_probe) {
+                log_request(served);
+            }
+        }
+        Event::Reloaded { presets, keys } => output::event(
+            Level::Info,
+            "reloaded",
+            json!({"presets": presets, "keys": keys}),
+            format_args!(
+                "reloaded: {}, {}",
+                counted(*presets, "preset", "presets"),
+                counted(*keys, "key", "keys")
+            ),
+        ),
+        Event::NotReloaded { reason } => output::event(
+            Level::Error,
+            "not_reloaded",
+            json!({"message": reason}),
+            format_args!("nothing was reloaded: {reason}"),
+        ),
+        // The events of a later version of the server, which this program does not know.
+        _ => {}
+    }
+}
+
+fn log_request(served: &Served) {
+    let Served {
+        request_id,
+        route,
+        status,
+        seconds,
+        ..
+    } = served;
+    let level = match status {
+        500.. => Level::Error,
+        499 | ..400 => Level::Info,
+        _ => Level::Warn,
+    };
+    let mut facts = json!({
+        "request_id": request_id,
+        "route": route,
+        "status": status,
+        "seconds": (seconds * 1e6).round() / 1e6,
+    });
+    if let Some(tokens) = served.tokens {
+        facts["prompt_tokens"] = tokens.prompt.into();
+        facts["generated_tokens"] = tokens.generated.into();
+        facts["scored_tokens"] = tokens.scored.into();
+    }
+    let text = format_args!("{route} {status} {seconds:.3} s {request_id}");
+    output::event(level, "request", facts, text);
 }
 
 /// Reads API keys from the file if a file is named, otherwise from the environment variable.
@@ -116,6 +227,12 @@ fn presets(file: Option<&Path>, own: &Settings) -> Result<Presets, Failure> {
     })
 }
 
+#[cfg(unix)]
+fn handled(signals: impl IntoIterator<Item = i32>) -> Result<Signals, Failure> {
+    Signals::new(signals)
+        .map_err(|error| Failure::Run(anyhow::Error::new(error).context("no signal handlers")))
+}
+
 /// Stops the server, with a note, after the first SIGTERM, SIGHUP or Ctrl-C. A second SIGTERM or Ctrl-C
 /// ends the process.
 #[cfg(unix)]
@@ -123,13 +240,12 @@ pub(crate) fn stop_on_signals(stop: &Stop, note: &'static str) -> Result<(), Fai
     let mut heeded = vec![SIGINT, SIGTERM];
     // nohup ignores SIGHUP, so that the server survives its terminal: a handler would undo that.
     heeded.extend(Some(SIGHUP).filter(|&signal| interrupt::is_default(signal)));
-    let mut signals = Signals::new(heeded)
-        .map_err(|error| Failure::Run(anyhow::Error::new(error).context("no signal handlers")))?;
+    let mut signals = handled(heeded)?;
     let stop = stop.clone();
     std::thread::spawn(move || {
         let mut signals = signals.forever();
         if signals.next().is_some() {
-            output::note(note);
+            say_stopping(note);
             stop.begin();
         }
         // A closed terminal sends SIGHUP twice, so a second one must not end the process.
@@ -151,9 +267,32 @@ pub(crate) fn stop_on_signals(stop: &Stop, note: &'static str) -> Result<(), Fai
         while !interrupt.is_pressed() {
             std::thread::sleep(Duration::from_millis(100));
         }
-        output::note(note);
+        say_stopping(note);
         stop.begin();
     });
+    Ok(())
+}
+
+fn say_stopping(note: &str) {
+    output::event(Level::Info, "stopping", json!({}), note);
+}
+
+/// Makes the server read its files again after SIGUSR1.
+#[cfg(unix)]
+fn reload_on_signal(reload: &Reload) -> Result<(), Failure> {
+    let mut signals = handled([SIGUSR1])?;
+    let reload = reload.clone();
+    std::thread::spawn(move || {
+        for _ in &mut signals {
+            reload.begin();
+        }
+    });
+    Ok(())
+}
+
+/// Does nothing: only Unix has a signal for it, and `POST /v1/reload` works everywhere.
+#[cfg(not(unix))]
+fn reload_on_signal(_: &Reload) -> Result<(), Failure> {
     Ok(())
 }
 
@@ -162,6 +301,9 @@ impl From<Error> for Failure {
         match error {
             Error::Open { .. } => Self::Input(format!(
                 "{error}: give --api-key-file FILE or {KEY_VARIABLE}, or say --allow-anyone"
+            )),
+            Error::EveryOrigin => Self::Input(format!(
+                "--allow-origin *: {error}: give --api-key-file FILE or {KEY_VARIABLE}, or name the origins"
             )),
             Error::Lost(error) => Self::from(error),
             Error::Runtime(_) => Self::Run(error.into()),

@@ -1,16 +1,17 @@
-//! Access checks: API keys, and the host names that requests may use.
+//! Access checks: API keys, host names that requests may use, and origins of web pages.
 
 use std::net::IpAddr;
 use std::str::FromStr;
 
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 
+use crate::origins::{Origin, allowed};
 use crate::refusal::Refusal;
 
 /// An API key, stored as its digest.
@@ -68,17 +69,22 @@ fn digest(bytes: &[u8]) -> [u8; 32] {
 /// Checks that do not depend on the route.
 #[derive(Debug)]
 pub(crate) struct Access {
-    keys: Vec<Key>,
     host_names: Vec<String>,
+    origins: Vec<Origin>,
 }
 
 impl Access {
-    pub(crate) fn new(keys: Vec<Key>, host_names: &[String]) -> Self {
+    pub(crate) fn new(host_names: &[String], origins: Vec<Origin>) -> Self {
         let host_names = host_names.iter().map(|name| name.to_ascii_lowercase());
         Self {
-            keys,
             host_names: host_names.collect(),
+            origins,
         }
+    }
+
+    /// Whether pages of other origins may use the server.
+    pub(crate) fn has_origins(&self) -> bool {
+        !self.origins.is_empty()
     }
 
     /// Checks the Host header, against DNS rebinding. A web page can reach this machine by a domain of
@@ -100,43 +106,63 @@ impl Access {
         Ok(())
     }
 
-    /// Checks the Origin header: a browser names the origin of the page that sends a request, and pages
-    /// of other origins are refused.
-    pub(crate) fn check_origin(headers: &HeaderMap) -> Result<(), Refusal> {
+    /// Checks the Origin header: a browser names the origin of the page that sends a request. Returns
+    /// the value of `Access-Control-Allow-Origin` if the page has another origin, which is allowed;
+    /// other pages are refused.
+    pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, Refusal> {
         let mut origins = headers.get_all(ORIGIN).iter();
         let Some(origin) = origins.next() else {
-            return Ok(());
+            return Ok(None);
         };
+        if origins.next().is_some() {
+            return Err(Refusal::cross_origin());
+        }
         let uri = origin.to_str().ok().and_then(|o| o.parse::<Uri>().ok());
         let of_page = uri.as_ref().and_then(Uri::authority);
-        let is_own = of_page.is_some_and(|page| host(headers).is_ok_and(|own| *page == own));
-        if is_own && origins.next().is_none() {
-            Ok(())
-        } else {
-            Err(Refusal::cross_origin())
+        if of_page.is_some_and(|page| host(headers).is_ok_and(|own| *page == own)) {
+            return Ok(None);
         }
+        let allowed = allowed(&self.origins, origin);
+        allowed.map(Some).ok_or_else(Refusal::cross_origin)
     }
+}
 
-    /// Checks the key, which is a bearer token or, for browsers, the password of Basic authentication.
-    pub(crate) fn check_key(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        if self.keys.is_empty() {
-            return Ok(());
-        }
-        let mut given = headers.get_all(AUTHORIZATION).iter();
-        let (Some(value), None) = (given.next(), given.next()) else {
-            return Err(Refusal::key(
-                "no API key was sent: send one as a bearer token",
-            ));
-        };
-        let key = key_of(value.as_bytes())
-            .ok_or_else(|| Refusal::key("no API key was sent: send one as a bearer token"))?;
-        let known = self.keys.iter().map(|known| known.is(&key));
-        if bool::from(known.fold(Choice::from(0), |any, this| any | this)) {
-            Ok(())
-        } else {
-            Err(Refusal::key("unknown API key: use a key of this server"))
-        }
+/// Checks the key, which is a bearer token or, for browsers, the password of Basic authentication.
+/// Without keys, every request passes.
+pub(crate) fn check_key(keys: &[Key], headers: &HeaderMap) -> Result<(), Refusal> {
+    if keys.is_empty() {
+        return Ok(());
     }
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (given.next(), given.next()) else {
+        return Err(Refusal::key(
+            "no API key was sent: send one as a bearer token",
+        ));
+    };
+    let key = key_of(value.as_bytes())
+        .ok_or_else(|| Refusal::key("no API key was sent: send one as a bearer token"))?;
+    let known = keys.iter().map(|known| known.is(&key));
+    if bool::from(known.fold(Choice::from(0), |any, this| any | this)) {
+        Ok(())
+    } else {
+        Err(Refusal::key("unknown API key: use a key of this server"))
+    }
+}
+
+/// Checks the key that a page of another origin sends: it must be a bearer token, which only the page
+/// itself can add. A browser adds a remembered password (Basic) to the requests of any page.
+pub(crate) fn check_key_of_page(keys: &[Key], headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut given = headers.get_all(AUTHORIZATION).iter();
+    let is_basic = |value: &HeaderValue| {
+        let scheme = value.as_bytes().get(..5);
+        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic"))
+    };
+    if !keys.is_empty() && given.any(is_basic) {
+        return Err(Refusal::key(
+            "a page of another origin cannot use a password: send the API key as a bearer token",
+        ));
+    }
+    check_key(keys, headers)
 }
 
 fn host(headers: &HeaderMap) -> Result<Authority, Refusal> {
@@ -179,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_name_that_nobody_gave_the_server_is_refused_and_an_address_is_not() {
-        let access = Access::new(Vec::new(), &["Solver.example".to_owned()]);
+        let access = Access::new(&["Solver.example".to_owned()], Vec::new());
         let check = |uri: &str, host: &str| {
             access
                 .check_host(&uri.parse().unwrap(), &headers(&[(HOST, host)]))
@@ -218,9 +244,10 @@ mod tests {
 
     #[test]
     fn a_page_of_another_origin_is_refused() {
+        let access = Access::new(&[], Vec::new());
         let check = |origin: &str| {
             let lines = [(HOST, "localhost:8080"), (ORIGIN, origin)];
-            Access::check_origin(&headers(&lines)).is_ok()
+            access.check_origin(&headers(&lines)).is_ok()
         };
         assert!(check("http://localhost:8080"));
         for origin in [
@@ -232,19 +259,37 @@ mod tests {
         ] {
             assert!(!check(origin), "{origin}");
         }
-        assert!(Access::check_origin(&headers(&[])).is_ok());
+        assert!(access.check_origin(&headers(&[])).is_ok());
+    }
+
+    #[test]
+    fn an_allowed_origin_is_named_and_no_other_one_with_it() {
+        let access = Access::new(&[], vec!["https://App.example:443".parse().unwrap()]);
+        let check = |origins: &[&str]| {
+            let mut lines = vec![(HOST, "localhost:8080")];
+            lines.extend(origins.iter().map(|origin| (ORIGIN, *origin)));
+            access.check_origin(&headers(&lines))
+        };
+        let named = check(&["https://app.example"]).unwrap();
+        assert_eq!(named.unwrap(), "https://app.example");
+        assert_eq!(check(&["http://localhost:8080"]), Ok(None));
+        assert_eq!(check(&[]), Ok(None));
+        for origins in [
+            &["http://app.example"][..],
+            &["https://app.example:8443"],
+            &["https://app.example.evil.example"],
+            &["null"],
+            &["https://app.example", "https://app.example"],
+        ] {
+            assert!(check(origins).is_err(), "{origins:?}");
+        }
     }
 
     #[test]
     fn a_key_opens_as_bearer_and_as_basic_and_nothing_else_does() {
         let keys = ["correct-horse-battery", "another-long-key-42"];
-        let keys = keys.map(|key| key.parse().unwrap()).to_vec();
-        let access = Access::new(keys, &[]);
-        let check = |value: &str| {
-            access
-                .check_key(&headers(&[(AUTHORIZATION, value)]))
-                .is_ok()
-        };
+        let keys: [Key; 2] = keys.map(|key| key.parse().unwrap());
+        let check = |value: &str| check_key(&keys, &headers(&[(AUTHORIZATION, value)])).is_ok();
         assert!(check("Bearer correct-horse-battery"));
         assert!(check("bearer  another-long-key-42 "));
         let basic = |text: &str| format!("Basic {}", BASE64_STANDARD.encode(text));
@@ -262,9 +307,10 @@ mod tests {
         ] {
             assert!(!check(value), "{value}");
         }
-        assert!(access.check_key(&headers(&[])).is_err());
+        assert!(check_key(&keys, &headers(&[])).is_err());
         let twice = (AUTHORIZATION, "Bearer correct-horse-battery");
-        assert!(access.check_key(&headers(&[twice.clone(), twice])).is_err());
+        assert!(check_key(&keys, &headers(&[twice.clone(), twice])).is_err());
+        assert!(check_key(&[], &headers(&[])).is_ok());
     }
 
     #[test]

@@ -1,22 +1,24 @@
 //! The state that all requests share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use beamgen::{Config, Service, Solver};
 use serde_json::{Value, json};
 
-use crate::access::Access;
+use crate::access::{Access, Key};
+use crate::log::Event;
 use crate::long_texts::LongTexts;
 use crate::metrics::Metrics;
 use crate::options::{Limits, ServeOptions};
 use crate::presets::Presets;
+use crate::reload::Loaded;
 use crate::stop::Stop;
 
 /// The state that all requests share.
 pub(crate) struct App {
     pub service: Service,
-    pub presets: Presets,
     pub access: Access,
     pub limits: Limits,
     pub metrics: Metrics,
@@ -26,7 +28,26 @@ pub(crate) struct App {
     pub models: ModelFacts,
     /// The start of the server, in seconds since 1970.
     pub started: u64,
+    /// Held while presets and keys are read again: of two readings, the one that began later is kept.
+    pub reloading: tokio::sync::Mutex<()>,
+    current: RwLock<Current>,
     next_id: AtomicU64,
+}
+
+/// The part of the state that a running server can read again. A request keeps the copy that it took.
+#[derive(Clone)]
+struct Current {
+    presets: Arc<Presets>,
+    keys: Arc<[Key]>,
+}
+
+impl From<Loaded> for Current {
+    fn from(loaded: Loaded) -> Self {
+        Self {
+            presets: Arc::new(loaded.presets),
+            keys: loaded.keys.into(),
+        }
+    }
 }
 
 /// Facts about the models, which routes report or check.
@@ -70,10 +91,10 @@ impl App {
         options: ServeOptions,
         stop: Stop,
     ) -> Self {
+        let keys = options.keys.clone();
         Self {
             service,
-            presets,
-            access: Access::new(options.keys.clone(), &options.host_names),
+            access: Access::new(&options.host_names, options.allow_origins.clone()),
             limits: options.limits,
             metrics: Metrics::default(),
             stop,
@@ -81,11 +102,42 @@ impl App {
             options,
             models,
             started: now(),
+            reloading: tokio::sync::Mutex::default(),
+            current: RwLock::new(Loaded { presets, keys }.into()),
             next_id: AtomicU64::new(1),
         }
     }
 
-    /// Returns a unique id for an answer.
+    fn current(&self) -> Current {
+        // The value is replaced as a whole, so it is valid even if another thread panicked.
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        current.clone()
+    }
+
+    /// Returns the presets in effect.
+    pub(crate) fn presets(&self) -> Arc<Presets> {
+        self.current().presets
+    }
+
+    /// Returns the API keys in effect; without any, requests need no key.
+    pub(crate) fn keys(&self) -> Arc<[Key]> {
+        self.current().keys
+    }
+
+    /// Replaces presets and keys. Running requests keep their settings.
+    pub(crate) fn replace(&self, loaded: Loaded) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        *current = loaded.into();
+    }
+
+    /// Reports a fact to the log.
+    pub(crate) fn tell(&self, event: &Event<'_>) {
+        if let Some(observe) = &self.options.observe {
+            observe(event);
+        }
+    }
+
+    /// Returns a unique id, for an answer or a request.
     pub(crate) fn next_id(&self, prefix: &str) -> String {
         let number = self.next_id.fetch_add(1, Ordering::Relaxed);
         format!("{prefix}-{:x}-{number:x}", self.started)

@@ -50,7 +50,7 @@ const UNFIT: &str = "invalid value";
 const OLD: [(&str, &str); 2] = [("budget", "budget_tokens"), ("deadline", "timeout")];
 
 /// Fields that are accepted and ignored: they cannot change an answer.
-const WITHOUT_EFFECT: [&str; 9] = [
+pub(crate) const WITHOUT_EFFECT: [&str; 9] = [
     "user",
     "metadata",
     "store",
@@ -63,10 +63,10 @@ const WITHOUT_EFFECT: [&str; 9] = [
 ];
 
 /// Whether a value asks for exactly what the server does in any case.
-type IsDoneAnyway = fn(&Value) -> bool;
+pub(crate) type IsDoneAnyway = fn(&Value) -> bool;
 
 /// Fields that are accepted only with the value that the server uses in any case.
-const FIXED: [(&str, IsDoneAnyway); 22] = [
+pub(crate) const FIXED: [(&str, IsDoneAnyway); 22] = [
     ("n", |v| v == 1),
     ("best_of", |v| v == 1),
     ("logprobs", |v| v == false),
@@ -101,8 +101,8 @@ impl Ask {
     pub(crate) fn read(app: &App, shape: Shape, body: Map<String, Value>) -> Result<Self, Refusal> {
         let mut fields = Fields::new(body, "");
         let model = fields.text("model")?.unwrap_or_else(|| OWN.to_owned());
-        let preset = app
-            .presets
+        let presets = app.presets();
+        let preset = presets
             .find(&model)
             .ok_or_else(|| unknown_model(app, &model))?;
         let mut settings = preset.settings.clone();
@@ -161,7 +161,8 @@ impl Ask {
     /// Returns the fault, with the field's name.
     pub(crate) fn of_answers(app: &App, fields: &mut Fields) -> Result<Self, Refusal> {
         let model = fields.text("model")?.unwrap_or_else(|| OWN.to_owned());
-        let preset = app.presets.find(&model);
+        let presets = app.presets();
+        let preset = presets.find(&model);
         let preset = preset.ok_or_else(|| unknown_model(app, &model))?;
         let own = fields.object("beamgen")?;
         for key in ["id", "reference", "steps", "context", "events", "tree"] {
@@ -339,8 +340,8 @@ impl Ask {
 
 /// Returns the refusal of an unknown model, with the known ones.
 pub(crate) fn unknown_model(app: &App, model: &str) -> Refusal {
-    let names: Vec<&str> = app
-        .presets
+    let presets = app.presets();
+    let names: Vec<&str> = presets
         .iter()
         .map(|preset| preset.name.as_str())
         .collect();

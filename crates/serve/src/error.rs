@@ -20,6 +20,9 @@ pub enum Error {
         /// The largest possible limit.
         most: usize,
     },
+    /// Pages of every origin are allowed, and the options have no key.
+    #[error("the origin * lets every web page in, and no key is set")]
+    EveryOrigin,
     /// Other machines can reach the address, and the options have no key.
     #[error("{address} can be reached from other machines, and no key is set")]
     Open {

@@ -1,4 +1,5 @@
-//! The middleware of every request: access checks, and metrics.
+//! The middleware of every request: its id, access checks, headers for pages of other origins, and
+//! metrics.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,18 +8,19 @@ use std::time::Instant;
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
+use axum::http::HeaderValue;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body::{Frame, SizeHint};
 
-use crate::access::Access;
+use crate::access::{check_key, check_key_of_page};
 use crate::app::App;
-use crate::labels::label;
-use crate::options::Served;
+use crate::log::{Event, Served};
+use crate::origins;
 use crate::refusal::{Code, Refusal};
-
-/// The route that never needs a key.
-const WITHOUT_KEY: &str = "/health";
+use crate::request_id::{self, X_REQUEST_ID};
+use crate::routes::{WITHOUT_KEY, label};
+use crate::spent::Spent;
 
 /// The routes that still answer while the server stops.
 const WHILE_STOPPING: [&str; 3] = ["/health", "/ready", "/metrics"];
@@ -27,30 +29,32 @@ const WHILE_STOPPING: [&str; 3] = ["/health", "/ready", "/metrics"];
 /// disconnects.
 struct Timed {
     app: Arc<App>,
+    request_id: String,
     route: &'static str,
     status: u16,
+    spent: Spent,
     started: Instant,
 }
 
 impl Drop for Timed {
     fn drop(&mut self) {
         let served = Served {
+            request_id: std::mem::take(&mut self.request_id),
             route: self.route,
             status: self.status,
             seconds: self.started.elapsed().as_secs_f64(),
+            tokens: self.spent.tokens(),
         };
         let metrics = &self.app.metrics;
         metrics.request(served.route, served.status, served.seconds);
-        if let Some(observe) = &self.app.options.observe {
-            observe(&served);
-        }
+        self.app.tell(&Event::Served(&served));
     }
 }
 
 /// A body that owns the [`Timed`] of its request, so that a stream counts when it ends.
 struct TimedBody {
     body: Body,
-    _timed: Timed,
+    timed: Timed,
 }
 
 impl HttpBody for TimedBody {
@@ -61,7 +65,8 @@ impl HttpBody for TimedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let spent = self.timed.spent.clone();
+        spent.within(|| Pin::new(&mut self.body).poll_frame(cx))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -75,41 +80,62 @@ impl HttpBody for TimedBody {
 
 /// Checks the access of a request, and counts it.
 pub(crate) async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
+    let spent = Spent::default();
     let mut timed = Timed {
         app: Arc::clone(&app),
+        request_id: request_id::of(request.headers(), &app),
         route: label(request.uri().path()),
         // nginx's status for a client that disconnected: it stays if the handler is dropped.
         status: 499,
+        spent: spent.clone(),
         started: Instant::now(),
     };
-    let response = match check(&app, &request) {
-        Err(refusal) => refusal.into_response(),
-        Ok(()) => next.run(request).await,
-    };
+    let mut response = respond(&app, request, next, &spent).await;
     // Handlers attach the code to their response, so refusals are counted at this place only.
     if let Some(Code(code)) = response.extensions().get::<Code>() {
         app.metrics.refused(code);
     }
+    if let Ok(id) = HeaderValue::from_str(&timed.request_id) {
+        response.headers_mut().insert(X_REQUEST_ID, id);
+    }
     // The body may be a stream: `timed` moves into it, and counts the request when it ends.
     timed.status = response.status().as_u16();
-    response.map(|body| {
-        Body::new(TimedBody {
-            body,
-            _timed: timed,
-        })
-    })
+    response.map(|body| Body::new(TimedBody { body, timed }))
 }
 
-fn check(app: &App, request: &Request) -> Result<(), Refusal> {
+/// Answers a request, or refuses it.
+async fn respond(app: &App, request: Request, next: Next, spent: &Spent) -> Response {
     let (uri, headers) = (request.uri(), request.headers());
-    app.access.check_host(uri, headers)?;
     // Host and origin come before the key: a foreign page must not be able to tell a right key from
     // a wrong one.
-    Access::check_origin(headers)?;
-    if uri.path() != WITHOUT_KEY {
-        app.access.check_key(headers)?;
+    let host = app.access.check_host(uri, headers);
+    let page = match host.and_then(|()| app.access.check_origin(headers)) {
+        Ok(page) => page,
+        Err(refusal) => return refusal.into_response(),
+    };
+    let mut response = if page.is_some() && origins::is_preflight(request.method(), headers) {
+        // A browser sends no key with it.
+        origins::preflight(headers)
+    } else {
+        match check(app, &request, page.is_some()) {
+            Ok(()) => spent.during(next.run(request)).await,
+            Err(refusal) => refusal.into_response(),
+        }
+    };
+    if app.access.has_origins() {
+        origins::open(&mut response, page);
     }
-    if app.stop.is_serving() || WHILE_STOPPING.contains(&uri.path()) {
+    response
+}
+
+fn check(app: &App, request: &Request, is_from_page: bool) -> Result<(), Refusal> {
+    let (path, headers) = (request.uri().path(), request.headers());
+    if path != WITHOUT_KEY && is_from_page {
+        check_key_of_page(&app.keys(), headers)?;
+    } else if path != WITHOUT_KEY {
+        check_key(&app.keys(), headers)?;
+    }
+    if app.stop.is_serving() || WHILE_STOPPING.contains(&path) {
         Ok(())
     } else {
         Err(Refusal::stopping())

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use beamgen::{ProblemResult, Service};
 
 use crate::histogram::Histogram;
+use crate::spent;
 
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
@@ -53,6 +54,7 @@ impl Metrics {
 
     /// Counts a finished search, and the seconds since its request was taken.
     pub(crate) fn searched(&self, result: &ProblemResult, seconds: f64) {
+        spent::count(&result.ledger);
         let mut counted = self.lock();
         counted.searches.add(result.elapsed);
         counted.queue.add((seconds - result.elapsed).max(0.0));

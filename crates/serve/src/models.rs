@@ -14,8 +14,8 @@ use crate::refusal::Refusal;
 
 /// Returns all presets as OpenAI's list of models.
 pub(crate) fn list(app: &App) -> Value {
-    let presets: Vec<Value> = app
-        .presets
+    let presets = app.presets();
+    let presets: Vec<Value> = presets
         .iter()
         .map(|preset| object(app, preset))
         .collect();
@@ -24,7 +24,8 @@ pub(crate) fn list(app: &App) -> Value {
 
 /// Returns a preset as OpenAI's model.
 pub(crate) fn find(app: &App, name: &str) -> Result<Value, Refusal> {
-    let preset = app.presets.find(name);
+    let presets = app.presets();
+    let preset = presets.find(name);
     let preset = preset.ok_or_else(|| unknown_model(app, name))?;
     Ok(object(app, preset))
 }

@@ -1,10 +1,12 @@
 //! The options and limits of a server.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::access::Key;
+use crate::log::Observe;
+use crate::origins::Origin;
+use crate::reload::Reload;
 
 /// The address, the keys and the limits of a [`Server`](crate::Server).
 #[derive(Clone)]
@@ -17,14 +19,15 @@ pub struct ServeOptions {
     pub allow_anyone: bool,
     /// Host names that requests may use, in addition to addresses and `localhost`.
     pub host_names: Vec<String>,
+    /// Origins of other sites, whose web pages may use the server.
+    pub allow_origins: Vec<Origin>,
     /// The limits of requests, connections and times.
     pub limits: Limits,
-    /// A callback for every answered request, for a log.
+    /// A callback for what happens, for a log.
     pub observe: Option<Observe>,
+    /// The handle that reads presets and keys again; `None` if nothing can be read again.
+    pub reload: Option<Reload>,
 }
-
-/// A callback for every answered request. It runs on the server's thread, so it should be quick.
-pub type Observe = Arc<dyn Fn(&Served) + Send + Sync>;
 
 impl Default for ServeOptions {
     /// Returns options with a free port that only this machine can reach.
@@ -34,8 +37,10 @@ impl Default for ServeOptions {
             keys: Vec::new(),
             allow_anyone: false,
             host_names: Vec::new(),
+            allow_origins: Vec::new(),
             limits: Limits::default(),
             observe: None,
+            reload: None,
         }
     }
 }
@@ -47,6 +52,7 @@ impl std::fmt::Debug for ServeOptions {
             .field("keys", &self.keys.len())
             .field("allow_anyone", &self.allow_anyone)
             .field("host_names", &self.host_names)
+            .field("allow_origins", &self.allow_origins)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
@@ -104,16 +110,4 @@ impl Default for Limits {
             events: 8192,
         }
     }
-}
-
-/// The facts of an answered request for a log, without its content.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct Served {
-    /// The label of the route from a fixed list, or `other`.
-    pub route: &'static str,
-    /// The HTTP status of the answer.
-    pub status: u16,
-    /// The seconds from the request's head to the end of its answer.
-    pub seconds: f64,
 }

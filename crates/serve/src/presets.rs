@@ -74,9 +74,12 @@ impl Presets {
             place,
             reason: reason.trim().replace('\n', " "),
         };
-        let file: Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| wrong(place.to_owned(), error.message()))?;
+        let file: Table = text.parse().map_err(|error: toml::de::Error| {
+            let start = error.span().map_or(0, |span| span.start);
+            let before = text.get(..start).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            wrong(format!("{place}: line {line}"), error.message())
+        })?;
         let mut presets = vec![Preset {
             name: OWN.to_owned(),
             summary: "the server's own settings".to_owned(),
@@ -163,7 +166,7 @@ mod tests {
     #[test]
     fn a_mistake_is_named_with_its_preset() {
         for (text, words) in [
-            ("[x", "presets.toml: "),
+            ("\n[x", "presets.toml: line 2: "),
             ("[x]", "presets.toml: [x]: missing field `summary`"),
             ("[x]\nsummary = 's'\nserch.n = 2", "`serch`"),
             ("[x]\nsummary = 's'\nsearch.width = 2", "`width`"),

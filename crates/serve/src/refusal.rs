@@ -11,11 +11,60 @@ use serde_json::{Value, json};
 /// A header for OpenAI's SDKs, which retry after 408, 409, 429 and 5xx unless it is `false`.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+/// The codes of errors, each with the cases in which it is used. They are labels of a metric, and a part
+/// of the OpenAPI document.
+pub(crate) const CODES: &[(&str, &str)] = &[
+    ("body_too_large", "the body has too many bytes"),
+    (
+        "context_length_exceeded",
+        "the problem does not fit into the context",
+    ),
+    (
+        "cross_origin",
+        "a web page of another site sent the request",
+    ),
+    (
+        "deadline_exceeded",
+        "the deadline passed before there was anything to show",
+    ),
+    ("engine_lost", "a model is lost, and the server ends"),
+    ("host_not_allowed", "the Host header names another server"),
+    ("invalid_api_key", "no key, or an unknown one"),
+    ("invalid_json", "the body is not JSON"),
+    ("invalid_request", "the request is wrong as a whole"),
+    ("invalid_value", "a field has a wrong value"),
+    ("method_not_allowed", "the route has another method"),
+    ("model_not_found", "no preset has the name"),
+    (
+        "no_reward_model",
+        "the route needs a reward model, and the server has none",
+    ),
+    ("not_found", "no such route"),
+    ("queue_full", "too many requests wait"),
+    (
+        "reload_failed",
+        "presets or keys are wrong, and the former ones stay in effect",
+    ),
+    (
+        "reload_refused",
+        "the server has no key, or nothing to read again",
+    ),
+    ("request_timeout", "the body did not arrive in time"),
+    ("search_failed", "the search of this problem failed"),
+    ("stopping", "the server stops"),
+    ("unknown_field", "the server does not know a field"),
+    (
+        "unsupported_field",
+        "the server knows a field, and does not support its value",
+    ),
+    ("unsupported_media_type", "the body is not application/json"),
+];
+
 /// An error answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refusal {
     pub status: StatusCode,
-    /// The code, from a fixed list, since it is also the label of a metric.
+    /// The code, one of [`CODES`].
     pub code: &'static str,
     pub message: Cow<'static, str>,
     /// The name of the field at fault.
@@ -68,7 +117,8 @@ impl Refusal {
     }
 
     pub(crate) fn cross_origin() -> Self {
-        let message = "pages of other origins may not use this server";
+        let message =
+            "pages of other origins may not use this server: allow this one with --allow-origin";
         Self::new(StatusCode::FORBIDDEN, "cross_origin", message)
     }
 

@@ -1,4 +1,4 @@
-//! The routes of the server, and their handlers.
+//! The table of the server's routes, and their handlers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use axum::extract::{Path, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, StatusCode};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Json, Router, middleware};
 use serde_json::json;
 
@@ -19,31 +19,210 @@ use crate::body;
 use crate::gate::gate;
 use crate::mend;
 use crate::models;
+use crate::openapi::{self, Gives, Schema};
 use crate::page;
 use crate::refusal::Refusal;
+use crate::reload;
+use crate::schema;
 use crate::score;
 use crate::search::Search;
 use crate::stream::AnswerStream;
 
+/// The methods that routes have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Post,
+}
+
+impl Method {
+    fn filter(self) -> MethodFilter {
+        match self {
+            Self::Get => MethodFilter::GET,
+            Self::Post => MethodFilter::POST,
+        }
+    }
+}
+
+/// A route: a row of [`ROUTES`], from which router, metrics and the OpenAPI document follow.
+pub(crate) struct Route {
+    pub method: Method,
+    /// The path; `{name}` stands for a part that varies.
+    pub path: &'static str,
+    /// The name in metrics and logs.
+    pub label: &'static str,
+    /// The purpose in a line.
+    pub summary: &'static str,
+    /// The schema of a request's body; `None` if the route reads no body.
+    pub takes: Option<Schema>,
+    /// The answer of a request that succeeds.
+    pub gives: Gives,
+    handler: fn(MethodFilter) -> MethodRouter<Arc<App>>,
+}
+
+impl Route {
+    /// Whether the route asks for a key on a server that has one.
+    pub(crate) fn needs_key(&self) -> bool {
+        self.path != WITHOUT_KEY
+    }
+}
+
+/// The path of the route that never needs a key.
+pub(crate) const WITHOUT_KEY: &str = "/health";
+
+/// The routes of the server.
+pub(crate) const ROUTES: &[Route] = &[
+    Route {
+        method: Method::Get,
+        path: "/",
+        label: "page",
+        summary: "The page, on which a search is watched.",
+        takes: None,
+        gives: Gives::Text("text/html"),
+        handler: |method| on(method, page::page),
+    },
+    Route {
+        method: Method::Get,
+        path: "/health",
+        label: "health",
+        summary: "Whether the engine works. The only route that never asks for a key.",
+        takes: None,
+        gives: Gives::Json(schema::STATUS),
+        handler: |method| on(method, health),
+    },
+    Route {
+        method: Method::Get,
+        path: "/ready",
+        label: "ready",
+        summary: "Whether requests are taken; not while the server stops.",
+        takes: None,
+        gives: Gives::Json(schema::STATUS),
+        handler: |method| on(method, ready),
+    },
+    Route {
+        method: Method::Get,
+        path: "/metrics",
+        label: "metrics",
+        summary: "Metrics in Prometheus' text format.",
+        takes: None,
+        gives: Gives::Text("text/plain"),
+        handler: |method| on(method, metrics),
+    },
+    Route {
+        method: Method::Get,
+        path: "/openapi.json",
+        label: "openapi",
+        summary: "This document.",
+        takes: None,
+        gives: Gives::Json(schema::DOCUMENT),
+        handler: |method| on(method, openapi::document),
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/chat/completions",
+        label: "chat",
+        summary: "Solves a problem, given as a chat.",
+        takes: Some(schema::CHAT),
+        gives: Gives::Answer(schema::CHAT_ANSWER),
+        handler: |method| on(method, chat),
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/completions",
+        label: "completions",
+        summary: "Solves a problem, given as a prompt.",
+        takes: Some(schema::COMPLETION),
+        gives: Gives::Answer(schema::COMPLETION_ANSWER),
+        handler: |method| on(method, completion),
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/models",
+        label: "models",
+        summary: "The presets: the values of a request's `model`.",
+        takes: None,
+        gives: Gives::Json(schema::MODELS),
+        handler: |method| on(method, list_models),
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/models/{name}",
+        label: "models",
+        summary: "A preset.",
+        takes: None,
+        gives: Gives::Json(schema::MODEL),
+        handler: |method| on(method, one_model),
+    },
+    Route {
+        method: Method::Get,
+        path: "/v1/problems",
+        label: "problems",
+        summary: "The sample problems of the bundled world, if the bundled pair is served.",
+        takes: None,
+        gives: Gives::Json(schema::PROBLEMS),
+        handler: |method| on(method, models::problems),
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/score",
+        label: "score",
+        summary: "Scores the steps of given chains with the reward model.",
+        takes: Some(schema::SCORE),
+        gives: Gives::Json(schema::SCORED),
+        handler: |method| on(method, scores),
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/refine",
+        label: "refine",
+        summary: "Writes given answers again from their weakest steps.",
+        takes: Some(schema::REFINE),
+        gives: Gives::Json(schema::REFINED),
+        handler: |method| on(method, refine_answers),
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/guard",
+        label: "guard",
+        summary: "Accepts, mends or withholds given answers, with a reason.",
+        takes: Some(schema::GUARD),
+        gives: Gives::Json(schema::GUARDED),
+        handler: |method| on(method, guard_answers),
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/reload",
+        label: "reload",
+        summary: "Reads the files of presets and keys again. Needs a server with a key.",
+        takes: None,
+        gives: Gives::Json(schema::RELOADED),
+        handler: |method| on(method, reload::handle),
+    },
+];
+
 /// Returns the router of all routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/", get(page::page))
-        .route("/health", get(health))
-        .route("/ready", get(ready))
-        .route("/metrics", get(metrics))
-        .route("/v1/chat/completions", post(chat))
-        .route("/v1/completions", post(completion))
-        .route("/v1/models", get(list_models))
-        .route("/v1/models/{name}", get(one_model))
-        .route("/v1/problems", get(models::problems))
-        .route("/v1/score", post(scores))
-        .route("/v1/refine", post(refine_answers))
-        .route("/v1/guard", post(guard_answers))
+    let routes = ROUTES.iter().fold(Router::new(), |router, route| {
+        router.route(route.path, (route.handler)(route.method.filter()))
+    });
+    routes
         .fallback(not_found)
         .method_not_allowed_fallback(not_allowed)
         .layer(middleware::from_fn_with_state(Arc::clone(&app), gate))
         .with_state(app)
+}
+
+/// Returns the label of a path in metrics and logs, from a fixed list: a client cannot create new
+/// labels.
+pub(crate) fn label(path: &str) -> &'static str {
+    let is_of = |route: &&Route| match route.path.split_once('{') {
+        Some((before, _)) => path.starts_with(before),
+        None => path == route.path,
+    };
+    ROUTES
+        .iter()
+        .find(is_of)
+        .map_or("other", |route| route.label)
 }
 
 async fn not_found() -> Refusal {

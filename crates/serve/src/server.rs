@@ -11,7 +11,9 @@ use crate::Error;
 use crate::app::{App, ModelFacts};
 use crate::listen::listen;
 use crate::options::ServeOptions;
+use crate::origins::Origin;
 use crate::presets::Presets;
+use crate::reload::heed;
 use crate::routes::router;
 use crate::stop::Stop;
 
@@ -27,12 +29,17 @@ impl Server {
     ///
     /// # Errors
     /// Returns an error if the address cannot be bound, if other machines can reach it and there is
-    /// neither a key nor `allow_anyone`, or if the limit of connections is too large.
+    /// neither a key nor `allow_anyone`, if pages of every origin are allowed without a key, or if the
+    /// limit of connections is too large.
     pub fn bind(options: ServeOptions) -> Result<Self, Error> {
         let address = options.address;
         let is_private = address.ip().is_loopback();
         if !is_private && options.keys.is_empty() && !options.allow_anyone {
             return Err(Error::Open { address });
+        }
+        let is_for_every_page = options.allow_origins.iter().any(Origin::is_every);
+        if is_for_every_page && options.keys.is_empty() {
+            return Err(Error::EveryOrigin);
         }
         let (asked, most) = (options.limits.connections, Semaphore::MAX_PERMITS);
         if asked > most {
@@ -83,6 +90,9 @@ impl Server {
         runtime
             .block_on(async {
                 let listener = tokio::net::TcpListener::from_std(self.listener)?;
+                if let Some(reload) = app.options.reload.clone() {
+                    tokio::spawn(heed(Arc::clone(&app), reload));
+                }
                 listen(listener, app, router).await;
                 Ok(())
             })

@@ -1,6 +1,9 @@
 //! A server with the bundled pair on a thread of its own, and a client that speaks plain HTTP over
 //! TCP and hides nothing.
 
+#[path = "schema.rs"]
+pub(crate) mod schema;
+
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::thread::JoinHandle;
@@ -50,9 +53,14 @@ impl Running {
         self.send(text.as_bytes()).expect("a reply")
     }
 
+    /// Posts a body, and checks both it and the reply against the OpenAPI document.
     pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
-        self.send(&request(path, &body.to_string(), ""))
-            .expect("a reply")
+        let reply = self.send(&request(path, &body.to_string(), ""));
+        let reply = reply.expect("a reply");
+        let is_json = reply.header("content-type") == Some("application/json");
+        let answer = is_json.then(|| reply.json());
+        schema::check(path, body, reply.status, answer.as_ref());
+        reply
     }
 
     /// A chat completion.

@@ -3,9 +3,18 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use super::{SearchFlags, texts};
+
+/// The form of the messages on stderr.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// lines for people
+    Text,
+    /// a JSON object a line, with one for each request
+    Json,
+}
 
 /// Serve HTTP requests
 #[derive(Args, Debug)]
@@ -40,6 +49,11 @@ pub(crate) struct ServeArgs {
     /// localhost and addresses are always accepted. May be repeated.
     #[arg(long, value_name = "NAME", hide_short_help = true)]
     pub host_name: Vec<String>,
+    /// Let web pages of this origin use the server, e.g. `https://app.example`
+    ///
+    /// Scheme, host and, unless it is the usual one, port. `*` stands for every page and requires a key. May be repeated.
+    #[arg(long, value_name = "ORIGIN", hide_short_help = true)]
+    pub allow_origin: Vec<String>,
     /// Read presets, the values of a request's `model`, from a TOML file
     ///
     /// [default: configs/serve/presets.toml, which is in the binary]
@@ -83,6 +97,14 @@ pub(crate) struct ServeArgs {
     /// Print the effective settings, and a line for each request, to stderr
     #[arg(short, long, hide_short_help = true)]
     pub verbose: bool,
+    /// Form of the messages on stderr
+    #[arg(
+        long,
+        value_name = "FORM",
+        default_value = "text",
+        hide_short_help = true
+    )]
+    pub log_format: LogFormat,
 
     #[command(flatten)]
     pub settings: SearchFlags,

@@ -68,7 +68,8 @@ Examples:
       for other machines, with a key
 
 A request's model is a preset: settings that replace those of the flags. After SIGTERM or Ctrl-C the server \
-finishes running requests, and then exits; a second signal ends it at once. docs/reference/http.md describes the \
+finishes running requests, and then exits; a second signal ends it at once. After SIGUSR1 it reads the files \
+of presets and keys again. docs/reference/http.md describes the \
 protocol.";
 
 pub(super) const BENCH: &str = "\

@@ -69,18 +69,23 @@ impl About {
 
     /// Returns the date in the form 2026-11-22.
     pub(crate) fn date(&self) -> String {
-        // Days to a civil date: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
-        let days = (self.unix_time / 86_400) as i64 + 719_468;
-        let era = days / 146_097;
-        let of_era = days % 146_097;
-        let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year + year / 4 - year / 100);
-        let month = (5 * of_year + 2) / 153;
-        let day = of_year - (153 * month + 2) / 5 + 1;
-        let month = if month < 10 { month + 3 } else { month - 9 };
-        let year = year + era * 400 + i64::from(month <= 2);
-        format!("{year:04}-{month:02}-{day:02}")
+        date_of(self.unix_time)
     }
+}
+
+/// Returns the date of a time, given in seconds since 1970 (UTC), in the form 2026-11-22.
+pub fn date_of(unix_time: u64) -> String {
+    // Days to a civil date: H. Hinnant, "chrono-Compatible Low-Level Date Algorithms".
+    let days = (unix_time / 86_400) as i64 + 719_468;
+    let era = days / 146_097;
+    let of_era = days % 146_097;
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02}")
 }
 
 impl Machine {

@@ -1,0 +1,60 @@
+//! The id of a request, by which a client finds it in the log.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::app::App;
+
+/// The header with the id, in requests and in answers.
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The most characters of a client's id.
+const LONGEST: usize = 128;
+
+/// Returns the id that the client gave, or a new one if it gave none that is fit for a log.
+pub(crate) fn of(headers: &HeaderMap, app: &App) -> String {
+    given(headers).unwrap_or_else(|| app.next_id("req"))
+}
+
+fn given(headers: &HeaderMap) -> Option<String> {
+    let mut ids = headers.get_all(X_REQUEST_ID).iter();
+    let (Some(id), None) = (ids.next(), ids.next()) else {
+        return None;
+    };
+    let is_fit = |id: &&HeaderValue| {
+        let bytes = id.as_bytes();
+        (1..=LONGEST).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
+    };
+    let id = Some(id).filter(is_fit)?;
+    id.to_str().ok().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_visible_and_short() {
+        let of = |ids: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for id in ids {
+                let id = HeaderValue::from_bytes(id.as_bytes()).unwrap();
+                headers.append(X_REQUEST_ID, id);
+            }
+            given(&headers)
+        };
+        for id in ["a", "7f3c-\"{}\\", &"x".repeat(128)] {
+            assert_eq!(of(&[id]).as_deref(), Some(id));
+        }
+        for ids in [
+            &[][..],
+            &[""],
+            &["a b"],
+            &["é"],
+            &["a\tb"],
+            &[&"x".repeat(129)],
+            &["a", "a"],
+        ] {
+            assert_eq!(of(ids), None, "{ids:?}");
+        }
+    }
+}
