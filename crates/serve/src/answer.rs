@@ -117,6 +117,7 @@ impl Solved {
         };
         Self {
             pieces: match refusal {
+                // A client that ignores `refusal` must not show the text of a withheld answer.
                 Some(_) => Vec::new(),
                 None => pieces(result),
             },
@@ -162,6 +163,7 @@ fn pieces(result: &ProblemResult) -> Vec<String> {
     let Some(chosen) = result.chosen else {
         return Vec::new();
     };
+    // Without blank steps at the ends, trimming the first and the last piece trims the whole text.
     let texts = result.tree.path(chosen).into_iter();
     let mut pieces: Vec<String> = texts
         .map(|node| result.tree.node(node).text.clone())

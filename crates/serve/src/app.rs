@@ -139,6 +139,7 @@ impl App {
 
     /// Returns a unique id, for an answer or a request.
     pub(crate) fn next_id(&self, prefix: &str) -> String {
+        // The numbers begin again after a restart; the time of the start keeps ids apart.
         let number = self.next_id.fetch_add(1, Ordering::Relaxed);
         format!("{prefix}-{:x}-{number:x}", self.started)
     }

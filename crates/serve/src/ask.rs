@@ -105,6 +105,8 @@ impl Ask {
         let preset = presets
             .find(&model)
             .ok_or_else(|| unknown_model(app, &model))?;
+        // Later settings win: the preset's, then the fields of OpenAI's API, then those of
+        // `beamgen`.
         let mut settings = preset.settings.clone();
         let text = match shape {
             Shape::Chat => {
@@ -150,6 +152,7 @@ impl Ask {
             given,
             notes: Vec::new(),
         };
+        // Only the settings together can be checked: each may be valid and the product too large.
         ask.read_own(Fields::new(own, "beamgen."))?;
         ask.check(app)?;
         Ok(ask)
@@ -165,6 +168,7 @@ impl Ask {
         let preset = presets.find(&model);
         let preset = preset.ok_or_else(|| unknown_model(app, &model))?;
         let own = fields.object("beamgen")?;
+        // Each answer has these itself, or the route has no place for them: they would be ignored.
         for key in ["id", "reference", "steps", "context", "events", "tree"] {
             if own.contains_key(key) {
                 let reason = "not supported on this route: leave it out";
@@ -192,6 +196,7 @@ impl Ask {
 
     /// Reads the object `beamgen` of a request.
     fn read_own(&mut self, mut fields: Fields) -> Result<(), Refusal> {
+        // The tables come first, so that a setting's own name wins over its key in a table.
         for table in ["search", "generator"] {
             let keys = fields.object(table)?;
             self.set_keys(table, Value::Object(keys))?;
@@ -232,11 +237,13 @@ impl Ask {
             self.problem.context = context.map_err(|fault| fields.wrong("context", &fault))?;
         }
         if let Some(seconds) = fields.number("timeout")? {
+            // JSON has negative and huge numbers, for which `from_secs_f64` panics.
             let deadline = Duration::try_from_secs_f64(seconds)
                 .ok()
                 .filter(|deadline| !deadline.is_zero());
             let deadline =
                 deadline.ok_or_else(|| fields.wrong("timeout", "write seconds, above 0"))?;
+            // A request can shorten the server's deadline, but not lengthen it.
             self.deadline = self.deadline.min(deadline);
         }
         self.events = fields.flag("events")?;
@@ -258,6 +265,7 @@ impl Ask {
             }
             return Ok(());
         }
+        // The client chooses the key's length, and errors repeat the key.
         let full: String = format!("beamgen.{key}").chars().take(200).collect();
         let wrong = |code, reason: &str| Refusal::field(code, full.clone(), reason);
         // Setting a key copies all settings, so a long list is refused before its first entry.
@@ -312,6 +320,7 @@ impl Ask {
             "{chains} chains of {} tokens exceed the limit of {} tokens per request: use fewer",
             settings.generator.max_chain_tokens, app.limits.tokens
         );
+        // The error names a field of the request, although a preset may have set the other number.
         let mut asked = ["n", "max_chain_tokens"].into_iter();
         let setting = asked.find(|setting| self.field_of(setting).is_some());
         Err(invalid(setting.unwrap_or_default(), reason))
@@ -397,6 +406,7 @@ fn sampling(
         }
     }
     sampling.top_k = fields.count("top_k")?.or(sampling.top_k);
+    // The newer name comes second, so it wins if a client sends both.
     for key in ["max_tokens", "max_completion_tokens"] {
         if let Some(most) = fields.count(key)? {
             settings.generator.max_chain_tokens = most;
@@ -415,6 +425,7 @@ fn stream_options(fields: &mut Fields, stream: bool) -> Result<bool, Refusal> {
     }
     let mut options = Fields::new(given, "stream_options.");
     let include_usage = options.flag("include_usage")?;
+    // Accepted without effect: these chunks have no padding.
     options.flag("include_obfuscation")?;
     options.end()?;
     Ok(include_usage)

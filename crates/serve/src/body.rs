@@ -22,6 +22,8 @@ pub(crate) async fn object(
         let message = format!("the body is larger than {} bytes", limits.body_bytes);
         Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
     };
+    // A body that is stated to be too large is refused before it is read. A chunked body states no
+    // length, so `collect` counts as well.
     let length = headers.get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
     if length.is_some_and(|length| length > limits.body_bytes as u64) {
@@ -52,6 +54,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let given = headers.get(CONTENT_TYPE).and_then(|t| t.to_str().ok());
     let essence = given.and_then(|given| given.split(';').next());
     let is_json = essence.is_some_and(|e| e.trim().eq_ignore_ascii_case("application/json"));
+    // Nothing is unpacked: a small body could unpack to far more than the limit.
     let coding = headers.get(CONTENT_ENCODING);
     let is_plain = coding.is_none_or(|c| c.as_bytes().eq_ignore_ascii_case(b"identity"));
     if is_json && is_plain {
@@ -73,6 +76,7 @@ async fn collect(mut body: Body, most: usize) -> Result<Option<Vec<u8>>, Refusal
             let message = "the body ends early or is framed wrongly";
             Refusal::input("invalid_request", message)
         })?;
+        // Trailers may follow the data of a chunked body, and are ignored.
         let Ok(data) = frame.into_data() else {
             continue;
         };

@@ -53,7 +53,9 @@ pub(crate) fn read(messages: Option<Value>) -> Result<Conversation, Refusal> {
                 return Err(wrong(&format!("{place}.role"), reason));
             }
         }
+        // OpenAI's API lets a message name its author, which a prompt has no place for.
         message.shift_remove("name");
+        // Some clients write fields that are not set as null.
         let left = message.iter().find(|(_, value)| !value.is_null());
         if let Some((key, _)) = left {
             let key: String = key.chars().take(100).collect();

@@ -120,6 +120,7 @@ fn step_event(node: NodeId, step: &Node) -> Value {
     let mut event = json!({"type": "step", "node": node});
     let keys = serde_json::to_value(step).unwrap_or_default();
     if let (Some(event), Value::Object(keys)) = (event.as_object_mut(), keys) {
+        // These keys get their values only after the step is closed.
         let later = [
             "children",
             "copies",

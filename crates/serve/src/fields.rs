@@ -36,6 +36,7 @@ impl Fields {
 
     /// Takes a field's value; `null` counts as a missing field.
     pub(crate) fn take(&mut self, key: &'static str) -> Option<Value> {
+        // Also if the field is missing: its name may be the one that a wrong name means.
         self.known.push(key);
         self.map.shift_remove(key).filter(|value| !value.is_null())
     }
@@ -43,6 +44,7 @@ impl Fields {
     /// Renames a field. Returns whether the object had it under the old name only.
     pub(crate) fn rename(&mut self, old: &str, name: &str) -> bool {
         let has = |key| self.map.get(key).is_some_and(|value| !value.is_null());
+        // If both are given, the old name stays and is refused as an unknown field.
         let is_old = has(old) && !has(name);
         if is_old && let Some(value) = self.map.shift_remove(old) {
             self.map.insert(name.to_owned(), value);
@@ -113,6 +115,7 @@ impl Fields {
             Some(near) => format!("unknown field: the nearest is {}", self.name(near)),
             None => "unknown field: leave it out".to_owned(),
         };
+        // The client chooses the length of the name, and the error repeats it.
         let key: String = key.chars().take(100).collect();
         Err(Refusal::field("unknown_field", self.name(&key), &advice))
     }

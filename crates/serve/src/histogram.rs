@@ -32,6 +32,7 @@ impl Histogram {
     /// Writes the histogram in Prometheus' text format. `labels` are written unchanged: `route="score",`
     /// or empty.
     pub(crate) fn write(&self, name: &str, labels: &str, out: &mut String) {
+        // A bucket of Prometheus also counts what the buckets below it count.
         let mut below = 0;
         for (count, bound) in self.counts.iter().zip(BOUNDS) {
             below += count;

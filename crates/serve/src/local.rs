@@ -40,6 +40,7 @@ impl LocalPage {
     /// Returns an error if no port is available.
     pub fn bind() -> Result<Self, Error> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        // Tokio takes only listeners that do not block.
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|source| Error::Bind { address, source })?;
@@ -79,6 +80,8 @@ impl LocalPage {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
             let mut stopped = Box::pin(stop.reached(Phase::Draining));
             while let Some(accepted) = unless(&mut stopped, listener.accept()).await {
+                // As in `listen`: without a pause, too many open files would make this loop take a
+                // core.
                 let Ok((stream, _)) = accepted else {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;

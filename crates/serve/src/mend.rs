@@ -109,6 +109,8 @@ impl Answers {
                     let mut task = task(problem);
                     while let Some(request) = task.next() {
                         let search = Search::of(app, request, &self.ask);
+                        // A search that found nothing is for the task to judge, and no error of the
+                        // request.
                         task.take(search.await?.any_result().await?);
                     }
                     json!(done(task))
@@ -127,6 +129,7 @@ impl Answers {
         let generator = &self.ask.settings.generator;
         cut_response(&mut chain, &|answer| steps_of(answer, generator));
         let given = GivenChain::of(&chain, number)?;
+        // Data sets have answers as numbers, too.
         let reference = match &chain["answer"] {
             Value::Number(answer) => Some(answer.to_string()),
             Value::String(answer) => Some(answer.clone()),

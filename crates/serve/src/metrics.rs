@@ -57,6 +57,8 @@ impl Metrics {
         spent::count(&result.ledger);
         let mut counted = self.lock();
         counted.searches.add(result.elapsed);
+        // The request's clock starts after the search may have begun, so the difference can be
+        // negative.
         counted.queue.add((seconds - result.elapsed).max(0.0));
         drop(counted);
         let unsound = u64::from(result.unsound.is_some());
@@ -68,6 +70,7 @@ impl Metrics {
 
     /// Estimates the seconds until the queue has room again, from 1 to 60: the advice of Retry-After.
     pub(crate) fn seconds_to_wait(&self, service: &Service) -> u64 {
+        // Before the first search ends, the mean is 0 and the advice is one second.
         let at_work = service.stats().in_flight.max(1) as f64;
         let seconds = self.lock().searches.mean() * service.waiting() as f64 / at_work;
         seconds.ceil().clamp(1.0, 60.0) as u64

@@ -70,6 +70,7 @@ impl Presets {
     }
 
     fn read(text: &str, place: &str, own: &Settings) -> Result<Self, Error> {
+        // TOML's messages may have several lines; an error has one.
         let wrong = |place: String, reason: &str| Error::Presets {
             place,
             reason: reason.trim().replace('\n', " "),
@@ -95,6 +96,8 @@ impl Presets {
             let written: Written = table
                 .try_into()
                 .map_err(|error: toml::de::Error| wrong(error.message()))?;
+            // As tables: in a struct, a key that the preset lacks would have its default, not the
+            // server's value.
             let mut settings = Table::try_from(own).map_err(|error| wrong(&error.to_string()))?;
             let over = [("search", written.search), ("generator", written.generator)];
             let over = over.map(|(key, table)| (key.to_owned(), table.into()));

@@ -168,6 +168,7 @@ impl IntoResponse for Refusal {
             None => headers.insert(SHOULD_RETRY, HeaderValue::from_static("false")),
         };
         if self.status == StatusCode::UNAUTHORIZED {
+            // Basic makes a browser ask for the key when a person opens the page.
             let challenge = "Bearer realm=\"beamgen\", Basic realm=\"beamgen\", charset=\"UTF-8\"";
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }

@@ -243,6 +243,7 @@ async fn not_allowed() -> Refusal {
 }
 
 async fn health(State(app): State<Arc<App>>) -> Response {
+    // Also ok while the server drains: a supervisor must not kill it before its last answers.
     match app.service.ended() {
         None => Json(json!({"status": "ok"})).into_response(),
         Some(_) => Refusal::engine_lost().into_response(),

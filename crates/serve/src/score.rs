@@ -19,6 +19,7 @@ use crate::search::not_taken;
 /// that cannot be scored gets an error in place of scores, and the next one follows.
 pub(crate) async fn score(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Refusal> {
     let mut fields = Fields::new(body, "");
+    // Clients send a model to every route; here there is only one reward model to choose.
     fields.take("model");
     let aggregation = match fields.text("aggregation")? {
         None => Aggregation::Min,

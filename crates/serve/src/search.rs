@@ -150,6 +150,8 @@ impl Search {
                 let status = StatusCode::GATEWAY_TIMEOUT;
                 Err(Refusal::new(status, "deadline_exceeded", message))
             }
+            // A client that left takes no result, so only the server's end can have cancelled this
+            // one.
             Some(_) if result.chosen.is_none() => Err(Refusal::stopping()),
             _ => Ok(result),
         }

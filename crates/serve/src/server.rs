@@ -45,6 +45,7 @@ impl Server {
         if asked > most {
             return Err(Error::Connections { asked, most });
         }
+        // Tokio takes only listeners that do not block.
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|source| Error::Bind { address, source })?;
@@ -69,6 +70,7 @@ impl Server {
         presets: Presets,
         stop: &Stop,
     ) -> Result<(Solver, RunSummary), Error> {
+        // One thread is enough for the sockets; the engine computes with the other cores.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()

@@ -52,6 +52,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // Reads are not watched: the times for head and body limit them.
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }

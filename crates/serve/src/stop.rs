@@ -44,6 +44,7 @@ impl Stop {
     }
 
     fn advance(&self, phase: Phase) {
+        // A second signal must not take the server back to an earlier phase.
         self.0.send_if_modified(|now| {
             let is_later = phase > *now;
             *now = phase.max(*now);

@@ -54,6 +54,7 @@ impl AnswerStream {
             gather: None,
             ask,
         };
+        // OpenAI's API has the role in the first chunk, before any text.
         if stream.head.shape == Shape::Chat {
             stream.push_delta(json!({"role": "assistant", "content": ""}), None);
         }
@@ -63,6 +64,7 @@ impl AnswerStream {
     /// Adds a chunk in the format of OpenAI's API.
     fn push(&mut self, choices: Value, more: Option<(&str, Value)>) {
         let mut chunk = self.head.object(true, choices);
+        // OpenAI's API has the key in all chunks, and its value in the last one only.
         if self.ask.include_usage {
             chunk["usage"] = Value::Null;
         }
@@ -106,6 +108,7 @@ impl AnswerStream {
     }
 
     fn push_refusal(&mut self, refusal: &Refusal) {
+        // The head with status 200 was sent before, so `gate` saw no code to count.
         self.app.metrics.refused(refusal.code);
         self.ready.push_back(line(&refusal.body()));
         self.push_done();
@@ -182,6 +185,8 @@ impl HttpBody for AnswerStream {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
+        // While a slow client leaves chunks unsent, events wait in the ticket, which bounds their
+        // number.
         if this.ready.is_empty() {
             this.advance(cx);
         }
