@@ -74,6 +74,8 @@ impl SolverBuilder {
             ),
             (&models.prm_server, "BEAMGEN_PRM_KEY", &mut own.prm_key),
         ] {
+            // A role without servers leaves its variable unread, so an invalid key there is no
+            // error.
             if let Some(value) = server.as_ref().and_then(|_| lookup(name)) {
                 let given = beamgen_remote::ApiKey::new(&value);
                 *key =

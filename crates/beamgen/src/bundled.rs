@@ -81,6 +81,7 @@ pub fn sample() -> Result<Problems, ProblemsError> {
 /// Whether a local model has the same tokenizer as the bundled models, as a model that was trained
 /// from them has.
 pub(crate) fn shares_tokenizer(model: &Path) -> bool {
+    // A model of a hub may not be downloaded yet; then it counts as another model.
     model.exists() && same_tokenizer(model, generator()).unwrap_or(false)
 }
 

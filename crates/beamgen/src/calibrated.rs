@@ -73,6 +73,7 @@ pub(crate) fn beside(model: &Path) -> PathBuf {
         return model.join(CALIBRATION);
     }
     let mut name = model.as_os_str().to_owned();
+    // The file's own ending stays, so that two files of a folder have two calibrations.
     name.push(".");
     name.push(CALIBRATION);
     PathBuf::from(name)
@@ -133,6 +134,7 @@ impl Calibrated {
             Some(match self.score_as {
                 ScoreAs::Raw => score,
                 ScoreAs::Calibrated => self.map.apply(score),
+                // A step without quantiles has no score: a raw score would be on another scale.
                 ScoreAs::Median => scored.quantiles.get(at).map(|quantiles| quantiles[1])?,
                 ScoreAs::Lower => scored.quantiles.get(at).map(|quantiles| quantiles[0])?,
             })

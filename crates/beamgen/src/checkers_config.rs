@@ -109,6 +109,7 @@ impl CheckersConfig {
                 "no audit finds unsound answers: name checkers in audit, or set sound_above";
             return Err(refused("require_sound", reason));
         }
+        // The range refuses NaN, too, for which `from_secs_f64` panics.
         if !(0.001..=86_400.0).contains(&self.timeout) {
             return Err(refused("timeout", "use seconds between 0.001 and 86400"));
         }
@@ -153,6 +154,7 @@ impl CheckersConfig {
         let command = |external| {
             let scorer = ExternalScorer::new(external);
             OpenedChecker {
+                // Taken before the scorer is boxed: the trait does not tell what was lost.
                 lost: Some(scorer.lost()),
                 scorer: Box::new(scorer),
             }
@@ -167,6 +169,7 @@ impl CheckersConfig {
         builtin: impl Fn(Box<dyn Checker>) -> T,
         command: impl Fn(External) -> T,
     ) -> Result<Vec<(String, T)>, Error> {
+        // Before the first process is started.
         self.check()?;
         let mut started = Vec::new();
         for name in &self.builtin {

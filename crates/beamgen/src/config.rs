@@ -52,6 +52,7 @@ pub(crate) struct SettingsFile {
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
+    // TOML's error on such a file would name its first character, and not the cause.
     if path.extension().is_some_and(|end| end == "json") {
         return Err(Error::ConfigFile {
             path: path.to_owned(),
@@ -226,6 +227,7 @@ impl Config {
     /// Returns the errors of [`load`](Self::load).
     pub fn load_table(path: &Path) -> Result<Table, Error> {
         let text = read(path)?;
+        // Parsed with types only as a check: a table accepts every key and value.
         let _: SettingsFile = parse(&text, path)?;
         let mut table: Table = parse(&text, path)?;
         table.remove("pair");
@@ -297,6 +299,7 @@ impl Config {
         let word = words.into_iter().find(|(word, _)| judge.is(word));
         models.scorer = word.map_or(ScorerKind::Prm, |(_, kind)| kind);
         models.prm = judge.model().cloned();
+        // These are replaced also where the judge has none: they belong to the scorer.
         models.prm_format.clone_from(&judge.format);
         models.prm_reference.clone_from(&judge.reference);
         models.prm_server.clone_from(&judge.server);

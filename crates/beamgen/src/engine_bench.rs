@@ -118,6 +118,8 @@ impl EngineBench {
             Ok((Engine::with_pool(model, engine, pool)?, beyond))
         };
         let loaded = match load(device_choice(config, source.is_bundled())) {
+            // The load may fail although the plan fits: another process may have taken memory
+            // since.
             Err(error) if config.engine.device == DeviceChoice::Auto => {
                 let loaded = load(DeviceChoice::Cpu);
                 notes.push(format!("the cpu computes: {error}"));
@@ -206,6 +208,7 @@ impl EngineBench {
         decode.sort_by(f64::total_cmp);
         let model = self.engine.model();
         let tokens = (bench.batch * bench.new) as f64;
+        // The mean over the passes, since attention's work grows with the position.
         let context = bench.prefix + bench.new.div_ceil(2);
         // Only the last row of a prompt goes through the head, so its operations count once.
         let head = (2 * model.config().hidden_size * model.config().vocab_size) as f64;
@@ -225,6 +228,7 @@ impl EngineBench {
     fn once(&mut self, bench: &DecodeBench) -> Result<(f64, f64, usize), Error> {
         let engine = &mut self.engine;
         let vocab = engine.model().config().vocab_size as u32;
+        // Different tokens, because equal ones would read a single row of the embedding.
         let given = |step: usize, i: usize| (7919 * step + 31 * i) as u32 % vocab;
         let prompt: Vec<u32> = (0..bench.prefix).map(|at| given(at, 0)).collect();
         let root = engine.create();
@@ -235,6 +239,7 @@ impl EngineBench {
         };
         let start = Instant::now();
         let logits = engine.logits(&[read])?;
+        // A CUDA device may still compute when the call returns.
         engine.wait()?;
         let prefill = start.elapsed().as_secs_f64();
 
@@ -251,6 +256,8 @@ impl EngineBench {
                 return Ok(());
             }
             let choice = |i: usize| SampleRow {
+                // The prompt has one row of logits, from which all sequences take their first
+                // token.
                 row: i.min(logits.len() - 1),
                 history: &[],
                 params,
@@ -279,6 +286,7 @@ impl EngineBench {
         choose(engine, 0, &logits, &mut next)?;
         engine.recycle_logits(logits);
         let seqs: Vec<SeqId> = (0..bench.batch).map(|_| engine.fork(root)).collect();
+        // The forks keep the prompt's pages.
         engine.free(root);
 
         let start = Instant::now();

@@ -212,6 +212,7 @@ impl Error {
         match self {
             Self::Search(error) => matches!(error, SearchError::Config(_)),
             Self::Service(_) => false,
+            // All others are found before a run begins, in what the caller named or set.
             _ => true,
         }
     }
@@ -243,6 +244,7 @@ fn names(message: &str, place: &str) -> bool {
     message.match_indices(place).any(|(at, _)| {
         let before = message[..at].chars().next_back();
         let after = message[at + place.len()..].chars().next();
+        // With a slash before it, the name is the end of a longer path: another model's.
         !before.is_some_and(|c| inside(c) || c == '/') && !after.is_some_and(inside)
     })
 }

@@ -47,6 +47,7 @@ impl Scorer for ExactScorer {
         let score = |item: &ScoreItem<'_>| {
             let unknown = || ScoreError::Failed(format!("no chain {}", item.id.0).into());
             let checker = self.chains.get_mut(&item.id).ok_or_else(unknown)?;
+            // A step's text ends with its boundary, and a line of the world does not.
             let probability =
                 |step: &StepRef<'_>| match checker.next(step.text.trim_end_matches('\n')) {
                     Verdict::Right => 1.0,

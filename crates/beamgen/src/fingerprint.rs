@@ -30,6 +30,7 @@ pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>)
 /// Returns the fingerprint of a checkpoint: of all files in a directory, or of a single file.
 pub(crate) fn of_path(path: &Path) -> io::Result<String> {
     if !path.is_dir() {
+        // Without its folder: a file that was moved is the same model.
         let name = path.file_name().unwrap_or_default().to_owned();
         return of_paths([(name, path.to_owned())]);
     }
@@ -41,6 +42,7 @@ pub(crate) fn of_path(path: &Path) -> io::Result<String> {
             paths.push((entry.file_name(), entry.path()));
         }
     }
+    // The system lists a folder in any order.
     paths.sort();
     of_paths(paths)
 }
@@ -57,6 +59,7 @@ fn of_paths(paths: impl IntoIterator<Item = (OsString, PathBuf)>) -> io::Result<
             file.by_ref().take(PART).read_to_end(&mut bytes)?;
             file.seek(SeekFrom::End(-(PART as i64)))?;
             file.read_to_end(&mut bytes)?;
+            // The middle is not read, so at least its length counts.
             bytes.extend(length.to_le_bytes());
         }
         hash.field(name.as_encoded_bytes());

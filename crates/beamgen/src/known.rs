@@ -202,6 +202,7 @@ pub struct Recognised {
 pub fn recognise(path: &Path) -> Result<Recognised, Error> {
     let checkpoint = Checkpoint::from(path);
     let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
+    // A checkpoint without a known format is no error: most are not reward models.
     let spec = PrmSpec::of(&checkpoint, &weights).ok();
     Ok(Recognised {
         model_type: config.model_type,

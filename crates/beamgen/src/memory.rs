@@ -190,6 +190,7 @@ pub(crate) fn available() -> Option<u64> {
     let limit = system
         .cgroup_limits()
         .map_or(u64::MAX, |limits| limits.free_memory);
+    // sysinfo reports 0 where it knows nothing, and 0 as a limit would refuse every model.
     Some(free.min(limit)).filter(|bytes| *bytes > 0)
 }
 

@@ -70,6 +70,7 @@ pub fn run_by(service: &Service, tasks: &mut [impl Task]) -> Result<(), ServiceE
         if tickets.is_empty() {
             return Ok(());
         }
+        // All requests are queued before the first is waited for, so that they share batches.
         for (at, ticket) in tickets {
             tasks[at].take(ticket.wait()?);
         }

@@ -102,6 +102,7 @@ impl Pair {
         let header = file.pair.ok_or_else(|| lacking("a table [pair]"))?;
         let models = file.models;
         let mut settings: Table = parse(text, path)?;
+        // The table becomes a `Config`, which refuses unknown keys.
         settings.remove("pair");
         Ok(Self {
             name: header.name,

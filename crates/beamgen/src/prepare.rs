@@ -77,6 +77,7 @@ impl Prepared {
         own: OwnParts,
         finder: Finder,
     ) -> Result<Self, Error> {
+        // First, since the parts below may download gigabytes.
         config.check_beside(!own.judges.is_empty())?;
         let config = config.resolved();
         let mut inputs = Inputs {
@@ -96,6 +97,7 @@ impl Prepared {
             reward: scorer.reward.as_ref(),
             judges: &judges,
         };
+        // Last, since the parts above find the models and complete the settings.
         let memory = plan_memory(&inputs.config, &opened, &mut inputs.finder.notes)?;
         Ok(Self {
             config: inputs.config,
@@ -179,6 +181,7 @@ impl Prepared {
         let models = self.identity()?;
         let has_bundled = self.has_bundled();
         let has_chat_template = self.has_chat_template();
+        // Copied, because the parts below are moved out of `self`.
         let prm = self.prm_fingerprint().unwrap_or_default().to_owned();
         let limits = TextLimits {
             generator: self.generator.prompts.as_ref().map(Prompts::text_limit),
@@ -252,6 +255,7 @@ impl Prepared {
             let engine = engine_config(&this.memory.plan, &this.config, "prm");
             let reward = this.scorer.reward.as_ref().ok_or(Error::NoScorer)?;
             let mut model = reward.load(&this.config, &this.memory.compute, engine, None, pool)?;
+            // Taken after the load, which may fail on a device and be repeated on the CPU.
             if let Some(observer) = this.observer.take() {
                 model.read_quantiles(observer);
             }

@@ -121,6 +121,7 @@ impl Progress {
                 tree, node, what, ..
             } => Some(Self::of_chain(tree, node, what)),
             Event::ProblemRestarted { .. } => Some(Self::Restarted),
+            // The result itself tells that a problem is done; a pass belongs to all problems.
             Event::ProblemDone { .. } | Event::Pass { .. } => None,
         }
     }

@@ -54,6 +54,7 @@ impl Served {
         let context = connection.context();
         let tokenizer = Arc::clone(&model.tokenizer);
         let (generator, facts) = remote.generator(connection, tokenizer, &config.generator)?;
+        // Before the prompts, which are written by these settings.
         config.generator = generator.resolve(&config.generator);
         let prompts = Prompts::new(model.tokenizer, context, &config.generator)?;
         let connection = Arc::clone(generator.connection());
@@ -77,6 +78,7 @@ impl Served {
         let (Some(remote), Some(server)) = (&self.remote, &config.models.prm_server) else {
             return Ok(None);
         };
+        // A judge's server may belong to others, who must not get the key.
         let key = own.prm_key.clone().filter(|_| role == "prm");
         let servers = servers(server, key, own)?;
         let connection = remote.connect(role, &servers)?;
@@ -138,6 +140,7 @@ impl ServedModel {
         let name = name
             .unwrap_or_else(|| PathBuf::from(connection.source().unwrap_or(connection.model())));
         let source = match finder.tokenizer(&name) {
+            // The servers' name may be a path on their machine, and the hub's error would mislead.
             Err(_) if !given => Err(Error::NoTokenizer {
                 role,
                 model: connection.model().to_owned(),

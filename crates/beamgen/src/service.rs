@@ -116,6 +116,7 @@ impl Service {
         let problem = problem.into();
         match self.limits.check_chain(&problem, &steps) {
             Err(error) => {
+                // Nothing is queued, so only a service that has ended refuses.
                 self.shared.lock().admit(0, usize::MAX)?;
                 reply(Err(error));
                 Ok(())

@@ -37,6 +37,7 @@ pub fn set_key<T: Serialize + DeserializeOwned>(
     let mut root = Table::try_from(settings).map_err(|error| refused(&error.to_string()))?;
     let mut at = &mut root;
     for name in tables {
+        // A table such as `models.prm_server` is not serialized while it is unset.
         let inner = at.entry(*name).or_insert_with(|| Table::new().into());
         at = match inner {
             Value::Table(table) => table,
@@ -44,6 +45,7 @@ pub fn set_key<T: Serialize + DeserializeOwned>(
         };
     }
     at.insert((*last).to_owned(), value);
+    // serde checks key and value, so a key has the same rules here as in a file.
     root.try_into().map_err(|error: toml::de::Error| {
         let message = error.message();
         match unknown_key(&parts, message) {
@@ -59,6 +61,7 @@ const LONGEST_KEY: usize = 200;
 /// Returns a message for an unknown key, with the nearest key of its table; `None` if serde's message
 /// is about something else.
 fn unknown_key(parts: &[&str], message: &str) -> Option<String> {
+    // serde tells the names only in the text of its message.
     let (unknown, known) = message
         .strip_prefix("unknown field `")?
         .rsplit_once("`, expected ")?;

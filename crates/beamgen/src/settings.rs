@@ -432,6 +432,7 @@ impl Setting {
         if self.key.is_empty() {
             return Ok(value);
         }
+        // A trial on the defaults: a wrong value is then refused with the name of its flag.
         match put(&Config::default(), self.name, value.clone()) {
             Err(Error::Key { reason, .. }) => Err(reason),
             Err(error) => Err(error.to_string()),
@@ -484,6 +485,7 @@ pub fn put<T: Clone + Serialize + DeserializeOwned>(
 pub fn put_all(config: &Config, given: &[(impl AsRef<str>, Value)]) -> Result<Config, Error> {
     refuse_contradictions(given)?;
     let mut config = config.clone();
+    // By the table, not as given: a strategy's preset must not undo settings after it.
     for setting in SETTINGS.iter().filter(|setting| !setting.key.is_empty()) {
         if let Some((_, value)) = given.iter().find(|(name, _)| name.as_ref() == setting.name) {
             config = put(&config, setting.name, value.clone())?;
@@ -523,6 +525,7 @@ type Keys = Vec<(&'static str, Value)>;
 fn strategy_keys(settings: &impl Serialize, name: &str) -> Result<Keys, Error> {
     let strategy: StrategyName = name.parse()?;
     let wrong = |reason: String| Error::Refused(reason.into());
+    // `put` takes a whole configuration or a request's settings; both have this table.
     let mut table = Table::try_from(settings).map_err(|error| wrong(error.to_string()))?;
     let search = table.remove("search").unwrap_or(Table::new().into());
     let search: Result<SearchConfig, _> = search.try_into();

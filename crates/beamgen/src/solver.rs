@@ -100,6 +100,7 @@ impl Solver {
     /// generator's context, or if a model fails.
     pub fn solve(&mut self, request: impl IntoRequest) -> Result<ProblemResult, Error> {
         let request = request.into_request(self);
+        // The run would report invalid settings as the problem's fault.
         request.settings.validate()?;
         let mut solved = None;
         self.run_requests([request], &mut |_| {}, &mut |result| {
@@ -142,6 +143,7 @@ impl Solver {
         observe: &mut dyn FnMut(Event<'_>),
         deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
     ) -> Result<RunSummary, Error> {
+        // Only to check the settings before the first problem is taken.
         self.config.search.build(self.scorer.is_some())?;
         let defaults = Arc::new(self.settings());
         let requests = problems
@@ -162,6 +164,7 @@ impl Solver {
         deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
     ) -> Result<RunSummary, Error> {
         let defaults = self.defaults();
+        // Neighbours mostly have equal settings, so they share a copy of the resolved ones.
         let mut last: Option<(Settings, Arc<Settings>)> = None;
         let requests = requests.into_iter().map(move |request| {
             let resolved = match &last {
@@ -211,6 +214,7 @@ impl Solver {
             withheld: 0,
         };
         let mut summary = beamgen_search::serve(models, in_flight, intake, &mut audited)?;
+        // The search counted these before the audit took their answers away.
         summary.answered -= audited.withheld;
         Ok(summary)
     }
@@ -357,6 +361,7 @@ impl Solver {
         let settings = self.defaults().resolve(settings.clone());
         let generator = self.generator.resolve(&settings.generator);
         let mut models = self.models.clone();
+        // A vote asks no scorer, so its run may be resumed with another reward model.
         if !settings.search.uses_scores() {
             models.insert("scorer".into(), ScorerKind::None.name().into());
             for unused in [
@@ -376,6 +381,7 @@ impl Solver {
         };
         add("models", Ok(Value::Object(models)));
         let mut search = settings.search.clone();
+        // The default depends on the strategy; written out, it is the same run as the named rule.
         search.choose = Some(search.choosing());
         add("search", serde_json::to_value(&search));
         add("generator", serde_json::to_value(&generator));
@@ -393,6 +399,7 @@ impl Solver {
             add("sound_above", serde_json::to_value(checkers.sound_above));
         }
         if let Some(Value::Object(search)) = identity.get_mut("search") {
+            // It changes the speed only.
             search.remove("in_flight");
         }
         identity

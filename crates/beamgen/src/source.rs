@@ -161,6 +161,7 @@ impl OpenedModel {
 
     /// Drops the language-model head, which a reward model does not use: a gigabyte of a 7B model.
     pub(crate) fn drop_head(&mut self) {
+        // A tied head is the embedding, which is needed.
         if !self.config.tie_word_embeddings && self.weights.remove("lm_head.weight") {
             self.config.causal_lm = false;
         }

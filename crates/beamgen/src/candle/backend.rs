@@ -38,6 +38,7 @@ impl CandleGenerator {
         let model = CandleModel::open(checkpoint, Arc::clone(&tokenizer), &config.generator);
         let model = model.map_err(|error| at(error.into()))?;
         let weights = model.weight_bytes().map_err(|error| at(error.into()))?;
+        // `Solver::config` tells the effective settings: those that the checkpoint has completed.
         config.generator.clone_from(model.settings());
         notes.push(format!(
             "{place}: {family} is computed by candle-transformers, chain by chain on the CPU in float32 ({} of weights, a \

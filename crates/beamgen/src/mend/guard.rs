@@ -132,6 +132,7 @@ impl Guarding {
             is_foreign,
             auditor: Auditor::new(config).expect("checked settings"),
             given: Given::new(problem, settings),
+            // A vote of no chains counts as held.
             votes: (how.samples == 0).then(Vec::new),
             found: Vec::new(),
             mended: None,
@@ -167,6 +168,7 @@ impl Guarding {
             verdict: error.is_none().then_some(verdict),
             answer: shown
                 .and_then(|version| version.answer.clone())
+                // After an error nothing was found because nothing was looked at.
                 .filter(|_| error.is_none()),
             reasons: self.found,
             difference: both.map_or_else(Vec::new, |(a, b)| difference(a, b)),
@@ -184,6 +186,7 @@ impl Guarding {
         let mut request = request
             .strategy(StrategyKind::BEST_OF_N)
             .n(self.how.samples);
+        // A vote counts `samples` whole chains: nothing may stop it early, reject or withhold.
         let search = &mut request.settings.search;
         (search.m, search.early_rejection, search.speculate) = (1, 0, false);
         (search.confidence, search.sure_score, search.threshold) = (0.0, 0.0, 0.0);
@@ -211,6 +214,7 @@ impl Guarding {
             let reason = format!("{}: {}", unsound.source, unsound.reason);
             add(Cause::Unsound, Some(unsound.step), reason);
         }
+        // A chain without a score counts as unsure.
         let score = version.score.unwrap_or_default();
         if score < self.how.bound {
             let reason = format!("the score {score:.3} is below {}", self.how.bound);
@@ -218,6 +222,7 @@ impl Guarding {
         }
         let own = version.answer.as_deref().unwrap_or_default();
         let winner = self.votes.iter().flatten().next();
+        // An answer that cannot be compared with the winner counts as another one.
         let other = winner.filter(|(vote, _)| answer::compare(own, vote) != answer::Verdict::Same);
         if let Some((answer, votes)) = other {
             let samples = self.how.samples;
@@ -264,6 +269,7 @@ impl Task for Guarding {
         if self.votes.is_none() {
             return Some(self.vote());
         }
+        // Only once: later, `found` still says why the given answer is not accepted.
         if self.rounds == 0 {
             self.found = self.look_at(&given);
         }
@@ -279,6 +285,7 @@ impl Task for Guarding {
     }
 
     fn take(&mut self, result: ProblemResult) {
+        // Asked before `take`, which sets `before` when it takes the result of the first search.
         let votes = self.given.before.is_some() && self.votes.is_none();
         let new = self.given.take(&result);
         if votes {

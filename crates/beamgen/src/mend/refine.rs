@@ -136,6 +136,7 @@ impl Task for Refining {
         let (best, kept) = self.weak()?;
         // Round 0 would use the seed that may have written the given answer, and repeat it.
         let request = self.given.writing(&best.steps, kept, round + 1);
+        // Recorded before its result, so that a search without a chain uses up its round.
         self.rounds.push(Round {
             step: kept + 1,
             score: None,

@@ -23,6 +23,7 @@ pub(super) fn find(config: &Config, model: Option<&Source>) -> Result<Option<Fou
     let useful = needed || config.search.confidence > 0.0;
     let path = match (&models.calibration, model) {
         (Some(path), _) => Some(path.clone()),
+        // Only if something needs it: a broken file next to the model must not stop other runs.
         (None, Some(Source::Local(model))) if useful => {
             Some(beside(model)).filter(|path| path.is_file())
         }
@@ -51,6 +52,7 @@ impl Found {
         let width = reward.map(|reward| reward.prm.config.hidden_size);
         let reason = match (&self.calibration.quantiles, width) {
             (None, _) if wanted => "has no quantiles".to_owned(),
+            // An error also if no setting wants quantiles, because the loaded model computes them.
             (Some(head), Some(width)) if width != head.width() => format!(
                 "it reads hidden states of {} values, and the reward model has {width}",
                 head.width()

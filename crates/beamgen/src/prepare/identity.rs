@@ -49,6 +49,7 @@ impl Prepared {
             }
             (Some((Identity::Facts(facts), _)), _) => models.extend(facts.clone()),
             (None, reward) => {
+                // Without a loaded model nothing is scored, whatever the settings name.
                 let kind = match reward {
                     Some(_) => self.config.models.scorer,
                     None => ScorerKind::None,

@@ -32,6 +32,7 @@ impl Prepared {
             None => None,
         };
         if let Some((generator, _)) = &loaded {
+            // The generator has completed its settings from the checkpoint.
             config.generator.clone_from(generator.config());
         }
         let load = |reward: &RewardModels, role: &str| -> Result<RewardModel, Error> {
@@ -106,11 +107,13 @@ impl Prepared {
             Err(error) if self.config.engine.device == DeviceChoice::Auto => error,
             loaded => return loaded,
         };
+        // Nothing else is left to try.
         if self.memory.compute.is_cpu() {
             return Err(error);
         }
         let note = format!("the cpu computes, not the {}: {error}", self.memory.compute);
         self.memory.compute = Compute::Cpu;
+        // The CPU has other memory, and lends caches: the device's plan does not hold there.
         self.memory.plan = plan(&self.config, &Compute::Cpu, &self.opened())?;
         self.notes.push(note);
         load(self)

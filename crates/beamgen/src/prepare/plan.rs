@@ -95,6 +95,7 @@ pub(super) fn plan(
 ) -> Result<MemoryPlan, Error> {
     let mut plan = MemoryPlan::new(compute, &config.engine)?;
     let needs = |role: &str, model: &OpenedModel, read| needs(role, model, config, compute, read);
+    // The generator comes first in the plan: `fit` gives it what the others leave.
     if let Some(generator) = opened.generator {
         let read = (Returned::Logits, false);
         plan.models.push(needs("generator", generator, read)?);
@@ -206,6 +207,7 @@ pub(crate) fn memory(
     returned: Returned,
 ) -> Result<ModelMemory, beamgen_engine::Error> {
     let footprint = model.footprint(weights, config.models.dtype, &config.engine, compute)?;
+    // On the CPU, rows of results are among what `SPARE` leaves free.
     let rows = if compute.is_cpu() {
         0
     } else {

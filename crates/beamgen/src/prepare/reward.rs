@@ -43,6 +43,7 @@ impl RewardModels {
             Some(format) => PrmSpec::choose(format),
         };
         let mut spec = spec.map_err(|error| prm.blame(error))?;
+        // A wrong format gives wrong scores without an error, so the user should see the guess.
         if format.is_none() && !prm.bundled {
             let (prm, format) = (prm.checkpoint.path().display(), &spec.name);
             finder
@@ -55,6 +56,7 @@ impl RewardModels {
             let today = template.date();
             spec.prompt.date = today.map(|today| config.generator.date.clone().unwrap_or(today));
         }
+        // After the format is recognised, which looks at the head, and before memory is planned.
         if matches!(spec.head, HeadSpec::Linear(_)) {
             prm.drop_head();
         }
@@ -108,6 +110,7 @@ impl RewardModels {
 
     /// Returns the limit of texts that fit into the contexts of the model and its reference model.
     pub(super) fn text_limit(&self) -> TextLimit {
+        // Both models read the same text, so the shorter context decides.
         let context = self
             .models()
             .map(|m| m.config.max_position_embeddings)

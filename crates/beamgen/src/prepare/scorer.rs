@@ -38,6 +38,7 @@ pub(super) fn find_scorer(
     } = inputs;
     let mut found = FoundScorer::default();
     if wanted == Wanted::Pair && !(has_kind && asks) {
+        // The run's identity names the own scorer, so one that is never asked must go.
         own.scorer = None;
         return Ok(found);
     }
@@ -63,6 +64,7 @@ pub(super) fn find_scorer(
             found.reward = Some(opened);
         }
     }
+    // Commands without a search show or fit raw scores.
     if wanted == Wanted::Pair {
         found.calibration = calibration::find(config, source.as_ref())?;
     }

@@ -49,6 +49,7 @@ impl TicketState {
     }
 
     pub(super) fn tell(&self, progress: Progress) {
+        // Not under the lock of `inner`, since the callback may use its ticket.
         if let Some(observe) = &mut *lock(&self.on_progress) {
             observe(&progress);
         }
@@ -76,6 +77,7 @@ impl TicketState {
     /// Wakes the thread and the task that wait for a change.
     fn wake(&self, mut inner: MutexGuard<'_, Outcome>) {
         let waker = inner.waker.take();
+        // A woken task may run at once, even on this thread, and needs the lock.
         drop(inner);
         self.changed.notify_all();
         if let Some(waker) = waker {

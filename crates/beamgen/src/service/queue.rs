@@ -138,6 +138,7 @@ impl Shared {
     pub(super) fn end(&self, why: &ServiceError) {
         let mut state = self.lock();
         state.closed = true;
+        // The first reason stays: the guard of the engine's thread calls this a second time.
         state.ended.get_or_insert_with(|| why.clone());
         let queued = std::mem::take(&mut state.queue);
         let scoring = std::mem::take(&mut state.scoring);

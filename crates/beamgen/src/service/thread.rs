@@ -16,6 +16,7 @@ pub(super) type Ended = (Solver, Result<RunSummary, Error>);
 /// Starts the thread that solves queued requests until the queue is closed.
 pub(super) fn start(mut solver: Solver, shared: Arc<Shared>) -> JoinHandle<Ended> {
     std::thread::spawn(move || {
+        // Needed after a panic only; after `end` below it changes nothing.
         let guard = EndGuard(Arc::clone(&shared));
         let mut intake = QueueIntake {
             shared: Arc::clone(&shared),

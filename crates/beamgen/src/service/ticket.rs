@@ -29,9 +29,11 @@ impl Sink for TicketSink {
                     in_flight,
                     cache_bytes,
                     ledger: ledger.clone(),
+                    // The lost verdicts, which `Service::stats` reads from the checkers.
                     ..ServiceStats::default()
                 };
             }
+            // No pass may follow, and an idle service would report the last pass's memory for ever.
             Event::ProblemDone { cache_bytes, .. } => {
                 lock(&self.0.stats).cache_bytes = cache_bytes;
             }
