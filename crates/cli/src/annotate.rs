@@ -13,6 +13,7 @@ use crate::output;
 use crate::table::counted;
 
 pub(crate) fn main(args: &AnnotateArgs) -> Result<(), Failure> {
+    // No model is named here, so whole answers are split at the default boundaries.
     let cut = |text: &str| mend::steps_of(text, &GeneratorConfig::default());
     let input = open_any(&args.file, &cut)?;
     if let Some(left_out) = input.left_out() {
@@ -56,6 +57,7 @@ fn page(annotation: Annotation) -> Result<(usize, usize), Failure> {
     let server = LocalPage::bind()?;
     let stop = Stop::new();
     crate::serve::stop_on_signals(&stop, "stopping: all ratings are saved")?;
+    // The server takes the closure with its handle; the counts are read when the server has ended.
     let shared = Arc::new(Mutex::new(annotation));
     let annotation = Arc::clone(&shared);
     let answer = move |message| {

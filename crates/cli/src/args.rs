@@ -570,6 +570,7 @@ pub(crate) fn parse() -> Result<(Command, ArgMatches), Failure> {
     let parsed = definition().try_get_matches();
     match parsed.and_then(|given| Ok((Cli::from_arg_matches(&given)?.command, given))) {
         Ok(parsed) => {
+            // Made again, because the parser consumes its definition.
             let definition = definition();
             let (command, _) = named(&definition, std::env::args_os().skip(1));
             for note in old::notes(command, std::env::args_os()) {
@@ -582,6 +583,7 @@ pub(crate) fn parse() -> Result<(Command, ArgMatches), Failure> {
             let _ = help.print();
             std::process::exit(0)
         }
+        // clap prints help here, but a missing argument is wrong usage: exit code 2.
         Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = help.print();
             std::process::exit(2)

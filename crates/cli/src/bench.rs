@@ -56,6 +56,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
     if args.plan {
         return Ok(print_plan(&measurement)?);
     }
+    // Only now: until here, a signal should end the process at once.
     let interrupt = Interrupt::watch();
     let (out, cancel) = (args.out.as_deref(), interrupt.token());
     let came = measurement.measure(out, args.resume, &about::this(), &mut shown, &cancel)?;
@@ -78,6 +79,7 @@ impl Host for Shown {
 
     fn load(&mut self, config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Failure> {
         let show = ShowPlan::unless(self.is_quiet);
+        // A bench cannot skip problems: its strategies must all have the same ones.
         let solver = settings::solver(config, sets, show, Some("shorten it"))?;
         for (problems, count) in sets {
             settings::note_foreign(&solver, problems, *count);

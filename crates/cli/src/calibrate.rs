@@ -34,6 +34,7 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<(), Failure> {
         create_folder(folder)?;
     }
     let calibration = if args.data.is_empty() {
+        // Without --data, the runs are added to the calibration that is there.
         calibrate::read(&path)?
     } else {
         fit(args, &path, &mut to)?
@@ -75,6 +76,7 @@ fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration
         held_out: args.held_out,
     };
     let rule = LabelRule {
+        // A hard label hides the share of right rollouts, which the calibration has to predict.
         rollouts: args.labels.rollouts.unwrap_or(RolloutLabel::Soft),
         ..args.labels.rule(Neutral::Positive)
     };
@@ -84,6 +86,7 @@ fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration
         settings::observed_reward_model(config, chosen.problems(), Some(hidden.observer()))?;
     let watch = &mut Shown::default();
     let fitted = calibrate::fit(&chosen, &options, &mut *model, fingerprint, &hidden, watch)?;
+    // Before the plots, so that their failure does not cost the result of the scoring.
     write(to, &fitted.calibration)?;
     if let Some(folder) = &args.plots {
         fitted.draw(folder)?;
@@ -192,6 +195,7 @@ fn add_runs(
     }
     if !args.check.is_empty() {
         let checked = Runs::read(&args.check)?;
+        // A threshold of one search says nothing about another.
         if checked.search != runs.search {
             return refuse(
                 "--check and --runs are different searches: use run files with the same settings and models",

@@ -79,6 +79,7 @@ pub(crate) fn main(args: &CheckArgs) -> Result<(), Failure> {
         config.checkers.builtin = CHECKERS.iter().map(|row| row.name.to_owned()).collect();
     }
     let mut panel = verdicts::panel(&config)?;
+    // Before the checks, which may take hours: an output that cannot be written is an error now.
     let out = args.out.as_deref().map(Output::open).transpose()?;
     let files = inputs::read(&args.input)?;
     let mut lines = Vec::new();
@@ -183,6 +184,7 @@ impl Row {
         self.true_fails += u64::from(counted.true_fails);
         self.wrong_chains += u64::from(counted.wrong_chains);
         self.first_mistakes += u64::from(counted.first_mistakes);
+        // Chains of a problem depend on each other, so the intervals resample problems.
         let problem = self.by_problem.entry(chain.problem.clone()).or_default();
         problem.add(counted, 1);
     }
@@ -271,6 +273,7 @@ fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
         "\n  coverage: share of steps with a verdict; true, false: fails on steps labelled wrong, right; precision: true / (true + false);\n  \
          found: share of chains with a mistake whose first fail is on the first mistake; in brackets: 95 % intervals over problems."
     )?;
+    // The row of all checkers would list the same fails again.
     for row in rows.iter().filter(|row| row.checker != "all") {
         for fail in &row.false_fails {
             writeln!(

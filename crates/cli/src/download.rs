@@ -21,6 +21,7 @@ const LINE: Duration = Duration::from_secs(15);
 pub(crate) fn hub(offline: bool) -> Result<Hub, Failure> {
     let config = HubConfig::from_lookup(|name| std::env::var(name).ok());
     let mut config = config.map_err(beamgen::Error::from)?;
+    // HF_HUB_OFFLINE may have set it.
     config.offline |= offline;
     Ok(Hub::new(config).map_err(beamgen::Error::from)?)
 }
@@ -28,6 +29,7 @@ pub(crate) fn hub(offline: bool) -> Result<Hub, Failure> {
 /// Connects the builder to the hub if a named model is not on this machine.
 pub(crate) fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
     let models = &builder.current_config().models;
+    // A run with local models must not fail because of a variable of the hub.
     if !models.may_need_hub() {
         return Ok(builder);
     }

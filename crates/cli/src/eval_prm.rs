@@ -42,6 +42,7 @@ pub(crate) fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
         }
     }
     out.flush()?;
+    // Last, because the table shows how many chains were refused.
     if report.has_scores() {
         Ok(())
     } else {
@@ -83,6 +84,7 @@ fn reported(args: &EvalPrmArgs) -> Result<Report, Failure> {
     let outlines = sets.iter().map(|set| set.outline.clone()).collect();
     let outline = Outline::new(&config, calibration, threshold, rule, probes, outlines)?;
     if let Some(folder) = &args.report {
+        // Before the scoring: a folder that cannot be made is an error now, not after hours.
         eval_prm::create(folder)?;
     }
     let problems = sets.iter().flat_map(|set| &set.chains);

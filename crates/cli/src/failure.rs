@@ -167,7 +167,9 @@ fn similar_model(error: &beamgen::Error) -> Option<&'static str> {
         }) => &target.repo,
         _ => return None,
     };
+    // A revision or a GGUF file after the name would lower the similarity.
     let repo = name.split(['@', ':']).next()?;
     let known = KNOWN_MODELS.iter().map(|model| model.name);
+    // The same name is no advice: then the download failed, not the spelling.
     nearest(repo, known.chain(["bundled"])).filter(|&known| known != repo)
 }

@@ -61,10 +61,12 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
     let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
     let show = ShowPlan::unless(args.quiet);
     let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
+    // Only now: until here, a signal should end the process at once.
     let interrupt = Interrupt::watch();
     let mut writer = Writer::open(args, options, &solver, &problems, count)?;
     settings::note_foreign(&solver, &problems, count);
     let summary = writer.run(&mut solver, &interrupt);
+    // Also after a failed run, whose cause may be a lost checker or device.
     lost::tell_of(&solver);
     writer.finish(&summary?, &interrupt)
 }
@@ -233,6 +235,7 @@ impl<'a> Writer<'a> {
             temperature: temperature(&identity["generator"]["sampling"]["temperature"]),
         };
         let asked = serde_json::to_value(options).map_err(io::Error::from)?;
+        // A resumed run must label by the same options.
         identity.insert("labels".to_owned(), asked);
         let header =
             RunHeader::new(problems.fingerprint(), identity).with_effective(solver.effective());
@@ -289,6 +292,7 @@ impl<'a> Writer<'a> {
             done,
             written: 0,
         };
+        // Results of earlier calls come first; new ones are written after them, in order.
         writer.write()?;
         Ok(writer)
     }

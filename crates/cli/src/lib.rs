@@ -71,6 +71,7 @@ use json_log::Level;
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
+    // Before anything is parsed: a launcher has arguments that are none of this program's.
     match run_if_asked(&arguments, 1) {
         Some(Ok(code)) => return ExitCode::from(code),
         Some(Err(error)) => {
@@ -82,6 +83,7 @@ pub fn main() -> ExitCode {
     // Before anything is written: a limit on file sizes then is an error like any other.
     interrupt::survive_file_limits();
     let result = args::parse().and_then(|(command, given)| {
+        // Before the command opens anything: opening an output may already change a file.
         paths::check(&given)?;
         run(command)
     });

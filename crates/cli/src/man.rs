@@ -10,6 +10,7 @@ use crate::write::{create_folder, write_file};
 pub(crate) fn main(args: &ManArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.out {
         create_folder(folder)?;
+        // clap's command `help` has a copy of every command, each of which would get a page.
         let mut all = args::definition().disable_help_subcommand(true);
         all.build();
         return pages(&all, folder);

@@ -103,6 +103,7 @@ fn each<T: Task, D: Serialize>(
 ) -> Result<usize, Failure> {
     let config = settings::search_config(&args.settings)?;
     config.check()?;
+    // Before the models are loaded: an output that cannot be written is an error now.
     let mut out = args.out.as_deref().map(Output::open).transpose()?;
     let mut problems = answers(&args.file, &config)?;
     problems.truncate(args.limit.unwrap_or(usize::MAX));

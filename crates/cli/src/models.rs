@@ -92,7 +92,9 @@ fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
         ));
     }
     let mut models: Vec<PathBuf> = bundled::files().map(|file| folder.join(file.0)).collect();
+    // `files` goes model by model, so equal folders are neighbours.
     models.dedup();
+    // All are looked at before the first is written, so that a refused call writes nothing.
     if let Some(there) = models.iter().find(|model| model.exists()) {
         let there = there.display();
         return refuse(format!(
@@ -132,10 +134,13 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
         let message = "--prm none leaves no model to show: add --generator, or leave --prm out";
         return refuse(message);
     }
+    // A generator that is named alone is shown alone, not with the bundled reward model.
     let alone = has_generator && (no_prm || (config.models.prm.is_none() && !given.has("prm")));
+    // After `has_generator` was read, because this makes `bundled` an absent model.
     config.resolve_words();
     if alone {
         config.models.scorer = beamgen::scorer::ScorerKind::None;
+        // Other strategies may need the scorer that is missing now.
         config.search.strategy = beamgen::StrategyKind::GREEDY;
     }
     let builder = download::attach(settings::builder(config)?)?;

@@ -107,6 +107,7 @@ pub(crate) struct Painted<T> {
 impl<T: fmt::Display> fmt::Display for Painted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text.to_string();
+        // Before the colour is added, whose codes are control characters, too.
         let text = printable::lines(&text);
         match self.code {
             Some(code) => write!(f, "{code}{text}\x1b[0m"),

@@ -97,6 +97,7 @@ pub(crate) fn check(given: &ArgMatches) -> Result<(), Failure> {
     let is_read = |path: &Path| FileId::of(path).is_some_and(|id| paths.read.contains(&id));
     for (at, (path, name, kind)) in paths.written.iter().enumerate() {
         let shown = path.display();
+        // A shared folder may hold inputs: only files in it are written.
         if is_read(path) && !matches!(kind, Kind::Shared) {
             let message = format!("{shown}: is an input, too: name another output");
             return refuse(message);
@@ -144,6 +145,8 @@ impl Paths {
     /// Adds the paths among a command's arguments.
     fn sort(&mut self, command: &str, given: &ArgMatches) {
         for id in given.ids().map(clap::Id::as_str) {
+            // An argument of another type gives an error here, which only means that it is not a
+            // path.
             if let Ok(Some(paths)) = given.try_get_many::<PathBuf>(id) {
                 let row = OUTPUTS
                     .iter()
@@ -162,6 +165,7 @@ impl Paths {
                 values.for_each(|value| self.reads_settings(command, Path::new(""), id, value));
             }
         }
+        // A subcommand's arguments are in matches of their own.
         if let Some((command, given)) = given.subcommand() {
             self.sort(command, given);
         }

@@ -45,6 +45,7 @@ pub(crate) fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
             },
             size(model.buffers),
             match (model.role.as_str(), model.kv) {
+                // The plan counts the cache of a reference model with its reward model's.
                 ("reference", 0) => "the prm's".to_owned(),
                 (role, 0) if role.ends_with(" reference") => "the judge's".to_owned(),
                 (_, bytes) => size(bytes),

@@ -59,6 +59,7 @@ pub(crate) fn problem(
         },
         (None, None) => write!(out, "no answer ({})", record.finish)?,
     }
+    // A withheld answer counts as wrong, but no answer was given that could be called wrong.
     let graded = record.correct.filter(|_| record.withheld.is_none());
     match (graded, &problem.answer) {
         (Some(true), _) => write!(out, "  {}", palette.paint(Ink::Good, "right"))?,

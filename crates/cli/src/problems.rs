@@ -43,6 +43,8 @@ pub(crate) fn main(args: &ProblemsArgs) -> Result<(), Failure> {
     for (i, problem) in worlds(args)?.enumerate() {
         line(id(args, i), &problem)?;
         if args.twins {
+            // A random stream for each problem, so that a twin does not depend on --count or on
+            // others.
             match world::twin(&mut world::rng(args.seed, TWINS, i), &problem) {
                 Some(twin) => line(format!("{}{TWIN}", id(args, i)), &twin)?,
                 None => alone += 1,

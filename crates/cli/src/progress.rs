@@ -53,6 +53,7 @@ impl Progress {
     /// Like [`new`](Self::new), but shows nothing if `quiet`.
     pub(crate) fn unless(quiet: bool, total: usize, unit: &'static str) -> Self {
         if quiet {
+            // A hidden bar and not none: without a bar, lines would be written.
             Self::on(Some(ProgressDrawTarget::hidden()), total, unit)
         } else {
             Self::new(total, unit)
@@ -63,6 +64,7 @@ impl Progress {
     fn on(terminal: Option<ProgressDrawTarget>, total: usize, unit: &'static str) -> Self {
         let bar = terminal.map(|terminal| {
             let bar = ProgressBar::with_draw_target(Some(total as u64), terminal);
+            // The template is constant and valid; a bar in the default style would do as well.
             if let Ok(style) = ProgressStyle::with_template(BAR) {
                 bar.set_style(style);
             }

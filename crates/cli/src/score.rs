@@ -51,6 +51,7 @@ pub(crate) fn main(args: &ScoreArgs) -> Result<(), Failure> {
             }
         }
         output::json_line(&mut out, &line(chain, &scores, aggregation))?;
+        // After each chain, since a program at the other end may wait for its scores.
         Ok::<(), Failure>(out.flush()?)
     })?;
     output::note(format_args!(

@@ -57,6 +57,7 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
     let solver = settings::any_solver(config, show)?;
     let stop = Stop::new();
     let draining = "stopping when running requests are finished; press Ctrl-C again to stop now";
+    // Only now: while models are loaded, a signal should end the process at once.
     stop_on_signals(&stop, draining)?;
     let address = server.address()?;
     output::event(
@@ -210,6 +211,7 @@ fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
     let keys = lines.filter(|(_, line)| !line.is_empty());
     let key = |(at, line): (usize, &str)| {
         let key = line.parse::<Key>();
+        // The message has the line's number and not its text, which may be a key with a typo.
         key.map_err(|error| Failure::Input(format!("{place}: line {}: {error}", at + 1)))
     };
     let keys = keys.map(key).collect::<Result<Vec<_>, _>>()?;

@@ -51,6 +51,7 @@ fn line(role: &str, traffic: &beamgen::remote::Traffic) -> String {
     let tokens = counted(traffic.prompt_tokens, "prompt token", "prompt tokens");
     line += &format!(", {tokens}");
     if let Some(cached) = traffic.cached_tokens {
+        // Over the answers that report it: a pool may have servers that do not.
         let share = 100.0 * cached as f64 / traffic.told_tokens.max(1) as f64;
         line += &format!(", {share:.0} % of them from its cache");
         if share < 50.0 && traffic.requests >= ENOUGH {

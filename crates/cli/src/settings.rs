@@ -63,6 +63,7 @@ pub(crate) fn with_flags<const PARTS: u16>(
         config = assign::set(&config, assignment)?;
     }
     put_all(&config, &flags.given.0).map_err(|error| match error {
+        // The library names settings between backticks; a user of the program knows flags.
         Error::Refused(reason) => Failure::Input(flagged(&reason.to_string())),
         error => error.into(),
     })
@@ -194,6 +195,7 @@ pub(crate) fn note_foreign(solver: &Solver, problems: &Problems, count: usize) {
 /// the strategy of the settings needs none.
 pub(crate) fn any_solver(config: Config, show: ShowPlan) -> Result<Solver, Failure> {
     let builder = builder(config)?.load_scorer();
+    // A later request may use scores, so a scorer that cannot score is refused now.
     load(prepare(builder, |_| true)?, show)
 }
 
@@ -209,6 +211,7 @@ pub(crate) fn builder(config: Config) -> Result<SolverBuilder, Failure> {
 /// generator is an error: it cannot score that generator's steps.
 fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<Prepared, Failure> {
     let config = builder.current_config();
+    // Before the hub is asked, so that wrong settings need no network.
     config.check()?;
     if config.is_bundled_scorer_foreign() && scores(config) {
         let message = "the bundled reward model cannot score a --generator with another tokenizer: add a --prm for \

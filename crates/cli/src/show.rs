@@ -23,6 +23,7 @@ pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
     let mut records = last_of_each(lines);
     if let Some(id) = &args.id {
         match records.iter().position(|record| record.id == *id) {
+            // The order of the others does not matter, since they are dropped.
             Some(at) => records = vec![records.swap_remove(at)],
             None => return Err(unknown(args, id, &records)),
         }
@@ -196,6 +197,7 @@ struct Drawing<'a> {
 impl Drawing<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let count = |wanted: fn(&Node) -> bool| {
+            // The root is the problem, not a step.
             let nodes = self.tree.nodes().skip(1);
             nodes.filter(|(_, node)| wanted(node)).count()
         };
@@ -221,6 +223,7 @@ impl Drawing<'_> {
     /// Returns the nodes of the chain whose answer was chosen; empty without an answer.
     fn chosen(&self) -> Vec<NodeId> {
         match self.record.answers.first() {
+            // A run file may have been edited, and then name a step that it does not have.
             Some(answer) if (answer.node.0 as usize) < self.tree.len() => {
                 self.tree.path(answer.node)
             }

@@ -34,6 +34,7 @@ pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
     };
     let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
     let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
+    // Only now: until here, a signal should end the process at once.
     let interrupt = Interrupt::watch();
     // After the models are loaded: the header of the run file has their fingerprints.
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
@@ -142,6 +143,7 @@ impl<'a> Report<'a> {
             let problem = problems.problems[at].clone();
             Request::new(problem, settings.clone())
         });
+        // Both callbacks need the report; the search calls them one after the other, never nested.
         let this = std::cell::RefCell::new(self);
         interrupt.run(
             solver,

@@ -21,6 +21,7 @@ pub(crate) fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
 
 /// Returns the opinion of each checker on each step of each chain: `[chain][step][checker]`.
 pub(crate) fn of(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
+    // All chains are open together, so that a command may work on several at once.
     let ids: Vec<_> = chains.iter().map(|c| panel.open(&c.problem)).collect();
     let items = ids.iter().zip(chains).map(|(&id, chain)| CheckItem {
         id,

@@ -89,6 +89,7 @@ fn act(typed: &str, view: &View<'_>) -> Option<Act> {
         }),
         _ => {
             let text = typed.strip_prefix('c')?;
+            // Otherwise any word that begins with c would become a comment.
             let is_word = text.is_empty() || text.starts_with(' ');
             is_word.then(|| Act::Comment {
                 text: text.trim().to_owned(),

@@ -135,6 +135,7 @@ fn flag(setting: &'static Setting) -> Arg {
                 _ => ArgAction::Set,
             })
             .value_delimiter((kind == Kind::List).then_some(','))
+            // Otherwise clap takes -1 for a flag, and its message does not name the range.
             .allow_negative_numbers(kind == Kind::Number)
             .value_name(setting.value)
             .hide_possible_values(true)
@@ -196,6 +197,7 @@ impl<const PARTS: u16> FromArgMatches for Flags<PARTS> {
         }
         for Setting { name, kind, .. } in rows(PARTS) {
             let value = match kind {
+                // clap has `false` for a switch that was not typed, which must not count as given.
                 Kind::Switch => matches.get_flag(name).then_some(Value::Boolean(true)),
                 Kind::List | Kind::Texts => matches
                     .get_many::<Value>(name)

@@ -36,8 +36,10 @@ pub(super) fn notes(command: &Command, typed: impl Iterator<Item = OsString>) ->
             .any(|arg| arg.get_long() == Some(new))
     };
     let typed = typed.map(|typed| typed.to_string_lossy().into_owned());
+    // After `--` come values, not flags.
     let notes = typed.take_while(|typed| typed != "--").filter_map(|typed| {
         let name = typed.strip_prefix("--")?.split('=').next()?;
+        // An earlier spelling may be a present flag of another command, e.g. --threshold.
         let (old, new) = OLD.iter().find(|(old, new)| *old == name && has(new))?;
         Some(format!("note: --{old} is now called --{new}"))
     });

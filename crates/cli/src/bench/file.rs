@@ -107,6 +107,7 @@ pub(crate) struct BenchFile {
 impl BenchFile {
     /// Reads the file if it is a bench. Returns `None` otherwise: the file is then read as settings.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, Failure> {
+        // A file that cannot be read is reported by the reader of settings.
         let Ok(text) = beamgen_files::read_text_file(path, MAX_BYTES) else {
             return Ok(None);
         };

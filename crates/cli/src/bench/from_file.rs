@@ -175,6 +175,7 @@ fn pairs(
         };
         let known = match n {
             Some(n) => outline.find(run, n).is_some(),
+            // With an @ and no number after it, the name is neither a run's nor a cell's.
             None => !text.contains('@') && outline.runs().contains(&run),
         };
         if known {

@@ -92,6 +92,7 @@ fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
         dependency_distance: set.dependency_distance.unwrap_or(1),
     };
     let problems: Vec<Problem> = problems::generate(&args)?.collect();
+    // A command as the source, so that readers of a report can make the same problems.
     let mut source = format!(
         "beamgen problems --count {count} --seed {} --min-people {} --max-people {}",
         args.seed, args.min_people, args.max_people

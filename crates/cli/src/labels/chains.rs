@@ -12,6 +12,7 @@ use crate::table::counted;
 pub(super) fn main(args: &ChainsArgs) -> Result<(), Failure> {
     let out = Lines::open(&args.out)?;
     let chains = inputs::chains(inputs::read(&args.input)?);
+    // Lists what stays, so that a fact which is added to chains later is left out.
     let bare = |chain: &LabelledChain| LabelledChain {
         id: chain.id.clone(),
         problem: chain.problem.clone(),

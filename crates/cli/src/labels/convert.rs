@@ -43,6 +43,7 @@ pub(super) fn main(args: &ConvertArgs) -> Result<(), Failure> {
     if records.peek().is_some() {
         out.write(records)?;
     } else {
+        // Ends its borrows of `written` and `left_out`, which are read below.
         drop(records);
     }
     for (count, first) in left_out.values() {

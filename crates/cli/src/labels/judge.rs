@@ -17,6 +17,7 @@ use crate::verdicts::{self, AT_ONCE};
 use crate::watch::Shown;
 
 pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
+    // Before the model is loaded: an output that cannot be written is an error now.
     let out = Lines::open(&args.out)?;
     let mut config = settings::prm_config(&args.prm)?;
     // Only flags count: a file of settings may name checkers for a search.

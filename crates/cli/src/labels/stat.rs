@@ -21,6 +21,7 @@ pub(super) fn main(args: &StatArgs) -> Result<(), Failure> {
     let rule = args.rule.rule(Neutral::Half);
     let mut out = io::stdout().lock();
     let inputs = inputs::read(&args.input)?;
+    // All files together, because each rater may have a file.
     let rated = inputs.iter().flat_map(|input| {
         let chains = input.chains.iter();
         chains.map(|chain| (input.source.as_str(), chain))

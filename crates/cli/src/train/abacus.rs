@@ -111,6 +111,8 @@ fn searches(
     let fewer = &problems[..count.min(SEARCHED_WITH_PRM)];
     let solved = |scorer, strategy, choose, n| -> Result<f64, Failure> {
         let mut search = Config::default();
+        // `auto` is the CPU for bundled models only, and these are as small: a device would be
+        // slower.
         search.engine.device = DeviceChoice::Cpu;
         search.models.generator = Some(out.join("generator"));
         search.models.scorer = scorer;

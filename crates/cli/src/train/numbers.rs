@@ -6,6 +6,7 @@ use crate::args::{DecayFlag, RunFlags};
 use crate::failure::{Failure, refuse};
 
 pub(super) fn share(name: &str, value: f64) -> Result<f64, Failure> {
+    // The range refuses NaN, too.
     if (0.0..1.0).contains(&value) {
         Ok(value)
     } else {

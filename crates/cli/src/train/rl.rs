@@ -84,6 +84,7 @@ fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
         None => Ok(hold_out(problems, part, args.run.seed)),
         Some(path) => {
             let held_out = Problems::open(path)?;
+            // All of them: --limit is about the training problems.
             held_out.require_answers(usize::MAX)?;
             held_out.refuse_steps()?;
             Ok((problems, held_out.problems))
