@@ -129,7 +129,7 @@ impl Calibrated {
 
     fn scores(&self, scored: &Scored) -> Vec<Option<f32>> {
         let scores = scored.probabilities.iter().enumerate();
-        let read = |(at, score): (usize, &Option<f32>)| {
+        let read = scores.map(|(at, score)| {
             let score = (*score)?;
             Some(match self.score_as {
                 ScoreAs::Raw => score,
@@ -138,8 +138,8 @@ impl Calibrated {
                 ScoreAs::Median => scored.quantiles.get(at).map(|quantiles| quantiles[1])?,
                 ScoreAs::Lower => scored.quantiles.get(at).map(|quantiles| quantiles[0])?,
             })
-        };
-        scores.map(read).collect()
+        });
+        read.collect()
     }
 }
 

@@ -292,13 +292,12 @@ impl EngineBench {
         let start = Instant::now();
         for step in 1..=bench.new {
             let logits = {
-                let item = |(seq, token): (&SeqId, _)| Append {
+                let items = seqs.iter().zip(&next).map(|(seq, token)| Append {
                     seq: *seq,
                     tokens: std::slice::from_ref(token),
                     want: Want::Last,
-                };
-                let items: Vec<Append<'_>> = seqs.iter().zip(&next).map(item).collect();
-                engine.logits(&items)?
+                });
+                engine.logits(&items.collect::<Vec<_>>())?
             };
             choose(engine, step, &logits, &mut next)?;
             engine.recycle_logits(logits);

@@ -124,8 +124,8 @@ impl Version {
 
     /// Returns the index of the first step that scores less than `bound`.
     fn first_below(&self, bound: f32) -> Option<usize> {
-        let is_below = |score: &Option<f32>| score.is_some_and(|score| score < bound);
-        self.scores.iter().position(is_below)
+        let mut scores = self.scores.iter();
+        scores.position(|score| score.is_some_and(|score| score < bound))
     }
 
     /// Returns the index of the step with the lowest score, the first of equals; `None` if that score is

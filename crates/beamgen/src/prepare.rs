@@ -199,14 +199,16 @@ impl Prepared {
         let mut scorer = loaded.scorer.or(self.own.scorer.map(|(_, scorer)| scorer));
         if let Some(found) = &self.scorer.calibration {
             let (map, score_as) = (found.calibration.map.clone(), self.config.models.score_as);
-            let calibrated = |scorer| Calibrated {
-                scorer,
-                map,
-                score_as,
-            };
             // Only the scorer is calibrated, not the judges: the calibration was fitted to its raw
             // scores.
-            scorer = scorer.map(|scorer| Box::new(calibrated(scorer)) as Box<dyn Scorer + Send>);
+            scorer = scorer.map(|scorer| {
+                let calibrated = Calibrated {
+                    scorer,
+                    map,
+                    score_as,
+                };
+                Box::new(calibrated) as Box<dyn Scorer + Send>
+            });
         }
         let judges = self.judges.into_iter().zip(loaded.judges);
         let rule = self.config.models.combine;

@@ -232,10 +232,6 @@ impl Solver {
         let aggregation = mapped.then_some(search.aggregation);
         let unfit = mismatches(calibration, path, prm, &self.policy(), aggregation);
         self.notes.extend(unfit);
-        let refuse = |reason: String| Error::Calibration {
-            path: path.to_owned(),
-            reason,
-        };
         let no_answers = |of: &'static str| Error::NoAnswers {
             path: path.to_owned(),
             of,
@@ -243,9 +239,11 @@ impl Solver {
         let at = |curve: &RiskCurve, error: f64, key: &str| -> Result<f32, Error> {
             let point = curve.point(error).ok_or_else(|| {
                 let error = 100.0 * error;
-                refuse(format!(
+                let reason = format!(
                     "no threshold of the calibration keeps the error at {error:.2} %, as {key} wants: change {key}"
-                ))
+                );
+                let path = path.to_owned();
+                Error::Calibration { path, reason }
             })?;
             Ok(point.threshold)
         };

@@ -45,10 +45,9 @@ impl Auditor {
         problem: &str,
         steps: impl IntoIterator<Item = (&'a str, Option<f32>)>,
     ) -> Option<Unsound> {
-        let trimmed = |text: &'a str| text.trim_start_matches('\n').trim_end();
         let steps = steps
             .into_iter()
-            .map(|(text, score)| (trimmed(text), score));
+            .map(|(text, score)| (text.trim_start_matches('\n').trim_end(), score));
         let (texts, scores): (Vec<&str>, Vec<Option<f32>>) = steps.unzip();
         if let Some((step, opinion)) = self.panel.first_fail(problem, texts) {
             return Some(Unsound {

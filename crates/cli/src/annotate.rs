@@ -14,8 +14,9 @@ use crate::table::counted;
 
 pub(crate) fn main(args: &AnnotateArgs) -> Result<(), Failure> {
     // No model is named here, so whole answers are split at the default boundaries.
-    let cut = |text: &str| mend::steps_of(text, &GeneratorConfig::default());
-    let input = open_any(&args.file, &cut)?;
+    let input = open_any(&args.file, &|text: &str| {
+        mend::steps_of(text, &GeneratorConfig::default())
+    })?;
     if let Some(left_out) = input.left_out() {
         output::note(format_args!("note: {left_out}"));
     }

@@ -251,7 +251,6 @@ fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
         "first mistakes",
         "found",
     ]);
-    let share = |share: Option<f64>| share.map_or("-".to_owned(), percent);
     for row in rows {
         table.row(vec![
             printable::line(&row.file).to_string(),
@@ -259,7 +258,7 @@ fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
             grouped(row.steps),
             grouped(row.tally.pass),
             grouped(row.tally.fail),
-            share(row.coverage),
+            row.coverage.map_or("-".to_owned(), percent),
             grouped(row.true_fails),
             grouped(row.false_fails.len() as u64),
             between(row.precision, row.precision_interval),

@@ -28,11 +28,10 @@ pub(crate) fn refine(args: &RefineArgs) -> Result<(), Failure> {
     if how.below.is_some_and(|below| !(0.0..=1.0).contains(&below)) {
         return refuse("--below is not a score: use a number from 0 to 1");
     }
-    let task = |_: &Solver, problem, settings| Refining::new(problem, settings, how);
     let mut changed = 0;
     let count = each(
         &args.answers,
-        task,
+        |_, problem, settings| Refining::new(problem, settings, how),
         Refining::done,
         &mut |done: &Refined| {
             changed += usize::from(done.changed);

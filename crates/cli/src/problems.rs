@@ -69,13 +69,13 @@ fn solution(problem: &WorldProblem) -> String {
 
 /// Returns an iterator of problems with their answers, sampled one at a time.
 pub(crate) fn generate(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Failure> {
-    let problem = |(i, problem): (usize, WorldProblem)| Problem {
+    let worlds = worlds(args)?.enumerate();
+    Ok(worlds.map(|(i, problem)| Problem {
         id: id(args, i),
         text: problem.text(),
         answer: Some(problem.answer().to_string()),
         ..Problem::default()
-    };
-    Ok(worlds(args)?.enumerate().map(problem))
+    }))
 }
 
 /// Returns a solution with random mistakes for each problem, in the format of ProcessBench.

@@ -127,8 +127,8 @@ impl Progress {
         if self.is_due() {
             let tokens = ledger.generated_tokens + ledger.scored_tokens;
             let rate = rate(tokens, self.part_started.elapsed());
-            let alive = || counted(*rows, "chain alive", "chains alive");
-            let alive = self.bar.is_some().then(alive);
+            let is_bar = self.bar.is_some();
+            let alive = is_bar.then(|| counted(*rows, "chain alive", "chains alive"));
             self.pace = joined(rate.into_iter().chain(alive));
             self.show();
         }

@@ -209,12 +209,12 @@ fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
     };
     let lines = text.lines().map(str::trim).enumerate();
     let keys = lines.filter(|(_, line)| !line.is_empty());
-    let key = |(at, line): (usize, &str)| {
+    let keys = keys.map(|(at, line)| {
         let key = line.parse::<Key>();
         // The message has the line's number and not its text, which may be a key with a typo.
         key.map_err(|error| Failure::Input(format!("{place}: line {}: {error}", at + 1)))
-    };
-    let keys = keys.map(key).collect::<Result<Vec<_>, _>>()?;
+    });
+    let keys = keys.collect::<Result<Vec<_>, _>>()?;
     if keys.is_empty() {
         refuse(format!("{place}: has no key: write a key on a line"))
     } else {

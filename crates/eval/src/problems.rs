@@ -188,8 +188,8 @@ impl Problems {
 
     /// Returns a note on the problems that give steps, which are often solutions in other files.
     pub fn given_note(&self) -> Option<String> {
-        let given = |problem: &&Problem| !problem.steps.is_empty();
-        let count = self.problems.iter().filter(given).count();
+        let problems = self.problems.iter();
+        let count = problems.filter(|problem| !problem.steps.is_empty()).count();
         (count > 0).then(|| {
             format!(
                 "{}: {} \"steps\", and all its chains begin with them",
@@ -346,12 +346,11 @@ fn is_json_problem(text: &str) -> bool {
 
 /// Returns the value under a key, or else under the same key with other capitals.
 fn find<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
-    let other = || {
-        object
-            .iter()
-            .find(|(name, _)| name.eq_ignore_ascii_case(key))
-    };
-    object.get(key).or_else(|| other().map(|(_, value)| value))
+    object.get(key).or_else(|| {
+        let mut others = object.iter();
+        let other = others.find(|(name, _)| name.eq_ignore_ascii_case(key));
+        other.map(|(_, value)| value)
+    })
 }
 
 fn from_object(

@@ -100,10 +100,8 @@ impl Fields {
     }
 
     pub(crate) fn object(&mut self, key: &'static str) -> Result<Map<String, Value>, Refusal> {
-        let object = |value: &Value| value.as_object().cloned();
-        Ok(self
-            .typed(key, object, "not an object")?
-            .unwrap_or_default())
+        let object = self.typed(key, |value| value.as_object().cloned(), "not an object")?;
+        Ok(object.unwrap_or_default())
     }
 
     /// Fails if a field is left over.

@@ -23,8 +23,13 @@ pub(crate) async fn refine(app: &Arc<App>, body: Map<String, Value>) -> Result<V
         below: score(&mut fields, "below")?,
     };
     let answers = Answers::read(app, fields, how.rounds, 0)?;
-    let task = |problem| Refining::new(problem, answers.ask.settings.clone(), how);
-    answers.each(app, task, Refining::done).await
+    let settings = &answers.ask.settings;
+    let refined = answers.each(
+        app,
+        |problem| Refining::new(problem, settings.clone(), how),
+        Refining::done,
+    );
+    refined.await
 }
 
 /// Accepts, rewrites or withholds the answers of a request.

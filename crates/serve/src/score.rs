@@ -84,13 +84,15 @@ async fn one(
     steps: Vec<String>,
 ) -> Result<Result<Vec<f32>, String>, Refusal> {
     let (tell, told) = oneshot::channel();
-    // A failed send means that the client is gone: nobody waits for the scores.
-    let reply = move |scores| drop(tell.send(scores));
     let bytes = problem.len() + steps.iter().map(String::len).sum::<usize>();
     let taker = Arc::clone(app);
-    let take = move || taker.service.score(problem, steps, reply);
-    let taken = app.long_texts.run(bytes, take).await?;
-    taken.map_err(|error| not_taken(app, &error))?;
+    let taken = app.long_texts.run(bytes, move || {
+        taker.service.score(problem, steps, move |scores| {
+            // A failed send means that the client is gone: nobody waits for the scores.
+            drop(tell.send(scores));
+        })
+    });
+    taken.await?.map_err(|error| not_taken(app, &error))?;
     let scores = tokio::time::timeout(app.limits.search_time, told);
     let scores = scores.await.map_err(|_| {
         let message = "the deadline passed before the chain was scored";

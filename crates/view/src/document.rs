@@ -11,15 +11,6 @@ use crate::page::{May, Page};
 /// that the report shows; if it returns `None`, the page shows only the picture's description.
 #[must_use]
 pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Vec<u8>>) -> String {
-    let inlined = |url: CowStr<'static>| match picture(&url) {
-        // The page must work without network and without the files next to the report.
-        Some(bytes) => format!(
-            "data:image/svg+xml;base64,{}",
-            BASE64_STANDARD.encode(bytes)
-        )
-        .into(),
-        None => url,
-    };
     let events = Parser::new_ext(markdown, Options::ENABLE_TABLES).flat_map(|event| match event {
         Event::Start(Tag::Image {
             link_type,
@@ -28,7 +19,7 @@ pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Ve
             id,
         }) => vec![Event::Start(Tag::Image {
             link_type,
-            dest_url: inlined(dest_url.into_static()),
+            dest_url: inlined(dest_url.into_static(), picture),
             title,
             id,
         })],
@@ -59,4 +50,17 @@ pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Ve
         may: May::ShowPictures,
     }
     .html()
+}
+
+/// Returns the address of a picture: its bytes as a `data:` address, or `url` without them.
+fn inlined(url: CowStr<'static>, picture: &dyn Fn(&str) -> Option<Vec<u8>>) -> CowStr<'static> {
+    match picture(&url) {
+        // The page must work without network and without the files next to the report.
+        Some(bytes) => format!(
+            "data:image/svg+xml;base64,{}",
+            BASE64_STANDARD.encode(bytes)
+        )
+        .into(),
+        None => url,
+    }
 }

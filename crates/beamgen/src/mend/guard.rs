@@ -1,7 +1,7 @@
 //! An answer that is accepted, mended or withheld.
 
 use beamgen_eval::answer;
-use beamgen_search::{AnswerVotes, Choose, Problem, ProblemResult, Settings, StrategyKind};
+use beamgen_search::{Choose, Problem, ProblemResult, Settings, StrategyKind};
 use serde::{Deserialize, Serialize};
 
 use super::{Cost, Given, Task, Version, difference};
@@ -291,8 +291,8 @@ impl Task for Guarding {
         if votes {
             // Answers of chains that are all wrong by their scores are no votes.
             let bound = f64::from(self.how.bound);
-            let counts = |votes: &&AnswerVotes| votes.weight >= bound;
-            let votes = result.answers.iter().filter(counts);
+            let votes = result.answers.iter();
+            let votes = votes.filter(|votes| votes.weight >= bound);
             let votes = votes.map(|votes| (votes.answer.clone(), votes.votes));
             self.votes = Some(votes.collect());
         } else if let Some(new) = new {

@@ -13,15 +13,15 @@ pub(super) fn main(args: &ChainsArgs) -> Result<(), Failure> {
     let out = Lines::open(&args.out)?;
     let chains = inputs::chains(inputs::read(&args.input)?);
     // Lists what stays, so that a fact which is added to chains later is left out.
-    let bare = |chain: &LabelledChain| LabelledChain {
+    let bare = chains.iter().map(|chain| LabelledChain {
         id: chain.id.clone(),
         problem: chain.problem.clone(),
         steps: (chain.steps.iter())
             .map(|step| LabelledStep::unlabelled(step.text.clone()))
             .collect(),
         ..LabelledChain::default()
-    };
-    out.write(chains.iter().map(bare))?;
+    });
+    out.write(bare)?;
     output::note(format_args!(
         "{} written to {}",
         counted(chains.len(), "chain", "chains"),

@@ -262,13 +262,13 @@ fn reciprocal(
 /// the conjugates.
 fn rationalised(top: Poly, bottom: Poly, budget: &mut Budget) -> Result<(Poly, Poly), Fault> {
     let half = Ratio::new(1, 2);
-    let known = |(atom, exponent): (&Atom, &Exponent)| match atom {
+    let is_known = bottom.atoms().all(|(atom, exponent)| match atom {
         Atom::Imaginary => true,
         Atom::Prime(_) => *exponent == half,
         _ => false,
-    };
+    });
     let (mut top, mut bottom) = (top, bottom);
-    if !bottom.atoms().all(known) {
+    if !is_known {
         return Ok((top, bottom));
     }
     let atoms: BTreeSet<Atom> = bottom.atoms().map(|(atom, _)| atom.clone()).collect();
@@ -296,8 +296,8 @@ fn common_monomial(top: &Poly, bottom: &Poly) -> Poly {
         {
             continue;
         }
-        let exponent = |m: &Monomial| m.get(atom).copied().unwrap_or_else(Exponent::zero);
-        let smallest = terms().map(exponent).min();
+        let exponents = terms().map(|m| m.get(atom).copied().unwrap_or_else(Exponent::zero));
+        let smallest = exponents.min();
         least.insert(atom.clone(), -smallest.unwrap_or_else(Exponent::zero));
     }
     least.retain(|_, exponent| !exponent.is_zero());
@@ -306,12 +306,13 @@ fn common_monomial(top: &Poly, bottom: &Poly) -> Poly {
 
 /// Divides polynomials in independent atoms; `None` with a remainder, or for other sums.
 fn exact_quotient(top: &Poly, bottom: &Poly, budget: &mut Budget) -> Result<Option<Poly>, Fault> {
-    let whole = |(atom, exponent): (&Atom, &Exponent)| {
+    let mut atoms = top.atoms().chain(bottom.atoms());
+    let is_whole = atoms.all(|(atom, exponent)| {
         exponent.is_integer()
             && *exponent.numer() > 0
             && !matches!(atom, Atom::Imaginary | Atom::Prime(_) | Atom::Sum(_))
-    };
-    if !top.atoms().chain(bottom.atoms()).all(whole) {
+    });
+    if !is_whole {
         return Ok(None);
     }
     let Some((lead, lead_coefficient)) = leading(bottom) else {

@@ -251,8 +251,10 @@ fn unbraced(after: &str, end: End) -> Option<&str> {
             _ => {}
         }
     }
-    let first_word = || text.split_whitespace().next().filter(|_| end.closes(text));
-    let content = formula.or_else(first_word)?;
+    let content = formula.or_else(|| {
+        let first_word = text.split_whitespace().next();
+        first_word.filter(|_| end.closes(text))
+    })?;
     Some(content.trim_end_matches(['.', ',', ';', ' ']))
 }
 
@@ -338,8 +340,10 @@ const SENTENCES: [&str; 2] = ["answer is", "answer:"];
 /// Returns the number of a sentence in plain words with a single number: "She has 7 apples left".
 fn only_number(sentence: &str) -> Option<&str> {
     let plain = !sentence.contains(['\\', '^', '=', '+', '*', '(', '_']);
-    let is_word = |word: &&str| word.len() > 1 && word.bytes().all(|b| b.is_ascii_alphabetic());
-    if !plain || sentence.split_whitespace().filter(is_word).count() < 3 {
+    let words = sentence
+        .split_whitespace()
+        .filter(|word| word.len() > 1 && word.bytes().all(|b| b.is_ascii_alphabetic()));
+    if !plain || words.count() < 3 {
         return None;
     }
     let mut with_digits = sentence

@@ -107,8 +107,7 @@ fn ordinal<'t>(digits: &str, after: &'t str) -> Option<&'t str> {
         let inside = after.strip_prefix(start)?.strip_prefix(ending)?;
         inside.strip_prefix(if start.starts_with("^{") { "}}" } else { "}" })
     });
-    let plain = || after.strip_prefix(ending);
-    let rest = set.or_else(plain)?;
+    let rest = set.or_else(|| after.strip_prefix(ending))?;
     (!rest.starts_with(|c: char| c.is_ascii_alphanumeric())).then_some(rest)
 }
 

@@ -52,9 +52,10 @@ impl Value {
 
     /// Whether the value may be a point as well as an interval.
     pub(super) fn is_tuple(&self) -> bool {
-        let is_infinite = |item: &Self| item.to_string().contains('∞');
         match self {
-            Self::Brackets('(', items, ')') => !items.iter().any(is_infinite),
+            Self::Brackets('(', items, ')') => {
+                !items.iter().any(|item| item.to_string().contains('∞'))
+            }
             Self::Named(_, value) => value.is_tuple(),
             _ => false,
         }

@@ -15,8 +15,7 @@ impl Parser<'_> {
             parser.set_builder(open);
             let mut items = Vec::new();
             let mut separated = false;
-            let is_close = |c: Option<char>| matches!(c, Some(')' | ']' | '}' | '⟩' | SET_CLOSE));
-            while !is_close(parser.symbol()) {
+            while !matches!(parser.symbol(), Some(')' | ']' | '}' | '⟩' | SET_CLOSE)) {
                 items.push(parser.item()?);
                 if !(parser.eat(',') || parser.eat(';')) {
                     break;

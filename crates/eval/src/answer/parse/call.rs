@@ -63,8 +63,10 @@ fn bit(letter: u8) -> u64 {
 /// Whether a bracket after a letter holds an argument, whatever the letter is: nobody writes the
 /// product of x and 3 as `x(3)`. In `n(-1)^n` the bracket belongs to the power.
 fn is_call(tokens: &[Token], open: usize) -> bool {
-    let is_power = |end: usize| tokens.get(end).map(|t| &t.kind) == Some(&Kind::Symbol('^'));
-    arguments(tokens, open).is_some_and(|end| !is_power(end) || is_zero(tokens, open))
+    arguments(tokens, open).is_some_and(|end| {
+        let is_power = tokens.get(end).map(|t| &t.kind) == Some(&Kind::Symbol('^'));
+        !is_power || is_zero(tokens, open)
+    })
 }
 
 /// Whether the brackets are `(0)`.

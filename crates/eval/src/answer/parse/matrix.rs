@@ -54,8 +54,7 @@ impl Parser<'_> {
     /// The rows up to `\end`.
     fn rows(&mut self) -> Result<Vec<Vec<Value>>, Fault> {
         let mut rows = vec![Vec::new()];
-        let is_end = |parser: &Self| matches!(parser.kind(0), Some(Kind::Command(c)) if c == "end");
-        while !is_end(self) {
+        while !matches!(self.kind(0), Some(Kind::Command(c)) if c == "end") {
             let value = self.sum()?;
             if let Some(row) = rows.last_mut() {
                 row.push(value);
