@@ -13,7 +13,7 @@ const OUTCOMES = {
 };
 const RANK = Object.keys(OUTCOMES);
 
-/** Orders of the list: the wrong answers first that the scorer was surest of. */
+/** Orders of the list. By outcome, wrong answers with a high certainty come first. */
 const ORDERS = {
   outcome: (a, b) => {
     const by = RANK.indexOf(a.outcome) - RANK.indexOf(b.outcome);
@@ -130,7 +130,7 @@ class Report {
       el("p", "problem-text", problem.problem.trim()),
       this.verdict(problem),
       this.findings(problem),
-      problem.tree ? "" : el("p", "dim", "The run kept no tree (--tree): only the chosen chain is here."),
+      problem.tree ? "" : el("p", "dim", "The run was saved without --tree, so only the chosen chain is shown."),
       this.view.element,
     );
     if (problem.chosen != null) this.view.go(problem.chosen);
@@ -161,7 +161,7 @@ class Report {
         said.append(el("q", null, oneLine(this.view.chains.get(node))));
         const buttons = el("p", "buttons", button("Show the step", () => this.view.go(node)));
         if (rival && problem.chosen != null) {
-          buttons.append(button("Beside the chosen chain", () => this.view.compareWith(problem.chosen, node)));
+          buttons.append(button("Compare with the chosen chain", () => this.view.compareWith(problem.chosen, node)));
         }
         said.append(buttons);
       }
