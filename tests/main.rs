@@ -23,6 +23,13 @@ mod effective;
 mod escapes;
 mod eval_prm_probes;
 mod eval_prm_report;
+#[cfg(feature = "remote")]
+#[allow(
+    dead_code,
+    reason = "shared with the tests of the crate remote, which use all of it"
+)]
+#[path = "../crates/remote/tests/remote/fake.rs"]
+mod fake;
 mod foreign;
 mod hostile_checkpoints;
 mod hub_cache;
@@ -50,6 +57,7 @@ mod resume;
 mod run;
 mod run_file;
 mod score;
+mod secrets;
 #[cfg(feature = "serve")]
 mod serve;
 #[allow(
