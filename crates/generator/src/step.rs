@@ -1,7 +1,9 @@
 //! A step being decoded, and its end.
 
 use beamgen_engine::{Sampled, Tokenizer};
-use beamgen_search::{Border, ChainId, DecodeMode, Finish, StepOutput, StepPlan, thoughts};
+use beamgen_search::{
+    Border, ChainId, DecodeMode, Finish, StepOutput, StepPlan, TokenLogprobs, thoughts,
+};
 
 use crate::cut::{Cuts, whole_characters};
 use crate::plan::WritingPlan;
@@ -18,6 +20,8 @@ pub struct Step {
     /// The number of leftover bytes, which belong to a token of the step before.
     leftover: usize,
     logprob: f64,
+    /// Log-probabilities of each of `tokens`, if they are kept.
+    token_logprobs: Vec<TokenLogprobs>,
 }
 
 /// The state of a step after a token.
@@ -50,6 +54,7 @@ impl Step {
             leftover: leftover.len(),
             bytes: leftover,
             logprob: 0.0,
+            token_logprobs: Vec::new(),
         }
     }
 
@@ -58,6 +63,11 @@ impl Step {
     pub fn is_leftover_step(&self, cuts: &Cuts) -> Option<Closing> {
         let end = cuts.find(&self.bytes, 0)?;
         Some(closed_at(end, None, Border::Boundary))
+    }
+
+    /// Keeps the log-probabilities of the token that is added next.
+    pub(crate) fn keep(&mut self, logprobs: TokenLogprobs) {
+        self.token_logprobs.push(logprobs);
     }
 
     /// Adds a token. `room` is the number of tokens that the chain may have after it; `settings`
@@ -128,6 +138,7 @@ impl Step {
             // A model may sample bytes that are not UTF-8; they become replacement characters.
             text: String::from_utf8_lossy(&self.bytes).into_owned(),
             logprob: self.logprob as f32,
+            token_logprobs: self.token_logprobs,
             tokens: self.tokens,
             border: closing.border,
             finish: closing.finish,

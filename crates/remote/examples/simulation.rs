@@ -304,6 +304,7 @@ impl Generator for Writer {
                 leftover: Vec::new(),
                 tokens_match_text: true,
                 logprob: -1.0,
+                token_logprobs: Vec::new(),
                 border: Border::Boundary,
                 finish: (chain.1 >= length(chain.0)).then_some(Finish::EndOfText),
                 paused: false,

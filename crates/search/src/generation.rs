@@ -1,8 +1,11 @@
 //! Settings of the generator: sampling, seed, limits, and what ends a step.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::ConfigError;
+use crate::grammar::Grammar;
 
 /// Settings of sampling. A setting that is `None` has the value of the model's
 /// `generation_config.json`; if that is silent, tokens are sampled from the model's own
@@ -79,6 +82,18 @@ pub struct GeneratorConfig {
     /// The date for chat templates that ask for it, `YYYY-MM-DD`; `None` for the current date in
     /// UTC.
     pub date: Option<String>,
+    /// The number of likeliest tokens whose log-probabilities are kept for each token, beside that
+    /// of the token itself, at most [`MOST_LOGPROBS`](Self::MOST_LOGPROBS); `None` keeps none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<usize>,
+    /// The form that the text of each chain has to take; `None` for any. No text marks an answer
+    /// then: chains end with the end-of-text token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grammar: Option<Grammar>,
+    /// Numbers that are added to the logits of tokens, by the tokens' ids, after the repetition
+    /// penalty and before all other settings; each from -100 to 100.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", with = "by_token")]
+    pub logit_bias: BTreeMap<u32, f32>,
 }
 
 impl Default for GeneratorConfig {
@@ -94,6 +109,9 @@ impl Default for GeneratorConfig {
             answer_markers: vec!["The answer is".into(), "\\boxed{".into(), "####".into()],
             system_prompt: None,
             date: None,
+            logprobs: None,
+            grammar: None,
+            logit_bias: BTreeMap::new(),
         }
     }
 }
@@ -130,6 +148,13 @@ impl GeneratorConfig {
                 });
             }
         }
+        if let Some(logprobs) = self.logprobs {
+            ConfigError::check_most("logprobs", logprobs, Self::MOST_LOGPROBS)?;
+        }
+        ConfigError::check_most("logit_bias", self.logit_bias.len(), Self::MOST_BIASES)?;
+        for &bias in self.logit_bias.values() {
+            ConfigError::check_range("logit_bias", bias, -100.0..=100.0, "from -100 to 100")?;
+        }
         self.sampling.validate()
     }
 
@@ -138,12 +163,47 @@ impl GeneratorConfig {
     /// The most bytes that the entries of one of these lists may have together.
     pub const MOST_MARK_BYTES: usize = 4096;
 
+    /// The most alternatives of a token whose log-probabilities are kept.
+    pub const MOST_LOGPROBS: usize = 20;
+    /// The most tokens with a bias: each of them costs time at every token of every chain.
+    pub const MOST_BIASES: usize = 1024;
+
     /// Returns the most tokens that a step can have under both limits on steps.
     pub fn longest_step(&self) -> usize {
         match self.step_tokens {
             0 => self.max_step_tokens,
             n => self.max_step_tokens.min(n),
         }
+    }
+}
+
+/// Numbers by token in files whose keys are texts.
+mod by_token {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(
+        biases: &BTreeMap<u32, f32>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_map(biases.iter().map(|(token, bias)| (token.to_string(), bias)))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<u32, f32>, D::Error> {
+        let biases = BTreeMap::<String, f32>::deserialize(from)?;
+        let biases = biases.into_iter().map(|(token, bias)| {
+            let id = token.parse();
+            let id = id.map_err(|_| {
+                let what =
+                    format!("{token:?} is not the id of a token: a key must be a whole number");
+                D::Error::custom(what)
+            })?;
+            Ok((id, bias))
+        });
+        biases.collect()
     }
 }
 
@@ -182,6 +242,8 @@ mod tests {
             (r#"{"boundaries": []}"#, "boundaries"),
             (r###"{"starts": ["## Step", ""]}"###, "starts"),
             (r#"{"answer_markers": [""]}"#, "answer_markers"),
+            (r#"{"logprobs": 21}"#, "logprobs"),
+            (r#"{"logit_bias": {"5": -101.0}}"#, "logit_bias"),
             (&marks("boundaries", 65, 1), "boundaries"),
             (&marks("starts", 2, 2049), "starts"),
             (&marks("answer_markers", 64, 65), "answer_markers"),

@@ -5,6 +5,7 @@ use crate::finish::{Border, Finish};
 use crate::generation::GeneratorConfig;
 use crate::problem::Problem;
 use crate::strategy::DecodeMode;
+use crate::token_logprobs::TokenLogprobs;
 
 /// Handle of a chain's state (its KV cache) inside a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +99,9 @@ pub struct StepOutput {
     pub tokens_match_text: bool,
     /// The sum of the tokens' log-probabilities (natural logarithm).
     pub logprob: f32,
+    /// Log-probabilities of each of `tokens`, if the settings ask for them
+    /// ([`GeneratorConfig::logprobs`]); empty otherwise.
+    pub token_logprobs: Vec<TokenLogprobs>,
     /// The reason why the step ended.
     pub border: Border,
     /// The reason why the chain ended; `None` if it may continue. Reaching a length limit is never

@@ -26,6 +26,7 @@ mod finish;
 mod generation;
 mod generator;
 mod given;
+mod grammar;
 mod judges;
 mod ledger;
 mod numbers;
@@ -40,6 +41,7 @@ mod step_scorer;
 pub mod strategy;
 mod stream;
 pub mod thoughts;
+mod token_logprobs;
 mod tree;
 
 pub use aggregation::Aggregation;
@@ -53,6 +55,7 @@ pub use generator::{
     ChainId, Generator, GivenStep, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
 };
 pub use given::{GivenChain, GivenReply, score_chains, steps_of};
+pub use grammar::Grammar;
 pub use judges::{Combine, Judge, Judges};
 pub use ledger::{Clock, JudgeSpent, Ledger, Seconds, StoppedClock};
 pub use numbers::{number_or_nan, numbers_or_nan};
@@ -69,4 +72,5 @@ pub use step_generator::{StepByStep, StepGenerator};
 pub use step_scorer::{PerStep, StepScorer};
 pub use strategy::*;
 pub use stream::child_stream;
+pub use token_logprobs::{TokenLogprob, TokenLogprobs};
 pub use tree::{ChainTree, Node, NodeId, PruneReason, Pruned, State};

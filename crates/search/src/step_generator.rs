@@ -90,6 +90,7 @@ impl Chain {
             leftover: Vec::new(),
             tokens_match_text: false,
             logprob: 0.0,
+            token_logprobs: Vec::new(),
             border: Border::Boundary,
             finish: ends.then_some(Finish::EndOfText),
             paused: false,

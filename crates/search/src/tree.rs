@@ -8,6 +8,7 @@ use crate::aggregation::Aggregation;
 use crate::finish::Finish;
 use crate::numbers::{number_or_nan, numbers_or_nan, one};
 use crate::stream::{ROOT_STREAM, child_stream};
+use crate::token_logprobs::TokenLogprobs;
 
 /// The index of a node in its tree; parents have smaller numbers than their children.
 #[derive(
@@ -93,6 +94,10 @@ pub struct Node {
     /// The sum of the generator's log-probabilities (natural logarithm) of the tokens.
     #[serde(deserialize_with = "number_or_nan")]
     pub logprob: f32,
+    /// Log-probabilities of each of `tokens`, if the settings ask for them; empty otherwise. They
+    /// are in no record.
+    #[serde(skip)]
+    pub token_logprobs: Vec<TokenLogprobs>,
     /// The scorer's probability that the step is right. `Some(0.0)` is a score.
     pub score: Option<f32>,
     /// The scorer's probability for the beginning of the step, if the step was paused.
@@ -139,6 +144,7 @@ impl Node {
             tokens: Vec::new(),
             text: String::new(),
             logprob: 0.0,
+            token_logprobs: Vec::new(),
             score: None,
             partial_score: None,
             judges: BTreeMap::new(),
@@ -287,6 +293,13 @@ impl ChainTree {
         // into steps.
         let logprobs = self.chain(id).map(|node| f64::from(node.logprob));
         logprobs.sum::<f64>() as f32
+    }
+
+    /// Iterates over the log-probabilities of the tokens sampled for the chain of `id`; given steps
+    /// have none. The tokens may stand for more bytes than the chain's text: a chain may end inside
+    /// a token.
+    pub fn token_logprobs(&self, id: NodeId) -> impl Iterator<Item = &TokenLogprobs> {
+        self.chain(id).flat_map(|node| &node.token_logprobs)
     }
 
     /// Returns the mean log-probability per token of the chain; 0 for the root.

@@ -288,6 +288,7 @@ impl ActiveProblem {
         node.tokens = step.tokens;
         node.text = step.text;
         node.logprob = step.logprob;
+        node.token_logprobs = step.token_logprobs;
         if step.paused {
             node.state = State::Paused;
             self.notify(id, ChainEvent::Paused, cx);
@@ -428,6 +429,7 @@ impl ActiveProblem {
             tokens: written.tokens.clone(),
             text: written.text.clone(),
             logprob: written.logprob,
+            token_logprobs: written.token_logprobs.clone(),
             leftover: Vec::new(),
             tokens_match_text: self.resources[node].tokens_match_text,
             border: Border::Limit,

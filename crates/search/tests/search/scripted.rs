@@ -126,6 +126,7 @@ impl Growing {
             } else {
                 -(tokens as f32)
             },
+            token_logprobs: Vec::new(),
             border: Border::Boundary,
             finish,
             paused,
