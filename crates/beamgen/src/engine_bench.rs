@@ -6,7 +6,7 @@ use std::time::Instant;
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
     Append, Compute, DeviceChoice, Engine, EngineConfig, KvType, Logits, Model, ModelConfig,
-    SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, Weights,
+    RowEdits, SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, Weights,
 };
 use beamgen_search::ConfigError;
 
@@ -261,6 +261,7 @@ impl EngineBench {
                 row: i.min(logits.len() - 1),
                 history: &[],
                 params,
+                edits: RowEdits::default(),
                 draw: Key {
                     seed: 0,
                     problem: 0,

@@ -90,7 +90,9 @@ pub use logits::Logits;
 pub use model::Model;
 pub use names::UnknownName;
 pub use rows::{Append, Output, Rows, Want};
-pub use sampling::{SampleRequest, SampleRow, Sampled, Sampler, SamplingParams, log_prob, sample};
+pub use sampling::{
+    RowEdits, SampleRequest, SampleRow, Sampled, Sampler, SamplingParams, log_prob, sample,
+};
 pub use sequences::SeqId;
 pub use size::{SizeError, parse_size};
 pub use tokenizer::{TextLimit, TokenPair, Tokenizer};

@@ -74,7 +74,7 @@ impl Engine {
     ) -> Result<(), Error> {
         #[cfg(feature = "cuda")]
         if logits.call > 0 {
-            return self.sample_on_device(logits, tokens, count, &choice, out);
+            return self.sample_on_device(logits, tokens, sampler, count, &choice, out);
         }
         let rows = &logits.host;
         sampler.sample_batch(
@@ -96,6 +96,7 @@ impl Engine {
         &mut self,
         logits: &Logits,
         tokens: usize,
+        sampler: &mut Sampler,
         count: usize,
         choice: &dyn Fn(usize) -> SampleRow<'a>,
         out: &mut Vec<Sampled>,
@@ -103,7 +104,36 @@ impl Engine {
         let rows = self.rows_of(logits);
         debug_assert!((0..count).all(|i| choice(i).row < rows));
         let width = self.model().config().vocab_size;
-        self.device().sample(width, tokens, count, choice, out)?;
+        if (0..count).all(|i| choice(i).edits.is_empty()) {
+            self.device().sample(width, tokens, count, choice, out)?;
+            return Sampled::check(out);
+        }
+        // The kernel reads the rows as they are: those with changes are sampled on the host, alone
+        // or in any batch.
+        let (changed, others): (Vec<usize>, Vec<usize>) =
+            (0..count).partition(|&i| !choice(i).edits.is_empty());
+        let mut drawn = Vec::new();
+        let other = |i: usize| choice(others[i]);
+        self.device()
+            .sample(width, tokens, others.len(), &other, &mut drawn)?;
+        let nothing = Sampled {
+            token: 0,
+            logprob: 0.0,
+        };
+        out.clear();
+        out.resize(count, nothing);
+        for (&i, drawn) in others.iter().zip(drawn) {
+            out[i] = drawn;
+        }
+        let (mut row, mut of) = (Vec::new(), None);
+        for i in changed {
+            let choice = choice(i);
+            if of != Some(choice.row) {
+                of = Some(choice.row);
+                self.copy_logits(logits, choice.row, &mut row)?;
+            }
+            out[i] = sampler.sample_one(choice.of(&row[..tokens]));
+        }
         Sampled::check(out)
     }
 

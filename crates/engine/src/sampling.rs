@@ -1,6 +1,7 @@
 //! Samples a token from a row of logits.
 
 mod distribution;
+mod edits;
 mod sampler;
 
 #[cfg(feature = "cuda")]
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::rng::Draw;
+pub use edits::RowEdits;
 pub use sampler::{SampleRequest, Sampler};
 
 /// The settings of sampling. Filters apply to the tempered distribution in the order top-k, top-p,
@@ -108,6 +110,8 @@ pub struct SampleRow<'a> {
     pub history: &'a [u32],
     /// The settings of sampling.
     pub params: SamplingParams,
+    /// Changes of the row for this token only.
+    pub edits: RowEdits<'a>,
     /// The random numbers of the token's position.
     pub draw: Draw,
 }
@@ -120,6 +124,7 @@ impl<'a> SampleRow<'a> {
             logits,
             history: self.history,
             params: self.params,
+            edits: self.edits,
             draw: self.draw,
         }
     }

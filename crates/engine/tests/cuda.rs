@@ -12,7 +12,8 @@ use std::sync::Arc;
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
     Append, Compute, DeviceChoice, Engine, EngineConfig, Error, KvType, Model, ModelConfig, Output,
-    SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, WeightType, Weights, log_prob,
+    RowEdits, SampleRow, Sampler, SamplingParams, SeqId, ThreadPool, Want, WeightType, Weights,
+    log_prob,
 };
 use beamgen_test_support::{Missing, skip};
 use common::{append, assert_same_bits, even_config, random_weights, tiny_config};
@@ -317,6 +318,63 @@ fn lists_grow_between_recorded_passes() {
     }
 }
 
+/// Rows with changes are sampled on the host: beside others, each token is the one of its request
+/// alone, and of the processor.
+#[test]
+fn changed_rows_are_drawn_as_on_the_processor_and_alone() {
+    let Some(compute) = device() else { return };
+    let config = tiny_config();
+    let few = config.vocab_size - 3;
+    let bias = [(3, 4.0), (few as u32 - 1, -100.0)];
+    let allowed = [0xA5A5_0F0F, 0x1234_5678, 0x0000_0101];
+    let mut draws = Vec::new();
+    for compute in [Compute::Cpu, compute] {
+        let model = model(&compute, &config, WeightType::F32);
+        let mut engine = engine(&model, |_| {});
+        let seq = engine.create();
+        let text = tokens(9, 4, &config);
+        let item = Append {
+            seq,
+            tokens: &text,
+            want: Want::All,
+        };
+        let logits = engine.logits(&[item]).unwrap();
+        let choice = |i: usize| SampleRow {
+            row: i % 9,
+            history: &[],
+            params: SamplingParams::default(),
+            edits: RowEdits {
+                bias: if i % 3 == 1 { &bias } else { &[] },
+                allowed: (i % 4 == 2).then_some(&allowed),
+            },
+            draw: Key {
+                seed: 1,
+                problem: 2,
+                chain: i as u64,
+            }
+            .at(i as u32),
+        };
+        let (mut sampler, mut together, mut alone) = (Sampler::new(), Vec::new(), Vec::new());
+        engine
+            .sample(&logits, few, &mut sampler, 40, choice, &mut together)
+            .unwrap();
+        for (i, sampled) in together.iter().enumerate() {
+            let own = |_| choice(i);
+            engine
+                .sample(&logits, few, &mut sampler, 1, own, &mut alone)
+                .unwrap();
+            assert_eq!(alone, [*sampled]);
+            let token = sampled.token as usize;
+            assert!(i % 4 != 2 || allowed[token / 32] >> (token % 32) & 1 == 1);
+        }
+        draws.push(together);
+    }
+    for (cpu, cuda) in draws[0].iter().zip(&draws[1]) {
+        assert_eq!(cpu.token, cuda.token);
+        assert!((cpu.logprob - cuda.logprob).abs() < 1e-5);
+    }
+}
+
 #[test]
 fn tokens_are_drawn_as_on_the_processor() {
     let Some(compute) = device() else { return };
@@ -362,6 +420,7 @@ fn tokens_are_drawn_as_on_the_processor() {
                     row: i % 9,
                     history: &said,
                     params,
+                    edits: RowEdits::default(),
                     draw: Key {
                         seed: 1,
                         problem: 2,
@@ -519,6 +578,7 @@ fn logits_that_are_not_numbers_are_an_error_wherever_they_are() {
                     temperature,
                     ..SamplingParams::default()
                 },
+                edits: RowEdits::default(),
                 draw: Key {
                     seed: 1,
                     problem: 2,

@@ -6,8 +6,8 @@ use std::alloc::System;
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, EngineConfig, KvType, Output, SampleRow, Sampler, SamplingParams, SeqId, Want,
-    WeightType,
+    Append, EngineConfig, KvType, Output, RowEdits, SampleRow, Sampler, SamplingParams, SeqId,
+    Want, WeightType,
 };
 use cap::Cap;
 use common::{engine, random_model_as, tiny_config, tokens};
@@ -65,6 +65,7 @@ fn a_decode_step_allocates_nothing() {
                         top_p: 0.9,
                         ..SamplingParams::default()
                     },
+                    edits: RowEdits::default(),
                     draw: KEY.at(i as u32),
                 };
                 let (mut sampler, mut sampled) = (Sampler::new(), Vec::new());

@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use beamgen_engine::rng::{Draw, Key};
-use beamgen_engine::{SampleRequest, Sampled, Sampler, SamplingParams, ThreadPool};
+use beamgen_engine::{RowEdits, SampleRequest, Sampled, Sampler, SamplingParams, ThreadPool};
 
 const ROWS: usize = 64;
 const TURNS: usize = 9;
@@ -128,6 +128,7 @@ fn line(
             logits: row(i),
             history: &[],
             params,
+            edits: RowEdits::default(),
             draw: draw(i, position),
         };
         sampler.sample_batch(pool, ROWS, request, out);

@@ -1,5 +1,7 @@
 //! The distribution that the settings make of one row of logits.
 
+use std::cmp::Ordering;
+
 use beamgen_kernels::{
     BLOCK, ExpRow, Isa, exp_sums, exp_weights, indices_at_least, maxima, maxima_len, nucleus,
     sums_at_least,
@@ -152,6 +154,23 @@ impl Distribution {
         self.sums.resize(row.x.len().div_ceil(BLOCK), 0.0);
         self.weights.resize(row.x.len(), 0.0);
         exp_sums(self.isa, row, Some(&mut self.weights), &mut self.sums)
+    }
+
+    /// Returns the tokens of the `k` largest logits above minus infinity, the largest first; of
+    /// equal ones the lowest id first. The distribution that was read before is lost.
+    ///
+    /// # Panics
+    /// If `k` is 0.
+    pub(super) fn likeliest(&mut self, x: &[f32], k: usize) -> &[u32] {
+        self.maxima.resize(maxima_len(x.len()), 0.0);
+        maxima(self.isa, x, &mut self.maxima);
+        self.keep_top_k(x, k);
+        // Stable, so that equal logits stay in the order of their ids.
+        self.ids.sort_by(|&a, &b| {
+            let (a, b) = (x[a as usize], x[b as usize]);
+            b.partial_cmp(&a).unwrap_or(Ordering::Equal)
+        });
+        &self.ids
     }
 
     /// Lists the `k` largest logits; of equal ones the lowest ids. Logits of minus infinity have no

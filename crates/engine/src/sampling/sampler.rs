@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use beamgen_kernels::{Isa, ThreadPool, log_sum_exp};
 
 use super::distribution::{Distribution, room};
-use super::{Sampled, SamplingParams, relative_to};
+use super::{RowEdits, Sampled, SamplingParams, relative_to};
 use crate::rng::Draw;
 
 /// Floating-point operations for each logit, roughly.
@@ -26,6 +26,8 @@ pub struct SampleRequest<'a> {
     pub history: &'a [u32],
     /// The settings of sampling.
     pub params: SamplingParams,
+    /// Changes of the row for this token only.
+    pub edits: RowEdits<'a>,
     /// The random numbers of the token's position.
     pub draw: Draw,
 }
@@ -36,7 +38,14 @@ impl SampleRequest<'_> {
         // By address: comparing the values would cost as much as reading them.
         std::ptr::eq(self.logits, other.logits)
             && self.params == other.params
+            && self.edits.are_same(&other.edits)
             && (self.params.repetition_penalty == 1.0 || self.history == other.history)
+    }
+
+    /// Whether the distribution is that of another row than `logits`.
+    fn changes_row(&self) -> bool {
+        let penalised = self.params.repetition_penalty != 1.0 && !self.history.is_empty();
+        penalised || !self.edits.is_empty()
     }
 }
 
@@ -56,7 +65,8 @@ pub struct Sampler {
 #[derive(Debug)]
 struct Place {
     distribution: Distribution,
-    penalised: Vec<f32>,
+    /// The row of the distribution, where a request changes its logits; empty otherwise.
+    changed: Vec<f32>,
 }
 
 impl Default for Sampler {
@@ -106,11 +116,39 @@ impl Sampler {
             logits,
             history,
             params: *params,
+            edits: RowEdits::default(),
             draw: draw.clone(),
         };
         let mut place = take_place(&self.places);
         place.read(&request, &[]);
         place.sample(logits, draw)
+    }
+
+    /// Samples the token of one request, as [`sample_batch`](Self::sample_batch) does.
+    ///
+    /// # Panics
+    /// If the request has no logits, or a token of its history is not below their number.
+    pub fn sample_one(&mut self, mut request: SampleRequest<'_>) -> Sampled {
+        let mut place = take_place(&self.places);
+        place.read(&request, &[]);
+        place.sample(request.logits, &mut request.draw)
+    }
+
+    /// Lists the `count` likeliest tokens of a row with the natural logs of their probabilities
+    /// under the model's own distribution, likeliest first; of equal ones the lowest id first.
+    /// Tokens without a probability are left out. The contents that `out` had are dropped.
+    ///
+    /// The log-probability of a token is the same, to the bit, as that with which it is sampled.
+    pub fn top_log_probs(&mut self, logits: &[f32], count: usize, out: &mut Vec<(u32, f32)>) {
+        out.clear();
+        if count == 0 || logits.is_empty() {
+            return;
+        }
+        let total = log_sum_exp(self.isa, logits);
+        let mut place = take_place(&self.places);
+        let likeliest = place.distribution.likeliest(logits, count).iter();
+        out.extend(likeliest.map(|&token| (token, relative_to(total, logits[token as usize]))));
+        out.retain(|(_, logprob)| *logprob > f32::NEG_INFINITY);
     }
 
     /// Samples `count` tokens like [`sample_after`](Self::sample_after), on the threads of `pool`.
@@ -140,7 +178,7 @@ impl Sampler {
         }
         self.runs.clear();
         let (mut logits, mut longest) = (0, 0);
-        let (mut filtered, mut penalised) = (false, false);
+        let (mut filtered, mut changed) = (false, false);
         let mut before: Option<SampleRequest<'_>> = None;
         for i in 0..count {
             let next = request(i);
@@ -149,7 +187,7 @@ impl Sampler {
                 logits += next.logits.len();
                 longest = longest.max(next.logits.len());
                 filtered |= next.params.top_k > 0 || next.params.top_p < 1.0;
-                penalised |= next.params.repetition_penalty != 1.0;
+                changed |= next.params.repetition_penalty != 1.0 || !next.edits.is_empty();
             }
             before = Some(next);
         }
@@ -161,8 +199,8 @@ impl Sampler {
         for place in &mut self.places {
             let place = place.get_mut().unwrap_or_else(PoisonError::into_inner);
             place.distribution.reserve(longest, filtered);
-            if penalised {
-                room(&mut place.penalised, longest);
+            if changed {
+                room(&mut place.changed, longest);
             }
         }
 
@@ -233,7 +271,7 @@ impl Place {
     fn new(isa: Isa) -> Self {
         Self {
             distribution: Distribution::new(isa),
-            penalised: Vec::new(),
+            changed: Vec::new(),
         }
     }
 
@@ -241,37 +279,46 @@ impl Place {
     fn read(&mut self, request: &SampleRequest<'_>, next: &[f32]) {
         let (logits, history, params) = (request.logits, request.history, &request.params);
         assert!(!logits.is_empty(), "a row of logits");
-        self.penalised.clear();
-        let penalty = params.repetition_penalty;
-        if penalty == 1.0 || history.is_empty() {
+        self.changed.clear();
+        if !request.changes_row() {
             return self.distribution.read(logits, params, next);
         }
-        self.penalised.extend_from_slice(logits);
+        self.changed.extend_from_slice(logits);
+        let penalty = params.repetition_penalty;
+        // Without a penalty a request may give its history all the same.
+        let history = if penalty == 1.0 { &[] } else { history };
         for &token in history {
-            // From the row itself, not from `penalised`: repetitions in the history count once.
+            // From the row itself, not from `changed`: repetitions in the history count once.
             let logit = logits[token as usize];
-            self.penalised[token as usize] = if logit < 0.0 {
+            self.changed[token as usize] = if logit < 0.0 {
                 logit * penalty
             } else {
                 logit / penalty
             };
         }
-        self.distribution.read(&self.penalised, params, next);
-        // Log-probabilities are the model's own, so the penalty must not change their total.
+        request.edits.apply(&mut self.changed);
+        self.distribution.read(&self.changed, params, next);
+        // Log-probabilities are the model's own, so changes of the row must not change their total.
         self.distribution.total = log_sum_exp(self.distribution.isa(), logits);
     }
 
     /// Samples a token from the distribution that was read last, which was that of `logits`.
     fn sample(&self, logits: &[f32], draw: &mut Draw) -> Sampled {
-        let row = if self.penalised.is_empty() {
+        let row = if self.changed.is_empty() {
             logits
         } else {
-            &self.penalised
+            &self.changed
         };
         let token = self.distribution.token(row, || draw.uniform());
+        // Where no token may be sampled the result is token 0, which must not look possible.
+        let logprob = if row[token] == f32::NEG_INFINITY {
+            f32::NEG_INFINITY
+        } else {
+            relative_to(self.distribution.total, logits[token])
+        };
         Sampled {
             token: token as u32,
-            logprob: relative_to(self.distribution.total, logits[token]),
+            logprob,
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Compares samples with a sort in float64, and batches with one row at a time.
 
 use beamgen_engine::rng::{Draw, Key};
-use beamgen_engine::{SampleRequest, Sampled, Sampler, SamplingParams, ThreadPool, log_prob};
+use beamgen_engine::{
+    RowEdits, SampleRequest, Sampled, Sampler, SamplingParams, ThreadPool, log_prob,
+};
 use proptest::prelude::*;
 
 const LENGTHS: [usize; 14] = [
@@ -104,10 +106,140 @@ proptest! {
     }
 }
 
+/// A set that allows about half of the tokens, the last one among them.
+fn allowed(len: usize, seed: u64) -> Vec<u32> {
+    let mut words: Vec<u32> = (0..len.div_ceil(32))
+        .map(|word| draw(seed, word as u32).bits() as u32)
+        .collect();
+    words[(len - 1) / 32] |= 1 << ((len - 1) % 32);
+    words
+}
+
+#[test]
+fn a_changed_row_is_sampled_like_a_row_with_these_logits() {
+    for len in LENGTHS {
+        for seed in 0..40 {
+            let mut row = logits(len, 12.0, seed);
+            row[len - 1] = 0.5;
+            let bias = [(0, -3.0), (len as u32 - 1, 2.5), (len as u32 / 3, 1.25)];
+            let words = allowed(len, seed);
+            let edits = [
+                (&bias[..], None),
+                (&[][..], Some(&words[..])),
+                (&bias[..], Some(&words[..])),
+            ];
+            for (bias, allowed) in edits {
+                let mut changed = row.clone();
+                for &(token, bias) in bias {
+                    changed[token as usize] += bias;
+                }
+                for (token, logit) in changed.iter_mut().enumerate() {
+                    if allowed.is_some_and(|words| words[token / 32] >> (token % 32) & 1 == 0) {
+                        *logit = f32::NEG_INFINITY;
+                    }
+                }
+                for params in [
+                    SamplingParams::default(),
+                    SamplingParams {
+                        temperature: 0.0,
+                        ..SamplingParams::default()
+                    },
+                    SamplingParams {
+                        top_k: 7,
+                        top_p: 0.7,
+                        temperature: 0.8,
+                        ..SamplingParams::default()
+                    },
+                ] {
+                    let request = SampleRequest {
+                        logits: &row,
+                        history: &[],
+                        params,
+                        edits: RowEdits { bias, allowed },
+                        draw: draw(seed, 2),
+                    };
+                    let mut sampler = Sampler::new();
+                    let got = sampler.sample_one(request);
+                    let want = sampler.sample(&changed, &params, &mut draw(seed, 2));
+                    assert_eq!(got.token, want.token, "{len} logits, seed {seed}");
+                    // The model's own, whatever the changes are.
+                    let own = log_prob(&row, got.token);
+                    assert_eq!(got.logprob.to_bits(), own.to_bits());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_row_in_which_nothing_is_allowed_is_no_sample() {
+    let row = [0.5, 0.25, f32::NAN];
+    for allowed in [&[0][..], &[], &[4]] {
+        let request = SampleRequest {
+            logits: &row,
+            history: &[],
+            params: SamplingParams::default(),
+            edits: RowEdits {
+                bias: &[],
+                allowed: Some(allowed),
+            },
+            draw: draw(0, 0),
+        };
+        let sampled = Sampler::new().sample_one(request);
+        assert!(Sampled::check(&[sampled]).is_err(), "{sampled:?}");
+    }
+}
+
+#[test]
+fn the_likeliest_tokens_are_those_of_a_sort_in_float64() {
+    // The sum's tolerance of 3e-7, and half a step of a float32 below 128.
+    const TOLERANCE: f64 = 3e-7 + 4e-6;
+    for len in LENGTHS.into_iter().chain([151_936]) {
+        for seed in 0..20 {
+            let row = logits(len, [0.5, 12.0, 80.0][seed as usize % 3], seed);
+            let mut sorted: Vec<(u32, f32)> = (0..).zip(row.iter().copied()).collect();
+            sorted.retain(|(_, x)| *x > f32::NEG_INFINITY);
+            // Stable: of equal logits the lowest id stays first.
+            sorted.sort_by(|a, b| b.1.partial_cmp(&a.1).expect("no NaN"));
+            let sum: f64 = sorted.iter().map(|(_, x)| f64::from(*x).exp()).sum();
+            let mut sampler = Sampler::new();
+            let mut top = vec![(9, 9.0)];
+            for count in [0, 1, 2, 5, 20, len + 3] {
+                sampler.top_log_probs(&row, count, &mut top);
+                assert_eq!(top.len(), count.min(sorted.len()), "{len} logits");
+                for ((token, logprob), (best, logit)) in top.iter().zip(&sorted) {
+                    assert_eq!(token, best, "{len} logits, seed {seed}");
+                    let want = f64::from(*logit) - sum.ln();
+                    let error = (f64::from(*logprob) - want).abs();
+                    assert!(error < TOLERANCE, "{logprob} instead of {want}");
+                    assert_eq!(logprob.to_bits(), log_prob(&row, *token).to_bits());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_infinite_logit_is_the_only_likely_token() {
+    let (mut sampler, mut top) = (Sampler::new(), Vec::new());
+    sampler.top_log_probs(&[1.0, f32::INFINITY, f32::NAN, 2.0], 3, &mut top);
+    assert_eq!(top, [(1, 0.0)]);
+    sampler.top_log_probs(&[f32::NEG_INFINITY, f32::NAN], 3, &mut top);
+    assert!(top.is_empty());
+    // Zeros of either sign are equal.
+    sampler.top_log_probs(&[-0.0, 0.0, -0.0, -1.0], 2, &mut top);
+    assert_eq!(
+        top.iter().map(|(token, _)| *token).collect::<Vec<_>>(),
+        [0, 1]
+    );
+}
+
 /// Requests on few rows; some consecutive ones are on the same row.
 struct Batch {
     rows: Vec<Vec<f32>>,
     requests: Vec<(usize, SamplingParams, Vec<u32>)>,
+    bias: Vec<(u32, f32)>,
+    allowed: Vec<u32>,
 }
 
 impl Batch {
@@ -128,6 +260,8 @@ impl Batch {
         Self {
             rows: rows.collect(),
             requests: requests.collect(),
+            bias: vec![(0, -100.0), (len as u32 / 2, 9.0)],
+            allowed: allowed(len, 5),
         }
     }
 
@@ -137,18 +271,16 @@ impl Batch {
             logits: &self.rows[*row],
             history,
             params: *params,
+            edits: RowEdits {
+                bias: if i % 4 == 1 { &self.bias } else { &[] },
+                allowed: (i % 5 == 2).then_some(&self.allowed),
+            },
             draw: draw(i as u64, 9),
         }
     }
 
     fn alone(&self, i: usize) -> Sampled {
-        let SampleRequest {
-            logits,
-            history,
-            params,
-            mut draw,
-        } = self.request(i);
-        Sampler::new().sample_after(history, logits, &params, &mut draw)
+        Sampler::new().sample_one(self.request(i))
     }
 }
 

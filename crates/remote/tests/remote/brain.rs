@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use beamgen_engine::rng::Key;
 use beamgen_engine::{
-    Append, Engine, Model, SampleRequest, Sampled, Sampler, SamplingParams, Tokenizer, Want,
+    Append, Engine, Model, RowEdits, SampleRequest, Sampled, Sampler, SamplingParams, Tokenizer,
+    Want,
 };
 use serde_json::{Value, json};
 
@@ -97,6 +98,7 @@ impl Brain {
                 logits: &logits[..self.tokenizer.len()],
                 history: &history,
                 params: asked.params,
+                edits: RowEdits::default(),
                 draw: key.at(tokens.len() as u32),
             };
             let mut drawn = Vec::new();
