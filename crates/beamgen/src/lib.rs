@@ -114,6 +114,7 @@ pub use solver::{IntoRequest, Solver, solve};
 
 /// Generators of steps: the traits, and the types of their arguments and results.
 pub mod generator {
+    pub use beamgen_generator::check_grammar;
     pub use beamgen_search::{
         Border, ChainId, GenError, Generator, GeneratorConfig, GivenStep, Grammar, Memory,
         OpenedProblem, PassOutput, SamplingSettings, Source, StepByStep, StepGenerator, StepOutput,

@@ -1,6 +1,6 @@
 //! A generator on a model of `candle-transformers`.
 
-use beamgen_engine::{Sampled, Sampler};
+use beamgen_engine::{SampleRequest, Sampled, Sampler};
 use beamgen_generator::ChainBook;
 use beamgen_search::{
     Cause, ChainId, GenError, Generator, GeneratorConfig, Memory, OpenedProblem, PassOutput,
@@ -50,19 +50,29 @@ impl CandleGenerator {
     /// Reads the tokens that a chain has not read yet, and samples its next token.
     fn sample(&mut self, id: ChainId) -> Result<Sampled, candle_core::Error> {
         let tokens = self.book.plans().tokenizer.len();
-        let (params, mut draw) = self.book.chain(id).sampling();
         let cache = self.book.cache(id).expect("active chains exist");
         let logits = cache.decoder.read(&cache.tokens[cache.read..])?;
         cache.read = cache.tokens.len();
         // A model may have more logits than there are tokens; the last ids mean nothing.
         let logits = &logits[..tokens];
-        let sampled = self
-            .sampler
-            .sample_after(&cache.tokens, logits, &params, &mut draw);
-        match Sampled::check(&[sampled]) {
-            Ok(()) => Ok(sampled),
-            Err(error) => Err(candle_core::Error::msg(error.to_string())),
+        let chain = self.book.chain(id);
+        let (params, draw) = chain.sampling();
+        let sampled = self.sampler.sample_one(SampleRequest {
+            logits,
+            history: &chain.cache.tokens,
+            params,
+            edits: chain.edits(),
+            draw,
+        });
+        if let Err(error) = Sampled::check(&[sampled]) {
+            return Err(candle_core::Error::msg(error.to_string()));
         }
+        if let Some(count) = chain.plan.config.logprobs {
+            let mut likeliest = Vec::new();
+            self.sampler.top_log_probs(logits, count, &mut likeliest);
+            self.book.keep_logprobs(id, sampled, &likeliest);
+        }
+        Ok(sampled)
     }
 }
 
@@ -141,7 +151,11 @@ impl Generator for CandleGenerator {
             steps.extend(closed);
         }
         self.book.drop_idle();
-        Ok(steps.into())
+        Ok(PassOutput {
+            steps,
+            failed: self.book.take_failed(),
+            retried: Vec::new(),
+        })
     }
 
     fn active(&self) -> usize {

@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use beamgen_engine::rng::{Draw, Key};
-use beamgen_engine::{Sampled, SamplingParams};
+use beamgen_engine::{RowEdits, Sampled, SamplingParams};
 use beamgen_search::{
     ChainId, DecodeMode, Finish, GenError, GeneratorConfig, OpenedProblem, Problem, Source,
-    StepOutput, StepPlan, child_stream,
+    StepOutput, StepPlan, TokenLogprob, TokenLogprobs, child_stream,
 };
 
+use crate::error::Error;
 use crate::plan::{Plans, WritingPlan};
 use crate::prompts::Prompt;
-use crate::step::{Closing, Step, Verdict};
+use crate::step::{Closing, Step, Verdict, is_in_text};
+use crate::structured::Constraint;
 
 /// The chains of a generator. `C` is a backend's record of each chain: its tokens and its cache.
 #[derive(Debug)]
@@ -22,6 +24,8 @@ pub struct ChainBook<C> {
     /// Chains in the middle of a step, in the order they were started: siblings are adjacent.
     active: Vec<ChainId>,
     next_chain: u64,
+    /// Chains that cannot follow their grammar any further, with the reason.
+    failed: Vec<(ChainId, GenError)>,
 }
 
 /// A chain and its step.
@@ -37,6 +41,8 @@ pub struct Chain<C> {
     sampled: usize,
     /// Bytes of the last token after the end of the last step.
     leftover: Vec<u8>,
+    /// The place of all tokens so far in the grammar of the settings.
+    constraint: Option<Constraint>,
     /// The state of the chain's step.
     pub state: State,
     /// The backend's tokens and cache.
@@ -100,6 +106,14 @@ impl<C> Chain<C> {
         (params, key.at(self.sampled as u32))
     }
 
+    /// Returns the changes of the logits that the next token is sampled from.
+    pub fn edits(&self) -> RowEdits<'_> {
+        RowEdits {
+            bias: &self.plan.bias,
+            allowed: self.constraint.as_ref().map(Constraint::allowed),
+        }
+    }
+
     fn close(&mut self, id: ChainId, step: Step, closing: Closing) -> StepOutput {
         let output = step.closed(id, closing);
         self.leftover.clone_from(&output.leftover);
@@ -144,6 +158,7 @@ impl<C> ChainBook<C> {
             chains: BTreeMap::new(),
             active: Vec::new(),
             next_chain: 0,
+            failed: Vec::new(),
         }
     }
 
@@ -189,6 +204,7 @@ impl<C> ChainBook<C> {
         let plan = self.plans.get(settings);
         let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
         let prompt = plan.prompts.prompt(problem)?;
+        let constraint = constraint(&plan, &prompt)?;
         let sampled = prompt.given_tokens();
         let Prompt {
             tokens,
@@ -206,6 +222,7 @@ impl<C> ChainBook<C> {
             problem: key,
             sampled,
             leftover: Vec::new(),
+            constraint,
             state: State::Idle,
             cache: read(tokens)?,
         });
@@ -260,6 +277,7 @@ impl<C> ChainBook<C> {
                 self.insert(Chain {
                     plan: Arc::clone(&chain.plan),
                     leftover: chain.leftover.clone(),
+                    constraint: chain.constraint.as_ref().map(Constraint::fork),
                     state: State::Idle,
                     cache: fork(&chain.cache),
                     ..*chain
@@ -277,7 +295,47 @@ impl<C> ChainBook<C> {
     pub fn push(&mut self, id: ChainId, sampled: Sampled) -> (&mut C, Option<StepOutput>) {
         let chain = self.chains.get_mut(&id).expect("active chains exist");
         let output = chain.push(id, sampled, &self.plans);
+        let is_over = output.as_ref().is_some_and(|step| step.finish.is_some());
+        if let Some(constraint) = chain.constraint.as_mut().filter(|_| !is_over)
+            && let Err(reason) = constraint.push(sampled.token)
+        {
+            let error = GenError::Failed(Error::Grammar(reason).to_string().into());
+            self.failed.push((id, error));
+        }
         (&mut chain.cache, output)
+    }
+
+    /// Keeps the log-probabilities of a token that is pushed next: its own, and those of the
+    /// likeliest tokens.
+    pub fn keep_logprobs(&mut self, id: ChainId, sampled: Sampled, likeliest: &[(u32, f32)]) {
+        let tokenizer = &self.plans.tokenizer;
+        let logprob = |token, logprob| TokenLogprob {
+            token,
+            bytes: tokenizer.token_bytes(token).to_vec(),
+            logprob,
+        };
+        let Sampled {
+            token,
+            logprob: own,
+        } = sampled;
+        let top = likeliest.iter().map(|&(other, of_other)| {
+            // A device may have computed the two in another order.
+            logprob(other, if other == token { own } else { of_other })
+        });
+        let kept = TokenLogprobs {
+            chosen: logprob(token, own),
+            in_text: is_in_text(tokenizer, token),
+            top: top.collect(),
+        };
+        let chain = self.chains.get_mut(&id).expect("active chains exist");
+        if let State::Running(step) = &mut chain.state {
+            step.keep(kept);
+        }
+    }
+
+    /// Takes the chains that cannot follow their grammar any further, with the reasons.
+    pub fn take_failed(&mut self) -> Vec<(ChainId, GenError)> {
+        std::mem::take(&mut self.failed)
     }
 
     /// Closes a step that needs tokens but may have no more, for the reason `limit`.
@@ -319,4 +377,26 @@ impl<C> ChainBook<C> {
         }
         chain
     }
+}
+
+/// Returns the place in the grammar after the given steps.
+fn constraint(plan: &WritingPlan, prompt: &Prompt) -> Result<Option<Constraint>, GenError> {
+    let Some(grammar) = &plan.grammar else {
+        return Ok(None);
+    };
+    if let Some(tag) = prompt.thought {
+        return Err(GenError::Settings(format!(
+            "generator setting `grammar` would apply to the thought that the chat template opens with {tag}: \
+             leave it out, or use a model that answers without a thought"
+        )));
+    }
+    let mut constraint = grammar.fork();
+    for &token in prompt.given.iter().flat_map(|step| &step.tokens) {
+        constraint.push(token).map_err(|reason| {
+            GenError::Settings(format!(
+                "the given text does not fit generator setting `grammar`: {reason}"
+            ))
+        })?;
+    }
+    Ok(Some(constraint))
 }

@@ -23,6 +23,11 @@ mod lm;
 mod plan;
 mod prompts;
 mod step;
+#[cfg(feature = "structured")]
+mod structured;
+#[cfg(not(feature = "structured"))]
+#[path = "not_structured.rs"]
+mod structured;
 
 pub use beamgen_search::{GeneratorConfig, SamplingSettings};
 pub use book::{Chain, ChainBook, State};
@@ -32,3 +37,4 @@ pub use lm::LmGenerator;
 pub use plan::{Plans, WritingPlan, sampling_params, sampling_settings};
 pub use prompts::{Prompt, Prompts, check_text};
 pub use step::{Closing, Step, Verdict};
+pub use structured::check_grammar;

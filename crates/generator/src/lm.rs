@@ -27,6 +27,9 @@ pub struct LmGenerator {
     sampling: Vec<(ChainId, usize)>,
     /// The tokens sampled for `sampling`, in the same order.
     sampled: Vec<Sampled>,
+    /// A row of logits and its likeliest tokens, kept for their memory.
+    row: Vec<f32>,
+    likeliest: Vec<(u32, f32)>,
     /// Rows of a forward pass and their items: empty between passes, kept for their memory.
     rows: Vec<Row>,
     items: Vec<Append<'static>>,
@@ -86,6 +89,8 @@ impl LmGenerator {
             sampler: Sampler::new(),
             sampling: Vec::new(),
             sampled: Vec::new(),
+            row: Vec::new(),
+            likeliest: Vec::new(),
             rows: Vec::new(),
             items: Vec::new(),
             branches: BranchPoints::default(),
@@ -226,6 +231,39 @@ impl LmGenerator {
         );
     }
 
+    /// Keeps the log-probabilities of the sampled tokens, for the chains that ask for them.
+    fn keep_logprobs(&mut self, logits: &Logits) -> Result<(), GenError> {
+        let mut copied = None;
+        for i in 0..self.sampling.len() {
+            let (id, row) = self.sampling[i];
+            if self.book.chain(id).plan.config.logprobs.is_none() {
+                continue;
+            }
+            // On a device the row is elsewhere, and only chains that ask pay for fetching it.
+            if copied != Some(row) {
+                self.engine
+                    .copy_logits(logits, row, &mut self.row)
+                    .map_err(failed)?;
+                copied = Some(row);
+            }
+            let row = std::mem::take(&mut self.row);
+            self.keep_logprobs_of(i, &row);
+            self.row = row;
+        }
+        Ok(())
+    }
+
+    /// Keeps the log-probabilities of token `i` of `sampled`, which was sampled from `row`.
+    fn keep_logprobs_of(&mut self, i: usize, row: &[f32]) {
+        let ((id, _), sampled) = (self.sampling[i], self.sampled[i]);
+        let Some(count) = self.book.chain(id).plan.config.logprobs else {
+            return;
+        };
+        let row = &row[..self.tokenizer.len()];
+        self.sampler.top_log_probs(row, count, &mut self.likeliest);
+        self.book.keep_logprobs(id, sampled, &self.likeliest);
+    }
+
     /// Appends the sampled token to chain `i` of `sampling`. Returns the step if the token closed
     /// or paused it.
     fn advance(&mut self, i: usize) -> Option<StepOutput> {
@@ -272,6 +310,7 @@ fn choice(chain: &Chain, row: usize) -> SampleRow<'_> {
             &chain.cache.history
         },
         params,
+        edits: chain.edits(),
         draw,
     }
 }

@@ -9,6 +9,7 @@ use beamgen_search::{GenError, GeneratorConfig, Problem, SamplingSettings};
 use crate::cut::Cuts;
 use crate::error::Error;
 use crate::prompts::Prompts;
+use crate::structured::{Constraint, Vocabulary};
 
 /// The most settings that are kept resolved; others are resolved again when they come back.
 const MOST_PLANS: usize = 16;
@@ -24,6 +25,8 @@ pub struct Plans {
     pub defaults: Arc<WritingPlan>,
     /// Other settings that problems had lately, the newest last.
     recent: VecDeque<Arc<WritingPlan>>,
+    /// The tokens in the form in which grammars need them; `None` before the first grammar.
+    vocabulary: Option<Vocabulary>,
 }
 
 impl Plans {
@@ -36,11 +39,15 @@ impl Plans {
         tokenizer: Arc<Tokenizer>,
         context: usize,
     ) -> Result<Self, Error> {
+        let mut vocabulary = None;
+        let mut plan = WritingPlan::new(defaults, &tokenizer, context)?;
+        plan.compile_grammar(&mut vocabulary, &tokenizer)?;
         Ok(Self {
-            defaults: Arc::new(WritingPlan::new(defaults, &tokenizer, context)?),
+            defaults: Arc::new(plan),
             tokenizer,
             context,
             recent: VecDeque::new(),
+            vocabulary,
         })
     }
 
@@ -72,7 +79,9 @@ impl Plans {
         if let Some(known) = known {
             return Ok(Arc::clone(known));
         }
-        let plan = Arc::new(WritingPlan::new(config, &self.tokenizer, self.context)?);
+        let mut plan = WritingPlan::new(config, &self.tokenizer, self.context)?;
+        plan.compile_grammar(&mut self.vocabulary, &self.tokenizer)?;
+        let plan = Arc::new(plan);
         if self.recent.len() == MOST_PLANS {
             self.recent.pop_front();
         }
@@ -94,6 +103,10 @@ pub struct WritingPlan {
     pub cuts: Cuts,
     /// The writer of prompts.
     pub prompts: Prompts,
+    /// Numbers that are added to the logits of tokens.
+    pub(crate) bias: Vec<(u32, f32)>,
+    /// The beginning of a text in the grammar of the settings.
+    pub(crate) grammar: Option<Constraint>,
 }
 
 impl WritingPlan {
@@ -116,13 +129,39 @@ impl WritingPlan {
         let sampling = sampling.params();
         config.sampling = sampling_settings(sampling);
         let cuts = Cuts::of(&config);
+        let tokens = tokenizer.len();
+        if let Some((&token, _)) = config.logit_bias.range(tokens as u32..).next() {
+            return Err(Error::NoSuchToken { token, tokens });
+        }
         Ok(Self {
+            bias: config
+                .logit_bias
+                .iter()
+                .map(|(&id, &bias)| (id, bias))
+                .collect(),
+            grammar: None,
             given: given.clone(),
             config,
             sampling,
             cuts,
             prompts,
         })
+    }
+
+    fn compile_grammar(
+        &mut self,
+        vocabulary: &mut Option<Vocabulary>,
+        tokenizer: &Tokenizer,
+    ) -> Result<(), Error> {
+        let Some(grammar) = &self.config.grammar else {
+            return Ok(());
+        };
+        let vocabulary = match vocabulary {
+            Some(vocabulary) => vocabulary,
+            None => vocabulary.insert(Vocabulary::new(tokenizer)?),
+        };
+        self.grammar = Some(vocabulary.compile(grammar)?);
+        Ok(())
     }
 }
 

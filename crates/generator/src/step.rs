@@ -90,8 +90,7 @@ impl Step {
         }
         let seen = self.bytes.len();
         let bytes = tokenizer.token_bytes(token);
-        // Special tokens have no text in a chain; tags of thoughts are kept, for they mark a state.
-        if !tokenizer.is_special(token) || thoughts::is_tag(bytes) {
+        if is_in_text(tokenizer, token) {
             self.bytes.extend_from_slice(bytes);
         }
         // A boundary on the chain's last token closes the step properly, and still ends the chain.
@@ -162,6 +161,13 @@ impl Step {
             ..self.clone().closed(chain, closing)
         }
     }
+}
+
+/// Whether a token adds its bytes to the text of a chain.
+pub(crate) fn is_in_text(tokenizer: &Tokenizer, token: u32) -> bool {
+    // Special tokens have no text in a chain; tags of thoughts are kept, for they mark a state.
+    !tokenizer.is_eos(token)
+        && (!tokenizer.is_special(token) || thoughts::is_tag(tokenizer.token_bytes(token)))
 }
 
 fn closed_at(end: usize, finish: Option<Finish>, border: Border) -> Closing {

@@ -158,7 +158,11 @@ impl RemoteGenerator {
         let mut used = 0;
         for (&token, &logprob) in tokens.iter().zip(&logprobs) {
             used += 1;
-            output = self.book.push(id, Sampled { token, logprob }).1;
+            let sampled = Sampled { token, logprob };
+            if self.book.chain(id).plan.config.logprobs.is_some() {
+                self.book.keep_logprobs(id, sampled, &[]);
+            }
+            output = self.book.push(id, sampled).1;
             if output.is_some() {
                 break;
             }
@@ -187,6 +191,7 @@ impl Generator for RemoteGenerator {
         key: u64,
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
+        settings.check_without_logits(Some(0))?;
         self.book.open(problem, key, settings, |prompt| {
             let mut prefix = Prefix::default();
             prefix.push(prompt);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::error::ConfigError;
+use crate::error::{ConfigError, GenError};
 use crate::grammar::Grammar;
 
 /// Settings of sampling. A setting that is `None` has the value of the model's
@@ -162,6 +162,32 @@ impl GeneratorConfig {
     pub const MOST_MARKS: usize = 64;
     /// The most bytes that the entries of one of these lists may have together.
     pub const MOST_MARK_BYTES: usize = 4096;
+
+    /// Refuses settings that act on the logits of each token, for a generator that has none and
+    /// knows the log-probabilities of at most `most` alternatives of a token; `None` for not even
+    /// those of the tokens themselves.
+    ///
+    /// # Errors
+    /// [`GenError::Settings`] with the first such setting.
+    pub fn check_without_logits(&self, most: Option<usize>) -> Result<(), GenError> {
+        let logprobs = if most.is_none() {
+            "logprobs"
+        } else {
+            "logprobs above 0"
+        };
+        for (field, is_set) in [
+            ("grammar", self.grammar.is_some()),
+            ("logit_bias", !self.logit_bias.is_empty()),
+            (logprobs, self.logprobs > most),
+        ] {
+            if is_set {
+                return Err(GenError::Settings(format!(
+                    "generator setting `{field}` needs the logits of each token, which this generator does not give: leave it out, or use a local model"
+                )));
+            }
+        }
+        Ok(())
+    }
 
     /// The most alternatives of a token whose log-probabilities are kept.
     pub const MOST_LOGPROBS: usize = 20;

@@ -131,6 +131,7 @@ impl<G: StepGenerator> Generator for StepByStep<G> {
         key: u64,
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
+        settings.check_without_logits(None)?;
         // Mixed before the key is applied, since seeds such as 1 and 2 differ in a few bits only.
         let strategy_seed = child_stream(settings.seed, 0) ^ key;
         let given = problem.steps.iter().map(|step| GivenStep {

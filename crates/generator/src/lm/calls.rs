@@ -139,7 +139,10 @@ impl Generator for LmGenerator {
             self.sampling.clear();
             self.sampling.extend(chains.iter().map(|&id| (id, 0)));
             self.sample_kept(&logits);
-            closed.extend((0..chains.len()).filter_map(|i| self.advance(i)));
+            closed.extend((0..chains.len()).filter_map(|i| {
+                self.keep_logprobs_of(i, &logits);
+                self.advance(i)
+            }));
             // Other chains of the branch point may still wait for memory.
             self.branches.keep_logits(branch, logits);
             false
@@ -176,6 +179,7 @@ impl Generator for LmGenerator {
             }
         }
         self.sample(&logits)?;
+        self.keep_logprobs(&logits)?;
         closed.extend((0..self.sampling.len()).filter_map(|i| self.advance(i)));
         for (at, row) in rows.iter().enumerate() {
             if let Row::BranchPoint(branch) = *row
@@ -196,7 +200,11 @@ impl Generator for LmGenerator {
         // After the pass no chain waits at a branch point, as forgetting demands.
         self.branches.forget_logits(&mut self.engine);
         self.reserve(self.count_reserved());
-        Ok(closed.into())
+        Ok(PassOutput {
+            steps: closed,
+            failed: self.book.take_failed(),
+            retried: Vec::new(),
+        })
     }
 
     fn active(&self) -> usize {

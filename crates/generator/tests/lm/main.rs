@@ -7,6 +7,9 @@ mod answers;
 mod chains;
 mod given;
 mod limits;
+mod logprobs;
 mod memory;
 mod real;
 mod runs;
+#[cfg(feature = "structured")]
+mod structured;

@@ -19,22 +19,42 @@ pub(crate) const END: u32 = 1;
 const CHARACTERS: &str = "abcdeĠĊ0123456789+=?.Ã©";
 const PAIRS: [&str; 3] = [".Ċ", "ĊĊ", "ab"];
 
+/// Tokens of several characters in a vocabulary of all bytes: some end and begin parts of a JSON
+/// text at once, one holds two lines of it.
+const JSON_PIECES: [&str; 7] = ["{\"", "\":", "\",", "\"}", "\":Ġ", ",Ċ", "},Ċ"];
+
 /// Writes the tokenizer's files of a checkpoint directory.
 pub(crate) fn write_tokenizer(dir: &Path, template: Option<&str>) {
+    write_tokenizer_of(dir, CHARACTERS, &PAIRS, template);
+}
+
+/// Writes a tokenizer with a token for each byte.
+pub(crate) fn write_tokenizer_of_bytes(dir: &Path, template: Option<&str>) {
+    // As GPT-2 spells bytes: printable characters of Latin-1 as they are, others from U+0100 on.
+    let is_itself = |byte: u8| matches!(byte, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
+    let itself = (0..=255).filter(|&byte| is_itself(byte)).map(char::from);
+    let others = (0..=255).filter(|&byte| !is_itself(byte)).count() as u32;
+    let others = (0x100..0x100 + others).filter_map(char::from_u32);
+    let characters: String = itself.chain(others).collect();
+    write_tokenizer_of(dir, &characters, &JSON_PIECES, template);
+}
+
+fn write_tokenizer_of(dir: &Path, characters: &str, pieces: &[&str], template: Option<&str>) {
     let mut vocab = Map::new();
     let specials = ["<|begin|>", "<|end|>"];
-    let characters = CHARACTERS.chars().map(String::from);
-    let pairs = PAIRS.iter().map(|&pair| pair.to_owned());
+    let characters = characters.chars().map(String::from);
+    let texts = pieces.iter().map(|&piece| piece.to_owned());
     let all = specials
         .iter()
         .map(|&s| s.to_owned())
         .chain(characters)
-        .chain(pairs);
+        .chain(texts);
     for (id, token) in all.enumerate() {
         vocab.insert(token, id.into());
     }
-    let merges: Vec<Value> = PAIRS
-        .iter()
+    // Longer pieces have no merge: a model may sample them, but no text is encoded with them.
+    let merges = pieces.iter().filter(|piece| piece.chars().count() == 2);
+    let merges: Vec<Value> = merges
         .map(|pair| pair.chars().map(String::from).collect::<Vec<_>>().into())
         .collect();
     let byte_level = json!({
@@ -97,9 +117,20 @@ pub(crate) fn tokenizer() -> Arc<Tokenizer> {
     Arc::new(Tokenizer::load(dir.path()).unwrap())
 }
 
+/// A tokenizer with a token for each byte, which can write JSON.
+pub(crate) fn tokenizer_of_bytes(template: &str) -> Arc<Tokenizer> {
+    let dir = tempfile::tempdir().unwrap();
+    write_tokenizer_of_bytes(dir.path(), Some(template));
+    Arc::new(Tokenizer::load(dir.path()).unwrap())
+}
+
 pub(crate) fn config(context: usize) -> ModelConfig {
+    config_for(&tokenizer(), context)
+}
+
+fn config_for(tokenizer: &Tokenizer, context: usize) -> ModelConfig {
     ModelConfig {
-        vocab_size: tokenizer().len(),
+        vocab_size: tokenizer.len(),
         max_position_embeddings: context,
         ..random::tiny_config()
     }
@@ -107,6 +138,13 @@ pub(crate) fn config(context: usize) -> ModelConfig {
 
 pub(crate) fn model(context: usize) -> Arc<Model> {
     let config = config(context);
+    let weights = Weights::from_tensors(random::random_weights(&config)).unwrap();
+    Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
+}
+
+/// A model with the vocabulary of [`tokenizer_of_bytes`].
+pub(crate) fn model_of_bytes(context: usize) -> Arc<Model> {
+    let config = config_for(&tokenizer_of_bytes(TEMPLATE), context);
     let weights = Weights::from_tensors(random::random_weights(&config)).unwrap();
     Arc::new(Model::from_weights(config, &weights, WeightType::Auto).unwrap())
 }

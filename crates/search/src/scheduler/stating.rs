@@ -24,7 +24,9 @@ impl ActiveProblem {
         // A step that was cut at its token limit may end inside a number: its text states nothing
         // yet.
         let markers = &self.request.settings.generator.answer_markers;
-        if markers.is_empty() || border == Border::Limit {
+        // In a text with a grammar a marker may be anything, and ending there would break the form.
+        let has_grammar = self.request.settings.generator.grammar.is_some();
+        if markers.is_empty() || has_grammar || border == Border::Limit {
             return false;
         }
         let node = self.tree.node(id);
