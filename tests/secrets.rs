@@ -144,7 +144,9 @@ mod servers {
     #[test]
     fn the_key_of_a_server() {
         let server = Fake::start(vllm);
-        let refusing = Fake::start(|_| Reply::Json(401, json!({"error": "Unauthorized"})));
+        // Some servers repeat the key that they refuse.
+        let refusing =
+            Fake::start(|_| Reply::Json(401, json!({"error": format!("no such key: {KEY}")})));
         let model = root().join("tests/fixtures/prm/reference");
         let model = model.to_str().expect("a path in UTF-8");
         let by_variable = [("BEAMGEN_GENERATOR_KEY", KEY)];
@@ -173,5 +175,16 @@ mod servers {
                 }
             }
         }
+    }
+
+    /// A report has the settings and the command, so a password in the address of a server that the
+    /// search does not need would be in it.
+    #[test]
+    fn a_password_in_the_address_of_a_server() {
+        let place = Place::new();
+        let url = ["--prm-url", "http://me:hidden-word@127.0.0.1:9"];
+        let ran = place.run(&[&BENCH[..], &["report"], &url].concat());
+        ran.assert_refused("an address with a password", &["cannot contain a key"]);
+        assert_hidden(&place, &ran, "hidden-word", None);
     }
 }

@@ -255,6 +255,26 @@ impl Config {
         self.generator.validate()?;
         self.engine.validate()?;
         self.checkers.check()?;
+        self.check_addresses()
+    }
+
+    /// Checks the addresses of all servers, also of those that no search needs: reports have the
+    /// settings, and an address may contain a password.
+    #[cfg(feature = "remote")]
+    fn check_addresses(&self) -> Result<(), Error> {
+        let models = &self.models;
+        let judges = models.judges.iter().map(|judge| &judge.server);
+        let servers = [&models.generator_server, &models.prm_server];
+        for server in servers.into_iter().chain(judges).flatten() {
+            for url in &server.urls {
+                beamgen_remote::Address::parse(url)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[cfg(not(feature = "remote"))]
+    fn check_addresses(&self) -> Result<(), Error> {
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! `beamgen serve`: an HTTP server that answers requests with searches.
 
+use std::env::VarError;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -204,7 +205,11 @@ fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
         Some(path) => (path.display().to_string(), read_text(path)?),
         None => match std::env::var(KEY_VARIABLE) {
             Ok(text) => (KEY_VARIABLE.to_owned(), text),
-            Err(_) => return Ok(Vec::new()),
+            Err(VarError::NotPresent) => return Ok(Vec::new()),
+            // A key that cannot be read must not open the server to everyone.
+            Err(VarError::NotUnicode(_)) => {
+                return refuse(format!("{KEY_VARIABLE}: not UTF-8: write the key in ASCII"));
+            }
         },
     };
     let lines = text.lines().map(str::trim).enumerate();

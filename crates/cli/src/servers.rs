@@ -13,10 +13,11 @@ use crate::{output, printable, table::counted};
 #[cfg(feature = "remote")]
 fn key(role: &str) -> Result<Option<ApiKey>, Failure> {
     let name = format!("BEAMGEN_{}_KEY", role.to_uppercase());
-    let Ok(value) = std::env::var(&name) else {
+    let Some(value) = std::env::var_os(&name) else {
         return Ok(None);
     };
-    let key = ApiKey::new(&value);
+    // A key has ASCII characters only, so one that is not UTF-8 is refused like other wrong ones.
+    let key = ApiKey::new(&value.to_string_lossy());
     key.map(Some)
         .map_err(|error| Failure::Input(format!("{name}: {error}")))
 }

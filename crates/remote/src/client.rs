@@ -127,13 +127,24 @@ impl Client {
     ) -> Result<T, Failure> {
         let answer = self.send(address, key, session, call).await?;
         let read = Reply::parse(&answer).and_then(read);
-        read.map_err(Failure::Answer)
+        read.map_err(|fault| Failure::Answer(fault).without(key))
     }
 
     /// Makes a request; returns the body of the answer. Dropping the future closes the connection,
     /// which makes the supported engines stop generating. `session` is the same for all requests of
     /// a problem, for routers that keep caches together.
     pub(crate) async fn send(
+        &self,
+        address: &Address,
+        key: Option<&ApiKey>,
+        session: &str,
+        call: &Call,
+    ) -> Result<Vec<u8>, Failure> {
+        let sent = self.exchange(address, key, session, call).await;
+        sent.map_err(|failure| failure.without(key))
+    }
+
+    async fn exchange(
         &self,
         address: &Address,
         key: Option<&ApiKey>,

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::address::ApiKey;
+
 /// An error that makes servers unusable.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -113,6 +115,27 @@ pub enum Failure {
     TooLong(usize),
 }
 
+impl Failure {
+    /// Hides a key in what the server said: a server may repeat the key that it refuses.
+    #[must_use]
+    pub(crate) fn without(mut self, key: Option<&ApiKey>) -> Self {
+        if let (Self::Status { message, .. } | Self::Answer(message), Some(key)) = (&mut self, key)
+        {
+            let key = key.expose();
+            *message = message.replace(key, "…");
+            // A long message was cut, perhaps within the key.
+            if let Some(text) = message.strip_suffix('…')
+                && let Some(part) = (4..key.len())
+                    .rev()
+                    .find(|&len| text.ends_with(&key[..len]))
+            {
+                *message = format!("{}…", &text[..text.len() - part]);
+            }
+        }
+        self
+    }
+}
+
 /// The largest number of characters of a server's message in an error.
 const MOST_SAID: usize = 300;
 
@@ -121,5 +144,24 @@ pub(crate) fn one_line(text: &str) -> String {
     match text.char_indices().nth(MOST_SAID) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_a_server_repeats_is_hidden() {
+        let key = ApiKey::new("sk-0123456789").unwrap();
+        let message = |text: &str| {
+            let failure = Failure::Answer(one_line(text)).without(Some(&key));
+            failure.to_string()
+        };
+        let whole = message("the key sk-0123456789 is unknown, sk-0123456789!");
+        assert!(whole.ends_with("the key … is unknown, …!"), "{whole}");
+        let cut = message(&format!("{} sk-0123456789", "x".repeat(MOST_SAID - 8)));
+        assert!(cut.ends_with("xx …"), "{cut}");
+        assert!(message("no key…").ends_with("no key…"));
     }
 }

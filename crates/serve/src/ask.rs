@@ -350,10 +350,7 @@ impl Ask {
 /// Returns the refusal of an unknown model, with the known ones.
 pub(crate) fn unknown_model(app: &App, model: &str) -> Refusal {
     let presets = app.presets();
-    let names: Vec<&str> = presets
-        .iter()
-        .map(|preset| preset.name.as_str())
-        .collect();
+    let names: Vec<&str> = presets.iter().map(|preset| preset.name.as_str()).collect();
     let shown: String = model.chars().take(100).collect();
     Refusal {
         status: axum::http::StatusCode::NOT_FOUND,

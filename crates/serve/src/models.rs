@@ -15,10 +15,7 @@ use crate::refusal::Refusal;
 /// Returns all presets as OpenAI's list of models.
 pub(crate) fn list(app: &App) -> Value {
     let presets = app.presets();
-    let presets: Vec<Value> = presets
-        .iter()
-        .map(|preset| object(app, preset))
-        .collect();
+    let presets: Vec<Value> = presets.iter().map(|preset| object(app, preset)).collect();
     json!({"object": "list", "data": presets})
 }
 

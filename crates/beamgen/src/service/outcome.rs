@@ -53,14 +53,16 @@ impl TicketState {
         if let Some(observe) = &mut *lock(&self.on_progress) {
             observe(&progress);
         }
+        // Without a reader of the ticket's events there is nothing to keep, and nothing is dropped.
+        if self.most_events == 0 {
+            return;
+        }
         let mut inner = lock(&self.inner);
-        if inner.events.len() >= self.most_events {
+        if inner.events.len() == self.most_events {
             inner.events.pop_front();
             inner.dropped_events += 1;
         }
-        if self.most_events > 0 {
-            inner.events.push_back(progress);
-        }
+        inner.events.push_back(progress);
         self.wake(inner);
     }
 
