@@ -100,8 +100,8 @@ pub use beamgen_launcher as launcher;
 #[cfg(feature = "remote")]
 pub use beamgen_remote as remote;
 pub use beamgen_search::{
-    Aggregation, ChainEvent, Choose, Event, Problem, ProblemResult, RunSummary, Settings,
-    StepGenerator, StepScorer, StrategyKind,
+    Aggregation, ChainEvent, Choose, Event, Problem, ProblemResult, Role, RunSummary, Settings,
+    StepGenerator, StepScorer, StrategyKind, Turn,
 };
 pub use builder::SolverBuilder;
 pub use config::Config;

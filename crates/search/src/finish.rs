@@ -12,6 +12,9 @@ pub enum Finish {
     EndOfText,
     /// A closed step states the final answer.
     Answer,
+    /// The chain came to one of the texts at which it has to stop
+    /// ([`GeneratorConfig::stop`](crate::GeneratorConfig::stop)).
+    Stop,
     /// A step reached the limit of tokens per step before its boundary.
     StepCap,
     /// The chain reached the limit of tokens per chain, or the context of a model.
@@ -28,7 +31,7 @@ impl Finish {
     /// Whether the chain came to its own end. A chain that ran into a limit is not complete: it
     /// takes no slot among the survivors and has no answer.
     pub fn is_complete(self) -> bool {
-        matches!(self, Self::EndOfText | Self::Answer)
+        matches!(self, Self::EndOfText | Self::Answer | Self::Stop)
     }
 
     /// Returns the name in configurations and output, such as `"end-of-text"`.

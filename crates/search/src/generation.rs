@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{ConfigError, GenError};
 use crate::grammar::Grammar;
+use crate::numbers::is_default;
 
 /// Settings of sampling. A setting that is `None` has the value of the model's
 /// `generation_config.json`; if that is silent, tokens are sampled from the model's own
@@ -77,6 +78,16 @@ pub struct GeneratorConfig {
     /// ([`Answers::is_stated`](crate::Answers::is_stated)). Without markers, chains end only with
     /// the end-of-text token.
     pub answer_markers: Vec<String>,
+    /// The texts at which a chain stops ("stop"), wherever they occur in what is sampled; the one that
+    /// is complete first counts. The text of the chain ends before it.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "one_or_more"
+    )]
+    pub stop: Vec<String>,
+    /// Whether the text at which a chain stops is part of the chain's text.
+    #[serde(skip_serializing_if = "is_default")]
+    pub include_stop: bool,
     /// The system message of the prompt; `None` for none.
     pub system_prompt: Option<String>,
     /// The date for chat templates that ask for it, `YYYY-MM-DD`; `None` for the current date in
@@ -107,6 +118,8 @@ impl Default for GeneratorConfig {
             boundaries: vec!["\n".into()],
             starts: Vec::new(),
             answer_markers: vec!["The answer is".into(), "\\boxed{".into(), "####".into()],
+            stop: Vec::new(),
+            include_stop: false,
             system_prompt: None,
             date: None,
             logprobs: None,
@@ -132,8 +145,10 @@ impl GeneratorConfig {
             ("boundaries", &self.boundaries),
             ("starts", &self.starts),
             ("answer_markers", &self.answer_markers),
+            ("stop", &self.stop),
         ] {
-            // An empty mark occurs everywhere: each token would end a step, or state an answer.
+            // An empty mark occurs everywhere: each token would end a step, state an answer or stop
+            // the chain.
             if marks.iter().any(String::is_empty) {
                 return Err(ConfigError::Empty { field });
             }
@@ -158,7 +173,7 @@ impl GeneratorConfig {
         self.sampling.validate()
     }
 
-    /// The most entries of each of the lists `boundaries`, `starts` and `answer_markers`.
+    /// The most entries of each of the lists `boundaries`, `starts`, `answer_markers` and `stop`.
     pub const MOST_MARKS: usize = 64;
     /// The most bytes that the entries of one of these lists may have together.
     pub const MOST_MARK_BYTES: usize = 4096;
@@ -257,7 +272,7 @@ mod tests {
             serde_json::json!({field: vec!["x".repeat(bytes); count]}).to_string()
         }
         assert!(GeneratorConfig::default().validate().is_ok());
-        for field in ["boundaries", "starts", "answer_markers"] {
+        for field in ["boundaries", "starts", "answer_markers", "stop"] {
             let most: GeneratorConfig = serde_json::from_str(&marks(field, 64, 64)).unwrap();
             assert_eq!(most.validate(), Ok(()));
         }
@@ -273,6 +288,9 @@ mod tests {
             (&marks("boundaries", 65, 1), "boundaries"),
             (&marks("starts", 2, 2049), "starts"),
             (&marks("answer_markers", 64, 65), "answer_markers"),
+            (r#"{"stop": ["x", ""]}"#, "stop"),
+            (&marks("stop", 65, 1), "stop"),
+            (&marks("stop", 64, 65), "stop"),
             (r#"{"sampling": {"temperature": -1.0}}"#, "temperature"),
         ] {
             let config: GeneratorConfig = serde_json::from_str(json).unwrap();
@@ -294,6 +312,18 @@ mod tests {
         }
         let error = boundaries(r#"{"boundaries": 3}"#).unwrap_err().to_string();
         assert!(error.contains("a string or a list of strings"), "{error}");
+    }
+
+    #[test]
+    fn stops_are_written_only_where_they_are_set() {
+        let plain = serde_json::to_value(GeneratorConfig::default()).unwrap();
+        assert!(plain.get("stop").is_none() && plain.get("include_stop").is_none());
+        let json = r#"{"stop": "Q:", "include_stop": true}"#;
+        let config: GeneratorConfig = serde_json::from_str(json).unwrap();
+        assert_eq!(config.stop, ["Q:"]);
+        let written = serde_json::to_value(&config).unwrap();
+        assert_eq!(written["stop"], serde_json::json!(["Q:"]));
+        assert_eq!(written["include_stop"], true);
     }
 
     #[test]

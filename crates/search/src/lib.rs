@@ -60,7 +60,7 @@ pub use judges::{Combine, Judge, Judges};
 pub use ledger::{Clock, JudgeSpent, Ledger, Seconds, StoppedClock};
 pub use numbers::{number_or_nan, numbers_or_nan};
 pub use prefix::Prefix;
-pub use problem::Problem;
+pub use problem::{Problem, Role, Turn};
 pub use request::{CancelToken, Intake, Next, Request, RequestList, Settings, StrategyFactory};
 pub use result::{AnswerVotes, Evidence, ProblemResult, RunSummary, Stopped, Unsound};
 pub use scheduler::{Callbacks, Models, Sink, run, run_with, serve};

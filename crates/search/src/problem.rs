@@ -4,13 +4,43 @@ use serde::{Deserialize, Serialize};
 
 use crate::stream::hash_bytes;
 
+/// The speaker of an earlier turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The one who asks.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// Returns the name in chats, such as `"user"`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+/// An earlier turn of a chat.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Turn {
+    /// The speaker.
+    pub role: Role,
+    /// The text of the turn.
+    pub content: String,
+}
+
 /// A question to be answered by a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Problem {
     /// The name in reports. It need not be unique: results are matched by their position in the
     /// input.
     pub id: String,
-    /// The question. Generator, scorers and judges read it [with the context](Self::with_context).
+    /// The question. Scorers and judges read it [with the context](Self::with_context).
     pub text: String,
     /// The reference answer, if known. The search never reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,28 +52,61 @@ pub struct Problem {
     /// The documents that the answer has to follow from. No document may be blank.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<String>,
+    /// The turns of the chat before the question, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Turn>,
+    /// The text that every chain begins with, after `steps`, exactly as given. Whole steps in it
+    /// are treated as `steps` are; the rest is the beginning of the first sampled step.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub prefix: String,
+    /// The tools that the chat template may describe, each as a JSON object in the template's form.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<serde_json::Value>,
 }
 
 impl Problem {
-    /// Returns a stable 64-bit key of id, text and context. The key is the same on every machine
+    /// Returns a stable 64-bit key of id, text, context, turns and tools. The key is the same on every machine
     /// and in every run, so that a problem has the same random numbers whatever else is in flight.
     ///
-    /// Given steps do not change the key: chains continue from given steps as from sampled ones.
+    /// Given steps and the prefix do not change the key: chains continue from them as from what was
+    /// sampled.
     pub fn key(&self) -> u64 {
         let id = hash_bytes(self.id.as_bytes(), 0);
         let text = hash_bytes(self.text.as_bytes(), id);
-        // Without documents the key is the one that problems had before contexts existed.
+        // A part that is missing adds nothing, so that keys are those from before the part existed.
         let documents = self.context.iter();
-        documents.fold(text, |key, document| hash_bytes(document.as_bytes(), key))
+        let key = documents.fold(text, |key, document| hash_bytes(document.as_bytes(), key));
+        // The names keep turns and tools apart from documents with the same text.
+        let key = self.turns.iter().fold(key, |key, turn| {
+            let role = hash_bytes(turn.role.name().as_bytes(), hash_bytes(b"turn", key));
+            hash_bytes(turn.content.as_bytes(), role)
+        });
+        self.tools.iter().fold(key, |key, tool| {
+            hash_bytes(tool.to_string().as_bytes(), hash_bytes(b"tool", key))
+        })
     }
 
-    /// Returns the problem as generator, scorers and judges read it: the documents, then the
-    /// question, separated by blank lines.
+    /// Returns the problem as scorers and judges read it: the documents, then the earlier turns,
+    /// then the question, separated by blank lines.
     pub fn with_context(&self) -> Cow<'_, str> {
-        if self.context.is_empty() {
+        let turns = self.turns.iter().map(|turn| turn.content.as_str());
+        self.after_context(turns)
+    }
+
+    /// Returns the question after the documents, separated by blank lines: a generator reads the
+    /// earlier turns as turns.
+    pub fn question(&self) -> Cow<'_, str> {
+        self.after_context(std::iter::empty())
+    }
+
+    fn after_context<'a>(&'a self, turns: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
+        let documents = self.context.iter().map(String::as_str);
+        let mut texts: Vec<&str> = documents.chain(turns).collect();
+        if texts.is_empty() {
             return Cow::Borrowed(&self.text);
         }
-        Cow::Owned(format!("{}\n\n{}", self.context.join("\n\n"), self.text))
+        texts.push(&self.text);
+        Cow::Owned(texts.join("\n\n"))
     }
 }
 
@@ -100,5 +163,51 @@ mod tests {
         keys.sort_unstable();
         keys.dedup();
         assert_eq!(keys.len(), 4);
+    }
+
+    #[test]
+    fn turns_and_tools_change_the_key_and_a_prefix_does_not() {
+        fn turn(role: Role, content: &str) -> Turn {
+            let content = content.to_owned();
+            Turn { role, content }
+        }
+        let plain = Problem::from("How many?");
+        let chat = |turns: &[Turn]| Problem {
+            turns: turns.to_vec(),
+            ..plain.clone()
+        };
+        let (asked, said) = (turn(Role::User, "Hi."), turn(Role::Assistant, "Hi."));
+        let both = chat(&[asked.clone(), said.clone()]);
+        let document = Problem {
+            context: vec!["Hi.".to_owned()],
+            ..plain.clone()
+        };
+        let tools = Problem {
+            tools: vec![serde_json::json!({"name": "sum"})],
+            ..plain.clone()
+        };
+        let problems = [
+            plain.clone(),
+            both.clone(),
+            chat(&[asked]),
+            chat(&[said]),
+            document,
+            tools.clone(),
+        ];
+        let keys: std::collections::BTreeSet<u64> = problems.iter().map(Problem::key).collect();
+        assert_eq!(keys.len(), problems.len());
+        let begun = Problem {
+            prefix: "So".to_owned(),
+            ..both.clone()
+        };
+        assert_eq!(begun.key(), both.key());
+        assert_eq!(both.with_context(), "Hi.\n\nHi.\n\nHow many?");
+        assert_eq!(both.question(), "How many?");
+        let written = serde_json::to_value(&plain).unwrap();
+        assert_eq!(written, serde_json::json!({"id": "1", "text": "How many?"}));
+        for problem in [begun, tools] {
+            let written = serde_json::to_value(&problem).unwrap();
+            assert_eq!(serde_json::from_value::<Problem>(written).unwrap(), problem);
+        }
     }
 }

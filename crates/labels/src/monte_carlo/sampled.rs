@@ -23,7 +23,7 @@ pub(super) enum End {
 impl End {
     pub(super) fn of(finish: Finish, is_right: impl FnOnce() -> bool) -> Self {
         match finish {
-            Finish::EndOfText | Finish::Answer => {
+            Finish::EndOfText | Finish::Answer | Finish::Stop => {
                 if is_right() {
                     Self::Right
                 } else {
