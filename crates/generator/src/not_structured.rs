@@ -1,9 +1,10 @@
 //! Grammars in a build without the feature `structured`: all are refused.
 
 use beamgen_engine::Tokenizer;
-use beamgen_search::Grammar;
+use beamgen_search::{GenError, Grammar};
 
 use crate::error::Error;
+use crate::prompts::Prompt;
 
 /// The vocabulary of a build that compiles no grammar; there is none.
 #[derive(Debug)]
@@ -25,6 +26,10 @@ pub(crate) enum Constraint {}
 
 impl Constraint {
     pub(crate) fn fork(&self) -> Self {
+        match *self {}
+    }
+
+    pub(crate) fn after(&self, _: &Prompt) -> Result<Self, GenError> {
         match *self {}
     }
 

@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use beamgen_engine::Tokenizer;
-use beamgen_search::Grammar;
+use beamgen_search::{GenError, Grammar};
 use llguidance::api::TopLevelGrammar;
 use llguidance::toktrie::{ApproximateTokEnv, TokEnv, TokRxInfo, TokTrie};
 use llguidance::{JsonCompileOptions, Matcher, ParserFactory};
 use serde_json::{Value, json};
 
 use crate::error::Error;
+use crate::prompts::Prompt;
 
 /// White space between the parts of a value. Unbounded white space would let a chain at a high
 /// temperature write nothing else.
@@ -122,6 +123,29 @@ impl Constraint {
             matcher: self.matcher.deep_clone(),
             allowed: Arc::clone(&self.allowed),
         }
+    }
+
+    /// Returns the place after the steps that a problem gives, from the beginning of the text.
+    ///
+    /// # Errors
+    /// The steps do not fit, or the prompt opens a thought, whose text has no such form.
+    pub(crate) fn after(&self, prompt: &Prompt) -> Result<Self, GenError> {
+        if let Some(tag) = prompt.thought {
+            return Err(GenError::Settings(format!(
+                "generator setting `grammar` would apply to the thought that the chat template opens with {tag}: \
+                 leave it out, or use a model that answers without a thought"
+            )));
+        }
+        let mut place = self.fork();
+        let given = prompt.tokens.len() - prompt.given_tokens();
+        for &token in &prompt.tokens[given..] {
+            place.push(token).map_err(|reason| {
+                GenError::Settings(format!(
+                    "the given text does not fit generator setting `grammar`: {reason}"
+                ))
+            })?;
+        }
+        Ok(place)
     }
 
     /// The tokens that may come next, one bit each.
