@@ -40,6 +40,8 @@ pub(crate) struct Ask {
     pub seed: u32,
     /// The strings after which the server stops.
     pub stop: Vec<String>,
+    /// The number of likeliest tokens to be told of at each token.
+    pub alternatives: usize,
 }
 
 impl Ask {
@@ -78,6 +80,8 @@ pub(crate) struct Generated {
     pub tokens: Vec<u32>,
     /// The log-probability of each token under the model's own distribution, in nats.
     pub logprobs: Vec<f32>,
+    /// The likeliest tokens at each token, with their log-probabilities; empty if not asked for.
+    pub likeliest: Vec<Vec<(u32, f32)>>,
     pub end: End,
     pub usage: Usage,
 }
@@ -145,6 +149,11 @@ pub(crate) trait Dialect: Debug + Send + Sync {
     /// Makes the request for the logits of `labels` after `ids`. The logits may share an unknown
     /// offset.
     fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call;
+
+    /// Whether the engine tells of the [`alternatives`](Ask::alternatives) of a token.
+    fn has_alternatives(&self) -> bool {
+        false
+    }
 
     /// Whether the engine can return the logits of given tokens.
     fn has_label_logits(&self) -> bool {

@@ -37,6 +37,9 @@ pub struct RemoteGenerator {
     requests: Arc<Requests>,
     book: ChainBook<Cache>,
     answers: Inbox<(ChainId, Answered)>,
+    /// The most alternatives of a token whose log-probabilities the servers tell; `None` if they do
+    /// not even tell the token's own.
+    most_logprobs: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -73,7 +76,15 @@ impl Remote {
             .requests
             .wait(probe::generator(&connection, &tokenizer))?;
         let plans = Plans::new(config, tokenizer, connection.context())?;
+        let most_logprobs = match facts.likelihoods {
+            Some(true) if connection.dialect.has_alternatives() => {
+                Some(GeneratorConfig::MOST_LOGPROBS)
+            }
+            Some(true) => Some(0),
+            _ => None,
+        };
         let generator = RemoteGenerator {
+            most_logprobs,
             book: ChainBook::new(plans),
             connection: Arc::new(connection),
             requests: Arc::clone(&self.requests),
@@ -121,6 +132,7 @@ impl RemoteGenerator {
                 .chain(&plan.config.starts)
                 .cloned()
                 .collect(),
+            alternatives: plan.config.logprobs.unwrap_or(0),
         };
         let (connection, session) = (Arc::clone(&self.connection), chain.problem);
         let tokenizer = Arc::clone(&self.book.plans().tokenizer);
@@ -156,11 +168,12 @@ impl RemoteGenerator {
         }
         let mut output = None;
         let mut used = 0;
-        for (&token, &logprob) in tokens.iter().zip(&logprobs) {
+        for (at, (&token, &logprob)) in tokens.iter().zip(&logprobs).enumerate() {
             used += 1;
             let sampled = Sampled { token, logprob };
             if self.book.chain(id).plan.config.logprobs.is_some() {
-                self.book.keep_logprobs(id, sampled, &[]);
+                let likeliest = generated.likeliest.get(at).map_or(&[][..], Vec::as_slice);
+                self.book.keep_logprobs(id, sampled, likeliest);
             }
             output = self.book.push(id, sampled).1;
             if output.is_some() {
@@ -191,7 +204,7 @@ impl Generator for RemoteGenerator {
         key: u64,
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
-        settings.check_without_logits(Some(0))?;
+        settings.check_without_logits(self.most_logprobs)?;
         self.book.open(problem, key, settings, |prompt| {
             let mut prefix = Prefix::default();
             prefix.push(prompt);

@@ -105,6 +105,7 @@ pub(crate) async fn generator(
         },
         seed: SEED,
         stop: vec![stop.into()],
+        alternatives: 0,
     };
     let all = |ask: Ask| async move {
         let dialect = connection.dialect;

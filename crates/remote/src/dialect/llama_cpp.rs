@@ -123,6 +123,7 @@ impl Dialect for LlamaCpp {
             other => return Err(format!("`stop_type` is {other:?}")),
         };
         Ok(Generated {
+            likeliest: Vec::new(),
             tokens,
             logprobs,
             end,

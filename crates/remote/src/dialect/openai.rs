@@ -103,6 +103,7 @@ impl Dialect for OpenAi {
         let logprobs = logprobs(answer, ask, &text, &tokens, tokenizer)?;
         let finish: Option<String> = answer.maybe("choices.0.finish_reason");
         Ok(Generated {
+            likeliest: Vec::new(),
             end: match finish.as_deref() {
                 Some("stop") => End::Eos,
                 // The server counts other tokens than we do, so its limit is not the step's: the

@@ -82,6 +82,7 @@ impl Dialect for SgLang {
         let (most, field) = (ask.max_tokens, "meta_info.output_token_logprobs");
         let logprobs = answer.list::<Pair<f64, IgnoredAny>>(field, most)?;
         checked(Generated {
+            likeliest: Vec::new(),
             tokens: answer.list("output_ids", most)?,
             logprobs: logprobs
                 .iter()

@@ -1,6 +1,8 @@
 //! vLLM: `POST /v1/completions` with token ids. The server ignores unknown fields, so the probe at
 //! the start tests their effects.
 
+use std::collections::BTreeMap;
+
 use beamgen_engine::Tokenizer;
 use serde_json::json;
 
@@ -8,7 +10,7 @@ use super::{
     About, Ask, Dialect, End, Generated, Usage, checked, listed, milliseconds, most_bytes_of_labels,
 };
 use crate::client::Call;
-use crate::reply::{Reply, check_logprob};
+use crate::reply::{Reply, check_logprob, logprob};
 
 #[derive(Debug)]
 pub(crate) struct Vllm;
@@ -26,32 +28,33 @@ impl Dialect for Vllm {
 
     fn generate(&self, model: &str, ask: &Ask, _: &Tokenizer) -> Call {
         let s = ask.sampling;
-        Call::post(
-            COMPLETIONS,
-            json!({
-                "model": model,
-                "prompt": ask.ids,
-                "max_tokens": ask.max_tokens,
-                "temperature": s.temperature,
-                "top_p": s.top_p,
-                "top_k": s.top_k,
-                "min_p": s.min_p,
-                "repetition_penalty": s.repetition_penalty,
-                "presence_penalty": 0.0,
-                "frequency_penalty": 0.0,
-                "seed": ask.seed,
-                "stop": ask.stop,
-                // The stop string is the end of the step, and special tokens are part of the chain.
-                "include_stop_str_in_output": true,
-                "skip_special_tokens": false,
-                "return_token_ids": true,
-                // Only the sampled token's own log-probability.
-                "logprobs": 0,
-                "n": 1,
-                "stream": false,
-            }),
-            ask.most_bytes(),
-        )
+        let mut body = json!({
+            "model": model,
+            "prompt": ask.ids,
+            "max_tokens": ask.max_tokens,
+            "temperature": s.temperature,
+            "top_p": s.top_p,
+            "top_k": s.top_k,
+            "min_p": s.min_p,
+            "repetition_penalty": s.repetition_penalty,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "seed": ask.seed,
+            "stop": ask.stop,
+            // The stop string is the end of the step, and special tokens are part of the chain.
+            "include_stop_str_in_output": true,
+            "skip_special_tokens": false,
+            "return_token_ids": true,
+            // 0 asks for the sampled token's own log-probability only.
+            "logprobs": ask.alternatives,
+            "n": 1,
+            "stream": false,
+        });
+        if ask.alternatives > 0 {
+            // Alternatives are keys of an object: as texts, two of them may be equal.
+            body["return_tokens_as_token_ids"] = true.into();
+        }
+        Call::post(COMPLETIONS, body, ask.most_bytes())
     }
 
     fn generated(&self, answer: Reply<'_>, ask: &Ask, _: &Tokenizer) -> Result<Generated, String> {
@@ -64,6 +67,7 @@ impl Dialect for Vllm {
         checked(Generated {
             tokens: answer.list("choices.0.token_ids", most)?,
             logprobs: answer.logprobs("choices.0.logprobs.token_logprobs", most)?,
+            likeliest: likeliest(answer, ask)?,
             end: match (finish.as_deref(), stopped_at_string) {
                 (Some("length"), _) => End::Limit,
                 (Some("stop"), false) => End::Eos,
@@ -72,6 +76,10 @@ impl Dialect for Vllm {
             },
             usage: usage(answer),
         })
+    }
+
+    fn has_alternatives(&self) -> bool {
+        true
     }
 
     fn label_logits(&self, model: &str, ids: &[u32], labels: &[u32]) -> Call {
@@ -111,6 +119,30 @@ impl Dialect for Vllm {
     fn promise(&self) -> &'static str {
         "equal seeds, equal noise; logits depend on what else is in a batch unless VLLM_BATCH_INVARIANT=1"
     }
+}
+
+/// Reads the likeliest tokens at each token, likeliest first; of equal ones the lowest id first.
+fn likeliest(answer: Reply<'_>, ask: &Ask) -> Result<Vec<Vec<(u32, f32)>>, String> {
+    if ask.alternatives == 0 {
+        return Ok(Vec::new());
+    }
+    let field = "choices.0.logprobs.top_logprobs";
+    let tokens = answer.list::<BTreeMap<String, f64>>(field, ask.max_tokens)?;
+    let tokens = tokens.into_iter().map(|told| {
+        let told = told.into_iter().map(|(name, value)| {
+            let id = name
+                .strip_prefix("token_id:")
+                .and_then(|id| id.parse().ok());
+            let id = id.ok_or_else(|| format!("`{field}` has {name:?}, which is no token_id:N"))?;
+            Ok((id, logprob(field, value)?))
+        });
+        let mut told = told.collect::<Result<Vec<(u32, f32)>, String>>()?;
+        told.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        // The server adds the sampled token where it is not among the likeliest.
+        told.truncate(ask.alternatives);
+        Ok(told)
+    });
+    tokens.collect()
 }
 
 /// Reads the figures of an answer. The cached part needs the flag `--enable-prompt-tokens-details`,

@@ -45,6 +45,8 @@ struct Asked {
 
 struct Answer {
     tokens: Vec<Sampled>,
+    /// The three likeliest tokens at each token.
+    likeliest: Vec<Vec<(u32, f32)>>,
     /// The string at which generation stopped; empty at the end of the text.
     stopped: Option<String>,
     cached: usize,
@@ -83,6 +85,7 @@ impl Brain {
         let seq = engine.create();
         let mut sampler = self.sampler.lock().unwrap();
         let (mut tokens, mut text) = (Vec::new(), Vec::new());
+        let mut likeliest = Vec::new();
         let mut next = asked.ids.clone();
         let most = asked.most.min(CONTEXT - asked.ids.len());
         let mut stopped = None;
@@ -104,6 +107,9 @@ impl Brain {
             let mut drawn = Vec::new();
             sampler.sample_batch(engine.pool(), 1, |_| request.clone(), &mut drawn);
             tokens.push(drawn[0]);
+            let mut top = Vec::new();
+            sampler.top_log_probs(&logits[..self.tokenizer.len()], 3, &mut top);
+            likeliest.push(top);
             let token = drawn[0].token;
             history.push(token);
             next = vec![token];
@@ -128,6 +134,7 @@ impl Brain {
         }
         Answer {
             tokens,
+            likeliest,
             stopped,
             cached: asked.ids.len() - 1,
         }
@@ -236,10 +243,22 @@ impl Brain {
         };
         let tokens: Vec<u32> = answer.tokens.iter().map(|t| t.token).collect();
         let logprobs: Vec<f32> = answer.tokens.iter().map(|t| t.logprob).collect();
+        let mut told = json!({"token_logprobs": logprobs});
+        if body["logprobs"] == 3 {
+            assert_eq!(body["return_tokens_as_token_ids"], true);
+            let tops = answer.likeliest.iter().zip(&answer.tokens);
+            // The sampled token is told in any case.
+            let tops = tops.map(|(top, t)| {
+                let all = top.iter().copied().chain([(t.token, t.logprob)]);
+                all.map(|(id, logprob)| (format!("token_id:{id}"), logprob.into()))
+                    .collect::<serde_json::Map<String, Value>>()
+            });
+            told["top_logprobs"] = tops.collect();
+        }
         Reply::Json(
             200,
             json!({"id": "cmpl-1", "choices": [{"index": 0, "text": "not looked at", "token_ids": tokens,
-                "logprobs": {"token_logprobs": logprobs}, "finish_reason": reason, "stop_reason": stop}],
+                "logprobs": told, "finish_reason": reason, "stop_reason": stop}],
                 "usage": usage, "metrics": {"queue_time_ms": 12.4}}),
         )
     }

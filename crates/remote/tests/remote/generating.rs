@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use beamgen_remote::Remote;
-use beamgen_search::{Finish, GeneratorConfig};
+use beamgen_search::{Finish, GeneratorConfig, Grammar};
 use serde_json::json;
 
 use crate::brain::{Brain, ENGINES, Plays};
@@ -52,6 +52,56 @@ fn greedy_chains_are_those_of_the_local_model_token_for_token() {
     }
     for end in [Finish::StepCap, Finish::ChainCap, Finish::EndOfText] {
         assert!(ends.contains(&end), "no chain ended at {end:?}");
+    }
+}
+
+#[test]
+fn log_probabilities_are_those_of_the_local_model() {
+    let problems = problems(6);
+    let server = brain(Plays::Vllm);
+    let remote = Remote::new().unwrap();
+    let mut generator = connect(&remote, &servers([server.url()])).unwrap();
+    for count in [0, 3] {
+        let mut settings = settings("greedy", 1, 0.0);
+        settings.generator.logprobs = Some(count);
+        let (expected, outcome) = run(&mut local(), &settings, &problems);
+        outcome.unwrap();
+        let (found, outcome) = run(&mut generator, &settings, &problems);
+        outcome.unwrap();
+        let mut tokens = 0;
+        for (expected, found) in expected.iter().zip(&found) {
+            for ((_, expected), (_, found)) in expected.tree.nodes().zip(found.tree.nodes()) {
+                assert_eq!(expected.token_logprobs, found.token_logprobs);
+                tokens += found.token_logprobs.len();
+            }
+        }
+        assert!(tokens > 40, "{tokens} tokens");
+    }
+}
+
+#[test]
+fn settings_that_need_logits_are_refused_by_name() {
+    let remote = Remote::new().unwrap();
+    for plays in ENGINES {
+        let server = brain(plays);
+        let mut generator = connect(&remote, &servers([server.url()])).unwrap();
+        let mut error = |change: &dyn Fn(&mut GeneratorConfig)| {
+            let mut settings = settings("greedy", 1, 0.0);
+            change(&mut settings.generator);
+            let (found, _) = run(&mut generator, &settings, &problems(1));
+            found[0].error.clone().unwrap_or_default()
+        };
+        let grammar = error(&|config| config.grammar = Some(Grammar::JsonObject));
+        assert!(grammar.contains("`grammar`"), "{plays:?}: {grammar}");
+        let bias = error(&|config| config.logit_bias = [(3, 1.0)].into());
+        assert!(bias.contains("`logit_bias`"), "{plays:?}: {bias}");
+        assert_eq!(error(&|config| config.logprobs = Some(0)), "", "{plays:?}");
+        let alternatives = error(&|config| config.logprobs = Some(1));
+        assert_eq!(
+            alternatives.contains("`logprobs above 0`"),
+            plays != Plays::Vllm,
+            "{plays:?}: {alternatives}"
+        );
     }
 }
 
