@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use beamgen::generator::TokenLogprobs;
 use beamgen::{Config, Problem, Solver};
 use beamgen_candle_backend::CandleModel;
 use beamgen_engine::{Checkpoint, DeviceChoice, Tokenizer, Weights};
@@ -14,7 +15,10 @@ const FILES: [&str; 3] = [
     "generation_config.json",
 ];
 
-fn texts(mut solver: Solver) -> Vec<Vec<String>> {
+/// The texts of all nodes of a problem, and what is kept of their tokens.
+type Written = (Vec<String>, Vec<TokenLogprobs>);
+
+fn written(mut solver: Solver) -> Vec<Written> {
     let problems = ["Mia has 34 pens.", "3 + 4", "12 * 3 = ?"];
     let problems = problems.iter().enumerate().map(|(i, text)| Problem {
         id: i.to_string(),
@@ -24,14 +28,32 @@ fn texts(mut solver: Solver) -> Vec<Vec<String>> {
         steps: vec!["12 a".to_owned(); i / 2 * 2],
         ..Problem::default()
     });
-    let mut texts = Vec::new();
+    let mut written: Vec<Written> = Vec::new();
     let solved = solver.solve_all(problems, |result| {
-        let nodes = result.tree.nodes();
-        texts.push(nodes.map(|(_, node)| node.text.clone()).collect());
+        let nodes = || result.tree.nodes().map(|(_, node)| node);
+        let kept = nodes().flat_map(|node| node.token_logprobs.clone());
+        let texts = nodes().map(|node| node.text.clone());
+        written.push((texts.collect(), kept.collect()));
     });
     solved.unwrap();
-    texts.sort();
-    texts
+    written.sort_by(|a, b| a.0.cmp(&b.0));
+    written
+}
+
+/// Compares what is kept of tokens: equal tokens, and log-probabilities up to the order of sums.
+fn assert_near(own: &[TokenLogprobs], candle: &[TokenLogprobs]) {
+    assert_eq!(own.len(), candle.len());
+    for (own, candle) in own.iter().zip(candle) {
+        assert_eq!(own.chosen.token, candle.chosen.token);
+        assert_eq!((own.top.len(), candle.top.len()), (2, 2));
+        let pairs = own.top.iter().zip(&candle.top);
+        for (own, candle) in pairs.chain([(&own.chosen, &candle.chosen)]) {
+            assert!(
+                (own.logprob - candle.logprob).abs() < 1e-3,
+                "{own:?}, {candle:?}"
+            );
+        }
+    }
 }
 
 #[test]
@@ -55,6 +77,8 @@ fn sampled_chains_are_those_of_the_engine() {
         config.search.n = 4;
         config.generator.max_step_tokens = 12;
         config.generator.max_chain_tokens = 40;
+        config.generator.logprobs = Some(2);
+        config.generator.logit_bias = [(5, 2.0), (9, -100.0)].into();
         config.generator.boundaries = vec![" ".into(), "a".into(), "e".into()];
         let words = |_: &Problem, steps: &[&str]| 1.0 / steps.len() as f32;
         let checkpoint = Checkpoint::from(dir.path());
@@ -70,9 +94,10 @@ fn sampled_chains_are_those_of_the_engine() {
                     .config(config.clone())
                     .step_scorer("short", words)
             };
-            let own = texts(builder().generator(dir.path()).build().unwrap());
+            let own = written(builder().generator(dir.path()).build().unwrap());
             assert!(
-                own.iter().flatten().any(|text| text.len() > 8),
+                own.iter()
+                    .any(|(texts, _)| texts.iter().any(|text| text.len() > 8)),
                 "{family}: {own:?}"
             );
             // Memory for all problems at once, and for only one problem's chains; a token takes 256
@@ -82,13 +107,17 @@ fn sampled_chains_are_those_of_the_engine() {
                     CandleModel::open(&checkpoint, Arc::clone(&tokenizer), &config.generator);
                 let memory = (weights + 256 * tokens) as u64;
                 let candle = model.unwrap().load(memory).unwrap();
-                let candle = texts(
+                let candle = written(
                     builder()
                         .custom_generator("candle", candle)
                         .build()
                         .unwrap(),
                 );
-                assert_eq!(own, candle, "{family}, {early_rejection}, {tokens}");
+                assert_eq!(own.len(), candle.len());
+                for ((own, kept), (candle, there)) in own.iter().zip(&candle) {
+                    assert_eq!(own, candle, "{family}, {early_rejection}, {tokens}");
+                    assert_near(kept, there);
+                }
             }
         }
     }
