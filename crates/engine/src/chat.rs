@@ -24,6 +24,13 @@ struct Document<'a> {
     text: &'a str,
 }
 
+/// Values that some templates write beside the messages.
+#[derive(Clone, Copy, Default)]
+struct Extras<'a> {
+    documents: Option<&'a [Document<'a>]>,
+    tools: &'a [serde_json::Value],
+}
+
 /// One turn of a chat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Message<'a> {
@@ -72,7 +79,7 @@ pub enum Ending {
 /// renders it.
 ///
 /// A template can read `messages`, `documents`, `add_generation_prompt`, the named special tokens,
-/// `tools` (always none), `raise_exception` and `strftime_now`; everything else is undefined. Time
+/// `tools`, `raise_exception` and `strftime_now`; everything else is undefined. Time
 /// and memory of a rendering are limited.
 #[derive(Debug)]
 pub struct ChatTemplate {
@@ -184,7 +191,8 @@ impl ChatTemplate {
             return Ok(contents.join("\n\n"));
         };
         if ending != Ending::Continue {
-            return self.rendered(template, messages, None, ending == Ending::Generation);
+            let generation = ending == Ending::Generation;
+            return self.rendered(template, messages, Extras::default(), generation);
         }
         // Like `transformers`: a mark after the last message shows where the text must end.
         let refused = |reason: &str| template.failed(None, reason);
@@ -201,7 +209,8 @@ impl ChatTemplate {
             content: &content,
             ..*last
         };
-        let mut text = self.rendered(template, &[before, &[marked]].concat(), None, false)?;
+        let marked = [before, &[marked]].concat();
+        let mut text = self.rendered(template, &marked, Extras::default(), false)?;
         // If the template changed the content, the model would continue another text.
         let end = text
             .rfind(CONTINUED.trim_end())
@@ -221,7 +230,7 @@ impl ChatTemplate {
         &self,
         template: &Template,
         messages: &[Message<'_>],
-        documents: Option<&[Document<'_>]>,
+        Extras { documents, tools }: Extras<'_>,
         generation: bool,
     ) -> Result<String, TemplateError> {
         let contents = messages.iter().map(|message| message.content);
@@ -230,20 +239,22 @@ impl ChatTemplate {
             .iter()
             .map(|document| document.text);
         // The limits of a rendering grow with the text that the caller brings.
-        let input = contents.chain(texts).map(str::len).sum();
+        let input: usize = contents.chain(texts).map(str::len).sum();
+        let of_tools: usize = tools.iter().map(|tool| tool.to_string().len()).sum();
+        // Templates tell a missing list of tools from an empty one.
+        let tools = if tools.is_empty() {
+            Value::from(())
+        } else {
+            Value::from_serialize(tools)
+        };
         let values = context! {
             messages,
             add_generation_prompt => generation,
-            tools => Value::from(()),
+            tools,
             documents,
             ..Value::from_serialize(&self.special_tokens)
         };
-        template.render(values, input)
-    }
-
-    fn messages<'a>(system: Option<&'a str>, problem: &'a str) -> Vec<Message<'a>> {
-        let system = system.map(Message::system);
-        system.into_iter().chain([Message::user(problem)]).collect()
+        template.render(values, input + of_tools)
     }
 
     /// Renders the prompt for a problem, up to where the solution begins.
@@ -251,23 +262,55 @@ impl ChatTemplate {
     /// # Errors
     /// [`TemplateError`] if the template refuses the chat or exceeds a limit.
     pub fn prompt(&self, system: Option<&str>, problem: &str) -> Result<String, TemplateError> {
-        self.render(&Self::messages(system, problem), Ending::Generation)
+        let system = system.map(Message::system);
+        let messages: Vec<_> = system.into_iter().chain([Message::user(problem)]).collect();
+        self.render(&messages, Ending::Generation)
     }
 
-    /// Renders the prompt for a problem with documents. `None` if the template writes the same text
-    /// without them, so that the caller must put them into the problem.
+    /// Renders the prompt after a chat with tools, up to where the answer begins. `None` if the
+    /// template writes the same text without them.
+    ///
+    /// # Errors
+    /// [`TemplateError`] if the template refuses the chat or exceeds a limit.
+    pub fn prompt_with_tools(
+        &self,
+        messages: &[Message<'_>],
+        tools: &[serde_json::Value],
+    ) -> Result<Option<String>, TemplateError> {
+        let extras = Extras {
+            tools,
+            documents: None,
+        };
+        self.written_with(messages, Extras::default(), extras)
+    }
+
+    /// Renders with `more` instead of `less`; `None` if that makes no difference.
+    fn written_with(
+        &self,
+        messages: &[Message<'_>],
+        less: Extras<'_>,
+        more: Extras<'_>,
+    ) -> Result<Option<String>, TemplateError> {
+        let Some(template) = &self.template else {
+            return Ok(None);
+        };
+        // Rendered twice and compared: a template may mention a value and still ignore it.
+        let written = self.rendered(template, messages, more, true)?;
+        let without = self.rendered(template, messages, less, true)?;
+        Ok((written != without).then_some(written))
+    }
+
+    /// Renders the prompt after a chat with documents and tools. `None` if the template writes the
+    /// same text without the documents, so that the caller must put them into the problem.
     ///
     /// # Errors
     /// [`TemplateError`] if the template refuses the chat or exceeds a limit.
     pub fn prompt_with_documents(
         &self,
-        system: Option<&str>,
-        problem: &str,
+        messages: &[Message<'_>],
         documents: &[String],
+        tools: &[serde_json::Value],
     ) -> Result<Option<String>, TemplateError> {
-        let Some(template) = &self.template else {
-            return Ok(None);
-        };
         let given: Vec<Document<'_>> = (1..)
             .zip(documents)
             .map(|(number, text)| Document {
@@ -275,11 +318,10 @@ impl ChatTemplate {
                 text,
             })
             .collect();
-        let messages = Self::messages(system, problem);
-        // Rendered twice and compared: a template may mention documents and still ignore them.
-        let written = self.rendered(template, &messages, Some(&given), true)?;
-        let without = self.rendered(template, &messages, None, true)?;
-        Ok((written != without).then_some(written))
+        let documents = None;
+        let less = Extras { documents, tools };
+        let documents = Some(&given[..]);
+        self.written_with(messages, less, Extras { documents, tools })
     }
 
     /// Whether the checkpoint has a template. A template writes the special tokens around the text
@@ -383,7 +425,7 @@ mod tests {
         let documents = ["Red.".to_owned(), "Blue.".to_owned()];
         let prompt = |source| {
             let template = ChatTemplate::new(source, []).unwrap();
-            template.prompt_with_documents(None, "?", &documents)
+            template.prompt_with_documents(&[Message::user("?")], &documents, &[])
         };
         let takes = "{% if documents %}{% for d in documents %}[{{ d['title'] }}: {{ d.text }}]\
             {% endfor %}{% endif %}{{ messages[0].content }}";
@@ -393,6 +435,30 @@ mod tests {
         assert_eq!(prompt(Some(takes_none)).unwrap(), None);
         assert_eq!(prompt(None).unwrap(), None);
         assert_eq!(render(takes, None, "?").unwrap(), "?");
+    }
+
+    #[test]
+    fn tools_and_earlier_turns_go_where_the_template_takes_them() {
+        let tools = [serde_json::json!({"name": "sum", "a": 1})];
+        let messages = [
+            Message::user("Hi."),
+            Message::assistant("Hello."),
+            Message::user("1 + 1?"),
+        ];
+        let prompt = |source| {
+            let template = ChatTemplate::new(source, []).unwrap();
+            template.prompt_with_tools(&messages, &tools).unwrap()
+        };
+        let chat = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}";
+        let takes = ["{% if tools %}{{ tools[0] | tojson }}{% endif %}", chat].concat();
+        let written = "<user>Hi.<assistant>Hello.<user>1 + 1?";
+        let with_tools = [r#"{"name": "sum", "a": 1}"#, written].concat();
+        assert_eq!(prompt(Some(&takes)), Some(with_tools));
+        assert_eq!(prompt(Some(chat)), None);
+        assert_eq!(prompt(None), None);
+        let template = ChatTemplate::new(Some(&takes), []).unwrap();
+        let rendered = template.render(&messages, Ending::Generation);
+        assert_eq!(rendered.unwrap(), written);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub struct Record {
     pub given: usize,
     /// The chosen chain's aggregated score; `None` without a chain or without a scorer.
     pub score: Option<f32>,
-    /// The reason why the chain ended: `answer`, `end-of-text`, `step-cap` and others; `stopped` if
+    /// The reason why the chain ended: `answer`, `end-of-text`, `stop`, `step-cap` and others; `stopped` if
     /// the search ended without a chain, `too-long` if the problem does not fit into a model's
     /// context, `refused` if the problem could not be tried or failed for another reason.
     pub finish: String,

@@ -41,6 +41,8 @@ pub struct Chain<C> {
     sampled: usize,
     /// Bytes of the last token after the end of the last step.
     leftover: Vec<u8>,
+    /// The number of leftover bytes that the problem's prefix gives, at the beginning.
+    given: usize,
     /// The place of all tokens so far in the grammar of the settings.
     constraint: Option<Constraint>,
     /// The state of the chain's step.
@@ -115,6 +117,7 @@ impl<C> Chain<C> {
     }
 
     fn close(&mut self, id: ChainId, step: Step, closing: Closing) -> StepOutput {
+        self.given = step.given_after(closing);
         let output = step.closed(id, closing);
         self.leftover.clone_from(&output.leftover);
         self.state = State::Idle;
@@ -204,16 +207,19 @@ impl<C> ChainBook<C> {
         let plan = self.plans.get(settings);
         let plan = plan.map_err(|error| GenError::Settings(error.to_string()))?;
         let prompt = plan.prompts.prompt(problem)?;
-        let constraint = constraint(&plan, &prompt)?;
+        let grammar = plan.grammar.as_ref();
+        let constraint = grammar.map(|grammar| grammar.after(&prompt)).transpose()?;
         let sampled = prompt.given_tokens();
         let Prompt {
             tokens,
             thought,
             given,
+            begun,
+            begun_tokens,
         } = prompt;
-        let prompt_tokens = tokens.len() - sampled;
-        // Given steps count as part of the chain, not of the prompt.
-        let room = self.plans.context - prompt_tokens;
+        // What is given counts as part of the chain, not of the prompt.
+        let room = self.plans.context - (tokens.len() - sampled);
+        let prompt_tokens = tokens.len() - sampled + begun_tokens;
         // Another stream than the chains' own, so that strategies do not change sampling.
         let strategy_seed = child_stream(plan.config.seed, 0) ^ key;
         let chain = self.insert(Chain {
@@ -221,7 +227,8 @@ impl<C> ChainBook<C> {
             plan,
             problem: key,
             sampled,
-            leftover: Vec::new(),
+            leftover: begun.clone().into_bytes(),
+            given: begun.len(),
             constraint,
             state: State::Idle,
             cache: read(tokens)?,
@@ -230,6 +237,7 @@ impl<C> ChainBook<C> {
             chain,
             prompt_tokens,
             given,
+            begun,
             strategy_seed,
             thought,
         })
@@ -250,8 +258,8 @@ impl<C> ChainBook<C> {
         let chain = self.chain(from);
         match &chain.state {
             State::Idle => {
-                let step = Step::new(plan, chain.leftover.clone());
-                match step.is_leftover_step(&chain.plan.cuts) {
+                let step = Step::new(plan, chain.leftover.clone(), chain.given);
+                match step.is_leftover_step(&chain.plan) {
                     Some(closing) => State::Leftover(step, closing),
                     None => State::Running(step),
                 }
@@ -377,26 +385,4 @@ impl<C> ChainBook<C> {
         }
         chain
     }
-}
-
-/// Returns the place in the grammar after the given steps.
-fn constraint(plan: &WritingPlan, prompt: &Prompt) -> Result<Option<Constraint>, GenError> {
-    let Some(grammar) = &plan.grammar else {
-        return Ok(None);
-    };
-    if let Some(tag) = prompt.thought {
-        return Err(GenError::Settings(format!(
-            "generator setting `grammar` would apply to the thought that the chat template opens with {tag}: \
-             leave it out, or use a model that answers without a thought"
-        )));
-    }
-    let mut constraint = grammar.fork();
-    for &token in prompt.given.iter().flat_map(|step| &step.tokens) {
-        constraint.push(token).map_err(|reason| {
-            GenError::Settings(format!(
-                "the given text does not fit generator setting `grammar`: {reason}"
-            ))
-        })?;
-    }
-    Ok(Some(constraint))
 }

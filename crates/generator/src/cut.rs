@@ -61,7 +61,8 @@ impl Cuts {
         (seen + 1..=bytes.len()).find_map(|end| self.shown_by_last(&bytes[..end]))
     }
 
-    fn shown_by_last(&self, bytes: &[u8]) -> Option<usize> {
+    /// Returns where a step that begins with `bytes` ends, if the last of them shows it.
+    pub(crate) fn shown_by_last(&self, bytes: &[u8]) -> Option<usize> {
         let starts = self.starts.iter().filter_map(|mark| {
             let before = bytes.strip_suffix(mark.as_slice())?;
             before.ends_with(b"\n").then_some(before.len())

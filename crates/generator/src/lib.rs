@@ -23,6 +23,7 @@ mod lm;
 mod plan;
 mod prompts;
 mod step;
+mod stops;
 #[cfg(feature = "structured")]
 mod structured;
 #[cfg(not(feature = "structured"))]
@@ -37,4 +38,5 @@ pub use lm::LmGenerator;
 pub use plan::{Plans, WritingPlan, sampling_params, sampling_settings};
 pub use prompts::{Prompt, Prompts, check_text};
 pub use step::{Closing, Step, Verdict};
+pub use stops::{Shown, Stops};
 pub use structured::check_grammar;

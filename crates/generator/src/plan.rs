@@ -9,6 +9,7 @@ use beamgen_search::{GenError, GeneratorConfig, Problem, SamplingSettings};
 use crate::cut::Cuts;
 use crate::error::Error;
 use crate::prompts::Prompts;
+use crate::stops::Stops;
 use crate::structured::{Constraint, Vocabulary};
 
 /// The most settings that are kept resolved; others are resolved again when they come back.
@@ -101,6 +102,8 @@ pub struct WritingPlan {
     pub sampling: SamplingParams,
     /// The marks that end the text of a step.
     pub cuts: Cuts,
+    /// The texts at which a chain stops.
+    pub stops: Stops,
     /// The writer of prompts.
     pub prompts: Prompts,
     /// Numbers that are added to the logits of tokens.
@@ -133,6 +136,7 @@ impl WritingPlan {
         if let Some((&token, _)) = config.logit_bias.range(tokens as u32..).next() {
             return Err(Error::NoSuchToken { token, tokens });
         }
+        let stops = Stops::of(&config);
         Ok(Self {
             bias: config
                 .logit_bias
@@ -144,6 +148,7 @@ impl WritingPlan {
             config,
             sampling,
             cuts,
+            stops,
             prompts,
         })
     }

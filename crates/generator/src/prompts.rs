@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use beamgen_engine::{ChatTemplate, TemplateError, TextLimit, Tokenizer};
-use beamgen_search::{GenError, GeneratorConfig, GivenStep, Problem, thoughts};
+use beamgen_engine::{ChatTemplate, Ending, Message, TextLimit, Tokenizer};
+use beamgen_search::{GenError, GeneratorConfig, GivenStep, Problem, Role, thoughts};
 
 use crate::cut::Cuts;
 use crate::error::Error;
@@ -9,23 +9,33 @@ use crate::error::Error;
 /// The prompt of a problem, as a generator reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompt {
-    /// The tokens of the prompt, and after them those of the given steps.
+    /// The tokens of the prompt, and after them those of the given steps and of `begun`.
     pub tokens: Vec<u32>,
     /// The tag of a thought that the prompt opens and leaves open, such as `<think>`.
     pub thought: Option<&'static str>,
-    /// The steps that the problem gives.
+    /// The steps that the problem gives, those of its prefix included.
     pub given: Vec<GivenStep>,
+    /// The rest of the prefix: the beginning of the next step.
+    pub begun: String,
+    /// The number of tokens of `begun`.
+    pub begun_tokens: usize,
 }
 
 impl Prompt {
-    /// The number of tokens of the given steps.
+    /// The number of tokens of the given steps and of `begun`.
     pub fn given_tokens(&self) -> usize {
-        self.given.iter().map(|step| step.tokens.len()).sum()
+        let steps: usize = self.given.iter().map(|step| step.tokens.len()).sum();
+        steps + self.begun_tokens
+    }
+
+    /// The tokens of the given steps and of `begun`.
+    pub fn given_ids(&self) -> &[u32] {
+        &self.tokens[self.tokens.len() - self.given_tokens()..]
     }
 }
 
-/// Refuses a problem whose texts (question, context, given steps, system prompt) cannot fit into
-/// the context, without cutting them into tokens as a whole.
+/// Refuses a problem whose texts (question, context, turns, tools, given steps, prefix, system
+/// prompt) cannot fit into the context, without cutting them into tokens as a whole.
 ///
 /// # Errors
 /// [`GenError::TextTooLong`].
@@ -36,7 +46,10 @@ pub fn check_text(
 ) -> Result<(), GenError> {
     let mut texts = vec![problem.text.as_str(), system.unwrap_or_default()];
     let given = problem.context.iter().chain(&problem.steps);
-    texts.extend(given.map(String::as_str));
+    texts.extend(given.chain([&problem.prefix]).map(String::as_str));
+    texts.extend(problem.turns.iter().map(|turn| turn.content.as_str()));
+    let tools: Vec<String> = problem.tools.iter().map(ToString::to_string).collect();
+    texts.extend(tools.iter().map(String::as_str));
     if limit.is_exceeded_by(&texts) {
         return Err(GenError::TextTooLong {
             bytes: texts.iter().map(|text| text.len()).sum(),
@@ -111,18 +124,28 @@ impl Prompts {
         let system = self.system.as_deref();
         // Before anything is tokenised: a text of gigabytes must not cost minutes.
         check_text(&self.text_limit(), problem, system)?;
-        let text = self.text(problem, system);
-        let text = text.map_err(|error| GenError::Prompt(error.to_string()))?;
+        let text = self.text(problem, system)?;
         // A chat template writes its special tokens itself.
         let special = !self.template.is_present();
         let mut tokens = self.encode(&text, special)?;
         if tokens.is_empty() {
             return Err(GenError::Prompt("it has no tokens".into()));
         }
-        let mut given = Vec::new();
-        if !problem.steps.is_empty() {
+        let (mut given, mut begun, mut begun_tokens) = (Vec::new(), String::new(), 0);
+        if !problem.steps.is_empty() || !problem.prefix.is_empty() {
             let steps = problem.steps.iter().map(|step| self.cuts.ended(step));
-            let steps: Vec<String> = steps.collect();
+            let mut steps: Vec<String> = steps.collect();
+            let mut rest = problem.prefix.as_str();
+            while let Some(end) = self.cuts.find(rest.as_bytes(), 0) {
+                // Marks are whole characters, so they end and begin between characters.
+                let (step, after) = rest.split_at(end);
+                steps.push(step.to_owned());
+                rest = after;
+            }
+            // Tokenised as one more step, so that its tokens are found as theirs are.
+            if !rest.is_empty() {
+                steps.push(rest.to_owned());
+            }
             let written = steps.concat();
             // A chain samples after the tokens of the prompt, so those must not change when the
             // steps are tokenised with it.
@@ -136,6 +159,11 @@ impl Prompts {
                 None => self.apart(steps)?,
             };
             tokens.extend(given.iter().flat_map(|step| &step.tokens));
+            if !rest.is_empty()
+                && let Some(last) = given.pop()
+            {
+                (begun, begun_tokens) = (last.text, last.tokens.len());
+            }
         }
         if tokens.len() >= self.context {
             return Err(GenError::PromptTooLong {
@@ -147,13 +175,19 @@ impl Prompts {
             tokens,
             thought: thoughts::opened_by(&text),
             given,
+            begun,
+            begun_tokens,
         };
         let (given, most) = (prompt.given_tokens(), self.max_chain_tokens);
         // Without given steps, a chain always has room for one token.
         if given > 0 && given >= most {
             return Err(GenError::GivenTooLong {
                 given,
-                what: "tokens of steps",
+                what: if problem.prefix.is_empty() {
+                    "tokens of steps"
+                } else {
+                    "tokens of steps and prefix"
+                },
                 most,
                 setting: "max_chain_tokens",
             });
@@ -163,14 +197,47 @@ impl Prompts {
 
     /// Writes the prompt as text. A template that takes documents gets the context as documents,
     /// another gets it before the question.
-    fn text(&self, problem: &Problem, system: Option<&str>) -> Result<String, TemplateError> {
-        let (template, context) = (&self.template, &problem.context);
-        if !context.is_empty()
-            && let Some(text) = template.prompt_with_documents(system, &problem.text, context)?
+    fn text(&self, problem: &Problem, system: Option<&str>) -> Result<String, GenError> {
+        let refused = |error: beamgen_engine::TemplateError| GenError::Prompt(error.to_string());
+        let (template, context, tools) = (&self.template, &problem.context, &problem.tools);
+        let turns = problem.turns.iter().map(|turn| match turn.role {
+            Role::User => Message::user(&turn.content),
+            Role::Assistant => Message::assistant(&turn.content),
+        });
+        let before: Vec<_> = system
+            .map(Message::system)
+            .into_iter()
+            .chain(turns)
+            .collect();
+        let messages = |question| [&before[..], &[Message::user(question)]].concat();
+        if !tools.is_empty() {
+            let bare = messages(&problem.text);
+            let written = template.prompt_with_tools(&bare, tools).map_err(refused)?;
+            if written.is_none() {
+                return Err(GenError::Prompt(
+                    "the model has no chat template that writes `tools`: leave them out, or use a model trained with tools".into(),
+                ));
+            }
+        }
+        if !context.is_empty() {
+            let bare = messages(&problem.text);
+            let written = template.prompt_with_documents(&bare, context, tools);
+            if let Some(text) = written.map_err(refused)? {
+                return Ok(text);
+            }
+        }
+        let question = problem.question();
+        let messages = messages(&question);
+        if !tools.is_empty()
+            && let Some(text) = template
+                .prompt_with_tools(&messages, tools)
+                .map_err(refused)?
         {
             return Ok(text);
         }
-        template.prompt(system, &problem.with_context())
+        template
+            .render(&messages, Ending::Generation)
+            .map_err(refused)
     }
 
     fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, GenError> {

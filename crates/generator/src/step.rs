@@ -5,8 +5,9 @@ use beamgen_search::{
     Border, ChainId, DecodeMode, Finish, StepOutput, StepPlan, TokenLogprobs, thoughts,
 };
 
-use crate::cut::{Cuts, whole_characters};
+use crate::cut::whole_characters;
 use crate::plan::WritingPlan;
+use crate::stops::Shown;
 
 /// The tokens of a step so far.
 #[derive(Debug, Clone)]
@@ -19,6 +20,8 @@ pub struct Step {
     bytes: Vec<u8>,
     /// The number of leftover bytes, which belong to a token of the step before.
     leftover: usize,
+    /// The number of leftover bytes that the problem's prefix gives, at the beginning.
+    given: usize,
     logprob: f64,
     /// Log-probabilities of each of `tokens`, if they are kept.
     token_logprobs: Vec<TokenLogprobs>,
@@ -46,13 +49,15 @@ pub struct Closing {
 }
 
 impl Step {
-    /// Begins a step with the bytes that the step before left over.
-    pub fn new(plan: StepPlan, leftover: Vec<u8>) -> Self {
+    /// Begins a step with the bytes that the step before left over, of which the first `given` are
+    /// given by the problem.
+    pub fn new(plan: StepPlan, leftover: Vec<u8>, given: usize) -> Self {
         Self {
             plan,
             tokens: Vec::new(),
             leftover: leftover.len(),
             bytes: leftover,
+            given,
             logprob: 0.0,
             token_logprobs: Vec::new(),
         }
@@ -60,9 +65,20 @@ impl Step {
 
     /// Returns the end of the step if the leftover bytes hold a whole one: a token may contain the
     /// ends of two steps.
-    pub fn is_leftover_step(&self, cuts: &Cuts) -> Option<Closing> {
-        let end = cuts.find(&self.bytes, 0)?;
-        Some(closed_at(end, None, Border::Boundary))
+    pub fn is_leftover_step(&self, settings: &WritingPlan) -> Option<Closing> {
+        let shown = self.shown(settings, 0)?;
+        let finish = shown.stops.then_some(Finish::Stop);
+        Some(closed_at(shown.end, finish, Border::Boundary))
+    }
+
+    fn shown(&self, settings: &WritingPlan, seen: usize) -> Option<Shown> {
+        let stops = &settings.stops;
+        stops.find(&settings.cuts, &self.bytes, self.given, seen)
+    }
+
+    /// The number of given bytes after the end of the step.
+    pub(crate) fn given_after(&self, closing: Closing) -> usize {
+        self.given.saturating_sub(closing.end)
     }
 
     /// Keeps the log-probabilities of the token that is added next.
@@ -95,12 +111,20 @@ impl Step {
         }
         // A boundary on the chain's last token closes the step properly, and still ends the chain.
         let cap = (room == 0).then_some(Finish::ChainCap);
-        if let Some(end) = settings.cuts.find(&self.bytes, seen) {
-            return Verdict::Closed(closed_at(end, cap, Border::Boundary));
+        if let Some(Shown { mut end, stops }) = self.shown(settings, seen) {
+            let finish = if stops { Some(Finish::Stop) } else { cap };
+            // What may become a stop is left to a next step, and now there is none.
+            if !stops && cap.is_some() {
+                end = settings.cuts.find(&self.bytes, seen).unwrap_or(end);
+            }
+            return Verdict::Closed(closed_at(end, finish, Border::Boundary));
         }
         // Steps of a fixed length end between characters; the rest is left over.
         if self.tokens.len() == settings.config.step_tokens {
-            let end = whole_characters(&self.bytes);
+            let mut end = whole_characters(&self.bytes);
+            if cap.is_none() {
+                end = settings.stops.before_begun(&self.bytes, self.given, end);
+            }
             return Verdict::Closed(closed_at(end, cap, Border::Length));
         }
         // The most final reason is reported: chain, then step, then budget.

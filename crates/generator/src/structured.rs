@@ -137,8 +137,7 @@ impl Constraint {
             )));
         }
         let mut place = self.fork();
-        let given = prompt.tokens.len() - prompt.given_tokens();
-        for &token in &prompt.tokens[given..] {
+        for &token in prompt.given_ids() {
             place.push(token).map_err(|reason| {
                 GenError::Settings(format!(
                     "the given text does not fit generator setting `grammar`: {reason}"

@@ -240,6 +240,7 @@ impl Generator for Writer {
             chain: ChainId(self.next),
             prompt_tokens: 200,
             given: Vec::new(),
+            begun: String::new(),
             strategy_seed: key,
             thought: None,
         })

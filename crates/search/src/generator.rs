@@ -16,16 +16,35 @@ pub struct ChainId(pub u64);
 pub struct OpenedProblem {
     /// The chain that holds the prompt and the given steps.
     pub chain: ChainId,
-    /// The number of tokens of the rendered prompt, without the given steps.
+    /// The number of tokens of the rendered prompt, without the given steps, but with what the
+    /// problem gives of the step after them.
     pub prompt_tokens: usize,
-    /// The given steps of the [problem](Problem::steps), in their order.
+    /// The given steps of the [problem](Problem::steps), in their order, and after them the whole
+    /// steps of its [prefix](Problem::prefix).
     pub given: Vec<GivenStep>,
+    /// The rest of the prefix, with which the text of the first sampled step begins.
+    pub begun: String,
     /// The seed of a strategy's own random numbers. It follows from the problem and the generator's
     /// seed.
     pub strategy_seed: u64,
     /// The tag of a thought that the prompt leaves open
     /// ([`opened_by`](crate::thoughts::opened_by)). Text before the closing tag states no answer.
     pub thought: Option<&'static str>,
+}
+
+impl OpenedProblem {
+    /// Checks that the chain begins as the problem says.
+    ///
+    /// # Errors
+    /// The name of what is missing.
+    pub(crate) fn check_given(&self, problem: &Problem) -> Result<(), &'static str> {
+        let Some(of_prefix) = self.given.get(problem.steps.len()..) else {
+            return Err("given steps");
+        };
+        let texts = of_prefix.iter().map(|step| step.text.as_str());
+        let begun: String = texts.chain([self.begun.as_str()]).collect();
+        (begun == problem.prefix).then_some(()).ok_or("a prefix")
+    }
 }
 
 /// A step that a problem gives, in the generator's tokens.

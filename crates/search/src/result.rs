@@ -62,6 +62,21 @@ pub struct ProblemResult {
     pub elapsed: f64,
 }
 
+impl ProblemResult {
+    /// Returns the text that was written for the chain of `node`: the chain's text without the steps
+    /// and the prefix that the problem gives.
+    pub fn written(&self, node: NodeId) -> String {
+        let mut text = self.tree.text(node);
+        let path = self.tree.path(node);
+        let steps = path.iter().take(self.problem.steps.len());
+        let steps: usize = steps.map(|&id| self.tree.node(id).text.len()).sum();
+        let given = (steps + self.problem.prefix.len()).min(text.len());
+        // A chain that ended early may end within the prefix.
+        let at = (given..text.len()).find(|&at| text.is_char_boundary(at));
+        text.split_off(at.unwrap_or(text.len()))
+    }
+}
+
 /// A fault that makes a chain unsound: a step that is known to be wrong, whatever the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -132,6 +132,15 @@ impl<G: StepGenerator> Generator for StepByStep<G> {
         settings: &GeneratorConfig,
     ) -> Result<OpenedProblem, GenError> {
         settings.check_without_logits(None)?;
+        for (what, is_set) in [
+            ("generator setting `stop`", !settings.stop.is_empty()),
+            ("the problem's `prefix`", !problem.prefix.is_empty()),
+        ] {
+            if is_set {
+                let reason = "needs a generator that writes in tokens, and this one writes whole steps: leave it out, or use a model";
+                return Err(GenError::Settings(format!("{what} {reason}")));
+            }
+        }
         // Mixed before the key is applied, since seeds such as 1 and 2 differ in a few bits only.
         let strategy_seed = child_stream(settings.seed, 0) ^ key;
         let given = problem.steps.iter().map(|step| GivenStep {
@@ -149,6 +158,7 @@ impl<G: StepGenerator> Generator for StepByStep<G> {
             }),
             prompt_tokens: 0,
             given,
+            begun: String::new(),
             strategy_seed,
             thought: None,
         })

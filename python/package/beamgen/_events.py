@@ -88,7 +88,7 @@ class ChainFinished:
     node: int
     text: str
     finish: str
-    """``answer``, ``end-of-text``, or the limit that cut the chain."""
+    """``answer``, ``end-of-text``, ``stop``, or the limit that cut the chain."""
 
 
 @dataclass(frozen=True)

@@ -11,5 +11,6 @@ mod logprobs;
 mod memory;
 mod real;
 mod runs;
+mod stops;
 #[cfg(feature = "structured")]
 mod structured;

@@ -11,3 +11,4 @@ mod odd_values;
 mod openai;
 mod runs;
 mod scoring;
+mod stops;

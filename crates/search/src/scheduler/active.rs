@@ -160,9 +160,9 @@ impl ActiveProblem {
         };
         // A generator that cannot continue given steps returns none of them. Searching from the
         // bare problem would answer another question.
-        if opened.given.len() != request.problem.steps.len() {
+        if let Err(what) = opened.check_given(&request.problem) {
             cx.models.generator.release(opened.chain);
-            let error = GenError::Failed("it cannot continue from given steps".into());
+            let error = GenError::Failed(format!("it cannot continue from {what}").into());
             return refuse(request, error.to_string(), false);
         }
         let mut handle = None;
@@ -221,7 +221,7 @@ impl ActiveProblem {
             ran_with_others: false,
             outcome: Outcome::default(),
         };
-        live.take_given(opened.given, cx);
+        live.take_given(opened.given, opened.begun.is_empty(), cx);
         Ok(Ok(live))
     }
 

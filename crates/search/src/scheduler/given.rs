@@ -11,8 +11,14 @@ use crate::tree::{ChainTree, State};
 
 impl ActiveProblem {
     /// Makes nodes of the given steps, each the only child of the step before, as if the steps had
-    /// been sampled. If a given step states the answer, the chain ends with the last given step.
-    pub(super) fn take_given(&mut self, steps: Vec<GivenStep>, cx: &mut Context<'_, '_>) {
+    /// been sampled. If a given step states the answer and they are `all` that is given, the chain
+    /// ends with the last of them.
+    pub(super) fn take_given(
+        &mut self,
+        steps: Vec<GivenStep>,
+        all: bool,
+        cx: &mut Context<'_, '_>,
+    ) {
         let mut is_stated = false;
         for step in steps {
             let above = self.policy.start.node;
@@ -37,7 +43,7 @@ impl ActiveProblem {
             self.notify(above, ChainEvent::Expanded(&[id]), cx);
             self.notify(id, ChainEvent::Closed, cx);
         }
-        if is_stated {
+        if is_stated && all {
             self.finish(self.policy.start.node, Finish::Answer, cx);
         }
     }

@@ -185,6 +185,16 @@ fn a_generator_that_ignores_given_steps_fails_those_problems_alone() {
 }
 
 #[test]
+fn a_generator_that_ignores_a_prefix_fails_the_problem() {
+    let problem = Problem {
+        prefix: "So".into(),
+        ..problems(1).remove(0)
+    };
+    let error = alone(&beam(4, 2), problem).error.unwrap();
+    assert!(error.contains("a prefix"), "{error}");
+}
+
+#[test]
 fn more_given_steps_than_a_chain_may_have_are_refused() {
     let config = SearchConfig {
         max_steps: 2,

@@ -297,6 +297,7 @@ impl Generator for ScriptedGenerator<'_> {
             chain,
             prompt_tokens: PROMPT_TOKENS,
             given: given.collect(),
+            begun: String::new(),
             strategy_seed: key,
             thought: None,
         })
