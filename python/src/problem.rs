@@ -42,6 +42,7 @@ fn parts(problems: Result<Problems, ProblemsError>) -> PyResult<Vec<Parts>> {
             answer,
             steps,
             context,
+            ..
         } = problem;
         (id, text, answer, steps, context)
     };

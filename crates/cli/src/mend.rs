@@ -193,7 +193,7 @@ fn answers(file: &Path, config: &Config) -> Result<Vec<Problem>, Failure> {
             text: chain.problem,
             answer: chain.answer,
             steps: chain.steps.into_iter().map(|step| step.text).collect(),
-            context: Vec::new(),
+            ..Problem::default()
         });
     Ok(answers.collect())
 }

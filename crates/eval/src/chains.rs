@@ -66,6 +66,7 @@ impl From<GivenChain> for Problem {
             answer: None,
             steps: given.steps,
             context: given.context,
+            ..Self::default()
         }
     }
 }

@@ -406,6 +406,7 @@ fn from_object(
             Some((key, given)) => context_of(given, key).map_err(LineFault::Texts)?,
             None => Vec::new(),
         },
+        ..Problem::default()
     };
     // The limit is for what the model reads, so the documents count with the problem.
     if let Some((field, _)) = context {
