@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::refusal::CODES;
 use crate::routes::{Method, ROUTES, Route};
+use crate::schema::SHARED;
 
 /// A JSON schema with a name.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +31,7 @@ pub(crate) enum Gives {
 
 impl Schema {
     /// Returns a reference to the schema.
-    fn reference(self) -> Value {
+    pub(crate) fn reference(self) -> Value {
         json!({"$ref": format!("#/components/schemas/{}", self.name)})
     }
 }
@@ -54,6 +55,9 @@ fn made() -> Value {
         for schema in route.takes.into_iter().chain(given) {
             schemas.insert(schema.name, (schema.make)());
         }
+    }
+    for schema in SHARED {
+        schemas.insert(schema.name, (schema.make)());
     }
     schemas.insert("Error", error());
     json!({

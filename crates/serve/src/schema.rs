@@ -149,6 +149,21 @@ pub(crate) const COMPLETION_ANSWER: Schema = Schema {
     make: || answer("text_completion", "text"),
 };
 
+/// The object `beamgen` of a request for an answer.
+const OWN: Schema = Schema {
+    name: "Beamgen",
+    make: own,
+};
+
+/// The object `beamgen` of a request about given answers.
+const OWN_OF_ANSWERS: Schema = Schema {
+    name: "BeamgenOfAnswers",
+    make: || settings(json!({"timeout": timeout()})),
+};
+
+/// The schemas that others refer to.
+pub(crate) const SHARED: &[Schema] = &[OWN, OWN_OF_ANSWERS];
+
 /// Returns the schema of an object with these properties, and maybe others.
 pub(crate) fn object(required: &[&str], properties: Value) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
@@ -211,7 +226,7 @@ fn of_answers(mut properties: Value) -> Value {
     let own = json!({
         "model": {"type": ["string", "null"]},
         "chains": chains(),
-        "beamgen": settings(json!({"timeout": timeout()})),
+        "beamgen": OWN_OF_ANSWERS.reference(),
     });
     add(&mut properties, own);
     closed(&["chains"], properties)
@@ -245,7 +260,7 @@ fn solved(required: &[&str], mut properties: Value) -> Value {
             "properties": {"include_usage": flag(), "include_obfuscation": flag()},
             "additionalProperties": false,
         },
-        "beamgen": own(),
+        "beamgen": OWN.reference(),
     });
     add(&mut properties, more);
     closed(required, properties)

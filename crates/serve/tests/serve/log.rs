@@ -1,6 +1,7 @@
 //! Ids of requests, and what the log is told.
 
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use beamgen_serve::{Event, ServeOptions, Served};
 use serde_json::{Value, json};
@@ -22,6 +23,19 @@ fn observed() -> (Running, Arc<Mutex<Vec<Served>>>) {
         ..ServeOptions::default()
     });
     (server, told)
+}
+
+/// Waits for the last of the requests, which counts when its connection is done with its answer.
+fn all(told: &Mutex<Vec<Served>>, count: usize) -> Vec<Served> {
+    let started = Instant::now();
+    loop {
+        let told = told.lock().unwrap().clone();
+        if told.len() >= count {
+            return told;
+        }
+        assert!(started.elapsed() < Duration::from_secs(20), "{told:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 #[test]
@@ -53,7 +67,7 @@ fn the_id_of_a_request_comes_back_with_every_answer_and_stands_in_the_log() {
         (reply.status, reply.header("x-request-id")),
         (421, Some("host-5"))
     );
-    let told = told.lock().unwrap();
+    let told = all(&told, 5);
     let told: Vec<(&str, u16)> = told
         .iter()
         .map(|served| (served.request_id.as_str(), served.status))
@@ -91,7 +105,7 @@ fn an_unfit_id_is_replaced_by_one_that_no_other_request_has() {
 #[test]
 fn the_log_has_the_tokens_of_searches_streamed_or_not() {
     let (server, told) = observed();
-    let mut body = ask(&problem(0), json!({"n": 4, "m": 2}));
+    let mut body = ask(&problem(0), json!({"n": 4, "m": 2, "seed": 1}));
     let answer = server.chat(&body).ok();
     body["stream"] = json!(true);
     body["stream_options"] = json!({"include_usage": true});
@@ -102,7 +116,7 @@ fn the_log_has_the_tokens_of_searches_streamed_or_not() {
             &json!({"chains": [{"problem": problem(0), "steps": ["x"]}]}),
         )
         .ok();
-    let told = told.lock().unwrap();
+    let told = all(&told, 3);
     let [whole, streamed, scored] = &told[..] else {
         panic!("{told:?}");
     };
