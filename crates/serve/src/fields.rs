@@ -49,6 +49,10 @@ impl Fields {
         if is_old && let Some(value) = self.map.shift_remove(old) {
             self.map.insert(name.to_owned(), value);
         }
+        // Null counts as a missing field under either name.
+        if self.map.get(old).is_some_and(Value::is_null) {
+            self.map.shift_remove(old);
+        }
         is_old
     }
 
