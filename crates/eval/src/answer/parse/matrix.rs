@@ -54,7 +54,8 @@ impl Parser<'_> {
     /// The rows up to `\end`.
     fn rows(&mut self) -> Result<Vec<Vec<Value>>, Fault> {
         let mut rows = vec![Vec::new()];
-        while !matches!(self.kind(0), Some(Kind::Command(c)) if c == "end") {
+        let is_end = |parser: &Self| matches!(parser.kind(0), Some(Kind::Command(c)) if c == "end");
+        while !is_end(self) {
             let value = self.sum()?;
             if let Some(row) = rows.last_mut() {
                 row.push(value);
