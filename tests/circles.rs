@@ -28,6 +28,21 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "one operation in three files: the layer, its register blocks, and those that AMX sums",
     ),
     (
+        "serve",
+        "app ask body field_table ignored options reload writing",
+        "the state of a server holds what handlers keep between requests, and handlers are given the state",
+    ),
+    (
+        "serve",
+        "gate openapi reward routes schema",
+        "the table of routes names handlers and schemas, and the document is made of the table",
+    ),
+    (
+        "serve::reward",
+        "chain markup",
+        "a chain is read out of a marked-up text, and the turns of such a text are those of a chain",
+    ),
+    (
         "eval::algebra",
         "fraction numeric poly",
         "a fraction is of polynomials, whose atoms are functions of fractions; numeric evaluates both",

@@ -150,7 +150,10 @@ mod servers {
         let model = root().join("tests/fixtures/prm/reference");
         let model = model.to_str().expect("a path in UTF-8");
         let by_variable = [("BEAMGEN_GENERATOR_KEY", KEY)];
-        let ways: [(&[(&str, &str)], &[&str]); 2] = [(&by_variable, &[]), (&[], &KEY_FILE)];
+        let ways = [
+            (&by_variable[..], &KEY_FILE[..0]),
+            (&by_variable[..0], &KEY_FILE[..]),
+        ];
         for (url, code) in [(server.url(), 0), (refusing.url(), 2)] {
             let models = [
                 "--generator",
@@ -182,6 +185,7 @@ mod servers {
     #[test]
     fn a_password_in_the_address_of_a_server() {
         let place = Place::new();
+        place.write("p.jsonl", SHORT);
         let url = ["--prm-url", "http://me:hidden-word@127.0.0.1:9"];
         let ran = place.run(&[&BENCH[..], &["report"], &url].concat());
         ran.assert_refused("an address with a password", &["cannot contain a key"]);

@@ -173,6 +173,7 @@ pub mod program {
     pub use beamgen_engine::{MachineRates, SamplingParams, parse_size};
     pub use beamgen_generator::{sampling_params, sampling_settings};
     pub use beamgen_prm::{QuantileReader, StepReading};
+    pub use beamgen_search::{Standing, child_stream};
 
     pub use crate::config::lay_over;
     pub use crate::engine_bench::{DecodeBench, EngineBench, Measured};

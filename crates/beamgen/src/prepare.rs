@@ -180,7 +180,8 @@ impl Prepared {
         // identity.
         let models = self.identity()?;
         let has_bundled = self.has_bundled();
-        let has_chat_template = self.has_chat_template();
+        let prompts = self.generator.prompts.as_ref();
+        let chat_template = prompts.and_then(Prompts::chat_template).map(str::to_owned);
         // Copied, because the parts below are moved out of `self`.
         let prm = self.prm_fingerprint().unwrap_or_default().to_owned();
         let limits = TextLimits {
@@ -228,7 +229,7 @@ impl Prepared {
             notes: self.notes,
             compute: self.memory.compute,
             has_bundled,
-            has_chat_template,
+            chat_template,
             limits,
             effective,
             lost,

@@ -9,20 +9,23 @@ mod queue;
 mod thread;
 mod ticket;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use beamgen_checkers::LostSoFar;
-use beamgen_search::{Cause, GivenChain, Ledger, ProblemResult, RunSummary, ScoreError, Settings};
+use beamgen_search::{
+    Cause, GivenChain, GivenReply, Ledger, ProblemResult, RunSummary, ScoreError, Settings,
+};
 
-use self::queue::Shared;
+use self::queue::{Scoring, Shared};
 use self::thread::Ended;
 pub use self::ticket::Ticket;
 pub use crate::error::ServiceError;
 use crate::long_texts::TextLimits;
 use crate::request::Request;
 use crate::{Error, Solver};
-pub use beamgen_search::CancelToken;
+pub use beamgen_search::{CancelToken, GivenScores};
 
 /// The limits of a [`Service`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,20 +116,55 @@ impl Service {
         steps: Vec<String>,
         reply: impl FnOnce(Result<Vec<f32>, ScoreError>) + Send + 'static,
     ) -> Result<(), ServiceError> {
-        let problem = problem.into();
-        match self.limits.check_chain(&problem, &steps) {
-            Err(error) => {
-                // Nothing is queued, so only a service that has ended refuses.
-                self.shared.lock().admit(0, usize::MAX)?;
-                reply(Err(error));
-                Ok(())
+        let reply = |scored: Result<GivenScores, _>| reply(scored.map(|scored| scored.scores));
+        let chains = [(problem.into(), steps, Box::new(reply) as GivenReply)];
+        self.queue_chains(chains, CancelToken::new())
+    }
+
+    /// Queues many chains, each a problem and given steps, as [`score`](Self::score) does for one. They
+    /// are scored in batches with the chains of other calls, which does not change their scores. `each`
+    /// is called once for a chain, with its index: at once for those that are too long, in any order.
+    /// Cancelling drops the chains that are not scored yet, and `each` with the last of them.
+    ///
+    /// # Errors
+    /// The queue, in which a call counts as one request, is full, or the service has ended.
+    pub fn score_all(
+        &self,
+        chains: Vec<(String, Vec<String>)>,
+        cancel: CancelToken,
+        each: impl FnMut(usize, Result<GivenScores, ScoreError>) + Send + 'static,
+    ) -> Result<(), ServiceError> {
+        let each = Arc::new(Mutex::new(each));
+        let chains = chains.into_iter().enumerate();
+        let chains = chains.map(|(index, (problem, steps))| {
+            let each = Arc::clone(&each);
+            let reply = move |scored| (*lock(&each))(index, scored);
+            (problem, steps, Box::new(reply) as GivenReply)
+        });
+        self.queue_chains(chains, cancel)
+    }
+
+    fn queue_chains(
+        &self,
+        chains: impl IntoIterator<Item = (String, Vec<String>, GivenReply)>,
+        cancel: CancelToken,
+    ) -> Result<(), ServiceError> {
+        let (mut fitting, mut refused) = (VecDeque::new(), Vec::new());
+        for (problem, steps, reply) in chains {
+            match self.limits.check_chain(&problem, &steps) {
+                Err(error) => refused.push((reply, error)),
+                Ok(()) => fitting.push_back(GivenChain {
+                    problem,
+                    steps,
+                    reply,
+                }),
             }
-            Ok(()) => self.shared.queue_scoring(GivenChain {
-                problem,
-                steps,
-                reply: Box::new(reply),
-            }),
         }
+        self.shared.queue_scoring(Scoring::new(fitting, cancel))?;
+        for (reply, error) in refused {
+            reply(Err(error));
+        }
+        Ok(())
     }
 
     /// Returns the number of requests that wait in the queue.

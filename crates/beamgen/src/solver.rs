@@ -34,7 +34,7 @@ pub struct Solver {
     pub(crate) notes: Vec<String>,
     pub(crate) compute: Compute,
     pub(crate) has_bundled: bool,
-    pub(crate) has_chat_template: bool,
+    pub(crate) chat_template: Option<String>,
     pub(crate) limits: TextLimits,
     pub(crate) effective: Map<String, Value>,
     /// The verdicts lost so far, by the name of each checker that is a command.
@@ -68,7 +68,13 @@ impl Solver {
     /// Whether the generator's checkpoint has a chat template, so that its prompt has a place for a
     /// system message. False for a custom generator.
     pub fn has_chat_template(&self) -> bool {
-        self.has_chat_template
+        self.chat_template.is_some()
+    }
+
+    /// Returns the source of the chat template of the generator's checkpoint, in Jinja; `None` without
+    /// one, and for a custom generator.
+    pub fn chat_template(&self) -> Option<&str> {
+        self.chat_template.as_deref()
     }
 
     /// Whether the solver has a scorer.

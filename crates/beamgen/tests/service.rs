@@ -8,7 +8,7 @@ use std::time::Duration;
 use beamgen::launcher::Launcher;
 use beamgen::result::Stopped;
 use beamgen::scorer::{ScorerKind, score_chains};
-use beamgen::service::{ServiceError, ServiceOptions};
+use beamgen::service::{CancelToken, ServiceError, ServiceOptions};
 use beamgen::{Choose, Problem, ProblemResult, Progress, Request, Settings, Solver, StrategyKind};
 
 fn solver() -> Solver {
@@ -296,6 +296,44 @@ fn given_steps_get_the_scores_of_the_reward_model_alone_beside_a_search() {
     assert_eq!(last.recv().unwrap().unwrap(), expected[1]);
     let refused = other.score("?", vec!["1".to_owned()], |_| ());
     assert_eq!(refused, Err(ServiceError::Closed));
+}
+
+#[test]
+fn many_chains_are_scored_in_turns_until_they_are_cancelled() {
+    let service = solver().spawn(ServiceOptions::default());
+    let chain = |at: usize, steps: usize| {
+        let steps = (0..steps).map(|step| format!("{at} + {step} = {}.", at + step));
+        ("How many?".to_owned(), steps.collect::<Vec<String>>())
+    };
+    let score = |chains: Vec<(String, Vec<String>)>, cancel: &CancelToken| {
+        let (send, receive) = std::sync::mpsc::channel();
+        let each = move |index, scored| drop(send.send((index, scored)));
+        service.score_all(chains, cancel.clone(), each).unwrap();
+        receive
+    };
+    let never = CancelToken::new();
+    let mut chains: Vec<_> = (0..50).map(|at| chain(at, 1 + at % 4)).collect();
+    chains[7].1 = vec!["x ".repeat(100_000)];
+    chains[8].1 = Vec::new();
+    let together = score(chains.clone(), &never);
+    let together: BTreeMap<usize, _> = together.iter().collect();
+    assert_eq!(together.len(), chains.len());
+    for (at, scored) in together {
+        let (_, alone) = score(vec![chains[at].clone()], &never).recv().unwrap();
+        assert_eq!(scored, alone, "{at}");
+        assert_eq!(scored.is_err_and(|error| error.is_too_long()), at == 7);
+    }
+
+    // A small call does not wait for a large one, which ends when it is cancelled.
+    let cancel = CancelToken::new();
+    let large = score((0..4000).map(|at| chain(at, 40)).collect(), &cancel);
+    let small = score(vec![chain(1, 2)], &never);
+    small.recv().unwrap().1.unwrap();
+    let scored = large.try_iter().count();
+    assert!(scored < 3000, "{scored} were scored before");
+    cancel.cancel();
+    let scored = scored + large.iter().count();
+    assert!(scored < 4000, "{scored} were scored");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use beamgen::Settings;
+use beamgen::{Config, Settings};
 use beamgen_serve::{
     Error, Event, Key, Limits, Loaded, Origin, Presets, Reload, ServeOptions, Served, Server, Stop,
 };
@@ -46,7 +46,8 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
     let loaded = files.load()?;
     let reload = Reload::new(move || files.load().map_err(|failure| failure.to_string()));
     // The address is bound before the models are loaded, so that a port in use fails at once.
-    let server = Server::bind(options(args, loaded.keys, reload.clone())?)?;
+    let options = options(args, &config, loaded.keys, reload.clone())?;
+    let server = Server::bind(options)?;
     // By default this signal would end the process, also while models are loaded.
     reload_on_signal(&reload)?;
     let show = match args.log_format {
@@ -100,7 +101,12 @@ impl Files {
     }
 }
 
-fn options(args: &ServeArgs, keys: Vec<Key>, reload: Reload) -> Result<ServeOptions, Failure> {
+fn options(
+    args: &ServeArgs,
+    config: &Config,
+    keys: Vec<Key>,
+    reload: Reload,
+) -> Result<ServeOptions, Failure> {
     for (flag, value) in [
         ("queue", args.queue),
         ("connections", args.connections),
@@ -125,12 +131,20 @@ fn options(args: &ServeArgs, keys: Vec<Key>, reload: Reload) -> Result<ServeOpti
             drain_time: Duration::from_secs(args.drain_seconds),
             ..Limits::default()
         },
+        fixed_seed: fixed_seed(args, config),
         observe: Some(Arc::new({
             let verbose = args.verbose;
             move |event| log(event, verbose)
         })),
         reload: Some(reload),
     })
+}
+
+/// Returns the seed of requests that give none; `None`, for a new one each, if nobody set a seed.
+fn fixed_seed(args: &ServeArgs, config: &Config) -> Option<u64> {
+    let seed = config.generator.seed;
+    // A settings file that sets the usual seed is no different from one that sets none.
+    (args.settings.given.has("seed") || seed != 0).then_some(seed)
 }
 
 fn origins(texts: &[String]) -> Result<Vec<Origin>, Failure> {
@@ -158,6 +172,14 @@ fn log(event: &Event<'_>, verbose: bool) {
                 "reloaded: {}, {}",
                 counted(*presets, "preset", "presets"),
                 counted(*keys, "key", "keys")
+            ),
+        ),
+        Event::FieldIgnored { field } => output::event(
+            Level::Info,
+            "field_ignored",
+            json!({"field": field}),
+            format_args!(
+                "field {field} of a request has no effect here (said once; answers name it)"
             ),
         ),
         Event::NotReloaded { reason } => output::event(

@@ -23,7 +23,12 @@ impl Cuts {
     /// boundary, and no step is blank.
     pub fn steps(&self, answer: &str) -> Vec<String> {
         let (mut steps, mut rest) = (Vec::new(), answer);
-        while let Some(end) = self.find(rest.as_bytes(), 0) {
+        loop {
+            // No step is blank, so the search begins after white space: it may be long.
+            let blank = rest.len() - rest.trim_start().len();
+            let Some(end) = self.find(rest.as_bytes(), blank) else {
+                break;
+            };
             // Marks are whole characters, so they end and begin between characters.
             let (step, after) = rest.split_at(end);
             steps.push(step.to_owned());

@@ -106,6 +106,11 @@ impl Prompts {
         self.template.is_present()
     }
 
+    /// Returns the source of the checkpoint's chat template.
+    pub fn chat_template(&self) -> Option<&str> {
+        self.tokenizer.chat_template()
+    }
+
     /// The date that the template writes, if it writes one.
     pub(crate) fn date(&self) -> Option<String> {
         self.template.date()

@@ -127,7 +127,7 @@ impl Client {
     ) -> Result<T, Failure> {
         let answer = self.send(address, key, session, call).await?;
         let read = Reply::parse(&answer).and_then(read);
-        read.map_err(|fault| Failure::Answer(fault).without(key))
+        read.map_err(|fault| Failure::Answer(fault).without(key.map(ApiKey::expose)))
     }
 
     /// Makes a request; returns the body of the answer. Dropping the future closes the connection,
@@ -141,7 +141,7 @@ impl Client {
         call: &Call,
     ) -> Result<Vec<u8>, Failure> {
         let sent = self.exchange(address, key, session, call).await;
-        sent.map_err(|failure| failure.without(key))
+        sent.map_err(|failure| failure.without(key.map(ApiKey::expose)))
     }
 
     async fn exchange(

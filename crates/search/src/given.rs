@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::error::ScoreError;
+use crate::error::{Cause, ScoreError};
 use crate::problem::Problem;
 use crate::scorer::{ScoreItem, ScoreResult, Scored, Scorer, StepRef, is_probability};
 
@@ -26,8 +26,24 @@ impl fmt::Debug for GivenChain {
     }
 }
 
+impl GivenChain {
+    /// Returns the bytes of problem and steps.
+    pub(crate) fn bytes(&self) -> usize {
+        self.problem.len() + self.steps.iter().map(String::len).sum::<usize>()
+    }
+}
+
+/// The scores of a [`GivenChain`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct GivenScores {
+    /// One probability for each step that is not blank.
+    pub scores: Vec<f32>,
+    /// The tokens of problem and steps, as the scorer counts them.
+    pub tokens: usize,
+}
+
 /// The callback for the scores of a [`GivenChain`].
-pub type GivenReply = Box<dyn FnOnce(Result<Vec<f32>, ScoreError>) + Send>;
+pub type GivenReply = Box<dyn FnOnce(Result<GivenScores, ScoreError>) + Send>;
 
 /// Scores chains, each given as a problem's text and its steps, with or without their boundaries.
 /// Returns one probability for each step that is not blank.
@@ -85,14 +101,24 @@ fn all_scores(scored: Scored) -> Result<Vec<f32>, ScoreError> {
     Ok(scores)
 }
 
-/// Sends the scores of a batch of one chain to the callback.
-pub(crate) fn send_scores(reply: GivenReply, scored: ScoreResult) {
-    let scores = scored.and_then(|mut chains| {
-        // A chain without steps has no item, so its batch is empty.
-        let only = chains.pop().unwrap_or_else(|| Ok(Scored::default()));
-        only.and_then(all_scores)
-    });
-    reply(scores);
+/// Sends the scores of a batch to the callbacks of its chains.
+pub(crate) fn send_scores(replies: Vec<GivenReply>, scored: ScoreResult) {
+    let count = replies.len();
+    let scored = match scored {
+        Ok(scored) if scored.len() == count => scored,
+        Ok(scored) => {
+            let what = format!("it gave {} results for {count} chains", scored.len());
+            vec![Err(ScoreError::Failed(Cause::from(what))); count]
+        }
+        Err(error) => vec![Err(error); count],
+    };
+    for (reply, scored) in replies.into_iter().zip(scored) {
+        reply(scored.and_then(|scored| {
+            let tokens = scored.read_tokens + scored.reused_tokens;
+            let scores = all_scores(scored)?;
+            Ok(GivenScores { scores, tokens })
+        }));
+    }
 }
 
 /// Makes the steps of texts that are not blank, without tokens of a generator.

@@ -54,7 +54,7 @@ pub use generation::{GeneratorConfig, SamplingSettings};
 pub use generator::{
     ChainId, Generator, GivenStep, Memory, OpenedProblem, PassOutput, Source, StepOutput, StepPlan,
 };
-pub use given::{GivenChain, GivenReply, score_chains, steps_of};
+pub use given::{GivenChain, GivenReply, GivenScores, score_chains, steps_of};
 pub use grammar::Grammar;
 pub use judges::{Combine, Judge, Judges};
 pub use ledger::{Clock, JudgeSpent, Ledger, Seconds, StoppedClock};

@@ -146,7 +146,7 @@ pub trait Intake {
     fn next(&mut self, idle: bool) -> Next;
 
     /// Returns a chain to be scored outside of any search, if there is one. Called before every
-    /// turn of the scheduler; by default there is none.
+    /// turn of the scheduler, until there is none or a batch is full; by default there is none.
     fn given(&mut self) -> Option<GivenChain> {
         None
     }

@@ -1,14 +1,20 @@
 //! Answers in the format of OpenAI's API, with an additional object `beamgen`.
 
-use beamgen::eval::Record;
-use beamgen::result::Stopped;
-use beamgen::strategy::NodeId;
-use beamgen::{ProblemResult, bundled};
+use beamgen::bundled;
+use beamgen::eval::answer::compare;
+use beamgen::eval::{Record, Spent, Verdict};
+use beamgen::generator::TokenLogprobs;
+use beamgen::result::{FinishedChain, Stopped};
+use beamgen::strategy::{Finish, NodeId};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::{App, now};
 use crate::ask::{Ask, Shape};
+use crate::calls::Call;
+use crate::choices;
+use crate::parts::Done;
+use crate::text::{Piece, given_steps, given_tokens, logprobs, pieces};
 
 /// The fields that every chunk of an answer repeats.
 #[derive(Debug, Clone)]
@@ -61,28 +67,34 @@ struct Twin<'a> {
     record: Record,
     #[serde(skip_serializing_if = "Option::is_none")]
     stopped: Option<Stopped>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    note: Option<String>,
-    elapsed_seconds: f64,
 }
 
 /// The note on a problem of another kind than the bundled models were trained on.
 const FOREIGN: &str =
     "this answer means nothing: the bundled models know problems like those of /v1/problems only";
 
-/// The parts of a result that an answer shows.
-pub(crate) struct Solved {
-    /// The steps of the chosen chain; joined, they are the text of the answer.
-    pub pieces: Vec<String>,
+/// One of the answers to a request.
+pub(crate) struct Choice {
+    pub index: usize,
+    /// The steps of the chain; joined, they are the text of the answer.
+    pub pieces: Vec<Piece>,
+    /// The calls of tools, in the form of OpenAI's API.
+    pub calls: Vec<Value>,
     /// The reason if the answer has no text.
     pub refusal: Option<String>,
     pub finish_reason: &'static str,
-    pub usage: Value,
-    pub beamgen: Value,
+    /// The text that the chain stopped at, if the request has such texts; null if it is not known.
+    stop_reason: Option<Value>,
+    /// The number of likeliest tokens that are told for each token.
+    logprobs: Option<usize>,
+    shape: Shape,
+    /// Facts about the chain, where an answer has several choices.
+    facts: Option<Value>,
 }
 
-impl Solved {
-    pub(crate) fn new(app: &App, ask: &Ask, result: &ProblemResult, seconds: f64) -> Self {
+impl Choice {
+    fn new(app: &App, ask: &Ask, done: &Done, at: usize, node: Option<NodeId>) -> Self {
+        let result = &done.result;
         let refusal = result.withheld.as_ref().map(|_| {
             if let Some(unsound) = &result.unsound {
                 return format!("the work of the best answer is unsound: {unsound}");
@@ -91,92 +103,283 @@ impl Solved {
             let threshold = ask.settings.search.threshold;
             format!("the best answer scores {score:.3}, below the threshold {threshold}")
         });
-        // Given steps are part of the prompt, so they do not count as completion tokens.
-        let given = NodeId(result.problem.steps.len() as u32);
-        let given = result.chosen.map_or(0, |_| result.tree.token_count(given));
-        let completion = result
-            .chosen
-            .map_or(0, |node| result.tree.token_count(node) - given);
-        // Prompt tokens as the generator computed them, once for all chains.
-        let prompt = result.ledger.prompt_tokens;
-        let finish = result.chosen_chain().map(|chain| chain.finish);
+        let chain = node.and_then(|node| result.finished.iter().find(|chain| chain.node == node));
+        let mut pieces = match (node, &refusal) {
+            // A client that ignores `refusal` must not show the text of a withheld answer.
+            (Some(node), None) => pieces(ask, result, node),
+            _ => Vec::new(),
+        };
+        let calls = take_calls(app, ask, &mut pieces);
+        let finish = chain.map(|chain| chain.finish);
+        let generator = &ask.settings.generator;
+        Self {
+            index: done.part.first + at,
+            finish_reason: if !calls.is_empty() {
+                "tool_calls"
+            } else if finish.is_some_and(Finish::is_complete) {
+                "stop"
+            } else {
+                "length"
+            },
+            stop_reason: (!generator.stop.is_empty()).then(|| stop_reason(ask, finish, &pieces)),
+            logprobs: generator.logprobs,
+            shape: ask.shape,
+            pieces,
+            calls,
+            refusal,
+            facts: ask.is_plural().then(|| facts(ask, done, chain)),
+        }
+    }
+
+    /// Returns the choice of an answer, or of a chunk: what it has to say is under `key`, and `tokens`
+    /// are those of its text.
+    pub(crate) fn object(
+        &self,
+        key: &str,
+        said: Value,
+        tokens: &[(usize, TokenLogprobs)],
+        finish_reason: Option<&str>,
+    ) -> Value {
+        let most = self.logprobs.filter(|_| !tokens.is_empty());
+        let mut choice = json!({
+            "index": self.index,
+            key: said,
+            "logprobs": most.map(|most| logprobs(self.shape, tokens, most)),
+            "finish_reason": finish_reason,
+        });
+        // A stream tells them with the end of the choice.
+        if finish_reason.is_some() {
+            if let Some(reason) = &self.stop_reason {
+                choice["stop_reason"] = reason.clone();
+            }
+            if let Some(facts) = &self.facts {
+                choice["beamgen"] = facts.clone();
+            }
+        }
+        choice
+    }
+
+    /// Returns the choice as a whole.
+    fn whole(&self) -> Value {
+        let text = joined(&self.pieces);
+        let tokens = self.pieces.iter().flat_map(|piece| piece.tokens.clone());
+        let tokens: Vec<_> = tokens.collect();
+        let finish_reason = Some(self.finish_reason);
+        if self.shape == Shape::Completion {
+            return self.object("text", text.into(), &tokens, finish_reason);
+        }
+        // Clients take a message without calls, and with an empty text, for an answer.
+        let is_silent = self.refusal.is_some() || (!self.calls.is_empty() && text.is_empty());
+        let content = (!is_silent).then_some(text);
+        let mut message = json!({"role": "assistant", "content": content, "refusal": self.refusal});
+        if !self.calls.is_empty() {
+            message["tool_calls"] = json!(self.calls);
+        }
+        self.object("message", message, &tokens, finish_reason)
+    }
+}
+
+fn joined(pieces: &[Piece]) -> String {
+    pieces.iter().map(|piece| piece.text.as_str()).collect()
+}
+
+/// Takes the calls of tools out of a text, which then is a single piece.
+fn take_calls(app: &App, ask: &Ask, pieces: &mut Vec<Piece>) -> Vec<Value> {
+    let Some(form) = ask.calls else {
+        return Vec::new();
+    };
+    let text = joined(pieces);
+    let (before, mut calls) = form.read(&text);
+    if calls.is_empty() {
+        return Vec::new();
+    }
+    if !ask.parallel_calls {
+        calls.truncate(1);
+    }
+    let tokens = pieces
+        .iter_mut()
+        .flat_map(|piece| std::mem::take(&mut piece.tokens));
+    *pieces = vec![Piece::new(before.trim_end(), tokens.collect())];
+    let calls = calls.into_iter().map(|Call { name, arguments }| {
+        json!({
+            "id": app.next_id("call"),
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        })
+    });
+    calls.collect()
+}
+
+/// Returns the text that a chain stopped at. Of several, it is known only if it is part of the answer.
+fn stop_reason(ask: &Ask, finish: Option<Finish>, pieces: &[Piece]) -> Value {
+    let generator = &ask.settings.generator;
+    let text = joined(pieces);
+    let stops = generator.stop.iter();
+    let found = match &generator.stop[..] {
+        _ if finish != Some(Finish::Stop) => None,
+        [only] => Some(only),
+        _ if generator.include_stop => {
+            let ends = stops.filter(|stop| text.ends_with(stop.as_str()));
+            ends.max_by_key(|stop| stop.len())
+        }
+        _ => None,
+    };
+    json!(found)
+}
+
+/// Returns facts about a chain, in the keys of a problem line.
+fn facts(ask: &Ask, done: &Done, chain: Option<&FinishedChain>) -> Value {
+    let answer = chain.and_then(|chain| chain.answer.as_deref());
+    let answer = answer.filter(|_| done.result.withheld.is_none());
+    let mut facts = json!({
+        "seed": done.part.seed,
+        "answer": answer,
+        "score": chain.and_then(|chain| chain.score),
+        "finish": chain.map_or("stopped", |chain| chain.finish.name()),
+    });
+    if chain.is_some_and(|chain| chain.is_guess) {
+        facts["guess"] = true.into();
+    }
+    if let Some(reference) = &done.result.problem.answer {
+        let is_correct = |answer| compare(answer, reference) == Verdict::Same;
+        facts["correct"] = answer.is_some_and(is_correct).into();
+    }
+    // The trees of a single search are in the object `beamgen` of the answer.
+    if ask.tree && !ask.is_search() {
+        facts["tree"] = json!(done.result.tree);
+    }
+    facts
+}
+
+/// The choices of a finished search.
+pub(crate) struct Solved {
+    pub choices: Vec<Choice>,
+    /// The number of choices that the search could not give.
+    missing: usize,
+    is_foreign: bool,
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    spent: Spent,
+    own: Value,
+    done: Done,
+}
+
+impl Solved {
+    pub(crate) fn new(app: &App, ask: &Ask, done: Done) -> Self {
+        let (part, result) = (&done.part, &done.result);
         let search = &ask.settings.search;
-        let is_foreign = app.models.has_bundled && !bundled::knows(&ask.problem.with_context());
-        let mut notes = ask.notes.clone();
-        notes.extend(is_foreign.then(|| FOREIGN.to_owned()));
+        let nodes = choices::best(result, part.choices, search.threshold);
+        // Given steps are part of the prompt, so they do not count as completion tokens.
+        let counts = nodes.iter().map(|&node| {
+            let all = result.tree.token_count(node);
+            all.saturating_sub(given_tokens(result, node)) as u64
+        });
+        let completion_tokens = counts.sum();
+        let mut nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
+        if nodes.is_empty() {
+            nodes.push(None);
+        }
+        let mut record = Record::new(result, ask.tree);
+        // The whole steps of a prefix are given, too.
+        record.given = result.chosen.map_or(0, |node| given_steps(result, node));
+        let spent = record.ledger.clone();
         let twin = Twin {
             model: &ask.model,
             strategy: search.strategy.name(),
             n: search.n,
             m: search.m,
-            seed: ask.settings.generator.seed,
-            record: Record::new(result, ask.tree),
+            seed: part.seed,
+            record,
             stopped: result.stopped,
-            note: (!notes.is_empty()).then(|| notes.join("; ")),
-            elapsed_seconds: seconds,
         };
+        let choices = nodes.iter().enumerate();
+        let choices = choices.map(|(at, &node)| Choice::new(app, ask, &done, at, node));
         Self {
-            pieces: match refusal {
-                // A client that ignores `refusal` must not show the text of a withheld answer.
-                Some(_) => Vec::new(),
-                None => pieces(result),
-            },
-            refusal,
-            finish_reason: if finish.is_some_and(beamgen::strategy::Finish::is_complete) {
-                "stop"
-            } else {
-                "length"
-            },
-            usage: json!({
-                "prompt_tokens": prompt,
-                "completion_tokens": completion,
-                "total_tokens": prompt + completion as u64,
-            }),
-            beamgen: serde_json::to_value(twin).unwrap_or_default(),
+            choices: choices.collect(),
+            missing: part.choices - nodes.len(),
+            is_foreign: app.models.has_bundled && !bundled::knows(&result.problem.with_context()),
+            // As the generator computed them, once for all chains of the search.
+            prompt_tokens: result.ledger.prompt_tokens,
+            completion_tokens,
+            spent,
+            own: serde_json::to_value(twin).unwrap_or_default(),
+            done,
         }
-    }
-
-    /// Returns the answer as a single object.
-    pub(crate) fn whole(self, head: &Head) -> Value {
-        let text = self.pieces.concat();
-        let choice = match head.shape {
-            Shape::Chat => {
-                let content = self.refusal.is_none().then_some(text);
-                let message =
-                    json!({"role": "assistant", "content": content, "refusal": self.refusal});
-                json!({"index": 0, "message": message, "logprobs": null, "finish_reason": self.finish_reason})
-            }
-            Shape::Completion => {
-                json!({"index": 0, "text": text, "logprobs": null, "finish_reason": self.finish_reason})
-            }
-        };
-        let mut answer = head.object(false, json!([choice]));
-        answer["usage"] = self.usage;
-        answer["beamgen"] = self.beamgen;
-        answer
     }
 }
 
-/// Returns the chosen chain's steps, without white space at the start of the first and the end of the
-/// last step.
-fn pieces(result: &ProblemResult) -> Vec<String> {
-    let Some(chosen) = result.chosen else {
-        return Vec::new();
-    };
-    // Without blank steps at the ends, trimming the first and the last piece trims the whole text.
-    let texts = result.tree.path(chosen).into_iter();
-    let mut pieces: Vec<String> = texts
-        .map(|node| result.tree.node(node).text.clone())
-        .skip_while(|text| text.trim().is_empty())
-        .collect();
-    while pieces.last().is_some_and(|text| text.trim().is_empty()) {
-        pieces.pop();
+/// The sums over all searches of a request, and the object `beamgen` of the first one.
+#[derive(Default)]
+pub(crate) struct Total {
+    own: Option<(usize, Value)>,
+    spent: Spent,
+    prompt_tokens: u64,
+    completion_tokens: u64,
+    missing: usize,
+    is_foreign: bool,
+    seconds: f64,
+}
+
+impl Total {
+    /// Adds a search, in any order.
+    pub(crate) fn add(&mut self, ask: &Ask, solved: Solved) {
+        let first = solved.done.part.first;
+        if self.own.as_ref().is_none_or(|(known, _)| first < *known) {
+            self.own = Some((first, solved.own));
+        }
+        self.spent.add(&solved.spent);
+        // Each prompt counts once, whatever the number of its answers.
+        if first.is_multiple_of(ask.n) {
+            self.prompt_tokens += solved.prompt_tokens;
+        }
+        self.completion_tokens += solved.completion_tokens;
+        self.missing += solved.missing;
+        self.is_foreign |= solved.is_foreign;
+        self.seconds = self.seconds.max(solved.done.seconds);
     }
-    if let Some(first) = pieces.first_mut() {
-        *first = first.trim_start().to_owned();
+
+    pub(crate) fn usage(&self) -> Value {
+        json!({
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + self.completion_tokens,
+        })
     }
-    if let Some(last) = pieces.last_mut() {
-        last.truncate(last.trim_end().len());
+
+    /// Returns the object `beamgen` of the answer.
+    pub(crate) fn own(&self, ask: &Ask) -> Value {
+        let (_, mut own) = self.own.clone().unwrap_or_default();
+        own["ledger"] = json!(self.spent);
+        let mut notes = ask.notes.clone();
+        if self.missing > 0 {
+            let all = ask.n * ask.problems.len();
+            notes.push(format!(
+                "{} of {all} choices: the search finished no more chains of other texts",
+                all - self.missing
+            ));
+        }
+        notes.extend(self.is_foreign.then(|| FOREIGN.to_owned()));
+        if !notes.is_empty() {
+            own["note"] = notes.join("; ").into();
+        }
+        if !ask.ignored.is_empty() {
+            own["ignored"] = json!(ask.ignored);
+        }
+        own["elapsed_seconds"] = self.seconds.into();
+        own
     }
-    pieces
+}
+
+/// Returns the answer as a single object.
+pub(crate) fn whole(app: &App, ask: &Ask, all: Vec<Done>) -> Value {
+    let (mut total, mut choices) = (Total::default(), Vec::new());
+    for done in all {
+        let solved = Solved::new(app, ask, done);
+        choices.extend(solved.choices.iter().map(Choice::whole));
+        total.add(ask, solved);
+    }
+    let mut answer = Head::new(app, ask).object(false, choices.into());
+    answer["usage"] = total.usage();
+    answer["beamgen"] = total.own(ask);
+    answer
 }

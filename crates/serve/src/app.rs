@@ -8,12 +8,16 @@ use beamgen::{Config, Service, Solver};
 use serde_json::{Value, json};
 
 use crate::access::{Access, Key};
+use crate::body::LargeBodies;
+use crate::calls::Form;
+use crate::ignored::Told;
 use crate::log::Event;
 use crate::long_texts::LongTexts;
 use crate::metrics::Metrics;
 use crate::options::{Limits, ServeOptions};
 use crate::presets::Presets;
 use crate::reload::Loaded;
+use crate::seeds::Seeds;
 use crate::stop::Stop;
 
 /// The state that all requests share.
@@ -24,6 +28,10 @@ pub(crate) struct App {
     pub metrics: Metrics,
     pub stop: Stop,
     pub long_texts: LongTexts,
+    pub seeds: Seeds,
+    /// The fields without effect that the log was told of.
+    pub told: Told,
+    pub large_bodies: LargeBodies,
     pub options: ServeOptions,
     pub models: ModelFacts,
     /// The start of the server, in seconds since 1970.
@@ -58,7 +66,9 @@ pub(crate) struct ModelFacts {
     pub config: Config,
     pub has_scorer: bool,
     pub has_bundled: bool,
-    pub takes_system: bool,
+    pub has_template: bool,
+    /// The form in which the generator writes calls of tools; `None` if it is not known.
+    pub calls: Option<Form>,
 }
 
 impl ModelFacts {
@@ -78,7 +88,8 @@ impl ModelFacts {
             names: json!({"generator": name(&models.generator), "prm": prm}),
             has_scorer: solver.has_scorer(),
             has_bundled: solver.has_bundled(),
-            takes_system: solver.has_chat_template(),
+            has_template: solver.has_chat_template(),
+            calls: solver.chat_template().and_then(Form::of_template),
         }
     }
 }
@@ -99,6 +110,9 @@ impl App {
             metrics: Metrics::default(),
             stop,
             long_texts: LongTexts::default(),
+            seeds: Seeds::default(),
+            told: Told::default(),
+            large_bodies: LargeBodies::default(),
             options,
             models,
             started: now(),

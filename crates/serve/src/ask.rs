@@ -2,17 +2,20 @@
 
 use std::time::Duration;
 
-use beamgen::generator::GeneratorConfig;
-use beamgen::program::set_key;
-use beamgen::settings::{SETTINGS, Scope, Setting, put};
+use beamgen::program::nearest;
 use beamgen::{Problem, Settings};
 use serde_json::{Map, Value};
 
 use crate::app::App;
+use crate::calls::Form;
 use crate::chat;
+use crate::field_table::{Treatment, read_names, row};
 use crate::fields::Fields;
+use crate::ignored;
 use crate::presets::OWN;
+use crate::prompts;
 use crate::refusal::Refusal;
+use crate::sampling::{Sampling, is_pinned};
 
 /// The route of OpenAI's API, which decides the format of request and answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,135 +30,233 @@ pub(crate) struct Ask {
     pub shape: Shape,
     /// The name of the preset.
     pub model: String,
-    pub problem: Problem,
+    /// The problems: one, or those of a list of prompts.
+    pub problems: Vec<Problem>,
+    /// The seed of each problem.
+    pub seeds: Vec<u64>,
+    /// The number of answers to each problem.
+    pub n: usize,
     pub settings: Settings,
     pub deadline: Duration,
     pub stream: bool,
     pub include_usage: bool,
+    /// The form in which the answer may call tools; `None` if it has none.
+    pub calls: Option<Form>,
+    /// Whether an answer may have several calls.
+    pub parallel_calls: bool,
     pub events: bool,
     pub tree: bool,
     /// The settings that the request changes, each with the name of its field.
-    given: Vec<(String, String)>,
+    pub given: Vec<(String, String)>,
+    /// The names of the request's fields that have no effect.
+    pub ignored: Vec<String>,
     /// Notes on the request, which the answer repeats.
     pub notes: Vec<String>,
 }
 
-/// The most bytes of a reference answer: answers are compared on the thread that serves all requests.
-pub(crate) const MOST_REFERENCE: usize = 4096;
+/// The most answers to a request: each may be a search, and all of them wait in the queue.
+pub(crate) const MOST_CHOICES: usize = 128;
 
-/// The reason against a value of the wrong type.
-const UNFIT: &str = "invalid value";
-
-/// Earlier and present names of fields of `beamgen`. Earlier names are accepted, with a note.
-const OLD: [(&str, &str); 2] = [("budget", "budget_tokens"), ("deadline", "timeout")];
-
-/// Fields that are accepted and ignored: they cannot change an answer.
-pub(crate) const WITHOUT_EFFECT: [&str; 9] = [
-    "user",
-    "metadata",
-    "store",
-    "service_tier",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "parallel_tool_calls",
-    "tool_choice",
-];
-
-/// Whether a value asks for exactly what the server does in any case.
-pub(crate) type IsDoneAnyway = fn(&Value) -> bool;
-
-/// Fields that are accepted only with the value that the server uses in any case.
-pub(crate) const FIXED: [(&str, IsDoneAnyway); 22] = [
-    ("n", |v| v == 1),
-    ("best_of", |v| v == 1),
-    ("logprobs", |v| v == false),
-    ("top_logprobs", |v| v == 0),
-    ("echo", |v| v == false),
-    ("suffix", |v| v == ""),
-    ("stop", |v| v == "" || is_empty(v)),
-    ("tools", is_empty),
-    ("functions", is_empty),
-    ("function_call", |v| v == "none"),
-    ("logit_bias", is_empty),
-    ("presence_penalty", |v| v.as_f64() == Some(0.0)),
-    ("frequency_penalty", |v| v.as_f64() == Some(0.0)),
-    ("response_format", |v| v["type"] == "text"),
-    ("modalities", |v| *v == serde_json::json!(["text"])),
-    ("audio", |_| false),
-    ("prediction", |_| false),
-    ("web_search_options", |_| false),
-    ("reasoning_effort", |_| false),
-    ("verbosity", |_| false),
-    ("moderation", |_| false),
-    ("logits_processors", |_| false),
-];
-
-fn is_empty(value: &Value) -> bool {
-    value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty)
-}
+/// The most fields without effect that an answer names.
+const MOST_IGNORED: usize = 64;
 
 impl Ask {
+    /// Returns a request with a preset's settings, and without a problem.
+    fn of_preset(app: &App, shape: Shape, fields: &mut Fields) -> Result<Self, Refusal> {
+        let model = fields.text("model")?.unwrap_or_else(|| OWN.to_owned());
+        let presets = app.presets();
+        let preset = presets.find(&model);
+        let preset = preset.ok_or_else(|| unknown_model(app, &model))?;
+        // Later settings win: the preset's, then the fields of OpenAI's API, then those of
+        // `beamgen`.
+        let mut settings = preset.settings.clone();
+        if let Some(seed) = app.options.fixed_seed.filter(|_| !preset.pins_seed) {
+            settings.generator.seed = seed;
+        }
+        let is_seeded = preset.pins_seed || app.options.fixed_seed.is_some();
+        Ok(Self {
+            shape,
+            model,
+            problems: Vec::new(),
+            seeds: Vec::from_iter(is_seeded.then_some(settings.generator.seed)),
+            n: 1,
+            settings,
+            deadline: app.limits.search_time,
+            stream: false,
+            include_usage: false,
+            calls: None,
+            parallel_calls: true,
+            events: false,
+            tree: false,
+            given: Vec::new(),
+            ignored: Vec::new(),
+            notes: Vec::new(),
+        })
+    }
+
     /// # Errors
     /// Returns the fault, with the field's name.
     pub(crate) fn read(app: &App, shape: Shape, body: Map<String, Value>) -> Result<Self, Refusal> {
         let mut fields = Fields::new(body, "");
-        let model = fields.text("model")?.unwrap_or_else(|| OWN.to_owned());
-        let presets = app.presets();
-        let preset = presets
-            .find(&model)
-            .ok_or_else(|| unknown_model(app, &model))?;
-        // Later settings win: the preset's, then the fields of OpenAI's API, then those of
-        // `beamgen`.
-        let mut settings = preset.settings.clone();
-        let text = match shape {
-            Shape::Chat => {
-                let conversation = chat::read(fields.take("messages"))?;
-                if let Some(system) = conversation.system {
-                    if !app.models.takes_system {
-                        let reason = "the generator has no chat template, so its prompt has no place for a system message";
-                        return Err(Refusal::field("unsupported_field", "messages[0]", reason));
-                    }
-                    settings.generator.system_prompt = Some(system);
-                }
-                conversation.problem
+        let mut ask = Self::of_preset(app, shape, &mut fields)?;
+        match shape {
+            Shape::Chat => ask.read_chat(app, &mut fields)?,
+            Shape::Completion => {
+                let prompts = prompts::read(&mut fields)?;
+                ask.problems = prompts.into_iter().map(Problem::from).collect();
             }
-            Shape::Completion => prompt(&mut fields)?,
-        };
-        let given = sampling(&mut fields, &mut settings)?;
-        let stream = fields.flag("stream")?;
-        let include_usage = stream_options(&mut fields, stream)?;
+        }
+        ask.read_writing(app, &mut fields)?;
+        let sampling = Sampling::read(&mut fields)?;
+        ask.read_lengths(&mut fields)?;
+        ask.read_choices(&mut fields)?;
+        ask.stream = fields.flag("stream")?;
+        ask.include_usage = stream_options(&mut fields, ask.stream)?;
         let own = fields.object("beamgen")?;
-        for key in WITHOUT_EFFECT {
-            fields.take(key);
+        ask.read_others(fields)?;
+        ask.read_own(Fields::new(own, "beamgen."))?;
+        // The last steps need all settings: whether the search has several chains, and how many.
+        ask.sample(&sampling);
+        ask.raise_n();
+        ask.seed(app);
+        ask.check(app)?;
+        ignored::count(app, &ask.ignored);
+        Ok(ask)
+    }
+
+    fn read_chat(&mut self, app: &App, fields: &mut Fields) -> Result<(), Refusal> {
+        let continues = chat::continues(fields)?;
+        let conversation = chat::read(fields.take("messages"), continues)?;
+        if let Some(system) = conversation.system {
+            if !app.models.has_template {
+                let reason = "the generator has no chat template, so its prompt has no place for a system message";
+                return Err(Refusal::field("unsupported_field", "messages[0]", reason));
+            }
+            self.settings.generator.system_prompt = Some(system);
         }
-        for (key, is_done_anyway) in FIXED {
-            if fields
-                .take(key)
-                .is_some_and(|value| !is_done_anyway(&value))
-            {
-                let reason = "not supported: leave it out";
-                return Err(Refusal::field("unsupported_field", key, reason));
+        if !conversation.turns.is_empty() && !app.models.has_template {
+            let reason = "the generator has no chat template, so its prompt has no place for earlier turns: send one message";
+            return Err(Refusal::field("unsupported_field", "messages", reason));
+        }
+        self.problems = vec![Problem {
+            turns: conversation.turns,
+            prefix: conversation.prefix,
+            ..Problem::from(conversation.problem)
+        }];
+        Ok(())
+    }
+
+    fn read_lengths(&mut self, fields: &mut Fields) -> Result<(), Refusal> {
+        // The newer name comes second, so it wins if a client sends both.
+        for key in ["max_tokens", "max_completion_tokens"] {
+            if fields.is_off(key) {
+                continue;
+            }
+            if let Some(most) = fields.count(key)? {
+                self.settings.generator.max_chain_tokens = most;
+                self.given
+                    .push(("max_chain_tokens".to_owned(), key.to_owned()));
             }
         }
-        fields.end()?;
-        let mut ask = Self {
-            shape,
-            model,
-            problem: Problem::from(text.as_str()),
-            settings,
-            deadline: app.limits.search_time,
-            stream,
-            include_usage,
-            events: false,
-            tree: false,
-            given,
-            notes: Vec::new(),
-        };
-        // Only the settings together can be checked: each may be valid and the product too large.
-        ask.read_own(Fields::new(own, "beamgen."))?;
-        ask.check(app)?;
-        Ok(ask)
+        Ok(())
+    }
+
+    /// Reads the number of answers, and the seed of the first one.
+    fn read_choices(&mut self, fields: &mut Fields) -> Result<(), Refusal> {
+        self.n = fields.count("n")?.unwrap_or(1);
+        if self.n == 0 {
+            return Err(fields.wrong("n", "write at least 1"));
+        }
+        if self.n.saturating_mul(self.problems.len()) > MOST_CHOICES {
+            let (field, advice) = if self.problems.len() > 1 {
+                ("prompt", "send fewer prompts, or a smaller n")
+            } else {
+                ("n", "send several requests")
+            };
+            let reason = format!("a request has at most {MOST_CHOICES} answers: {advice}");
+            return Err(fields.wrong(field, &reason));
+        }
+        if fields.count("best_of")?.is_some_and(|best| best != self.n) {
+            let reason = "not supported: use a preset that chooses among chains, or the value of n";
+            return Err(Refusal::field("unsupported_field", "best_of", reason));
+        }
+        if !fields.is_off("seed")
+            && let Some(seed) = fields.whole("seed")?
+        {
+            self.settings.generator.seed = seed;
+            self.seeds = vec![seed];
+        }
+        Ok(())
+    }
+
+    /// Refuses the fields that are left over, or notes them as ignored.
+    fn read_others(&mut self, fields: Fields) -> Result<(), Refusal> {
+        for (name, value) in fields.rest() {
+            let known = row(&name);
+            match known.map(|row| row.treatment) {
+                Some(Treatment::Only(is_done_anyway, _)) if is_done_anyway(&value) => continue,
+                Some(Treatment::Only(_, advice)) => {
+                    let reason = format!("not supported: {advice}");
+                    return Err(Refusal::field("unsupported_field", name, &reason));
+                }
+                None if self.ignored.len() < MOST_IGNORED => self.notes.extend(misspelt(&name)),
+                _ => {}
+            }
+            self.ignore(&name);
+        }
+        Ok(())
+    }
+
+    /// Notes a field that has no effect.
+    fn ignore(&mut self, name: &str) {
+        if self.ignored.len() < MOST_IGNORED {
+            self.ignored.push(name.chars().take(100).collect());
+        }
+    }
+
+    /// Sets how tokens are sampled by the fields outside of `beamgen`, which is read already and wins.
+    fn sample(&mut self, sampling: &Sampling) {
+        let is_pinned = is_pinned(&self.settings);
+        for &key in &sampling.given {
+            if self.field_of(key).is_some() {
+                continue;
+            }
+            if is_pinned {
+                self.ignore(key);
+            } else {
+                sampling.apply(key, &mut self.settings);
+                self.given.push((key.to_owned(), key.to_owned()));
+            }
+        }
+    }
+
+    /// Widens a search that has fewer chains than answers are asked for.
+    fn raise_n(&mut self) {
+        // One answer needs no more chains than the search has, and a wrong number stays to be refused.
+        if self.n > 1 && self.is_search() && self.settings.search.n < self.n {
+            self.settings.search.n = self.n;
+            self.given.push(("n".to_owned(), "n".to_owned()));
+        }
+    }
+
+    /// Whether the answers to a problem come from one search. Without a scorer, each answer is a search
+    /// of its own.
+    pub(crate) fn is_search(&self) -> bool {
+        self.settings.search.needs_scorer().is_some()
+    }
+
+    /// Whether an answer has several choices.
+    pub(crate) fn is_plural(&self) -> bool {
+        self.n > 1 || self.problems.len() > 1
+    }
+
+    /// Sets the seed of each problem: the given one, which makes each answer the one that its prompt has
+    /// alone, or a new one each.
+    fn seed(&mut self, app: &App) {
+        let seed = self.settings.generator.seed;
+        let is_seeded = !self.seeds.is_empty() || self.field_of("seed").is_some();
+        let one = |_: &Problem| if is_seeded { seed } else { app.seeds.fresh() };
+        self.seeds = self.problems.iter().map(one).collect();
     }
 
     /// Reads the settings of the searches for given answers.
@@ -163,10 +264,7 @@ impl Ask {
     /// # Errors
     /// Returns the fault, with the field's name.
     pub(crate) fn of_answers(app: &App, fields: &mut Fields) -> Result<Self, Refusal> {
-        let model = fields.text("model")?.unwrap_or_else(|| OWN.to_owned());
-        let presets = app.presets();
-        let preset = presets.find(&model);
-        let preset = preset.ok_or_else(|| unknown_model(app, &model))?;
+        let mut ask = Self::of_preset(app, Shape::Completion, fields)?;
         let own = fields.object("beamgen")?;
         // Each answer has these itself, or the route has no place for them: they would be ignored.
         for key in ["id", "reference", "steps", "context", "events", "tree"] {
@@ -176,120 +274,9 @@ impl Ask {
                 return Err(Refusal::field("unsupported_field", field, reason));
             }
         }
-        let mut ask = Self {
-            shape: Shape::Completion,
-            model,
-            problem: Problem::default(),
-            settings: preset.settings.clone(),
-            deadline: app.limits.search_time,
-            stream: false,
-            include_usage: false,
-            events: false,
-            tree: false,
-            given: Vec::new(),
-            notes: Vec::new(),
-        };
         ask.read_own(Fields::new(own, "beamgen."))?;
         ask.check(app)?;
         Ok(ask)
-    }
-
-    /// Reads the object `beamgen` of a request.
-    fn read_own(&mut self, mut fields: Fields) -> Result<(), Refusal> {
-        // The tables come first, so that a setting's own name wins over its key in a table.
-        for table in ["search", "generator"] {
-            let keys = fields.object(table)?;
-            self.set_keys(table, Value::Object(keys))?;
-        }
-        for (old, name) in OLD {
-            if fields.rename(old, name) {
-                self.notes
-                    .push(format!("beamgen.{old} is now called beamgen.{name}"));
-            }
-        }
-        for Setting { name, .. } in SETTINGS.iter().filter(|row| row.scope == Scope::Request) {
-            let Some(value) = fields.take(name) else {
-                continue;
-            };
-            let wrong = |reason: &str| fields.wrong(name, reason);
-            let value = toml::Value::try_from(value).map_err(|_| wrong(UNFIT))?;
-            self.settings = put(&self.settings, name, value).map_err(|error| match error {
-                beamgen::Error::Key { reason, .. } => wrong(&reason),
-                error => wrong(&error.to_string()),
-            })?;
-            self.given.push(((*name).to_owned(), fields.name(name)));
-        }
-        if let Some(id) = fields.text("id")? {
-            self.problem.id = id;
-        }
-        let answer = fields.text("reference")?;
-        if answer.as_ref().is_some_and(|a| a.len() > MOST_REFERENCE) {
-            let reason = format!("an answer has at most {MOST_REFERENCE} bytes");
-            return Err(fields.wrong("reference", &reason));
-        }
-        self.problem.answer = answer;
-        if let Some(steps) = fields.take("steps") {
-            let steps = beamgen::eval::steps_of(&steps, &fields.name("steps"));
-            self.problem.steps = steps.map_err(|fault| fields.wrong("steps", &fault))?;
-        }
-        if let Some(context) = fields.take("context") {
-            let context = beamgen::eval::context_of(&context, &fields.name("context"));
-            self.problem.context = context.map_err(|fault| fields.wrong("context", &fault))?;
-        }
-        if let Some(seconds) = fields.number("timeout")? {
-            // JSON has negative and huge numbers, for which `from_secs_f64` panics.
-            let deadline = Duration::try_from_secs_f64(seconds)
-                .ok()
-                .filter(|deadline| !deadline.is_zero());
-            let deadline =
-                deadline.ok_or_else(|| fields.wrong("timeout", "write seconds, above 0"))?;
-            // A request can shorten the server's deadline, but not lengthen it.
-            self.deadline = self.deadline.min(deadline);
-        }
-        self.events = fields.flag("events")?;
-        if self.events && !self.stream {
-            return Err(fields.wrong(
-                "events",
-                "events come in streams only: add \"stream\": true",
-            ));
-        }
-        self.tree = fields.flag("tree")?;
-        fields.end()
-    }
-
-    /// Sets every key in a table of settings; `key` is the table's name.
-    fn set_keys(&mut self, key: &str, value: Value) -> Result<(), Refusal> {
-        if let Value::Object(inner) = value {
-            for (name, value) in inner {
-                self.set_keys(&format!("{key}.{name}"), value)?;
-            }
-            return Ok(());
-        }
-        // The client chooses the key's length, and errors repeat the key.
-        let full: String = format!("beamgen.{key}").chars().take(200).collect();
-        let wrong = |code, reason: &str| Refusal::field(code, full.clone(), reason);
-        // Setting a key copies all settings, so a long list is refused before its first entry.
-        if value
-            .as_array()
-            .is_some_and(|list| list.len() > GeneratorConfig::MOST_MARKS)
-        {
-            let reason = format!("at most {} entries are taken", GeneratorConfig::MOST_MARKS);
-            return Err(wrong("invalid_value", &reason));
-        }
-        if key == "search.in_flight" {
-            let reason = "how many problems are worked on at once is the server's setting";
-            return Err(wrong("unsupported_field", reason));
-        }
-        let value = toml::Value::try_from(value).map_err(|_| wrong("invalid_value", UNFIT))?;
-        self.settings = set_key(&self.settings, key, value).map_err(|error| match &error {
-            beamgen::Error::Key { reason, .. } if reason.contains("no key") => {
-                wrong("unknown_field", reason)
-            }
-            beamgen::Error::Key { reason, .. } => wrong("invalid_value", reason),
-            _ => wrong("invalid_value", &error.to_string()),
-        })?;
-        self.given.push((key.to_owned(), full));
-        Ok(())
     }
 
     /// Fails for invalid settings, and for settings that exceed the server's limits.
@@ -311,7 +298,14 @@ impl Ask {
                 format!("{what} needs a reward model, which this server does not have: change it");
             return Err(invalid("strategy", reason));
         }
-        let chains = settings.search.chains();
+        if self.is_search() && self.n > 1 && app.models.config.checkers.require_sound {
+            let reason =
+                "this server audits the chosen chain only (--require-sound): ask for one answer";
+            return Err(Refusal::field("unsupported_field", "n", reason));
+        }
+        let searches = if self.is_search() { 1 } else { self.n };
+        let searches = searches * self.problems.len().max(1);
+        let chains = settings.search.chains().saturating_mul(searches);
         let tokens = chains.saturating_mul(settings.generator.max_chain_tokens);
         if tokens <= app.limits.tokens {
             return Ok(());
@@ -321,6 +315,10 @@ impl Ask {
             settings.generator.max_chain_tokens, app.limits.tokens
         );
         // The error names a field of the request, although a preset may have set the other number.
+        let by_choices = [("n", self.n > 1), ("prompt", self.problems.len() > 1)];
+        if let Some((field, _)) = by_choices.iter().find(|(_, is_many)| *is_many) {
+            return Err(Refusal::field("invalid_value", *field, &reason));
+        }
         let mut asked = ["n", "max_chain_tokens"].into_iter();
         let setting = asked.find(|setting| self.field_of(setting).is_some());
         Err(invalid(setting.unwrap_or_default(), reason))
@@ -338,11 +336,12 @@ impl Ask {
             .map(|(_, field)| field.as_str())
     }
 
-    /// Returns the name of the field that has the problem.
-    pub(crate) fn problem_field(&self) -> &'static str {
+    /// Returns the name of the field that has a problem.
+    pub(crate) fn problem_field(&self, problem: usize) -> String {
         match self.shape {
-            Shape::Chat => "messages",
-            Shape::Completion => "prompt",
+            Shape::Chat => "messages".to_owned(),
+            Shape::Completion if self.problems.len() > 1 => format!("prompt[{problem}]"),
+            Shape::Completion => "prompt".to_owned(),
         }
     }
 }
@@ -362,56 +361,11 @@ pub(crate) fn unknown_model(app: &App, model: &str) -> Refusal {
     }
 }
 
-/// Reads the problem of a completion: a text, or a list with a single text.
-fn prompt(fields: &mut Fields) -> Result<String, Refusal> {
-    let text = match fields.take("prompt") {
-        Some(Value::String(text)) => text,
-        Some(Value::Array(list)) => {
-            if let [Value::String(text)] = &list[..] {
-                text.clone()
-            } else {
-                let reason = "not a single text: several prompts and token lists are not supported";
-                return Err(Refusal::field("unsupported_field", "prompt", reason));
-            }
-        }
-        _ => return Err(fields.wrong("prompt", "not a text: send a string")),
-    };
-    if text.trim().is_empty() {
-        Err(fields.wrong("prompt", "empty: send the problem's text"))
-    } else {
-        Ok(text)
-    }
-}
-
-/// Takes the fields of OpenAI's API that are settings. Returns the settings that are given.
-fn sampling(
-    fields: &mut Fields,
-    settings: &mut Settings,
-) -> Result<Vec<(String, String)>, Refusal> {
-    let mut given = Vec::new();
-    let mut note = |setting: &str, field: &str| given.push((setting.to_owned(), field.to_owned()));
-    let sampling = &mut settings.generator.sampling;
-    for (key, field) in [
-        ("temperature", &mut sampling.temperature),
-        ("top_p", &mut sampling.top_p),
-        ("min_p", &mut sampling.min_p),
-        ("repetition_penalty", &mut sampling.repetition_penalty),
-    ] {
-        if let Some(value) = fields.number(key)? {
-            *field = Some(value as f32);
-            note(key, key);
-        }
-    }
-    sampling.top_k = fields.count("top_k")?.or(sampling.top_k);
-    // The newer name comes second, so it wins if a client sends both.
-    for key in ["max_tokens", "max_completion_tokens"] {
-        if let Some(most) = fields.count(key)? {
-            settings.generator.max_chain_tokens = most;
-            note("max_chain_tokens", key);
-        }
-    }
-    settings.generator.seed = fields.whole("seed")?.unwrap_or(settings.generator.seed);
-    Ok(given)
+/// Returns a note on an unknown field whose name is almost that of one that is read.
+fn misspelt(name: &str) -> Option<String> {
+    // Short names are like many others, and other clients' own fields are no mistakes.
+    let near = nearest(name, read_names()).filter(|near| near.len().abs_diff(name.len()) <= 2)?;
+    Some(format!("there is no field {name:?}: the nearest is {near}"))
 }
 
 fn stream_options(fields: &mut Fields, stream: bool) -> Result<bool, Refusal> {
@@ -424,6 +378,11 @@ fn stream_options(fields: &mut Fields, stream: bool) -> Result<bool, Refusal> {
     let include_usage = options.flag("include_usage")?;
     // Accepted without effect: these chunks have no padding.
     options.flag("include_obfuscation")?;
+    if options.flag("continuous_usage_stats")? {
+        let reason = "not supported, since answers come at their end: leave it out";
+        let field = options.name("continuous_usage_stats");
+        return Err(Refusal::field("unsupported_field", field, reason));
+    }
     options.end()?;
     Ok(include_usage)
 }

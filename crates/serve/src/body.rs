@@ -2,14 +2,36 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use axum::body::{Body, HttpBody};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::options::Limits;
 use crate::refusal::Refusal;
+
+/// The most bodies above [`Limits::body_bytes`] that are in memory at a time.
+const MOST_LARGE: usize = 4;
+
+/// Gives turns to large bodies, so that many of them do not fill the memory.
+pub(crate) struct LargeBodies(Arc<Semaphore>);
+
+impl Default for LargeBodies {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MOST_LARGE)))
+    }
+}
+
+/// The body of a request for scores.
+pub(crate) struct ChainsBody {
+    pub bytes: Vec<u8>,
+    /// The turn of a large body, held while its texts are in memory.
+    pub turn: Option<OwnedSemaphorePermit>,
+}
 
 /// Reads the body as a JSON object.
 pub(crate) async fn object(
@@ -17,25 +39,53 @@ pub(crate) async fn object(
     body: Body,
     limits: &Limits,
 ) -> Result<Map<String, Value>, Refusal> {
-    check_type(headers)?;
-    let too_large = || {
-        let message = format!("the body is larger than {} bytes", limits.body_bytes);
-        Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
-    };
-    // A body that is stated to be too large is refused before it is read. A chunked body states no
-    // length, so `collect` counts as well.
-    let length = headers.get(CONTENT_LENGTH);
-    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-    if length.is_some_and(|length| length > limits.body_bytes as u64) {
-        return Err(too_large());
+    check(headers, limits.body_bytes)?;
+    let mut bytes = Vec::new();
+    let mut body = Arriving::new(body, limits.body_time);
+    while let Some(data) = body.next().await? {
+        if bytes.len() + data.len() > limits.body_bytes {
+            return Err(too_large(limits.body_bytes));
+        }
+        bytes.extend_from_slice(&data);
     }
-    let bytes = tokio::time::timeout(limits.body_time, collect(body, limits.body_bytes));
-    let bytes = bytes.await.map_err(|_| {
-        let message = "the body did not arrive in time: send it again, without pauses";
-        Refusal::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
-    })?;
-    let bytes = bytes?.ok_or_else(too_large)?;
-    let value: Value = serde_json::from_slice(&bytes).map_err(|error| {
+    parsed(&bytes)
+}
+
+/// Reads the body of a request for scores. A large one waits for its turn, and is not read before.
+pub(crate) async fn of_chains(
+    headers: &HeaderMap,
+    body: Body,
+    limits: &Limits,
+    large: &LargeBodies,
+) -> Result<ChainsBody, Refusal> {
+    let most = limits.score_body_bytes;
+    check(headers, most)?;
+    let (mut bytes, mut turn) = (Vec::new(), None);
+    let mut body = Arriving::new(body, limits.body_time);
+    while let Some(data) = body.next().await? {
+        if bytes.len() + data.len() > most {
+            return Err(too_large(most));
+        }
+        if turn.is_none() && bytes.len() + data.len() > limits.body_bytes {
+            let waited = Instant::now();
+            let mine = Arc::clone(&large.0).acquire_owned();
+            let mine = tokio::time::timeout(limits.search_time, mine).await;
+            turn = mine.ok().and_then(Result::ok);
+            if turn.is_none() {
+                let message = "other large requests are being scored: try again later";
+                let status = StatusCode::TOO_MANY_REQUESTS;
+                return Err(Refusal::new(status, "queue_full", message).retry_after(30));
+            }
+            body.until += waited.elapsed();
+        }
+        bytes.extend_from_slice(&data);
+    }
+    Ok(ChainsBody { bytes, turn })
+}
+
+/// Parses a body as a JSON object.
+pub(crate) fn parsed(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         let message = format!("the body is not JSON: {error}");
         Refusal::input("invalid_json", message)
     })?;
@@ -48,13 +98,28 @@ pub(crate) async fn object(
     }
 }
 
+fn too_large(most: usize) -> Refusal {
+    let message = format!("the body is larger than {most} bytes: send less");
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
+}
+
+/// Checks what the headers say about the body.
+fn check(headers: &HeaderMap, most: usize) -> Result<(), Refusal> {
+    check_type(headers)?;
+    let length = headers.get(CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+    if length.is_some_and(|length| length > most as u64) {
+        return Err(too_large(most));
+    }
+    Ok(())
+}
+
 /// Checks that the body is `application/json`. An HTML form of another site can send plain text without
 /// the browser asking first, but not this type.
 fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let given = headers.get(CONTENT_TYPE).and_then(|t| t.to_str().ok());
     let essence = given.and_then(|given| given.split(';').next());
     let is_json = essence.is_some_and(|e| e.trim().eq_ignore_ascii_case("application/json"));
-    // Nothing is unpacked: a small body could unpack to far more than the limit.
     let coding = headers.get(CONTENT_ENCODING);
     let is_plain = coding.is_none_or(|c| c.as_bytes().eq_ignore_ascii_case(b"identity"));
     if is_json && is_plain {
@@ -68,22 +133,38 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// Reads all bytes; `None` if there are more than `most`.
-async fn collect(mut body: Body, most: usize) -> Result<Option<Vec<u8>>, Refusal> {
-    let mut bytes = Vec::new();
-    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-        let frame = frame.map_err(|_| {
-            let message = "the body ends early or is framed wrongly";
-            Refusal::input("invalid_request", message)
-        })?;
-        // Trailers may follow the data of a chunked body, and are ignored.
-        let Ok(data) = frame.into_data() else {
-            continue;
-        };
-        if bytes.len() + data.len() > most {
-            return Ok(None);
-        }
-        bytes.extend_from_slice(&data);
+/// A body that has to arrive until a moment.
+struct Arriving {
+    body: Body,
+    until: Instant,
+}
+
+impl Arriving {
+    fn new(body: Body, within: Duration) -> Self {
+        let until = Instant::now() + within;
+        Self { body, until }
     }
-    Ok(Some(bytes))
+
+    /// Returns the next bytes; `None` at the end.
+    async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
+        loop {
+            let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx));
+            let frame = tokio::time::timeout_at(self.until.into(), frame).await;
+            let frame = frame.map_err(|_| {
+                let message = "the body did not arrive in time: send it again, without pauses";
+                Refusal::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
+            })?;
+            let Some(frame) = frame else {
+                return Ok(None);
+            };
+            let frame = frame.map_err(|_| {
+                let message = "the body ends early or is framed wrongly";
+                Refusal::input("invalid_request", message)
+            })?;
+            // A frame without data has trailers.
+            if let Ok(data) = frame.into_data() {
+                return Ok(Some(data));
+            }
+        }
+    }
 }

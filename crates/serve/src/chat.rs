@@ -1,23 +1,54 @@
-//! Reads the problem from the messages of a chat.
+//! Reads the messages of a chat: system prompt, earlier turns, problem, beginning of the answer.
 
+use beamgen::{Role, Turn};
 use serde_json::{Map, Value};
 
+use crate::fields::Fields;
 use crate::refusal::Refusal;
 
-/// The system prompt and the problem of a chat.
-#[derive(Debug, PartialEq)]
+/// The parts of a chat: the last user message is the problem.
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Conversation {
     pub system: Option<String>,
+    /// The turns before the problem, oldest first.
+    pub turns: Vec<Turn>,
     pub problem: String,
+    /// The beginning of the answer, if the chat ends with it.
+    pub prefix: String,
 }
 
-/// Reads a user message, and the system messages before it. A search solves a single problem, so earlier
-/// turns are an error.
-pub(crate) fn read(messages: Option<Value>) -> Result<Conversation, Refusal> {
+/// Returns whether the last message of a chat is the beginning of the answer, by vLLM's fields.
+pub(crate) fn continues(fields: &mut Fields) -> Result<bool, Refusal> {
+    let continues = fields.flag("continue_final_message")?;
+    let begins = fields.maybe_flag("add_generation_prompt")?;
+    if continues && begins == Some(true) {
+        let reason = "cannot be true together with continue_final_message: set it to false";
+        return Err(fields.wrong("add_generation_prompt", reason));
+    }
+    if !continues && begins == Some(false) {
+        let reason =
+            "without a new message there is no answer: leave it out, or add continue_final_message";
+        return Err(unsupported("add_generation_prompt", reason));
+    }
+    Ok(continues)
+}
+
+/// Fields of a message that are no part of a prompt.
+const WITHOUT_EFFECT: [&str; 6] = [
+    "name",
+    "annotations",
+    "cache_control",
+    "reasoning",
+    "reasoning_content",
+    "weight",
+];
+
+/// Reads the messages of a chat: system messages, then turns of user and assistant.
+pub(crate) fn read(messages: Option<Value>, continues: bool) -> Result<Conversation, Refusal> {
     let Some(Value::Array(messages)) = messages else {
         return Err(wrong("messages", "not an array of messages: send one"));
     };
-    let (mut system, mut problem) = (Vec::new(), None);
+    let (mut system, mut turns) = (Vec::new(), Vec::new());
     for (at, message) in messages.into_iter().enumerate() {
         let place = format!("messages[{at}]");
         let Value::Object(mut message) = message else {
@@ -27,46 +58,97 @@ pub(crate) fn read(messages: Option<Value>) -> Result<Conversation, Refusal> {
             ));
         };
         let role = message.shift_remove("role");
-        let role = role.as_ref().and_then(Value::as_str).unwrap_or_default();
-        match role {
-            "system" | "developer" if problem.is_none() => {
-                let text = content(&place, &mut message)?;
-                // Clients send empty system messages: without text, the settings' prompt stays.
-                system.extend(Some(text).filter(|text| !text.trim().is_empty()));
+        let role = match role.as_ref().and_then(Value::as_str).unwrap_or_default() {
+            "system" | "developer" if turns.is_empty() => None,
+            "system" | "developer" => {
+                let reason =
+                    "a system message after other messages is not supported: send it first";
+                return Err(unsupported(&place, reason));
             }
-            "user" if problem.is_none() => {
-                let text = content(&place, &mut message)?;
-                if text.trim().is_empty() {
-                    return Err(wrong(
-                        &format!("{place}.content"),
-                        "empty: send the problem's text",
-                    ));
-                }
-                problem = Some(text);
-            }
-            "system" | "developer" | "user" | "assistant" | "tool" | "function" => {
-                let reason = "a search solves a single problem: send one user message, without earlier turns";
+            "user" => Some(Role::User),
+            "assistant" => Some(Role::Assistant),
+            "tool" | "function" => {
+                let reason =
+                    "results of tools are not supported: send them as text of a user message";
                 return Err(unsupported(&place, reason));
             }
             _ => {
-                let reason = "unknown role: use user, system or developer";
+                let reason = "unknown role: use user, assistant, system or developer";
                 return Err(wrong(&format!("{place}.role"), reason));
             }
+        };
+        let text = content(&place, &mut message)?;
+        match role {
+            // Clients send empty system messages: without text, the settings' prompt stays.
+            None => system.extend(Some(text).filter(|text| !text.trim().is_empty())),
+            Some(Role::User) if text.trim().is_empty() => {
+                return Err(wrong(
+                    &format!("{place}.content"),
+                    "empty: send the problem's text",
+                ));
+            }
+            Some(role) => turns.push((
+                place.clone(),
+                Turn {
+                    role,
+                    content: text,
+                },
+            )),
         }
-        // OpenAI's API lets a message name its author, which a prompt has no place for.
-        message.shift_remove("name");
-        // Some clients write fields that are not set as null.
-        let left = message.iter().find(|(_, value)| !value.is_null());
-        if let Some((key, _)) = left {
+        refuse_others(&place, message)?;
+    }
+    let prefix = prefix(&mut turns, continues)?;
+    let Some((_, problem)) = turns.pop() else {
+        return Err(wrong("messages", "no user message: send one"));
+    };
+    Ok(Conversation {
+        system: (!system.is_empty()).then(|| system.join("\n\n")),
+        turns: turns.into_iter().map(|(_, turn)| turn).collect(),
+        problem: problem.content,
+        prefix,
+    })
+}
+
+/// Takes the beginning of the answer off the end of a chat, and checks that a user message is left there.
+fn prefix(turns: &mut Vec<(String, Turn)>, continues: bool) -> Result<String, Refusal> {
+    let is_assistant = |(_, turn): &(String, Turn)| turn.role == Role::Assistant;
+    let prefix = match turns.pop_if(|last| is_assistant(last)) {
+        Some((_, last)) if continues => last.content,
+        Some((place, _)) => {
+            let reason = "the last message is the assistant's: add continue_final_message, or end with a user message";
+            return Err(unsupported(&place, reason));
+        }
+        None if continues => {
+            let reason = "the last message is not the assistant's: leave it out, or add the beginning of the answer";
+            return Err(wrong("continue_final_message", reason));
+        }
+        None => String::new(),
+    };
+    match turns.last() {
+        Some(last) if is_assistant(last) => {
+            let reason = "two messages of the assistant, one after the other: join them";
+            Err(unsupported(&last.0, reason))
+        }
+        Some(_) => Ok(prefix),
+        None => Err(wrong("messages", "no user message: send one")),
+    }
+}
+
+/// Refuses the fields of a message that would change the prompt.
+fn refuse_others(place: &str, mut message: Map<String, Value>) -> Result<(), Refusal> {
+    for key in WITHOUT_EFFECT {
+        message.shift_remove(key);
+    }
+    // Some clients write fields that are not set as null, or as empty lists.
+    let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+    match message.iter().find(|(_, value)| !is_empty(value)) {
+        Some((key, _)) => {
             let key: String = key.chars().take(100).collect();
             let reason = "a message has role, content and name here";
-            return Err(unsupported(&format!("{place}.{key}"), reason));
+            Err(unsupported(&format!("{place}.{key}"), reason))
         }
+        None => Ok(()),
     }
-    Ok(Conversation {
-        problem: problem.ok_or_else(|| wrong("messages", "no user message: send one"))?,
-        system: (!system.is_empty()).then(|| system.join("\n\n")),
-    })
 }
 
 fn content(place: &str, message: &mut Map<String, Value>) -> Result<String, Refusal> {
@@ -101,8 +183,17 @@ mod tests {
 
     use super::*;
 
+    fn read(messages: Value) -> Result<Conversation, Refusal> {
+        super::read(Some(messages), false)
+    }
+
     fn refused(messages: Value) -> String {
-        read(Some(messages)).unwrap_err().message.into_owned()
+        read(messages).unwrap_err().message.into_owned()
+    }
+
+    fn turn(role: Role, content: &str) -> Turn {
+        let content = content.to_owned();
+        Turn { role, content }
     }
 
     #[test]
@@ -112,9 +203,65 @@ mod tests {
             {"role": "developer", "content": [{"type": "text", "text": "And "}, {"type": "text", "text": "right."}]},
             {"role": "user", "content": "1 + 1?", "name": "mia"},
         ]);
-        let read = read(Some(messages)).unwrap();
+        let read = read(messages).unwrap();
         assert_eq!(read.problem, "1 + 1?");
         assert_eq!(read.system.as_deref(), Some("Be brief.\n\nAnd right."));
+        assert_eq!((read.turns, read.prefix), (Vec::new(), String::new()));
+    }
+
+    #[test]
+    fn earlier_messages_are_turns() {
+        // An answer as OpenAI's SDK sends it back.
+        let answer = json!({"role": "assistant", "content": "2", "refusal": null, "annotations": [], "tool_calls": []});
+        let messages = json!([
+            {"role": "user", "content": "1 + 1?"},
+            answer,
+            {"role": "user", "content": "And 2 + 2?"},
+        ]);
+        let read = read(messages).unwrap();
+        let turns = [turn(Role::User, "1 + 1?"), turn(Role::Assistant, "2")];
+        assert_eq!(read.turns, turns);
+        assert_eq!(read.problem, "And 2 + 2?");
+    }
+
+    #[test]
+    fn a_final_message_of_the_assistant_is_the_beginning_of_the_answer_if_it_is_continued() {
+        let messages = json!([
+            {"role": "user", "content": "1 + 1?"},
+            {"role": "assistant", "content": "1 + 1 = "},
+        ]);
+        let continued = |body: Value| {
+            let body = body.as_object().cloned().unwrap_or_default();
+            let continues = continues(&mut Fields::new(body, ""))?;
+            super::read(Some(messages.clone()), continues)
+        };
+        for more in [json!({}), json!({"add_generation_prompt": false})] {
+            let mut body = more;
+            body["continue_final_message"] = true.into();
+            let read = continued(body).unwrap();
+            assert_eq!(
+                (read.problem.as_str(), read.prefix.as_str()),
+                ("1 + 1?", "1 + 1 = ")
+            );
+        }
+        let both = json!({"continue_final_message": true, "add_generation_prompt": true});
+        for (body, begin) in [
+            (both, "add_generation_prompt: cannot be true"),
+            (
+                json!({"add_generation_prompt": false}),
+                "add_generation_prompt: without a new message",
+            ),
+            (
+                json!({}),
+                "messages[1]: the last message is the assistant's",
+            ),
+        ] {
+            let message = continued(body).unwrap_err().message;
+            assert!(message.starts_with(begin), "{message}");
+        }
+        let user = json!([{"role": "user", "content": "x"}]);
+        let message = super::read(Some(user), true).unwrap_err().message;
+        assert!(message.starts_with("continue_final_message: "), "{message}");
     }
 
     #[test]
@@ -133,9 +280,9 @@ mod tests {
         {
             let message = json!({"role": role, "content": content});
             let brief = json!({"role": "system", "content": "Be brief."});
-            let alone = read(Some(json!([message, user]))).unwrap();
+            let alone = read(json!([message, user])).unwrap();
             assert_eq!(alone.system, None);
-            let both = read(Some(json!([message, brief, message, user]))).unwrap();
+            let both = read(json!([message, brief, message, user])).unwrap();
             assert_eq!(both.system.as_deref(), Some("Be brief."));
         }
         let missing = json!([{"role": "system"}, user]);
@@ -143,8 +290,9 @@ mod tests {
     }
 
     #[test]
-    fn what_a_search_cannot_do_is_refused_with_its_place() {
+    fn what_no_prompt_can_have_is_refused_with_its_place() {
         let user = json!({"role": "user", "content": "x"});
+        let assistant = json!({"role": "assistant", "content": "x"});
         for (messages, begin) in [
             (json!(3), "messages: not an array"),
             (json!([]), "messages: no user message"),
@@ -158,22 +306,35 @@ mod tests {
                 json!([{"role": "robot", "content": "x"}]),
                 "messages[0].role: ",
             ),
-            (json!([user, user]), "messages[1]: a search solves a single"),
             (
-                json!([{"role": "assistant", "content": "x"}, user]),
-                "messages[0]: a search solves a single",
+                json!([user, assistant]),
+                "messages[1]: the last message is the assistant's",
+            ),
+            (
+                json!([user, {"role": "system", "content": "x"}]),
+                "messages[1]: a system message after",
+            ),
+            (
+                json!([user, {"role": "tool", "content": "x"}, user]),
+                "messages[1]: results of tools",
             ),
             (
                 json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]),
                 "messages[0].content[0]: only parts of type text",
             ),
             (
-                json!([{"role": "user", "content": "x", "tool_calls": []}]),
-                "messages[0].tool_calls: ",
+                json!([user, {"role": "assistant", "content": "x", "tool_calls": [{}]}, user]),
+                "messages[1].tool_calls: ",
             ),
         ] {
             let message = refused(messages);
             assert!(message.starts_with(begin), "{message}");
         }
+        let two = json!([user, assistant, assistant]);
+        let message = super::read(Some(two), true).unwrap_err().message;
+        assert!(
+            message.starts_with("messages[1]: two messages"),
+            "{message}"
+        );
     }
 }

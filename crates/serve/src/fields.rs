@@ -41,11 +41,32 @@ impl Fields {
         self.map.shift_remove(key).filter(|value| !value.is_null())
     }
 
+    /// Takes a field whose value is -1, by which vLLM and llama.cpp turn it off. Returns whether it is.
+    pub(crate) fn is_off(&mut self, key: &'static str) -> bool {
+        let is_off = self.map.get(key).and_then(Value::as_i64) == Some(-1);
+        is_off && self.take(key).is_some()
+    }
+
+    /// Takes a field whose value is false, where other values are numbers. Returns whether it is.
+    pub(crate) fn is_false(&mut self, key: &'static str) -> bool {
+        let is_false = self.map.get(key) == Some(&Value::Bool(false));
+        is_false && self.take(key).is_some()
+    }
+
+    /// Returns the fields that are left over, without those that are null.
+    pub(crate) fn rest(self) -> impl Iterator<Item = (String, Value)> {
+        self.map.into_iter().filter(|(_, value)| !value.is_null())
+    }
+
+    /// Whether the object has a value for a field.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.map.get(key).is_some_and(|value| !value.is_null())
+    }
+
     /// Renames a field. Returns whether the object had it under the old name only.
     pub(crate) fn rename(&mut self, old: &str, name: &str) -> bool {
-        let has = |key| self.map.get(key).is_some_and(|value| !value.is_null());
         // If both are given, the old name stays and is refused as an unknown field.
-        let is_old = has(old) && !has(name);
+        let is_old = self.has(old) && !self.has(name);
         if is_old && let Some(value) = self.map.shift_remove(old) {
             self.map.insert(name.to_owned(), value);
         }
@@ -99,8 +120,11 @@ impl Fields {
     }
 
     pub(crate) fn flag(&mut self, key: &'static str) -> Result<bool, Refusal> {
-        let flag = self.typed(key, Value::as_bool, "not true or false")?;
-        Ok(flag.unwrap_or_default())
+        Ok(self.maybe_flag(key)?.unwrap_or_default())
+    }
+
+    pub(crate) fn maybe_flag(&mut self, key: &'static str) -> Result<Option<bool>, Refusal> {
+        self.typed(key, Value::as_bool, "not true or false")
     }
 
     pub(crate) fn object(&mut self, key: &'static str) -> Result<Map<String, Value>, Refusal> {

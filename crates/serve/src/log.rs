@@ -12,6 +12,11 @@ pub type Observe = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 pub enum Event<'a> {
     /// A request was answered, or its client disconnected.
     Served(&'a Served),
+    /// A request has a field that has no effect. Told once for a name.
+    FieldIgnored {
+        /// The name of the field; `other` for a name that may be a text.
+        field: &'a str,
+    },
     /// Presets and keys were read again, and are in effect.
     Reloaded {
         /// The number of presets, with the server's own settings.

@@ -9,8 +9,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
-use crate::ask::{Ask, MOST_REFERENCE};
+use crate::ask::Ask;
 use crate::fields::Fields;
+use crate::own::MOST_REFERENCE;
 use crate::refusal::Refusal;
 use crate::search::Search;
 
@@ -76,7 +77,7 @@ impl Answers {
         let Some(Value::Array(chains)) = fields.take("chains") else {
             return Err(fields.wrong("chains", "not an array of answers: send one"));
         };
-        let most = app.limits.chains_to_score;
+        let most = app.limits.answers_to_mend;
         if chains.is_empty() || chains.len() > most {
             return Err(fields.wrong("chains", &format!("write 1 to {most} answers")));
         }
@@ -113,7 +114,7 @@ impl Answers {
                 Ok(problem) => {
                     let mut task = task(problem);
                     while let Some(request) = task.next() {
-                        let search = Search::of(app, request, &self.ask);
+                        let search = Search::of(app, request, &self.ask, 0);
                         // A search that found nothing is for the task to judge, and no error of the
                         // request.
                         task.take(search.await?.any_result().await?);

@@ -24,6 +24,7 @@ pub(crate) struct Metrics {
 struct Counted {
     requests: BTreeMap<(&'static str, u16), u64>,
     refused: BTreeMap<&'static str, u64>,
+    ignored: BTreeMap<&'static str, u64>,
     stopped: BTreeMap<&'static str, u64>,
     seconds: BTreeMap<&'static str, Histogram>,
     searches: Histogram,
@@ -45,6 +46,11 @@ impl Metrics {
     /// Counts a refused request.
     pub(crate) fn refused(&self, code: &'static str) {
         *self.lock().refused.entry(code).or_default() += 1;
+    }
+
+    /// Counts a field without effect.
+    pub(crate) fn ignored(&self, field: &'static str) {
+        *self.lock().ignored.entry(field).or_default() += 1;
     }
 
     /// Counts a search that ended early.
@@ -178,6 +184,12 @@ impl Counted {
                 "requests refused",
                 "code",
                 &self.refused,
+            ),
+            (
+                "beamgen_ignored_fields_total",
+                "fields of requests that had no effect",
+                "field",
+                &self.ignored,
             ),
             (
                 "beamgen_stopped_total",

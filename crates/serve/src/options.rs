@@ -23,6 +23,8 @@ pub struct ServeOptions {
     pub allow_origins: Vec<Origin>,
     /// The limits of requests, connections and times.
     pub limits: Limits,
+    /// The seed of requests that give none; `None` for a new one each.
+    pub fixed_seed: Option<u64>,
     /// A callback for what happens, for a log.
     pub observe: Option<Observe>,
     /// The handle that reads presets and keys again; `None` if nothing can be read again.
@@ -39,6 +41,7 @@ impl Default for ServeOptions {
             host_names: Vec::new(),
             allow_origins: Vec::new(),
             limits: Limits::default(),
+            fixed_seed: None,
             observe: None,
             reload: None,
         }
@@ -54,6 +57,7 @@ impl std::fmt::Debug for ServeOptions {
             .field("host_names", &self.host_names)
             .field("allow_origins", &self.allow_origins)
             .field("limits", &self.limits)
+            .field("fixed_seed", &self.fixed_seed)
             .finish_non_exhaustive()
     }
 }
@@ -69,8 +73,12 @@ pub struct Limits {
     pub tokens: usize,
     /// The most chains of a request for scores.
     pub chains_to_score: usize,
-    /// The most bytes of a body.
+    /// The most answers of a request to refine or to guard.
+    pub answers_to_mend: usize,
+    /// The most bytes of a body, other than that of a request for scores.
     pub body_bytes: usize,
+    /// The most bytes of the body of a request for scores.
+    pub score_body_bytes: usize,
     /// The most bytes of a request's head.
     pub head_bytes: usize,
     /// The most lines of a request's head.
@@ -97,8 +105,10 @@ impl Default for Limits {
             queue: 256,
             connections: 1024,
             tokens: 1 << 20,
-            chains_to_score: 256,
+            chains_to_score: 4096,
+            answers_to_mend: 256,
             body_bytes: 1 << 20,
+            score_body_bytes: 64 << 20,
             head_bytes: 16 << 10,
             headers: 64,
             head_time: Duration::from_secs(10),

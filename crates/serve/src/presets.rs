@@ -23,6 +23,8 @@ pub struct Preset {
     pub summary: String,
     /// The settings of a search with this preset.
     pub settings: Settings,
+    /// Whether the preset itself sets the seed, so that requests without a seed have this one.
+    pub pins_seed: bool,
 }
 
 /// All presets of a server. The first is the server's own settings.
@@ -85,6 +87,7 @@ impl Presets {
             name: OWN.to_owned(),
             summary: "the server's own settings".to_owned(),
             settings: own.clone(),
+            pins_seed: false,
         }];
         for (name, table) in file {
             let wrong = |reason: &str| wrong(format!("{place}: [{name}]"), reason);
@@ -96,6 +99,7 @@ impl Presets {
             let written: Written = table
                 .try_into()
                 .map_err(|error: toml::de::Error| wrong(error.message()))?;
+            let pins_seed = written.generator.contains_key("seed");
             // As tables: in a struct, a key that the preset lacks would have its default, not the
             // server's value.
             let mut settings = Table::try_from(own).map_err(|error| wrong(&error.to_string()))?;
@@ -109,6 +113,7 @@ impl Presets {
                 name,
                 summary: written.summary,
                 settings,
+                pins_seed,
             });
         }
         Ok(Self(presets))

@@ -50,6 +50,7 @@ pub(crate) const CODES: &[(&str, &str)] = &[
         "the server has no key, or nothing to read again",
     ),
     ("request_timeout", "the body did not arrive in time"),
+    ("scoring_failed", "the reward model failed"),
     ("search_failed", "the search of this problem failed"),
     ("stopping", "the server stops"),
     ("unknown_field", "the server does not know a field"),

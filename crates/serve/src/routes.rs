@@ -12,7 +12,7 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Json, Router, middleware};
 use serde_json::json;
 
-use crate::answer::{Head, Solved};
+use crate::answer;
 use crate::app::App;
 use crate::ask::{Ask, Shape};
 use crate::body;
@@ -21,11 +21,11 @@ use crate::mend;
 use crate::models;
 use crate::openapi::{self, Gives, Schema};
 use crate::page;
+use crate::parts;
 use crate::refusal::Refusal;
 use crate::reload;
+use crate::reward;
 use crate::schema;
-use crate::score;
-use crate::search::Search;
 use crate::stream::AnswerStream;
 
 /// The methods that routes have.
@@ -166,10 +166,82 @@ pub(crate) const ROUTES: &[Route] = &[
         method: Method::Post,
         path: "/v1/score",
         label: "score",
-        summary: "Scores the steps of given chains with the reward model.",
-        takes: Some(schema::SCORE),
-        gives: Gives::Json(schema::SCORED),
-        handler: |method| on(method, scores),
+        summary: "Scores the steps of given chains with the reward model, also in vLLM's form.",
+        takes: Some(reward::SCORE.0),
+        gives: Gives::Json(reward::SCORE.1),
+        handler: |method| on(method, reward::handle),
+    },
+    Route {
+        method: Method::Post,
+        path: "/score",
+        label: "score",
+        summary: "Scores pairs of problem and response, in vLLM's form.",
+        takes: Some(reward::PAIRS.0),
+        gives: Gives::Json(reward::PAIRS.1),
+        handler: |method| on(method, reward::handle),
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/rerank",
+        label: "rerank",
+        summary: "Ranks responses to a problem, in the form of Jina and vLLM.",
+        takes: Some(reward::RERANK.0),
+        gives: Gives::Json(reward::RERANK.1),
+        handler: |method| on(method, reward::handle),
+    },
+    Route {
+        method: Method::Post,
+        path: "/v2/rerank",
+        label: "rerank",
+        summary: "Ranks responses to a problem, in the form of Cohere.",
+        takes: Some(reward::RERANK.0),
+        gives: Gives::Json(reward::RERANK.1),
+        handler: |method| on(method, reward::handle),
+    },
+    Route {
+        method: Method::Post,
+        path: "/rerank",
+        label: "rerank",
+        summary: "Ranks responses to a problem, in the form of vLLM.",
+        takes: Some(reward::RERANK.0),
+        gives: Gives::Json(reward::RERANK.1),
+        handler: |method| on(method, reward::handle),
+    },
+    Route {
+        method: Method::Post,
+        path: "/pooling",
+        label: "pooling",
+        summary: "Scores each step of a chat's last turn, in the form of vLLM.",
+        takes: Some(reward::POOLING.0),
+        gives: Gives::Json(reward::POOLING.1),
+        handler: |method| on(method, reward::handle),
+    },
+    Route {
+        method: Method::Post,
+        path: "/classify",
+        label: "classify",
+        summary: "Scores a chat's last turn as one class, in the form of vLLM.",
+        takes: Some(reward::CLASSIFY.0),
+        gives: Gives::Json(reward::CLASSIFY.1),
+        handler: |method| on(method, reward::handle),
+    },
+    Route {
+        method: Method::Post,
+        path: "/v1/embeddings",
+        label: "embeddings",
+        summary: "Scores a chat's last turn, in the form of SGLang's classifiers.",
+        takes: Some(reward::EMBEDDINGS.0),
+        gives: Gives::Json(reward::EMBEDDINGS.1),
+        handler: |method| on(method, reward::handle),
+    },
+    Route {
+        method: Method::Post,
+        path: "/get_reward",
+        label: "get_reward",
+        summary: "Scores samples of OpenRLHF and of slime.",
+        takes: Some(reward::GET_REWARD.0),
+        gives: Gives::Json(reward::GET_REWARD.1),
+        handler: |method| on(method, reward::handle),
     },
     Route {
         method: Method::Post,
@@ -293,9 +365,9 @@ async fn solve(
     let answer = async {
         let body = body::object(&headers, body, &app.limits).await?;
         let ask = Ask::read(&app, shape, body)?;
-        let mut search = Search::begin(&app, &ask).await?;
+        let searches = parts::begin(&app, &ask).await?;
         if ask.stream {
-            let stream = AnswerStream::new(&app, ask, search);
+            let stream = AnswerStream::new(&app, ask, searches);
             let head = [
                 (CONTENT_TYPE, "text/event-stream"),
                 (CACHE_CONTROL, "no-cache"),
@@ -304,20 +376,10 @@ async fn solve(
             ];
             return Ok((head, Body::new(stream)).into_response());
         }
-        let result = search.result().await?;
-        let solved = Solved::new(&app, &ask, &result, search.seconds());
-        Ok(Json(solved.whole(&Head::new(&app, &ask))).into_response())
+        let done = parts::results(searches).await?;
+        Ok(Json(answer::whole(&app, &ask, done)).into_response())
     };
     answer.await.unwrap_or_else(Refusal::into_response)
-}
-
-async fn scores(
-    State(app): State<Arc<App>>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, Refusal> {
-    let body = body::object(&headers, body, &app.limits).await?;
-    Ok(Json(score::score(&app, body).await?).into_response())
 }
 
 async fn refine_answers(

@@ -4,8 +4,9 @@
 use beamgen::settings::{Kind, SETTINGS, Scope};
 use serde_json::{Value, json};
 
-use crate::ask::{FIXED, MOST_REFERENCE, WITHOUT_EFFECT};
+use crate::field_table::FIELDS;
 use crate::openapi::Schema;
+use crate::own::MOST_REFERENCE;
 
 pub(crate) const STATUS: Schema = Schema {
     name: "Status",
@@ -170,7 +171,7 @@ pub(crate) fn object(required: &[&str], properties: Value) -> Value {
 }
 
 /// Returns the schema of an object with these properties only.
-fn closed(required: &[&str], properties: Value) -> Value {
+pub(crate) fn closed(required: &[&str], properties: Value) -> Value {
     let mut object = object(required, properties);
     object["additionalProperties"] = false.into();
     object
@@ -232,38 +233,13 @@ fn of_answers(mut properties: Value) -> Value {
     closed(&["chains"], properties)
 }
 
-/// Returns the schema of a request for an answer.
+/// Returns the schema of a request for an answer. Other fields are accepted, and ignored.
 fn solved(required: &[&str], mut properties: Value) -> Value {
-    for name in WITHOUT_EFFECT {
-        properties[name] = json!({"description": "Ignored."});
+    for row in FIELDS {
+        properties[row.name] = row.schema();
     }
-    for (name, _) in FIXED {
-        properties[name] =
-            json!({"description": "Only the value that has no effect is supported."});
-    }
-    let number = || json!({"type": ["number", "null"]});
-    let whole = || json!({"type": ["integer", "null"], "minimum": 0});
-    let flag = || json!({"type": ["boolean", "null"]});
-    let more = json!({
-        "model": {"type": ["string", "null"], "description": "A preset."},
-        "temperature": number(),
-        "top_p": number(),
-        "min_p": number(),
-        "repetition_penalty": number(),
-        "top_k": whole(),
-        "max_tokens": whole(),
-        "max_completion_tokens": whole(),
-        "seed": whole(),
-        "stream": flag(),
-        "stream_options": {
-            "type": ["object", "null"],
-            "properties": {"include_usage": flag(), "include_obfuscation": flag()},
-            "additionalProperties": false,
-        },
-        "beamgen": OWN.reference(),
-    });
-    add(&mut properties, more);
-    closed(required, properties)
+    add(&mut properties, json!({"beamgen": OWN.reference()}));
+    object(required, properties)
 }
 
 /// Returns the schema of the object `beamgen` of a request for an answer.

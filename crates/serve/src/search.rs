@@ -18,37 +18,49 @@ use crate::ask::Ask;
 use crate::refusal::Refusal;
 use crate::stop::Phase;
 
+/// The settings that only the generator can check, by the tokens that it has.
+const BY_GENERATOR: [&str; 3] = ["logit_bias", "grammar", "logprobs"];
+
 /// A running search. Dropping it before its result cancels the search: its client has disconnected.
 pub(crate) struct Search {
     app: Arc<App>,
     ticket: Ticket,
     started: Instant,
     /// The name of the field with the problem, for an error about it.
-    problem_field: &'static str,
+    problem_field: String,
     date_field: Option<String>,
+    /// The fields of the settings that only the generator can check, by the settings' names.
+    setting_fields: Vec<(&'static str, String)>,
     /// Resolves when the server ends running searches.
     cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     is_done: bool,
 }
 
 impl Search {
-    /// Queues the search of a request.
-    pub(crate) async fn begin(app: &Arc<App>, ask: &Ask) -> Result<Self, Refusal> {
-        let events = if ask.events { app.limits.events } else { 0 };
-        let request = Request::new(ask.problem.clone(), ask.settings.clone());
-        Self::of(app, request.keep_events(events), ask).await
-    }
-
-    /// Queues a search made by the server, with the deadline of a client's request.
-    pub(crate) async fn of(app: &Arc<App>, request: Request, ask: &Ask) -> Result<Self, Refusal> {
+    /// Queues a search, with the deadline of a client's request. `problem` is the number of its problem.
+    pub(crate) async fn of(
+        app: &Arc<App>,
+        request: Request,
+        ask: &Ask,
+        problem: usize,
+    ) -> Result<Self, Refusal> {
+        let problem_field = ask.problem_field(problem);
         let request = request.timeout(ask.deadline);
         let system = request.settings.generator.system_prompt.as_deref();
         let problem = &request.problem;
-        let given = problem.context.iter().chain(&problem.steps);
-        let given: usize = given.map(String::len).sum();
-        let bytes = problem.text.len() + given + system.unwrap_or_default().len();
-        let problem_field = ask.problem_field();
+        let given = problem.steps.iter().map(String::len).sum::<usize>();
+        let tools = problem.tools.iter().map(|tool| tool.to_string().len());
+        let bytes = problem.with_context().len()
+            + given
+            + problem.prefix.len()
+            + tools.sum::<usize>()
+            + system.unwrap_or_default().len();
         let date_field = ask.field_of("date").map(str::to_owned);
+        let setting_fields = BY_GENERATOR.iter().filter_map(|setting| {
+            let field = ask.field_of(setting)?;
+            Some((*setting, field.to_owned()))
+        });
+        let setting_fields = setting_fields.collect();
         let taker = Arc::clone(app);
         // If the client disconnects meanwhile, the new search is dropped on that thread, which
         // cancels it.
@@ -62,6 +74,7 @@ impl Search {
                 started: Instant::now(),
                 problem_field,
                 date_field,
+                setting_fields,
                 cut: Some(Box::pin(async move { stop.reached(Phase::Cut).await })),
                 is_done: false,
             })
@@ -130,14 +143,19 @@ impl Search {
         if let Some(reason) = &result.error {
             // An error before anything was sampled is the fault of the request, a later one is not.
             let is_input = result.ledger.generated_tokens == 0;
-            let (problem, date) = (self.problem_field, self.date_field.as_deref());
+            let (problem, date) = (self.problem_field.as_str(), self.date_field.as_deref());
             let at_fault = |field: &str, code| Refusal {
                 param: Some(field.to_owned()),
                 ..Refusal::input(code, reason.clone())
             };
             return Err(match (result.too_long, is_input) {
                 (true, _) => at_fault(problem, "context_length_exceeded"),
-                (_, true) => at_fault(date.unwrap_or(problem), "invalid_request"),
+                (_, true) => {
+                    let mut settings = self.setting_fields.iter();
+                    let setting = settings.find(|(name, _)| reason.contains(&format!("`{name}`")));
+                    let field = setting.map(|(_, field)| field.as_str()).or(date);
+                    at_fault(field.unwrap_or(problem), "invalid_request")
+                }
                 (_, false) => {
                     let status = StatusCode::INTERNAL_SERVER_ERROR;
                     Refusal::new(status, "search_failed", reason.clone())
@@ -155,6 +173,14 @@ impl Search {
             Some(_) if result.chosen.is_none() => Err(Refusal::stopping()),
             _ => Ok(result),
         }
+    }
+
+    /// Ends the search, whose result is of no use any more.
+    pub(crate) fn withdraw(mut self) {
+        // Its client is still there.
+        self.is_done = true;
+        self.ticket.cancel();
+        self.app.metrics.stopped(reason(Stopped::Cancelled));
     }
 
     /// Ends the search with its partial result if the server has to end now.

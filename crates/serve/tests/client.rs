@@ -266,9 +266,9 @@ pub(crate) fn problem(index: usize) -> String {
     problems.swap_remove(index).text
 }
 
-/// A chat request for a problem.
+/// A chat request for a problem, with a seed that `own` may replace.
 pub(crate) fn ask(problem: &str, own: Value) -> Value {
-    json!({"messages": [{"role": "user", "content": problem}], "beamgen": own})
+    json!({"messages": [{"role": "user", "content": problem}], "seed": 0, "beamgen": own})
 }
 
 /// Returns an answer without times, memory and ids, which differ from request to request.

@@ -13,8 +13,7 @@ static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
 });
 
 /// The command that writes the document.
-pub(crate) const ADVICE: &str =
-    "BEAMGEN_WRITE=1 cargo test --release -p beamgen-serve --test serve -- the_document_of_the_book";
+pub(crate) const ADVICE: &str = "BEAMGEN_WRITE=1 cargo test --release -p beamgen-serve --test serve -- the_document_of_the_book";
 
 /// The file of the document.
 pub(crate) fn path() -> PathBuf {

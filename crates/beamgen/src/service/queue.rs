@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use beamgen_search::{Clock, GivenChain, Intake, Next, ProblemResult, Stopped};
+use beamgen_search::{CancelToken, Clock, GivenChain, Intake, Next, ProblemResult, Stopped};
 
 use super::outcome::TicketState;
 use super::{ServiceError, ServiceOptions, ServiceStats, lock, wait};
@@ -28,8 +28,8 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct QueueState {
     pub(super) queue: VecDeque<Waiting>,
-    /// Given steps to score between the passes of searches.
-    scoring: VecDeque<GivenChain>,
+    /// Given chains to score between the passes of searches, those of each call together.
+    scoring: VecDeque<Scoring>,
     /// The tickets of problems in flight, by their index in the run.
     pub(super) in_flight: BTreeMap<usize, Arc<TicketState>>,
     /// The index in the run of the next request.
@@ -43,6 +43,18 @@ pub(super) struct Waiting {
     request: Request,
     deadline: Option<Duration>,
     ticket: Arc<TicketState>,
+}
+
+/// The given chains of a call that are not scored yet.
+pub(super) struct Scoring {
+    chains: VecDeque<GivenChain>,
+    cancel: CancelToken,
+}
+
+impl Scoring {
+    pub(super) fn new(chains: VecDeque<GivenChain>, cancel: CancelToken) -> Self {
+        Self { chains, cancel }
+    }
 }
 
 impl QueueState {
@@ -120,10 +132,14 @@ impl Shared {
         Ok(state)
     }
 
-    pub(super) fn queue_scoring(&self, given: GivenChain) -> Result<(), ServiceError> {
+    pub(super) fn queue_scoring(&self, scoring: Scoring) -> Result<(), ServiceError> {
         let mut state = self.lock();
+        if scoring.chains.is_empty() {
+            // Nothing is queued, so a full queue does not matter.
+            return state.admit(0, usize::MAX);
+        }
         state.admit(state.scoring.len(), self.options.queue)?;
-        state.scoring.push_back(given);
+        state.scoring.push_back(scoring);
         drop(state);
         self.arrived.notify_one();
         Ok(())
@@ -214,6 +230,27 @@ impl Intake for QueueIntake {
     fn given(&mut self) -> Option<GivenChain> {
         let mut state = self.shared.lock();
         state.give_up_overdue(self.shared.clock.now());
-        state.scoring.pop_front()
+        let mut cancelled = Vec::new();
+        let given = loop {
+            let Some(mut scoring) = state.scoring.pop_front() else {
+                break None;
+            };
+            if scoring.cancel.is_cancelled() {
+                cancelled.push(scoring);
+                continue;
+            }
+            let given = scoring.chains.pop_front();
+            // Calls take turns, so that a small one does not wait for all chains of a large one.
+            if !scoring.chains.is_empty() {
+                state.scoring.push_back(scoring);
+            }
+            if given.is_some() {
+                break given;
+            }
+        };
+        // Dropping chains drops their `reply` closures, which are the caller's: not under the lock.
+        drop(state);
+        drop(cancelled);
+        given
     }
 }

@@ -109,7 +109,7 @@ proptest! {
 /// A set that allows about half of the tokens, the last one among them.
 fn allowed(len: usize, seed: u64) -> Vec<u32> {
     let mut words: Vec<u32> = (0..len.div_ceil(32))
-        .map(|word| draw(seed, word as u32).bits() as u32)
+        .map(|word| draw(seed, word as u32).bits())
         .collect();
     words[(len - 1) / 32] |= 1 << ((len - 1) % 32);
     words

@@ -11,7 +11,7 @@ use super::{Context, Scheduler};
 use crate::error::{Cause, ScoreError, SearchError};
 use crate::event::ChainEvent;
 use crate::finish::Finish;
-use crate::given::{GivenChain, GivenReply, problem_of, send_scores, steps_of};
+use crate::given::{GivenChain, GivenReply, GivenScores, problem_of, send_scores, steps_of};
 use crate::ledger::{JudgeSpent, Ledger};
 use crate::scorer::{
     BatchId, JudgeScores, Opinion, ScoreId, ScoreItem, ScoreResult, Scored, StepRef, Submitted,
@@ -32,11 +32,24 @@ struct ScoreRequest {
 /// earlier run, which ended without waiting for the scores.
 static NEXT_BATCH: AtomicU64 = AtomicU64::new(0);
 
+/// The bytes of text after which a batch of given chains is full: some thousand tokens, which fill a
+/// pass.
+const GIVEN_BYTES: usize = 32 << 10;
+
+/// The bytes of text after which a batch of given chains is full while problems are in flight: few,
+/// since the problems wait for it.
+const GIVEN_BYTES_BESIDE: usize = 2 << 10;
+
+/// The most given chains in a batch.
+const GIVEN_CHAINS: usize = 256;
+
 /// The batches that the scorer has not answered yet.
 pub(super) struct PendingBatches {
     batches: BTreeMap<BatchId, (Vec<ScoreRequest>, Duration)>,
-    /// The replies to chains that are scored outside of any search.
-    pub given: BTreeMap<BatchId, GivenReply>,
+    /// The replies to chains that are scored outside of any search, in the order of their batch.
+    pub given: BTreeMap<BatchId, Vec<GivenReply>>,
+    /// The moment before which given chains wait while problems are in flight.
+    given_from: Duration,
     /// The first batch of this run; lower numbers belong to earlier runs.
     first: BatchId,
 }
@@ -46,6 +59,7 @@ impl PendingBatches {
         Self {
             batches: BTreeMap::new(),
             given: BTreeMap::new(),
+            given_from: Duration::ZERO,
             first: BatchId(NEXT_BATCH.load(Ordering::Relaxed)),
         }
     }
@@ -195,36 +209,91 @@ impl Scheduler<'_, '_> {
         }
     }
 
-    /// Submits a chain that is to be scored outside of any search. Returns whether there was one.
+    /// Submits chains that are to be scored outside of any search. Returns whether there were any.
     pub(super) fn score_given(&mut self) -> bool {
-        let Some(given) = self.requests.intake.given() else {
+        let begun = self.cx.models.clock.now();
+        let is_alone = self.live.is_empty();
+        // Problems in flight wait while a batch is read, so they have the same time after it.
+        if !is_alone && begun < self.batches.given_from {
             return false;
-        };
-        match self.submit_given(&given) {
-            Ok((batch, Submitted::Pending)) => _ = self.batches.given.insert(batch, given.reply),
-            Ok((_, Submitted::Done(scored))) => send_scores(given.reply, scored),
-            Err(error) => (given.reply)(Err(error)),
         }
-        true
+        let most = if is_alone {
+            GIVEN_BYTES
+        } else {
+            GIVEN_BYTES_BESIDE
+        };
+        let (mut chains, mut bytes) = (Vec::new(), 0);
+        while bytes < most && chains.len() < GIVEN_CHAINS {
+            let Some(given) = self.requests.intake.given() else {
+                break;
+            };
+            bytes += given.bytes();
+            chains.push(given);
+        }
+        let any = !chains.is_empty();
+        self.submit_given(chains);
+        let ended = self.cx.models.clock.now();
+        self.batches.given_from = ended + ended.saturating_sub(begun);
+        any
     }
 
-    fn submit_given(&mut self, given: &GivenChain) -> Result<(BatchId, Submitted), ScoreError> {
+    fn submit_given(&mut self, chains: Vec<GivenChain>) {
         let Some(scorer) = self.cx.models.scorer.as_mut() else {
-            let cause = Cause::from("there is none under these settings");
-            return Err(ScoreError::Failed(cause));
+            for given in chains {
+                let cause = Cause::from("there is none under these settings");
+                (given.reply)(Err(ScoreError::Failed(cause)));
+            }
+            return;
         };
-        let batch = next_batch();
-        let texts: Vec<&str> = given.steps.iter().map(String::as_str).collect();
-        let steps = steps_of(&texts);
-        if steps.is_empty() {
-            return Ok((batch, Submitted::Done(Ok(Vec::new()))));
+        let (mut texts, mut ids, mut replies) = (Vec::new(), Vec::new(), Vec::new());
+        // Chains of one problem share its prompt, which is then read once.
+        let mut opened: BTreeMap<String, ScoreId> = BTreeMap::new();
+        for given in chains {
+            if given.steps.iter().all(|step| step.trim().is_empty()) {
+                (given.reply)(Ok(GivenScores::default()));
+                continue;
+            }
+            let id = if let Some(&id) = opened.get(&given.problem) {
+                Ok(scorer.fork(id))
+            } else {
+                let problem = problem_of(&given.problem);
+                scorer.open(&problem, problem.key())
+            };
+            match id {
+                Ok(id) => {
+                    opened.entry(given.problem).or_insert(id);
+                    ids.push(id);
+                    texts.push(given.steps);
+                    replies.push(given.reply);
+                }
+                Err(error) => (given.reply)(Err(error)),
+            }
         }
-        let problem = problem_of(&given.problem);
-        let id = scorer.open(&problem, problem.key())?;
-        let submitted = scorer.submit(batch, &[ScoreItem { id, steps }]);
+        if ids.is_empty() {
+            return;
+        }
+        let texts: Vec<Vec<&str>> = texts
+            .iter()
+            .map(|steps| steps.iter().map(String::as_str).collect())
+            .collect();
+        let items: Vec<ScoreItem<'_>> = ids
+            .iter()
+            .zip(&texts)
+            .map(|(&id, texts)| ScoreItem {
+                id,
+                steps: steps_of(texts),
+            })
+            .collect();
+        let batch = next_batch();
+        let submitted = scorer.submit(batch, &items);
         // A pending batch may be released: the scorer keeps what it needs of the items.
-        scorer.release(id);
-        Ok((batch, submitted))
+        for &id in &ids {
+            scorer.release(id);
+        }
+        match submitted {
+            Submitted::Pending => _ = self.batches.given.insert(batch, replies),
+            Submitted::Done(scored) => send_scores(replies, scored),
+        }
     }
 
     /// Takes in the batches that the scorer has answered; `wait` lets it block for the next one.
@@ -237,8 +306,8 @@ impl Scheduler<'_, '_> {
             if batch < self.batches.first {
                 continue;
             }
-            if let Some(reply) = self.batches.given.remove(&batch) {
-                send_scores(reply, scored);
+            if let Some(replies) = self.batches.given.remove(&batch) {
+                send_scores(replies, scored);
                 continue;
             }
             let Some((requests, before)) = self.batches.batches.remove(&batch) else {

@@ -1,7 +1,7 @@
 //! Requests with their own settings, requests that end early or fail, and scores that arrive later.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -429,13 +429,62 @@ fn nothing_waits_for_the_scores_of_given_chains() {
         let told: Vec<_> = receive.try_iter().collect();
         assert_eq!(told.len(), 3, "{} requests, delay {delay}", requests.len());
         for (scores, after) in told {
-            assert_eq!(scores.unwrap(), *expected[0].as_ref().unwrap());
+            assert_eq!(scores.unwrap().scores, *expected[0].as_ref().unwrap());
             let goes_on = !requests.is_empty() && delay > 0;
             assert!(!goes_on || after >= delay, "{after} passes went on");
         }
         scorer.let_go();
         let held = (generator.chains_held(), scorer.inner.borrow().chains_held());
         assert_eq!(held, (0, 0));
+    }
+}
+
+#[test]
+fn given_chains_share_batches_and_fail_alone() {
+    for (bytes, calls) in [(10, 1), (4000, 5)] {
+        let judge = |problem: &Problem, before: &str, step: &str| {
+            if step.contains("bad") {
+                return Err(ScoreError::NoMemory { tokens: 7 });
+            }
+            Ok(random_score(problem, before, step))
+        };
+        let steps = |at: usize| -> Vec<String> {
+            let word = if at % 10 == 7 { "bad" } else { "good" };
+            vec![format!("{word} {at}"), "x".repeat(bytes)]
+        };
+        let problem = |at: usize| format!("problem {}", at % 3);
+        let (send, receive) = mpsc::channel();
+        let given = (0..40).map(|at| {
+            let send = send.clone();
+            GivenChain {
+                problem: problem(at),
+                steps: if at == 20 { Vec::new() } else { steps(at) },
+                reply: Box::new(move |scores| send.send((at, scores)).unwrap()),
+            }
+        });
+        let mut generator = ScriptedGenerator::new(random_said);
+        let mut scorer = ScriptedScorer::fallible(judge);
+        let mut intake = Beside(VecDeque::new(), given.collect());
+        serve_intake(
+            models(&mut generator, &mut scorer),
+            &mut intake,
+            &mut |_| (),
+        );
+        assert_eq!(scorer.calls, calls);
+        assert_eq!(scorer.chains_held(), 0);
+        let told: BTreeMap<usize, _> = receive.try_iter().collect();
+        assert_eq!(told.len(), 40);
+        for (at, scores) in told {
+            let mut alone = ScriptedScorer::new(random_score);
+            let steps = steps(at);
+            let texts: Vec<&str> = steps.iter().map(String::as_str).collect();
+            let alone = score_chains(&mut alone, &[(&problem(at), &texts)]).unwrap();
+            match scores {
+                Err(error) => assert_eq!((error, at % 10), (ScoreError::NoMemory { tokens: 7 }, 7)),
+                Ok(given) if at == 20 => assert_eq!(given, GivenScores::default()),
+                Ok(given) => assert_eq!(given.scores, *alone[0].as_ref().unwrap()),
+            }
+        }
     }
 }
 

@@ -39,14 +39,17 @@ impl<R: Rng> Random for R {
     }
 }
 
-const KINDS: [Kind; 21] = [
+const KINDS: [Kind; 24] = [
     ("bytes of JSON changed", changed_json),
     ("bytes of JSON cut", cut_json),
     ("an odd value", odd_value),
     ("an odd value in beamgen", odd_own_value),
     ("an unknown field", unknown_field),
+    ("odd values of several fields", odd_fields),
+    ("odd prompts", odd_prompts),
     ("odd messages", odd_messages),
     ("odd chains to score", odd_chains),
+    ("odd requests of trainers", odd_rewards),
     ("deep nesting", deep_nesting),
     ("no JSON at all", no_json),
     ("odd text", odd_text),
@@ -186,6 +189,91 @@ fn odd_value(rng: &mut dyn Random) -> Vec<u8> {
     chat(body.to_string().as_bytes())
 }
 
+/// Fields of OpenAI and vLLM, with values that are right, nearly right, or of another kind.
+fn odd_fields(rng: &mut dyn Random) -> Vec<u8> {
+    let mut body = valid(rng);
+    let schema = json!({"type": "object", "properties": {"a": {"enum": [1, "x"]}}});
+    let tool = json!({"type": "function", "function": {"name": "f", "parameters": schema}});
+    let mut fields = vec![
+        ("n", json!(3)),
+        ("n", json!(200)),
+        ("best_of", json!(3)),
+        ("stop", json!(["=", "\n", "\u{e9}"])),
+        ("stop", json!(["x", 3])),
+        ("stop", json!(vec!["y"; 40])),
+        ("include_stop_str_in_output", json!(true)),
+        ("logprobs", json!(true)),
+        ("top_logprobs", json!(20)),
+        ("top_logprobs", json!(21)),
+        ("logit_bias", json!({"5": -100, "7": 3.5})),
+        ("logit_bias", json!({"4294967296": 1})),
+        ("logit_bias", json!({"400000": 1})),
+        ("response_format", json!({"type": "json_object"})),
+        (
+            "response_format",
+            json!({"type": "json_schema", "json_schema": {"schema": schema}}),
+        ),
+        (
+            "response_format",
+            json!({"type": "json_schema", "json_schema": {"schema": {"$ref": "#"}}}),
+        ),
+        ("tools", json!([tool])),
+        ("tool_choice", json!("required")),
+        ("parallel_tool_calls", json!(false)),
+        ("continue_final_message", json!(true)),
+        ("add_generation_prompt", json!(true)),
+        ("ignore_eos", json!(true)),
+        ("extra_body", json!({"beamgen": {"n": 9}})),
+        ("min_tokens", json!(1)),
+        ("stream", json!(true)),
+        (
+            "stream_options",
+            json!({"include_usage": true, "continuous_usage_stats": true}),
+        ),
+        ("model", json!("fast")),
+    ];
+    for key in [
+        "stop",
+        "tools",
+        "n",
+        "logprobs",
+        "top_logprobs",
+        "logit_bias",
+        "tool_choice",
+    ] {
+        fields.push((key, odd(rng)));
+    }
+    for _ in 0..1 + rng.below(4) {
+        let (key, value) = pick(rng, &fields);
+        body[key] = value;
+    }
+    if rng.below(3) == 0 {
+        let answer = pick(rng, &["", "34 + ", "\n", "\u{1f9ee}", "The answer is 3.\n"]);
+        let messages = body["messages"].as_array_mut().expect("messages");
+        messages.push(json!({"role": "assistant", "content": answer}));
+    }
+    chat(body.to_string().as_bytes())
+}
+
+fn odd_prompts(rng: &mut dyn Random) -> Vec<u8> {
+    let (odd, text) = (odd(rng), problem(0));
+    let prompts = [
+        json!([text, text]),
+        json!([text, odd]),
+        json!([1, 2, 3]),
+        json!([[1], [2]]),
+        json!([]),
+        json!(vec!["x"; 200]),
+        odd.clone(),
+    ];
+    let mut body = json!({"model": "single", "max_tokens": 12, "prompt": pick(rng, &prompts)});
+    let keys = [
+        "logprobs", "n", "stop", "best_of", "seed", "beamgen", "echo",
+    ];
+    body[pick(rng, &keys)] = pick(rng, &[json!(2), odd]);
+    post("/v1/completions", "", body.to_string().as_bytes())
+}
+
 fn odd_own_value(rng: &mut dyn Random) -> Vec<u8> {
     let mut body = valid(rng);
     let keys = [
@@ -273,6 +361,69 @@ fn odd_chains(rng: &mut dyn Random) -> Vec<u8> {
     ];
     let body = pick(rng, &list).to_string();
     post("/v1/score", "", body.as_bytes())
+}
+
+fn odd_rewards(rng: &mut dyn Random) -> Vec<u8> {
+    let chat = "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\ny<|im_end|>";
+    let text = pick(
+        rng,
+        &[
+            "",
+            "x",
+            "<|im_start|>",
+            chat,
+            "[INST] x [/INST] y</s>",
+            "<extra_0>",
+            " ки",
+        ],
+    );
+    let odd = odd(rng);
+    let value = pick(
+        rng,
+        &[odd, json!(text), json!([text, text]), json!([text, 1])],
+    );
+    let turns = json!([{"role": "user", "content": text}, {"role": "assistant", "content": value}]);
+    let (route, body) = pick(
+        rng,
+        &[
+            ("/score", json!({"text_1": value, "text_2": ["a", "b"]})),
+            ("/v1/score", json!({"queries": "x", "documents": value})),
+            (
+                "/v1/score",
+                json!({"chains": [{"messages": turns}, {"messages": value}]}),
+            ),
+            (
+                "/v1/score",
+                json!({"chains": [{"problem": "x", "response": text, "step_separator": value}]}),
+            ),
+            (
+                "/rerank",
+                json!({"query": "x", "documents": value, "top_n": value}),
+            ),
+            ("/v2/rerank", json!({"query": value, "documents": [text]})),
+            ("/pooling", json!({"messages": turns})),
+            ("/pooling", json!({"input": value, "encoding_format": text})),
+            ("/classify", json!({"input": text, "activation": value})),
+            (
+                "/v1/embeddings",
+                json!({"input": value, "dimensions": text}),
+            ),
+            (
+                "/get_reward",
+                json!({"query": value, "prompts": value, "problems": [text]}),
+            ),
+            (
+                "/get_reward",
+                json!({"query": [chat], "prompts": [text], "labels": value}),
+            ),
+            ("/get_reward", json!({"prompt": value, "response": text})),
+            (
+                "/get_reward?aggregation=%&unscored=nan",
+                json!({"prompt": text, "response": "y"}),
+            ),
+        ],
+    );
+    post(route, "", body.to_string().as_bytes())
 }
 
 fn deep_nesting(rng: &mut dyn Random) -> Vec<u8> {

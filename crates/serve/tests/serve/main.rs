@@ -1,9 +1,12 @@
 //! The server over plain HTTP, with the bundled pair.
 
 mod access;
+mod chats;
+mod choices;
 #[path = "../client.rs"]
 mod client;
 mod company;
+mod fields;
 mod limits;
 mod log;
 mod long;
@@ -11,6 +14,10 @@ mod openapi;
 mod origins;
 mod refusals;
 mod reload;
+mod rewards;
 mod routes;
+mod seeds;
 mod stopping;
 mod streams;
+mod trainers;
+mod writing;

@@ -14,8 +14,7 @@ fn source(name: &str) -> String {
 }
 
 /// The properties of a schema, those of the object `beamgen` as `beamgen.NAME`.
-fn properties(document: &Value, schema: &str) -> BTreeSet<String> {
-    let schema = &document["components"]["schemas"][schema];
+fn properties(document: &Value, schema: &Value) -> BTreeSet<String> {
     let own = schema["properties"]["beamgen"]["$ref"].as_str();
     let own = own.and_then(|to| document.pointer(to.strip_prefix('#')?));
     let own = own.map(names).unwrap_or_default();
@@ -89,28 +88,37 @@ fn every_field_of_the_document_is_known_to_the_server_and_others_are_treated_as_
         let Some(name) = schema["$ref"].as_str().and_then(|r| r.rsplit('/').next()) else {
             continue;
         };
-        let required = &document["components"]["schemas"][name]["required"];
-        let refused = |field: &str| {
-            let mut body = json!({});
-            for name in required.as_array().expect("a list") {
-                let name = name.as_str().expect("a name");
-                body[name] = sample(name);
+        let schema = &document["components"]["schemas"][name];
+        // The forms between which a body may choose, or its only one.
+        let forms = schema["anyOf"].as_array();
+        for form in forms.map_or(vec![schema], |forms| forms.iter().collect()) {
+            let refused = |field: &str| {
+                let mut body = json!({});
+                for name in form["required"].as_array().expect("a list") {
+                    let name = name.as_str().expect("a name");
+                    body[name] = sample(name);
+                }
+                if path.ends_with("completions") {
+                    // The cheapest answer: there are hundreds of fields.
+                    body["model"] = json!("single");
+                    body["max_tokens"] = json!(1);
+                }
+                // Null counts as a missing field, but an unknown field is refused with any value.
+                match field.strip_prefix("beamgen.") {
+                    Some(own) => body["beamgen"] = json!({own: null}),
+                    None if body[field].is_null() => body[field] = Value::Null,
+                    None => {}
+                }
+                let reply = server.post(path, &body);
+                reply.status == 400 && reply.refusal().1 == "unknown_field"
+            };
+            for field in properties(&document, form) {
+                assert!(!refused(&field), "{path} does not know {field}");
+                checked += 1;
             }
-            // Null counts as a missing field, but an unknown field is refused with any value.
-            match field.strip_prefix("beamgen.") {
-                Some(own) => body["beamgen"] = json!({own: null}),
-                None if body[field].is_null() => body[field] = Value::Null,
-                None => {}
-            }
-            let reply = server.post(path, &body);
-            reply.status == 400 && reply.refusal().1 == "unknown_field"
-        };
-        for field in properties(&document, name) {
-            assert!(!refused(&field), "{path} does not know {field}");
-            checked += 1;
+            let is_closed = form["additionalProperties"] == false;
+            assert_eq!(refused("nonesuch"), is_closed, "{path}");
         }
-        let is_closed = document["components"]["schemas"][name]["additionalProperties"] == false;
-        assert_eq!(refused("nonesuch"), is_closed, "{path}");
     }
     assert!(checked > 100, "{checked}");
 }
@@ -121,6 +129,8 @@ fn sample(name: &str) -> Value {
         "messages" => json!([{"role": "user", "content": "1 + 1?"}]),
         "prompt" => json!("1 + 1?"),
         "chains" => json!([{"problem": "1 + 1?", "steps": ["1 + 1 = 2."]}]),
+        "input" | "query" | "response" | "text_1" | "queries" | "data_1" => json!("1 + 1?"),
+        "text_2" | "documents" | "items" | "data_2" => json!(["1 + 1 = 2."]),
         name => panic!("no sample of {name}"),
     }
 }

@@ -14,35 +14,54 @@ fn what_a_search_cannot_do_is_a_400_that_names_the_field() {
         body
     };
     for (body, code, param) in [
-        (with("n", json!(2)), "unsupported_field", "n"),
-        (
-            with("logprobs", json!(true)),
-            "unsupported_field",
-            "logprobs",
-        ),
-        (
-            with("tools", json!([{"type": "function"}])),
-            "unsupported_field",
-            "tools",
-        ),
-        (with("stop", json!(["\n"])), "unsupported_field", "stop"),
-        (
-            with("response_format", json!({"type": "json_object"})),
-            "unsupported_field",
-            "response_format",
-        ),
+        (with("n", json!(0)), "invalid_value", "n"),
+        (with("n", json!(129)), "invalid_value", "n"),
+        (with("n", json!("many")), "invalid_value", "n"),
+        (with("best_of", json!(2)), "unsupported_field", "best_of"),
+        (with("seed", json!(-2)), "invalid_value", "seed"),
+        (with("top_k", json!(-2)), "invalid_value", "top_k"),
         (
             with("frequency_penalty", json!(0.5)),
             "unsupported_field",
             "frequency_penalty",
         ),
-        (with("temprature", json!(1)), "unknown_field", "temprature"),
+        (
+            with("skip_special_tokens", json!(false)),
+            "unsupported_field",
+            "skip_special_tokens",
+        ),
+        (
+            with("guided_choice", json!(["a", "b"])),
+            "unsupported_field",
+            "guided_choice",
+        ),
+        (
+            with("functions", json!([{"name": "f"}])),
+            "unsupported_field",
+            "functions",
+        ),
+        (
+            with("stop_token_ids", json!([3])),
+            "unsupported_field",
+            "stop_token_ids",
+        ),
+        (
+            with("min_tokens", json!(5)),
+            "unsupported_field",
+            "min_tokens",
+        ),
+        (with("echo", json!(true)), "unsupported_field", "echo"),
+        (
+            with("add_generation_prompt", json!(false)),
+            "unsupported_field",
+            "add_generation_prompt",
+        ),
         (
             with("temperature", json!("hot")),
             "invalid_value",
             "temperature",
         ),
-        (with("max_tokens", json!(-1)), "invalid_value", "max_tokens"),
+        (with("max_tokens", json!(-2)), "invalid_value", "max_tokens"),
         (
             with("stream_options", json!({"include_usage": true})),
             "invalid_value",
@@ -142,8 +161,8 @@ fn what_a_search_cannot_do_is_a_400_that_names_the_field() {
         let wanted = (400, code.to_owned(), json!(param));
         assert_eq!(reply.refusal(), wanted, "{}", reply.text());
     }
-    let near = server.chat(&with("temprature", json!(1))).text();
-    assert!(near.contains("the nearest is temperature"), "{near}");
+    let least = server.chat(&with("max_new_tokens", json!(3))).text();
+    assert!(least.contains("not supported: use max_tokens"), "{least}");
     let long = server.chat(&ask(&"pens ".repeat(5000), json!({})));
     assert_eq!(
         long.refusal(),
@@ -173,19 +192,20 @@ fn fields_that_say_what_is_done_anyway_are_taken() {
     let mut body = ask("1 + 1?", json!({"n": 2, "m": 1}));
     for (key, value) in [
         ("n", json!(1)),
-        ("logprobs", json!(false)),
-        ("tools", json!([])),
-        ("stop", Value::Null),
-        ("response_format", json!({"type": "text"})),
+        ("best_of", json!(1)),
+        ("suffix", Value::Null),
+        ("functions", json!([])),
         ("presence_penalty", json!(0)),
-        ("user", json!("mia")),
-        ("metadata", json!({"a": "b"})),
-        ("store", json!(false)),
+        ("length_penalty", json!(1.0)),
+        ("skip_special_tokens", json!(true)),
+        ("add_generation_prompt", json!(true)),
+        ("chat_template_kwargs", json!({})),
         ("max_completion_tokens", json!(40)),
     ] {
         body[key] = value;
     }
     let answer = server.chat(&body).ok();
+    assert!(answer["beamgen"].get("ignored").is_none(), "{answer}");
     let note = answer["beamgen"]["note"].as_str().unwrap();
     assert!(note.contains("bundled models"), "{note}");
 }
@@ -227,7 +247,7 @@ fn other_paths_and_methods_are_refused() {
         server.post("/health", &json!({})).refusal().1,
         "method_not_allowed"
     );
-    for chains in [json!([]), json!(3), json!(vec![Value::Null; 257])] {
+    for chains in [json!([]), json!(3), json!(vec![Value::Null; 4097])] {
         let refused = server.post("/v1/score", &json!({"chains": chains}));
         let (status, _, param) = refused.refusal();
         assert_eq!((status, param), (400, json!("chains")));

@@ -79,10 +79,9 @@ fn every_setting_of_a_search_can_be_asked_for() {
             "generator": {"max_step_tokens": 60, "sampling": {"temperature": 3.0}}, "tree": true,
         }),
     );
-    body["temperature"] = json!(0.5);
-    // What is written in `beamgen.generator` wins over OpenAI's field of that meaning.
     let other = server.chat(&body).ok();
-    body["beamgen"]["generator"] = json!({"max_step_tokens": 60});
+    // The shorter name wins over the key.
+    body["beamgen"]["temperature"] = json!(0.5);
     let answer = server.chat(&body).ok();
     assert_eq!(answer["beamgen"]["tree"], read_again(&result.tree));
     assert_eq!(answer["beamgen"]["id"], "mine");
@@ -287,7 +286,7 @@ fn a_search_goes_on_from_the_steps_of_a_request() {
     let text = "Ana has 16 shells. Kim has 1 more shells than Ana. Ben has 10 fewer shells than Kim. \
                 How many shells does Ben have?";
     let ask = |steps: Value| {
-        let settings = json!({"n": 16, "m": 4, "steps": steps});
+        let settings = json!({"n": 16, "m": 4, "seed": 0, "steps": steps});
         server.post(
             "/v1/completions",
             &json!({"prompt": text, "beamgen": settings}),

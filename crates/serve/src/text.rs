@@ -1,0 +1,177 @@
+//! The text of an answer in pieces, with the tokens of each.
+
+use beamgen::ProblemResult;
+use beamgen::generator::{TokenLogprob, TokenLogprobs};
+use beamgen::strategy::NodeId;
+use serde_json::{Map, Value, json};
+
+use crate::ask::{Ask, Shape};
+
+/// A step of an answer, as far as it is returned.
+#[derive(Debug, Default)]
+pub(crate) struct Piece {
+    pub text: String,
+    /// The tokens that begin in it, each with the number of characters of the answer before it.
+    pub tokens: Vec<(usize, TokenLogprobs)>,
+    /// The place of its first byte after the first sampled one; negative in given steps.
+    begin: isize,
+}
+
+impl Piece {
+    pub(crate) fn new(text: &str, tokens: Vec<(usize, TokenLogprobs)>) -> Self {
+        Self {
+            text: text.to_owned(),
+            tokens,
+            begin: 0,
+        }
+    }
+}
+
+/// Returns the number of bytes at the beginning of a chain that the request gave.
+fn given_bytes(result: &ProblemResult, path: &[NodeId]) -> usize {
+    let steps = path.iter().take(result.problem.steps.len());
+    let steps = steps.map(|&id| result.tree.node(id).text.len());
+    steps.sum::<usize>() + result.problem.prefix.len()
+}
+
+/// Returns the number of steps of a chain that the request gave as a whole.
+pub(crate) fn given_steps(result: &ProblemResult, node: NodeId) -> usize {
+    let path = result.tree.path(node);
+    let mut left = given_bytes(result, &path);
+    let given = path.iter().take_while(|&&id| {
+        let bytes = result.tree.node(id).text.len();
+        let is_given = (1..=left).contains(&bytes);
+        left -= if is_given { bytes } else { 0 };
+        is_given
+    });
+    given.count()
+}
+
+/// Returns the number of tokens of the given steps of a chain.
+pub(crate) fn given_tokens(result: &ProblemResult, node: NodeId) -> usize {
+    let path = result.tree.path(node).into_iter();
+    let given = path.take(given_steps(result, node));
+    given.map(|id| result.tree.node(id).tokens.len()).sum()
+}
+
+/// Returns the steps of a chain after the beginning that the request gave as a message. Without such a
+/// beginning and without texts to stop at, white space at both ends is left out.
+pub(crate) fn pieces(ask: &Ask, result: &ProblemResult, node: NodeId) -> Vec<Piece> {
+    let (tree, path) = (&result.tree, result.tree.path(node));
+    let mut begin = -(given_bytes(result, &path) as isize);
+    let mut pieces = Vec::new();
+    let has_prefix = !result.problem.prefix.is_empty();
+    for &id in &path {
+        let text = tree.node(id).text.as_str();
+        let after = begin + text.len() as isize;
+        let given = if has_prefix {
+            begin.min(0).unsigned_abs()
+        } else {
+            0
+        };
+        // A chain that ended early may end within the beginning, also within a character of it.
+        let text = text.get(given..).unwrap_or_default();
+        pieces.push(Piece {
+            text: text.to_owned(),
+            tokens: Vec::new(),
+            begin: after - text.len() as isize,
+        });
+        begin = after;
+    }
+    if !has_prefix && ask.settings.generator.stop.is_empty() {
+        trim(&mut pieces);
+    }
+    pieces.retain(|piece| !piece.text.is_empty());
+    place(&mut pieces, tree.token_logprobs(node));
+    pieces
+}
+
+fn trim(pieces: &mut Vec<Piece>) {
+    // Without blank steps at the ends, trimming the first and the last piece trims the whole text.
+    let blank = pieces
+        .iter()
+        .take_while(|piece| piece.text.trim().is_empty());
+    let blank = blank.count();
+    pieces.drain(..blank);
+    while pieces
+        .last()
+        .is_some_and(|piece| piece.text.trim().is_empty())
+    {
+        pieces.pop();
+    }
+    if let Some(first) = pieces.first_mut() {
+        let text = first.text.trim_start().to_owned();
+        first.begin += (first.text.len() - text.len()) as isize;
+        first.text = text;
+    }
+    if let Some(last) = pieces.last_mut() {
+        last.text.truncate(last.text.trim_end().len());
+    }
+}
+
+/// Gives each token to the first piece that has a byte of it.
+fn place<'a>(pieces: &mut [Piece], tokens: impl Iterator<Item = &'a TokenLogprobs>) {
+    let (mut at, mut begin, mut before) = (0, 0_isize, 0);
+    for token in tokens.filter(|token| token.in_text) {
+        let end = begin + token.chosen.bytes.len() as isize;
+        while let Some(piece) = pieces.get(at)
+            && piece.begin + piece.text.len() as isize <= begin
+        {
+            before += piece.text.chars().count();
+            at += 1;
+        }
+        if let Some(piece) = pieces.get_mut(at)
+            && piece.begin < end
+        {
+            let own = (begin - piece.begin).max(0) as usize;
+            let own = piece.text.char_indices().filter(|(byte, _)| *byte < own);
+            let offset = before + own.count();
+            piece.tokens.push((offset, token.clone()));
+        }
+        begin = end;
+    }
+}
+
+/// Returns the log-probabilities of tokens in the form of OpenAI's API.
+pub(crate) fn logprobs(shape: Shape, tokens: &[(usize, TokenLogprobs)], most: usize) -> Value {
+    let tokens = tokens.iter();
+    match shape {
+        Shape::Chat => {
+            let content = tokens.map(|(_, token)| {
+                let mut entry = entry(&token.chosen);
+                entry["top_logprobs"] = token.top.iter().map(self::entry).collect();
+                entry
+            });
+            json!({"content": content.collect::<Vec<_>>(), "refusal": null})
+        }
+        Shape::Completion => {
+            let tops = tokens.clone().map(|(_, token)| {
+                let top = token.top.iter().map(|top| (text(top), json!(number(top))));
+                // A client looks its token up here, also if others are likelier.
+                let own = (text(&token.chosen), json!(number(&token.chosen)));
+                Value::Object(Map::from_iter(top.chain([own])))
+            });
+            let tops = (most > 0).then(|| tops.collect::<Vec<_>>());
+            let tokens: Vec<_> = tokens.collect();
+            json!({
+                "tokens": tokens.iter().map(|(_, token)| text(&token.chosen)).collect::<Vec<_>>(),
+                "token_logprobs": tokens.iter().map(|(_, token)| number(&token.chosen)).collect::<Vec<_>>(),
+                "top_logprobs": tops,
+                "text_offset": tokens.iter().map(|(offset, _)| *offset).collect::<Vec<_>>(),
+            })
+        }
+    }
+}
+
+fn entry(token: &TokenLogprob) -> Value {
+    json!({"token": text(token), "logprob": number(token), "bytes": token.bytes})
+}
+
+fn text(token: &TokenLogprob) -> String {
+    String::from_utf8_lossy(&token.bytes).into_owned()
+}
+
+/// Returns a log-probability as OpenAI and vLLM write it: JSON has no infinity.
+fn number(token: &TokenLogprob) -> f32 {
+    token.logprob.max(-9999.0)
+}

@@ -1,0 +1,739 @@
+//! Requests of the clients and trainers that ask reward models, with the bodies that their own code
+//! sends: each gets the scores of `/v1/score`, to the last bit.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use beamgen::Solver;
+use beamgen::scorer::score_chains;
+use beamgen_serve::{Key, Limits, ServeOptions};
+use serde_json::{Value, json};
+
+use crate::client::{Running, ask, essence, problem, request};
+
+const PROBLEM: &str = "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. \
+                       How many pens does Kim have?";
+const STEPS: [&str; 3] = [
+    "Mia has 34 pens: 34.",
+    "Leo has 8 more pens than Mia: 34 + 8 = 43.",
+    "The answer is 21.",
+];
+
+/// The scores of a chain, from the reward model itself.
+fn scored(problem: &str, steps: &[&str]) -> Vec<f32> {
+    let mut model = Solver::builder().prepare_reward_model().unwrap();
+    let mut model = model.reward_model().unwrap();
+    let scores = score_chains(&mut *model, &[(problem, steps)]).unwrap();
+    scores.into_iter().next().unwrap().unwrap()
+}
+
+fn lowest(scores: &[f32]) -> f32 {
+    scores.iter().copied().fold(1.0, f32::min)
+}
+
+/// A value as an answer has it. The parser of JSON may miss the nearest number by a bit, on both sides.
+fn sent(value: Value) -> Value {
+    serde_json::from_str(&value.to_string()).expect("JSON")
+}
+
+/// A chat as ChatML, the markup of Qwen's models.
+fn chatml(problem: &str, response: &str) -> String {
+    format!("{}{response}<|im_end|>\n", chatml_prompt(problem))
+}
+
+fn chatml_prompt(problem: &str) -> String {
+    format!(
+        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n\
+         <|im_start|>user\n{problem}<|im_end|>\n<|im_start|>assistant\n"
+    )
+}
+
+fn marked() -> String {
+    STEPS.map(|step| format!("{step}<extra_0>")).concat()
+}
+
+/// `reward_hub/vllm/reward.py` and its HTTP client, which reads `data[0].data[i][-1]`.
+#[test]
+fn reward_hub_gets_a_row_for_each_step() {
+    let server = Running::start(ServeOptions::default());
+    let wanted = scored(PROBLEM, &STEPS);
+    let messages = json!([
+        {"role": "system", "content": "Please reason step by step, and put your final answer within \\boxed{}."},
+        {"role": "user", "content": PROBLEM},
+        {"role": "assistant", "content": marked()},
+    ]);
+    let body = json!({"model": "Qwen/Qwen2.5-Math-PRM-7B", "messages": messages});
+    let pooled = server.post("/pooling", &body).ok();
+    let rows: Vec<[f32; 2]> = serde_json::from_value(pooled["data"][0]["data"].clone()).unwrap();
+    let right: Vec<f32> = rows.iter().map(|row| row[1]).collect();
+    assert_eq!(right, wanted);
+    assert!(rows.iter().all(|[wrong, right]| *wrong == 1.0 - right));
+    let entry = &pooled["data"][0];
+    assert_eq!(
+        (&entry["index"], &entry["object"]),
+        (&json!(0), &json!("pooling"))
+    );
+    assert!(
+        pooled["usage"]["prompt_tokens"].as_u64().unwrap() > 20,
+        "{pooled}"
+    );
+
+    // Without marks, the steps are those of a search; base64 has the same numbers.
+    let mut plain = body.clone();
+    plain["messages"][2]["content"] = json!(STEPS.join("\n"));
+    plain["encoding_format"] = json!("base64");
+    let coded = server.post("/pooling", &plain).ok();
+    let flat: Vec<u8> = rows
+        .iter()
+        .flatten()
+        .flat_map(|number| number.to_le_bytes())
+        .collect();
+    assert_eq!(coded["data"][0]["data"], STANDARD.encode(flat));
+}
+
+/// `verl/experimental/reward_loop/reward_loop.py`, `compute_score_disrm`.
+#[test]
+fn verl_gets_a_number_from_both_of_its_engines() {
+    let server = Running::start(ServeOptions::default());
+    let wanted = lowest(&scored(PROBLEM, &STEPS));
+    let text = chatml(PROBLEM, &STEPS.join("\n"));
+    let sglang = server
+        .post("/v1/embeddings", &json!({"model": "rm", "input": text}))
+        .ok();
+    assert_eq!(sglang["data"][0]["embedding"], sent(json!([wanted])));
+    let body = json!({"model": "rm", "input": text, "use_activation": true});
+    let vllm = server.post("/classify", &body).ok();
+    let both = sent(json!([1.0 - wanted, wanted]));
+    assert_eq!(vllm["data"][0]["probs"], both);
+    assert_eq!(
+        (&vllm["data"][0]["num_classes"], &vllm["data"][0]["label"]),
+        (&json!(2), &json!("LABEL_0"))
+    );
+    // The activation is off in what verl sends: the answer has logits, whose softmax is the score.
+    let raw = server
+        .post(
+            "/classify",
+            &json!({"model": "rm", "input": text, "activation": false}),
+        )
+        .ok();
+    let logits: [f64; 2] = serde_json::from_value(raw["data"][0]["probs"].clone()).unwrap();
+    let back = 1.0 / (1.0 + (logits[0] - logits[1]).exp());
+    assert!(
+        (back - f64::from(wanted)).abs() < 1e-6,
+        "{back} for {wanted}"
+    );
+}
+
+/// `vllm/entrypoints/pooling/scoring/protocol.py`: the names that the two lists have had.
+#[test]
+fn pairs_are_scored_by_all_names_of_their_lists() {
+    let server = Running::start(ServeOptions::default());
+    let (right, wrong) = (scored(PROBLEM, &STEPS[..1]), scored(PROBLEM, &STEPS));
+    let responses = [STEPS[0].to_owned(), STEPS.join("\n")];
+    let wanted = [lowest(&right), lowest(&wrong)];
+    for (route, one, other) in [
+        ("/score", "text_1", "text_2"),
+        ("/v1/score", "text_1", "text_2"),
+        ("/v1/score", "queries", "documents"),
+        ("/score", "queries", "items"),
+        ("/score", "data_1", "data_2"),
+    ] {
+        for problems in [json!(PROBLEM), json!([PROBLEM]), json!([PROBLEM, PROBLEM])] {
+            let answer = server
+                .post(
+                    route,
+                    &json!({"model": "rm", one: problems, other: responses}),
+                )
+                .ok();
+            let scores = [&answer["data"][0]["score"], &answer["data"][1]["score"]];
+            assert_eq!(
+                scores,
+                [&sent(json!(wanted[0])), &sent(json!(wanted[1]))],
+                "{route} {one}"
+            );
+            assert_eq!(answer["data"][1]["object"], "score");
+        }
+    }
+    let refused = server.post(
+        "/score",
+        &json!({"text_1": ["a", "b", "c"], "text_2": ["x", "y"]}),
+    );
+    assert_eq!(
+        refused.refusal(),
+        (400, "invalid_value".to_owned(), json!("text_1"))
+    );
+}
+
+/// `cohere.ClientV2.rerank`, Jina's API and `vllm` (`RerankRequest`).
+#[test]
+fn rerankers_get_the_best_response_first() {
+    let server = Running::start(ServeOptions::default());
+    let documents = json!([STEPS.join("\n"), {"text": STEPS[0]}, STEPS[0]]);
+    let (wrong, right) = (
+        lowest(&scored(PROBLEM, &STEPS)),
+        lowest(&scored(PROBLEM, &STEPS[..1])),
+    );
+    assert!(right > wrong);
+    for route in ["/rerank", "/v1/rerank", "/v2/rerank"] {
+        let body = json!({"model": "rm", "query": PROBLEM, "documents": documents});
+        let ranked = server.post(route, &body).ok();
+        let results = ranked["results"].as_array().unwrap();
+        let order: Vec<(u64, f32)> = results
+            .iter()
+            .map(|r| {
+                (
+                    r["index"].as_u64().unwrap(),
+                    r["relevance_score"].as_f64().unwrap() as f32,
+                )
+            })
+            .collect();
+        assert_eq!(order, [(1, right), (2, right), (0, wrong)]);
+        assert_eq!(results[0]["document"]["text"], STEPS[0]);
+    }
+    let body =
+        json!({"query": PROBLEM, "documents": documents, "top_n": 1, "return_documents": false});
+    let ranked = server.post("/rerank", &body).ok();
+    assert_eq!(
+        ranked["results"],
+        sent(json!([{"index": 1, "relevance_score": right}]))
+    );
+    let body = json!({"query": PROBLEM, "documents": [STEPS[0], " "]});
+    let ranked = server.post("/rerank", &body).ok();
+    assert_eq!(ranked["results"].as_array().unwrap().len(), 1);
+    assert_eq!(ranked["errors"][0]["index"], 1);
+}
+
+/// `openrlhf/utils/agent.py` (`_fetch_rewards_via_http`) and `openrlhf/utils/remote_rm_utils.py`.
+#[test]
+fn openrlhf_gets_rewards_and_the_places_of_steps() {
+    let server = Running::start(ServeOptions::default());
+    let wanted = scored(PROBLEM, &STEPS);
+    let response = STEPS.join("\n");
+    let prompts = [
+        chatml_prompt(PROBLEM),
+        PROBLEM.to_owned() + "\n",
+        PROBLEM.to_owned(),
+    ];
+    let queries = [
+        chatml(PROBLEM, &response),
+        format!("<s>{PROBLEM}\n{response}</s>"),
+        format!("{PROBLEM}{response}"),
+    ];
+    let body = json!({"query": queries, "prompts": prompts, "labels": ["21", "21", null]});
+    let rewarded = server.post("/get_reward", &body).ok();
+    assert_eq!(rewarded["rewards"], sent(json!(vec![lowest(&wanted); 3])));
+    assert_eq!(rewarded["scores"], rewarded["rewards"]);
+    assert_eq!(rewarded["extra_logs"], json!({}));
+    assert_eq!(rewarded["errors"], json!([null, null, null]));
+    let characters: Vec<char> = response.chars().collect();
+    for at in 0..3 {
+        assert_eq!(rewarded["step_rewards"][at], sent(json!(wanted)), "{at}");
+        let offsets: Vec<[usize; 2]> =
+            serde_json::from_value(rewarded["offsets"][at].clone()).unwrap();
+        let texts = offsets
+            .iter()
+            .map(|&[start, end]| characters[start..end].iter().collect());
+        let texts: Vec<String> = texts.collect();
+        assert_eq!(texts, STEPS);
+    }
+    // Trainers write the body themselves, so the address may name the rule.
+    let bytes = request("/get_reward?aggregation=last", &body.to_string(), "");
+    let last = server.send(&bytes).unwrap().ok();
+    assert_eq!(last["rewards"][0], sent(json!(wanted[2])));
+    // Without prompts, as earlier versions ask: the markup tells problem and response apart.
+    let alone = server
+        .post("/get_reward", &json!({"query": [queries[0]]}))
+        .ok();
+    assert_eq!(alone["rewards"], sent(json!([lowest(&wanted)])));
+    let asked = json!({"query": ["Q: x\nA: 1"], "prompts": ["Q: x\nA: "], "problems": [PROBLEM]});
+    let named = server.post("/get_reward", &asked).ok();
+    assert_eq!(
+        named["rewards"],
+        sent(json!([lowest(&scored(PROBLEM, &["1"]))]))
+    );
+    // One sample that cannot be scored has no reward, and the others have theirs.
+    let some = json!({"query": [queries[0], "x", queries[2]], "prompts": prompts});
+    let some = server.post("/get_reward", &some).ok();
+    assert_eq!(
+        some["rewards"],
+        sent(json!([lowest(&wanted), null, lowest(&wanted)]))
+    );
+    assert!(
+        some["errors"][1].as_str().unwrap().contains("prompt"),
+        "{some}"
+    );
+    // Unless the request says what it is.
+    let none = json!({"query": [prompts[0]], "prompts": [prompts[0]], "labels": [null]});
+    assert_eq!(server.post("/get_reward", &none).refusal().0, 400);
+    let bytes = request("/get_reward?unscored=-0.5", &none.to_string(), "");
+    let named = server.send(&bytes).unwrap().ok();
+    assert_eq!(
+        (&named["rewards"], &named["step_rewards"]),
+        (&json!([-0.5]), &json!([null]))
+    );
+    assert!(
+        named["errors"][0].as_str().unwrap().contains("no step"),
+        "{named}"
+    );
+}
+
+/// `slime/rollout/rm_hub/__init__.py`, `remote_rm`, which takes the whole answer as the reward.
+#[test]
+fn slime_gets_a_number() {
+    let server = Running::start(ServeOptions::default());
+    let wanted = sent(json!(lowest(&scored(PROBLEM, &STEPS))));
+    let response = STEPS.join("\n");
+    for prompt in [
+        json!(PROBLEM),
+        json!(chatml_prompt(PROBLEM)),
+        json!([{"role": "system", "content": "x"}, {"role": "user", "content": PROBLEM}]),
+    ] {
+        let body = json!({"prompt": prompt, "response": response, "label": "21"});
+        assert_eq!(server.post("/get_reward", &body).ok(), wanted);
+    }
+    let empty = json!({"prompt": PROBLEM, "response": " ", "label": ""});
+    let bytes = request("/get_reward?unscored=0", &empty.to_string(), "");
+    assert_eq!(server.send(&bytes).unwrap().ok(), 0.0);
+    let refused = server.post("/get_reward", &empty);
+    assert_eq!(
+        refused.refusal(),
+        (400, "invalid_value".to_owned(), Value::Null)
+    );
+}
+
+#[test]
+fn our_own_chains_may_be_responses_with_separators_and_messages() {
+    let server = Running::start(ServeOptions::default());
+    let wanted = sent(json!(scored(PROBLEM, &STEPS)));
+    let text = STEPS.join("\n\n");
+    let turns = json!([
+        {"role": "user", "content": "Hello."},
+        {"role": "assistant", "content": [{"type": "text", "text": "Hi."}]},
+        {"role": "user", "content": PROBLEM},
+        {"role": "assistant", "content": text},
+    ]);
+    let chains = json!([
+        {"problem": PROBLEM, "steps": STEPS},
+        {"problem": PROBLEM, "response": text},
+        {"problem": PROBLEM, "response": STEPS.join(";"), "step_separator": ";"},
+        {"problem": PROBLEM, "response": marked()},
+        {"messages": [turns[2], turns[3]]},
+        {"problem": PROBLEM, "steps": STEPS, "context": ["Hello.", "Hi."]},
+        {"messages": turns},
+        {"messages": [turns[2], turns[3]], "context": ["Hello.", "Hi."]},
+        {"messages": [turns[2]]},
+        {"problem": PROBLEM, "response": "a;;b", "step_separator": ";"},
+        {"problem": PROBLEM, "response": "a", "step_separator": ""},
+    ]);
+    let data = server.post("/v1/score", &json!({"chains": chains})).ok()["data"].clone();
+    for at in 0..5 {
+        assert_eq!(data[at]["scores"], wanted, "{at}");
+    }
+    assert_eq!(data[0].get("offsets"), None);
+    assert_eq!(
+        data[1]["offsets"][1],
+        json!([STEPS[0].len() + 2, STEPS[0].len() + 2 + STEPS[1].len()])
+    );
+    assert_ne!(data[5]["scores"], wanted);
+    assert_eq!(
+        (&data[6]["scores"], &data[7]["scores"]),
+        (&data[5]["scores"], &data[5]["scores"])
+    );
+    for (at, word) in [(8, "last turn"), (9, "step 2"), (10, "step_separator")] {
+        assert!(
+            data[at]["error"].as_str().unwrap().contains(word),
+            "{}",
+            data[at]
+        );
+    }
+    let body = json!({"chains": [{"problem": PROBLEM, "response": STEPS.join("|")}], "step_separator": "|"});
+    assert_eq!(
+        server.post("/v1/score", &body).ok()["data"][0]["scores"],
+        wanted
+    );
+}
+
+/// Chains of several problems, of which some cannot be scored.
+fn many(count: usize) -> Vec<Value> {
+    let chain = |at: usize| match at % 10 {
+        3 => json!({"problem": problem(at % 4), "steps": []}),
+        7 => json!({"problem": problem(at % 4), "steps": ["x ".repeat(100_000)]}),
+        _ => {
+            let steps: Vec<String> = (0..1 + at % 5)
+                .map(|step| format!("{at} + {step} = {}.", at + step))
+                .collect();
+            json!({"problem": problem(at % 4), "steps": steps})
+        }
+    };
+    (0..count).map(chain).collect()
+}
+
+#[test]
+fn chains_have_the_same_scores_alone_and_together_beside_searches() {
+    let server = Running::start(ServeOptions::default());
+    let chains = many(60);
+    let alone: Vec<Value> = chains
+        .iter()
+        .map(|chain| {
+            let mut data =
+                server.post("/v1/score", &json!({"chains": [chain]})).ok()["data"].clone();
+            let entry = data[0].take();
+            if let Some(error) = entry["error"].as_str() {
+                return json!(error);
+            }
+            let steps: Vec<&str> = chain["steps"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|s| s.as_str().unwrap())
+                .collect();
+            assert_eq!(
+                entry["scores"],
+                sent(json!(scored(chain["problem"].as_str().unwrap(), &steps)))
+            );
+            entry["scores"].clone()
+        })
+        .collect();
+    let search = ask(&problem(5), json!({"n": 8, "m": 4}));
+    let wanted = essence(&server.chat(&search).ok());
+    std::thread::scope(|scope| {
+        let searches = scope.spawn(|| {
+            for _ in 0..6 {
+                assert_eq!(essence(&server.chat(&search).ok()), wanted);
+            }
+        });
+        for turn in 0..6 {
+            let rotated = [&chains[turn * 9..], &chains[..turn * 9]].concat();
+            let data = server.post("/v1/score", &json!({"chains": rotated})).ok()["data"].clone();
+            for (at, entry) in data.as_array().unwrap().iter().enumerate() {
+                let wanted = &alone[(at + turn * 9) % chains.len()];
+                let found = entry.get("error").unwrap_or(&entry["scores"]);
+                assert_eq!(found, wanted, "{turn} {at}");
+            }
+        }
+        searches.join().unwrap();
+    });
+}
+
+#[test]
+fn large_requests_hold_nobody_up() {
+    let server = Running::start(ServeOptions::default());
+    let padding = " ".repeat(4096);
+    let chains: Vec<Value> = many(2000)
+        .into_iter()
+        .map(|mut chain| {
+            // The scorer never reads it.
+            chain["note"] = json!(padding);
+            chain
+        })
+        .collect();
+    let body = json!({"chains": chains}).to_string();
+    assert!(body.len() > 8 << 20);
+    let search = ask(&problem(5), json!({"n": 4, "m": 2}));
+    let wanted = essence(&server.chat(&search).ok());
+    std::thread::scope(|scope| {
+        let large = scope.spawn(|| server.send(&request("/v1/score", &body, "")).unwrap().ok());
+        let mut longest = Duration::ZERO;
+        while !large.is_finished() {
+            let begun = Instant::now();
+            assert_eq!(server.get("/health").status, 200);
+            assert_eq!(essence(&server.chat(&search).ok()), wanted);
+            longest = longest.max(begun.elapsed());
+        }
+        assert!(longest < Duration::from_secs(5), "{longest:?}");
+        let data = large.join().unwrap()["data"].clone();
+        assert_eq!(data.as_array().unwrap().len(), 2000);
+        assert!(data[0]["score"].is_number() && data[3]["error"].is_string());
+    });
+}
+
+#[test]
+fn whoever_goes_away_takes_the_chains_along() {
+    let server = Running::start(ServeOptions {
+        limits: Limits {
+            queue: 1,
+            ..Limits::default()
+        },
+        ..ServeOptions::default()
+    });
+    let chain = |steps| json!({"problem": PROBLEM, "steps": vec![STEPS[1]; steps]});
+    let many = json!({"chains": vec![chain(10); 4096]}).to_string();
+    let mut stream = server.connect();
+    stream.write_all(&request("/v1/score", &many, "")).unwrap();
+    // One request for scores has a place in the queue: the large one keeps it while it lasts.
+    let status = || {
+        server
+            .post("/v1/score", &json!({"chains": [chain(1)]}))
+            .status
+    };
+    let wait_for = |wanted: u16| {
+        let started = Instant::now();
+        while status() != wanted {
+            assert!(started.elapsed() < Duration::from_secs(10), "no {wanted}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        started.elapsed()
+    };
+    wait_for(429);
+    drop(stream);
+    let waited = wait_for(200);
+    assert!(waited < Duration::from_secs(2), "{waited:?}");
+}
+
+#[test]
+fn limits_of_requests_for_scores_are_their_own() {
+    let limits = Limits {
+        body_bytes: 1000,
+        score_body_bytes: 20_000,
+        chains_to_score: 3,
+        ..Limits::default()
+    };
+    let server = Running::start(ServeOptions {
+        limits,
+        ..ServeOptions::default()
+    });
+    let padded = |bytes: usize| json!({"chains": [{"problem": PROBLEM, "steps": STEPS, "note": "x".repeat(bytes)}]});
+    server.post("/v1/score", &padded(15_000)).ok();
+    let refused = server.post("/v1/score", &padded(20_000));
+    assert_eq!(
+        refused.refusal(),
+        (413, "body_too_large".to_owned(), Value::Null)
+    );
+    let refused = server.post("/v1/refine", &padded(15_000));
+    assert_eq!(refused.refusal().0, 413);
+    let four = json!([PROBLEM, PROBLEM, PROBLEM, PROBLEM]);
+    for (route, body, field) in [
+        ("/v1/score", json!({"chains": four}), "chains"),
+        (
+            "/score",
+            json!({"text_1": PROBLEM, "text_2": four}),
+            "text_1",
+        ),
+        (
+            "/rerank",
+            json!({"query": PROBLEM, "documents": four}),
+            "documents",
+        ),
+        ("/pooling", json!({"input": []}), "messages"),
+    ] {
+        let refused = server.post(route, &body);
+        assert_eq!(
+            refused.refusal(),
+            (400, "invalid_value".to_owned(), json!(field))
+        );
+    }
+}
+
+const ROUTES: [&str; 9] = [
+    "/v1/score",
+    "/score",
+    "/rerank",
+    "/v1/rerank",
+    "/v2/rerank",
+    "/pooling",
+    "/classify",
+    "/v1/embeddings",
+    "/get_reward",
+];
+
+#[test]
+fn every_route_for_scores_needs_the_key_and_json() {
+    let key: Key = "correct-horse-battery".parse().unwrap();
+    let server = Running::start(ServeOptions {
+        keys: vec![key],
+        ..ServeOptions::default()
+    });
+    for route in ROUTES {
+        assert_eq!(
+            server.send(&request(route, "{}", "")).unwrap().status,
+            401,
+            "{route}"
+        );
+        let with_key = request(
+            route,
+            "{}",
+            "Authorization: Bearer correct-horse-battery\r\n",
+        );
+        assert_eq!(server.send(&with_key).unwrap().status, 400, "{route}");
+    }
+}
+
+#[test]
+fn wrong_requests_name_their_field() {
+    let server = Running::start(ServeOptions::default());
+    let chat = chatml(PROBLEM, STEPS[0]);
+    for (route, body, code, param) in [
+        ("/v1/score", json!({}), "invalid_value", json!("chains")),
+        (
+            "/v1/score",
+            json!({"chains": [], "aggregation": "x"}),
+            "invalid_value",
+            json!("aggregation"),
+        ),
+        (
+            "/v1/score",
+            json!({"chains": [1], "step_separator": ""}),
+            "invalid_value",
+            json!("step_separator"),
+        ),
+        (
+            "/score",
+            json!({"text_1": "x"}),
+            "invalid_value",
+            json!("text_2"),
+        ),
+        (
+            "/score",
+            json!({"text_1": "x", "text_2": [1]}),
+            "invalid_value",
+            json!("text_2"),
+        ),
+        (
+            "/score",
+            json!({"text_1": "x", "text_2": "y", "chains": []}),
+            "unknown_field",
+            json!("chains"),
+        ),
+        (
+            "/rerank",
+            json!({"documents": ["x"]}),
+            "invalid_value",
+            json!("query"),
+        ),
+        (
+            "/rerank",
+            json!({"query": "x", "documents": "y"}),
+            "invalid_value",
+            json!("documents"),
+        ),
+        (
+            "/rerank",
+            json!({"query": "x", "documents": ["y"], "top_n": -1}),
+            "invalid_value",
+            json!("top_n"),
+        ),
+        (
+            "/pooling",
+            json!({"messages": 3}),
+            "invalid_value",
+            Value::Null,
+        ),
+        (
+            "/pooling",
+            json!({"input": "no markup"}),
+            "invalid_value",
+            Value::Null,
+        ),
+        (
+            "/pooling",
+            json!({"input": [1, 2, 3]}),
+            "invalid_value",
+            json!("input"),
+        ),
+        (
+            "/pooling",
+            json!({"input": "<|robot|>x"}),
+            "invalid_value",
+            Value::Null,
+        ),
+        (
+            "/pooling",
+            json!({"input": chat, "encoding_format": "bytes"}),
+            "invalid_value",
+            json!("encoding_format"),
+        ),
+        (
+            "/pooling",
+            json!({"input": chat, "dimensions": 3}),
+            "unsupported_field",
+            json!("dimensions"),
+        ),
+        (
+            "/classify",
+            json!({"input": chat, "truncate_prompt_tokens": 3}),
+            "unsupported_field",
+            json!("truncate_prompt_tokens"),
+        ),
+        (
+            "/classify",
+            json!({"input": chat, "activation": "x"}),
+            "invalid_value",
+            json!("activation"),
+        ),
+        (
+            "/classify",
+            json!({"input": chat, "modle": "x"}),
+            "unknown_field",
+            json!("modle"),
+        ),
+        (
+            "/v1/embeddings",
+            json!({"input": "x ".repeat(100_000)}),
+            "invalid_value",
+            Value::Null,
+        ),
+        (
+            "/v1/embeddings",
+            json!({"input": chatml(&"Mia has 3 pens. ".repeat(4000), "x")}),
+            "context_length_exceeded",
+            Value::Null,
+        ),
+        (
+            "/get_reward",
+            json!({"prompts": ["x"]}),
+            "invalid_value",
+            json!("query"),
+        ),
+        (
+            "/get_reward",
+            json!({"query": ["x"], "prompts": []}),
+            "invalid_value",
+            json!("prompts"),
+        ),
+        (
+            "/get_reward",
+            json!({"query": ["xy"], "prompts": ["x"], "problems": []}),
+            "invalid_value",
+            json!("problems"),
+        ),
+        (
+            "/get_reward",
+            json!({"prompt": 3, "response": "x"}),
+            "invalid_value",
+            Value::Null,
+        ),
+        (
+            "/get_reward",
+            json!({"prompt": "x"}),
+            "invalid_value",
+            json!("response"),
+        ),
+        (
+            "/get_reward",
+            json!({"prompt": "x", "response": "y", "unscored": "no"}),
+            "invalid_value",
+            json!("unscored"),
+        ),
+        (
+            "/get_reward",
+            json!({"prompt": "x", "response": "y", "unscored": 1e99}),
+            "invalid_value",
+            json!("unscored"),
+        ),
+        (
+            "/score",
+            json!({"text_1": "x", "text_2": "y", "unscored": 0}),
+            "unknown_field",
+            json!("unscored"),
+        ),
+    ] {
+        let refused = server.post(route, &body);
+        assert_eq!(
+            refused.refusal(),
+            (400, code.to_owned(), param),
+            "{route} {body}"
+        );
+    }
+}
