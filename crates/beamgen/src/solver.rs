@@ -458,10 +458,11 @@ macro_rules! problems_into_requests {
 
 problems_into_requests!(Problem, &Problem, String, &str);
 
-/// Solves a problem with the bundled models and the default settings. Each call loads the models.
+/// Solves a problem with the bundled models. A text or a [`Problem`] gets the default settings, a
+/// [`Request`] keeps its own. Each call loads the models.
 ///
 /// # Errors
-/// Returns the errors of [`Solver::solve`].
+/// Returns an error if the models cannot be loaded, and the errors of [`Solver::solve`].
 pub fn solve(request: impl IntoRequest) -> Result<ProblemResult, Error> {
     Solver::builder().build()?.solve(request)
 }

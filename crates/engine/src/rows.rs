@@ -22,7 +22,7 @@ pub enum Want<'a> {
     Last,
     /// The rows of all tokens.
     All,
-    /// The rows at these indices, which must rise.
+    /// The rows at these indices, which must be strictly increasing.
     At(&'a [usize]),
 }
 

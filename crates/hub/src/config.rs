@@ -85,7 +85,7 @@ impl HubConfig {
     /// [`HubError::BadSetting`] if the home folder is needed and unknown, or for an invalid time
     /// limit; [`HubError::Io`] for a token file that cannot be read.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, HubError> {
-        // An empty variable counts as unset, as in Python.
+        // Shells unset a variable for one command by setting it to nothing.
         let get = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let is_true = |name: &str| {
             get(name).is_some_and(|value| {

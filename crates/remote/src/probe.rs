@@ -129,7 +129,7 @@ pub(crate) async fn generator(
     if !likelihoods && !is_text {
         return Err(connection.unfit("it gives no log-probabilities"));
     }
-    // Greedy, so that a second request meets the same text and can be told to stop in it.
+    // Greedy, so that a second request generates the same text and can be told to stop in its middle.
     let greedy = all(ask(0.0, 12, "\n")).await?;
     let text = |generated: &Generated| local.decode(&generated.tokens, true);
     // Steps need their boundary in the answer: a server must include the string that it stops at.

@@ -35,10 +35,10 @@ impl Default for AdamW {
 
 impl AdamW {
     /// Updates every variable of `vars` that has an entry in `gradients`. Returns the L2 norm of
-    /// all gradients together, before clipping.
+    /// these gradients together, before clipping.
     ///
     /// # Errors
-    /// A gradient has another shape than its variable.
+    /// A gradient has another shape than its variable, or is not float32.
     pub fn step<'a>(
         &mut self,
         vars: impl Iterator<Item = (&'a str, &'a Var)> + Clone,

@@ -53,7 +53,8 @@ fn fact_about(facts: &[Fact], name: &str) -> Option<usize> {
     facts.iter().position(|f| f.person == person)
 }
 
-/// Makes `item` the thing of that name; `None` if it is another thing already.
+/// Sets `item` to the index of the item called `name`; `None` if there is no such item, or if `item`
+/// is another one already.
 fn same_item(name: &str, item: &mut Option<usize>) -> Option<()> {
     let i = ITEMS.iter().position(|x| *x == name)?;
     (*item.get_or_insert(i) == i).then_some(())

@@ -87,7 +87,8 @@ impl Features {
 pub(crate) struct Expression {
     /// The value; `None` if a variable is unknown or the calculation has no value.
     pub value: Option<Value>,
-    /// The value of the first operand, for running totals.
+    /// The value of the operand that the expression begins with, which a running total is compared
+    /// with; `None` if it is unknown.
     pub first: Option<Value>,
     /// The signed number and its decimal places if the expression is only a number.
     pub literal: Option<(Rational, Option<usize>)>,

@@ -1,4 +1,5 @@
-//! Tests the gate of a `SwiGLU` block.
+//! Tests the kernel `silu_mul`, which computes `silu(gate) * up` in a `SwiGLU` block, against the
+//! reference.
 
 use beamgen_kernels::cuda::{self, Device, Number};
 use beamgen_kernels::silu_mul_reference;

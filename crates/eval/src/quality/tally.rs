@@ -8,9 +8,9 @@ use super::{Confusion, Measure, Moments};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub first_errors: FirstErrors,
-    /// Chains whose lowest score is the last step's.
+    /// The number of chains with two scores or more whose lowest score is that of the last step.
     pub drifted: f64,
-    /// Chains with two scores or more.
+    /// The number of chains with two scores or more.
     pub could_drift: f64,
     pub confusion: Confusion,
     /// Moments of score and length, of wrong and then of right steps.

@@ -36,7 +36,7 @@ pub fn rope_angles(
 /// Rows `[queries: heads | keys: kv_heads | values: kv_heads]` of `head_dim` floats each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QkvRows {
-    /// The number of rows.
+    /// The number of rows, one for each token.
     pub rows: usize,
     /// Floats from one row to the next.
     pub stride: usize,

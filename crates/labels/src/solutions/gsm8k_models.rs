@@ -1,4 +1,5 @@
-//! The model solutions of `grade-school-math`: a field for each model.
+//! Solutions that models wrote for GSM8K, as in the repository `grade-school-math`: a record has the
+//! question and a field for each model.
 
 use serde_json::Value;
 

@@ -43,7 +43,7 @@ fn options(mode: Mode, chains: usize, rollouts: u32) -> MonteCarlo {
     }
 }
 
-/// Returns the options of each mode, and of a binary search that reuses rollouts.
+/// Returns the options of each mode, and those of a binary search that searches wrong rollouts, too.
 fn every() -> Vec<MonteCarlo> {
     let mut every: Vec<MonteCarlo> = Mode::ALL.map(|mode| options(mode, 6, 8)).to_vec();
     every.push(MonteCarlo {

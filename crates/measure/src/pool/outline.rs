@@ -16,7 +16,8 @@ pub struct Outline {
     pub scorers: Vec<ScorerOutline>,
     /// The names of the checkers that checked the steps.
     pub checkers: Vec<String>,
-    /// The aggregation of step scores in figures and over k.
+    /// The rule that turns the scores of a solution's steps into its score, in figures and in tables
+    /// over the number of solutions.
     pub aggregation: Aggregation,
     /// The texts that end a step, in files of whole texts.
     pub boundaries: Vec<String>,

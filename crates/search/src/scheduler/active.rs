@@ -293,7 +293,8 @@ pub(super) struct NodeResources {
     pub content: Option<ContentId>,
     /// Bytes of the step's last token that belong to the next step.
     pub leftover: Vec<u8>,
-    /// The end of the chain's text in which an answer may have begun.
+    /// The tail of the chain's text in which an answer or a thought may have begun. It is read again
+    /// with the next step.
     pub unsettled: String,
     /// Whether the step's tokens decode to exactly the step's text.
     pub tokens_match_text: bool,

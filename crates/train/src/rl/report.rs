@@ -65,7 +65,7 @@ pub struct Update {
     pub mismatch_max: f64,
     /// The number of sampled groups, more than the recipe's problems if some were dropped.
     pub groups: usize,
-    /// The number of chains learnt from.
+    /// The number of chains that the optimiser steps used.
     pub learnt: usize,
     /// The number of optimiser steps since the start of the run.
     pub optimizer_steps: usize,
