@@ -40,7 +40,9 @@ pub(crate) use labels::{
     SplitArgs, StatArgs,
 };
 pub(crate) use mend::{AnswersFlags, GuardArgs, RefineArgs};
-pub(crate) use serve::{LogFormat, ServeArgs};
+#[cfg(feature = "serve")]
+pub(crate) use serve::LogFormat;
+pub(crate) use serve::ServeArgs;
 #[cfg_attr(
     not(feature = "train"),
     expect(unused_imports, reason = "read where training is built in")
