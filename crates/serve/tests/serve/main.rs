@@ -14,6 +14,7 @@ mod openapi;
 mod origins;
 mod refusals;
 mod reload;
+mod reward_batches;
 mod rewards;
 mod routes;
 mod seeds;

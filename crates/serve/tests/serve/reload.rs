@@ -13,7 +13,7 @@ use crate::client::{Reply, Running, ask, problem, request};
 const KEY: &str = "correct-horse-battery";
 const NEW_KEY: &str = "another-long-key-42";
 
-/// What the files have: presets, and keys.
+/// The contents of the files: the text of the presets, and the keys.
 type Files = Arc<Mutex<(String, Vec<&'static str>)>>;
 
 fn start(keys: &[&'static str]) -> (Running, Files, Reload, Arc<Mutex<Vec<String>>>) {

@@ -1,28 +1,25 @@
 //! Requests of the clients and trainers that ask reward models, with the bodies that their own code
 //! sends: each gets the scores of `/v1/score`, to the last bit.
 
-use std::io::Write;
-use std::time::{Duration, Instant};
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use beamgen::Solver;
 use beamgen::scorer::score_chains;
-use beamgen_serve::{Key, Limits, ServeOptions};
+use beamgen_serve::{Key, ServeOptions};
 use serde_json::{Value, json};
 
-use crate::client::{Running, ask, essence, problem, request};
+use crate::client::{Running, request};
 
-const PROBLEM: &str = "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. \
+pub(crate) const PROBLEM: &str = "Mia has 34 pens. Leo has 8 more pens than Mia. Kim has half as many pens as Leo. \
                        How many pens does Kim have?";
-const STEPS: [&str; 3] = [
+pub(crate) const STEPS: [&str; 3] = [
     "Mia has 34 pens: 34.",
     "Leo has 8 more pens than Mia: 34 + 8 = 43.",
     "The answer is 21.",
 ];
 
 /// The scores of a chain, from the reward model itself.
-fn scored(problem: &str, steps: &[&str]) -> Vec<f32> {
+pub(crate) fn scored(problem: &str, steps: &[&str]) -> Vec<f32> {
     let mut model = Solver::builder().prepare_reward_model().unwrap();
     let mut model = model.reward_model().unwrap();
     let scores = score_chains(&mut *model, &[(problem, steps)]).unwrap();
@@ -34,7 +31,7 @@ fn lowest(scores: &[f32]) -> f32 {
 }
 
 /// A value as an answer has it. The parser of JSON may miss the nearest number by a bit, on both sides.
-fn sent(value: Value) -> Value {
+pub(crate) fn sent(value: Value) -> Value {
     serde_json::from_str(&value.to_string()).expect("JSON")
 }
 
@@ -353,177 +350,6 @@ fn our_own_chains_may_be_responses_with_separators_and_messages() {
         server.post("/v1/score", &body).ok()["data"][0]["scores"],
         wanted
     );
-}
-
-/// Chains of several problems, of which some cannot be scored.
-fn many(count: usize) -> Vec<Value> {
-    let chain = |at: usize| match at % 10 {
-        3 => json!({"problem": problem(at % 4), "steps": []}),
-        7 => json!({"problem": problem(at % 4), "steps": ["x ".repeat(100_000)]}),
-        _ => {
-            let steps: Vec<String> = (0..1 + at % 5)
-                .map(|step| format!("{at} + {step} = {}.", at + step))
-                .collect();
-            json!({"problem": problem(at % 4), "steps": steps})
-        }
-    };
-    (0..count).map(chain).collect()
-}
-
-#[test]
-fn chains_have_the_same_scores_alone_and_together_beside_searches() {
-    let server = Running::start(ServeOptions::default());
-    let chains = many(60);
-    let alone: Vec<Value> = chains
-        .iter()
-        .map(|chain| {
-            let mut data =
-                server.post("/v1/score", &json!({"chains": [chain]})).ok()["data"].clone();
-            let entry = data[0].take();
-            if let Some(error) = entry["error"].as_str() {
-                return json!(error);
-            }
-            let steps: Vec<&str> = chain["steps"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(|s| s.as_str().unwrap())
-                .collect();
-            assert_eq!(
-                entry["scores"],
-                sent(json!(scored(chain["problem"].as_str().unwrap(), &steps)))
-            );
-            entry["scores"].clone()
-        })
-        .collect();
-    let search = ask(&problem(5), json!({"n": 8, "m": 4}));
-    let wanted = essence(&server.chat(&search).ok());
-    std::thread::scope(|scope| {
-        let searches = scope.spawn(|| {
-            for _ in 0..6 {
-                assert_eq!(essence(&server.chat(&search).ok()), wanted);
-            }
-        });
-        for turn in 0..6 {
-            let rotated = [&chains[turn * 9..], &chains[..turn * 9]].concat();
-            let data = server.post("/v1/score", &json!({"chains": rotated})).ok()["data"].clone();
-            for (at, entry) in data.as_array().unwrap().iter().enumerate() {
-                let wanted = &alone[(at + turn * 9) % chains.len()];
-                let found = entry.get("error").unwrap_or(&entry["scores"]);
-                assert_eq!(found, wanted, "{turn} {at}");
-            }
-        }
-        searches.join().unwrap();
-    });
-}
-
-#[test]
-fn large_requests_hold_nobody_up() {
-    let server = Running::start(ServeOptions::default());
-    let padding = " ".repeat(4096);
-    let chains: Vec<Value> = many(2000)
-        .into_iter()
-        .map(|mut chain| {
-            // The scorer never reads it.
-            chain["note"] = json!(padding);
-            chain
-        })
-        .collect();
-    let body = json!({"chains": chains}).to_string();
-    assert!(body.len() > 8 << 20);
-    let search = ask(&problem(5), json!({"n": 4, "m": 2}));
-    let wanted = essence(&server.chat(&search).ok());
-    std::thread::scope(|scope| {
-        let large = scope.spawn(|| server.send(&request("/v1/score", &body, "")).unwrap().ok());
-        let mut longest = Duration::ZERO;
-        while !large.is_finished() {
-            let begun = Instant::now();
-            assert_eq!(server.get("/health").status, 200);
-            assert_eq!(essence(&server.chat(&search).ok()), wanted);
-            longest = longest.max(begun.elapsed());
-        }
-        assert!(longest < Duration::from_secs(5), "{longest:?}");
-        let data = large.join().unwrap()["data"].clone();
-        assert_eq!(data.as_array().unwrap().len(), 2000);
-        assert!(data[0]["score"].is_number() && data[3]["error"].is_string());
-    });
-}
-
-#[test]
-fn whoever_goes_away_takes_the_chains_along() {
-    let server = Running::start(ServeOptions {
-        limits: Limits {
-            queue: 1,
-            ..Limits::default()
-        },
-        ..ServeOptions::default()
-    });
-    let chain = |steps| json!({"problem": PROBLEM, "steps": vec![STEPS[1]; steps]});
-    let many = json!({"chains": vec![chain(10); 4096]}).to_string();
-    let mut stream = server.connect();
-    stream.write_all(&request("/v1/score", &many, "")).unwrap();
-    // One request for scores has a place in the queue: the large one keeps it while it lasts.
-    let status = || {
-        server
-            .post("/v1/score", &json!({"chains": [chain(1)]}))
-            .status
-    };
-    let wait_for = |wanted: u16| {
-        let started = Instant::now();
-        while status() != wanted {
-            assert!(started.elapsed() < Duration::from_secs(10), "no {wanted}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        started.elapsed()
-    };
-    wait_for(429);
-    drop(stream);
-    let waited = wait_for(200);
-    assert!(waited < Duration::from_secs(2), "{waited:?}");
-}
-
-#[test]
-fn limits_of_requests_for_scores_are_their_own() {
-    let limits = Limits {
-        body_bytes: 1000,
-        score_body_bytes: 20_000,
-        chains_to_score: 3,
-        ..Limits::default()
-    };
-    let server = Running::start(ServeOptions {
-        limits,
-        ..ServeOptions::default()
-    });
-    let padded = |bytes: usize| json!({"chains": [{"problem": PROBLEM, "steps": STEPS, "note": "x".repeat(bytes)}]});
-    server.post("/v1/score", &padded(15_000)).ok();
-    let refused = server.post("/v1/score", &padded(20_000));
-    assert_eq!(
-        refused.refusal(),
-        (413, "body_too_large".to_owned(), Value::Null)
-    );
-    let refused = server.post("/v1/refine", &padded(15_000));
-    assert_eq!(refused.refusal().0, 413);
-    let four = json!([PROBLEM, PROBLEM, PROBLEM, PROBLEM]);
-    for (route, body, field) in [
-        ("/v1/score", json!({"chains": four}), "chains"),
-        (
-            "/score",
-            json!({"text_1": PROBLEM, "text_2": four}),
-            "text_1",
-        ),
-        (
-            "/rerank",
-            json!({"query": PROBLEM, "documents": four}),
-            "documents",
-        ),
-        ("/pooling", json!({"input": []}), "messages"),
-    ] {
-        let refused = server.post(route, &body);
-        assert_eq!(
-            refused.refusal(),
-            (400, "invalid_value".to_owned(), json!(field))
-        );
-    }
 }
 
 const ROUTES: [&str; 9] = [
