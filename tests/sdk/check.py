@@ -171,9 +171,9 @@ def timed_out(server):
 def refusals(server, client):
     cases = [
         (openai.BadRequestError, dict(tools=[{"type": "function", "function": {"name": "f"}}])),
-        (openai.BadRequestError, dict(n=2)),
+        (openai.BadRequestError, dict(n=0)),
         (openai.BadRequestError, dict(extra_body={"beamgen": {"width": 3}})),
-        (openai.BadRequestError, dict(messages=MESSAGES + [{"role": "assistant", "content": "21"}] + MESSAGES)),
+        (openai.BadRequestError, dict(messages=MESSAGES + [{"role": "tool", "tool_call_id": "a", "content": "21"}])),
         (openai.NotFoundError, dict(model="gpt-4")),
     ]
     for kind, wrong in cases:
