@@ -26,11 +26,19 @@ class Scores:
         self.asked = 0
 
     def scores(self, chats, rule="min"):
-        self.asked += len(chats)
-        return self.model.score(chats, step_sep=STEP, aggregation_method=rule)
+        """The score of each conversation; 0 where the response has no text, which a reward model cannot read."""
+        asked = [chat for chat in chats if chat[-1]["content"]]
+        self.asked += len(asked)
+        found = iter(self.model.score(asked, step_sep=STEP, aggregation_method=rule) if asked else [])
+        return [next(found) if chat[-1]["content"] else 0.0 for chat in chats]
 
     def steps(self, chat):
         return self.model.score([chat], step_sep=STEP, return_full_prm_result=True)[0].step_scores
+
+
+def written(text):
+    """The text without its empty lines: reward_hub makes a step of each line, and a reward model reads no empty step."""
+    return STEP.join(line for line in text.split(STEP) if line.strip())
 
 
 class Outcome(AbstractOutcomeRewardModel):
@@ -42,7 +50,7 @@ class Outcome(AbstractOutcomeRewardModel):
     def score(self, messages, **_):
         chats = [[message.to_dict() for message in chat] for chat in messages]
         for chat in chats:
-            chat[-1]["content"] = chat[-1]["content"].strip()
+            chat[-1]["content"] = written(chat[-1]["content"])
         return self.scores.scores(chats)
 
     async def ascore(self, messages, orchestrator=None, **_):
@@ -57,7 +65,7 @@ class Process(AbstractProcessRewardModel):
 
     def score(self, prompt_or_messages, steps):
         user = {"role": "user", "content": prompt_or_messages}
-        chats = [[user, {"role": "assistant", "content": text.strip()}] for text in steps]
+        chats = [[user, {"role": "assistant", "content": written(text)}] for text in steps]
         return self.scores.scores(chats)
 
     async def ascore(self, prompt_or_messages, steps):
