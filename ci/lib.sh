@@ -1,13 +1,14 @@
-# What the steps share. Each step starts with `. "$(dirname "$0")/lib.sh"`, which also changes to the root of the project.
+# Functions for all steps. A step begins with `. "$(dirname "$0")/lib.sh"`, which also changes to
+# the project's root.
 #
-# The status of a step: 0 done; 3 done except for what could not be fetched (`lacks`); anything else failed.
-# With BEAMGEN_TEST_STRICT=0 a step that lacks something ends with 0.
+# The exit status of a step: 0 is success, 3 is success without what could not be downloaded (see
+# `lacks`), and any other number is failure. With BEAMGEN_TEST_STRICT=0, status 3 becomes 0.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 mkdir -p target
 export CARGO_TERM_COLOR=never BEAMGEN_TEST_STRICT=${BEAMGEN_TEST_STRICT:-1}
 
-# `lacks NAME` notes what could not be fetched; the step continues without it.
+# `lacks NAME` records that NAME could not be downloaded; the step continues.
 missing=
 lacks() {
     missing="${missing:+$missing, }$1"
@@ -16,8 +17,9 @@ lacks() {
 }
 trap 'status=$?; [ $status != 0 ] || [ -z "$missing" ] || [ "$BEAMGEN_TEST_STRICT" != 1 ] || exit 3' EXIT
 
-# `retry COMMAND...` repeats a fetch until it succeeds, after 10, 20, 40, 80 and 150 seconds. The pauses of all steps of a run
-# share five minutes, which .ci/run keeps in a file.
+# `retry COMMAND...` repeats a download until it succeeds, with pauses of 10, 20, 40, 80 and 150
+# seconds. All steps of a run together pause for at most five minutes; .ci/run keeps the remaining
+# time in a file.
 retry() {
     local pause=10 left file=${BEAMGEN_CI_PATIENCE:-}
     until "$@"; do
@@ -31,15 +33,15 @@ retry() {
     done
 }
 
-# `debian PACKAGE...` installs packages, if this is Debian and the user is root.
+# `debian PACKAGE...` installs packages; fails if the system is not Debian or the user is not root.
 debian() { [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && retry install_debian "$@"; }
 install_debian() { { apt-get update -qq && apt-get install -y -qq "$@"; } >/dev/null 2>&1; }
 
-# `venv FOLDER REQUIREMENT...` makes a Python environment with these packages.
+# `venv FOLDER REQUIREMENT...` creates a Python environment and installs the requirements.
 venv() {
     [ -x "$1/bin/python" ] || python3 -m venv "$1" || return
     retry "$1/bin/pip" install -q --disable-pip-version-check "${@:2}"
 }
 
-# `release` builds the program, unless a build of this source with more features is there already.
+# `release` builds the program. In CI an existing build is used, which may have more features.
 release() { [ -x target/release/beamgen ] && [ "${CI:-}" = true ] || cargo build --release; }

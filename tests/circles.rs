@@ -167,7 +167,8 @@ fn imports(code: &str) -> impl Iterator<Item = (bool, Names)> {
     let uses = code.split(';').enumerate().filter_map(|(at, part)| {
         let line = part.rfind("use ")?;
         let before = part[..line].trim_end();
-        // The word may stand in a text, too: "unknown engine: use ...".
+        // `use` may also be in a text, as in "unknown engine: use ...": only the start of a line
+        // counts.
         let begun = part[..line].rsplit('\n').next().unwrap_or_default();
         let is_new = at == 0 || part[..line].contains('\n');
         let begins_line = is_new && (begun.trim().is_empty() || begun.trim().starts_with("pub"));

@@ -1,4 +1,4 @@
-//! Links and paths in the documents point to files that exist.
+//! Checks that links and paths in the documents lead to existing files.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,7 +18,7 @@ fn files() -> Vec<String> {
 }
 
 fn documents(files: &[String]) -> Vec<PathBuf> {
-    // Summaries of results name what was there on their day; their index is of today.
+    // A summary of results is not updated when files move; only the index of summaries is.
     let index = "benches/results/README.md";
     let is_current = |file: &str| file == index || !file.starts_with("benches/results/");
     let current = |file: &&String| file.ends_with(".md") && is_current(file);

@@ -1,4 +1,4 @@
-//! The effective settings are shown before a run starts, and marks are explained after it.
+//! Tests that a run shows its effective settings first, and explains the marks in its output last.
 
 use crate::run::{Place, root};
 

@@ -1,4 +1,4 @@
-//! Texts of models and files cannot control the terminal, a browser or a spreadsheet.
+//! Tests that texts of models and files cannot control a terminal, a browser or a spreadsheet.
 
 use serde_json::json;
 

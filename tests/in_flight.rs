@@ -1,4 +1,4 @@
-//! Other problems in flight do not change a problem's chains.
+//! Tests that a problem's chains do not depend on other problems that are solved at the same time.
 
 use serde_json::Value;
 

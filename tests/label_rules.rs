@@ -1,4 +1,4 @@
-//! Rules by which `beamgen` derives labels from facts: opinions, verdicts, ratings, outcomes.
+//! Tests of the rules that derive labels from recorded facts: scores, verdicts, ratings, outcomes.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn labels_that_a_second_opinion_contradicts_can_be_left_out() {
         for (i, (step, score)) in (0..).zip(steps.iter().zip(scores)) {
             let second = step["opinions"]["bundled"].as_f64().expect("an opinion");
             assert!((second - score.as_f64().expect("a score")).abs() < 1e-6);
-            // Behind the first error there is no label.
+            // Steps after the first error have no label.
             if first_error < 0 || i <= first_error {
                 labels += 1;
                 agreed += usize::from((i != first_error) == (second > 0.5));
@@ -68,14 +68,15 @@ fn labels_that_a_checker_refutes_can_be_left_out() {
         row["labels"].as_u64().expect("a count")
     };
     assert_eq!((count(&[]), count(&["--agree", "known"])), (3, 2));
-    // Nothing to refute is no failure, and a reward model is not asked as well.
+    // If the checker finds nothing wrong, no label is dropped. A reward model cannot be named as
+    // well.
     let told = with(&["--checker", "consistency"]).ok().stderr;
     assert!(told.contains("0 of 1 chains"), "{told}");
     let both = with(&["--checker", "arithmetic", "--prm", "bundled"]);
     both.assert_refused("both", &["--checker", "--prm"]);
 }
 
-/// A chain with facts of every source, and one without any.
+/// A chain with facts of every source and a chain without facts.
 const FACTS: &str = r#"{"problem": "p", "outcome": true, "steps": [
     {"text": "a", "ratings": {"anna": {"rating": 1}, "ben": {"rating": 1, "comment": "fine"}},
      "rollouts": {"n": 8, "k": 6}, "verdicts": {"arithmetic": "pass"}, "opinions": {"prm": 0.9, "orm": 0.7}},
@@ -131,7 +132,7 @@ fn rules_name_the_facts_that_labels_come_from() {
         "chain: outcome": 1,
     });
     assert_eq!((&row["facts"], &row["raters"]), (&facts, &json!(2)));
-    // By rollouts nothing is wrong.
+    // The default rule uses the rollouts, and by these no step is wrong.
     let row = place.run(&stat[..4]).ok().json().remove(0);
     assert_eq!(row["right_unsound"], 0);
     let table = place.run(&["labels", "stat", "facts.jsonl"]).ok().stdout;
@@ -158,7 +159,7 @@ fn facts_survive_the_own_format_and_chains_for_raters_have_none() {
         lines(&place, "bare.jsonl"),
         [json!({"problem": "p", "steps": [step("a"), step("b"), step("c")]})]
     );
-    // What earlier versions called a second opinion is one.
+    // A field `second` of an older version is read as a judge's opinion.
     let old = r#"{"problem": "p", "steps": [{"text": "a", "right": true, "second": 0.25}], "second_scorer": "bundled"}"#;
     place.write("facts.jsonl", old);
     place.run(&own.split(' ').collect::<Vec<_>>()).ok();
@@ -208,7 +209,7 @@ fn what_a_judge_says_can_be_the_labels() {
         soft.iter()
             .any(|p| p.as_f64().is_some_and(|p| p > 0.0 && p < 1.0))
     );
-    // The facts of the people stay.
+    // People's ratings are kept next to the judge's scores.
     assert_eq!(lines(&place, "j.jsonl")[0]["steps"][2]["rating"], 1);
     assert_eq!(
         lines(&place, "j.jsonl")[0]["rule"],
@@ -242,18 +243,20 @@ fn people_who_rated_the_same_chains_are_compared() {
     let rows = place.run(&[&stat[..], &["--json"]].concat()).ok().json();
     let agreement = &rows[2]["agreement"];
     assert_eq!(agreement["raters"], json!(["anna.jsonl", "ben.jsonl"]));
-    // Steps: 1 and -1 by Anna 3 and 2 times, by Ben 4 and 1; 4 of 5 are equal: (20 - 14) / (25 - 14).
+    // Anna rates 1 three times and -1 twice, Ben 4 times and once. 4 of 5 are equal: (20 - 14) /
+    // (25 - 14).
     let steps = &agreement["steps"];
     assert_eq!((&steps["count"], &steps["equal"]), (&json!(5), &json!(4)));
     assert_eq!(steps["kappa"], 6.0 / 11.0);
-    // First errors: y, none and x by Anna; none, none and x by Ben: (3 * 2 - 3) / (9 - 3).
+    // The first errors are y, none and x for Anna, and none, none and x for Ben: (3 * 2 - 3) / (9 -
+    // 3).
     assert_eq!(agreement["first_errors"]["kappa"], 0.5);
     let table = place.run(&stat).ok().stdout;
     assert!(
         table.contains("0.545") && table.contains("0.500"),
         "{table}"
     );
-    // One person has nobody to agree with.
+    // With one person there is no agreement to report.
     let alone = place.run(&["labels", "stat", "anna.jsonl", "--json"]);
     assert_eq!(alone.ok().json().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! `beamgen labels`: files of labelled chains, counted, converted and split.
+//! Tests of `beamgen labels`: counting, converting and splitting files of labelled chains.
 
 use std::collections::BTreeSet;
 

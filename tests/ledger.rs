@@ -1,5 +1,5 @@
-//! The ledger counts the work that was done: every token of a search is generated once, scored once,
-//! and no prefix is ever read again.
+//! Tests that the ledger counts the work that was done: a search generates and scores every token
+//! once, and reads no prefix again.
 
 use serde_json::Value;
 

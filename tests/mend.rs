@@ -194,11 +194,11 @@ fn what_cannot_be_mended_is_refused_in_a_line() {
     }
 }
 
-/// A reader that leaves takes the differences with it, not the results in the file.
+/// Closing the pipe ends the printing of differences. The file still gets all results.
 #[test]
 fn the_results_survive_the_reader_of_the_differences() {
     let place = Place::new();
-    // More than the answers that are worked on at the same time.
+    // More answers than are processed at the same time.
     let answer = |id| json!({"id": format!("{id}"), "problem": SHELLS, "steps": WRONG});
     let answers: Vec<String> = (0..70).map(|id| answer(id).to_string() + "\n").collect();
     place.write("answers.jsonl", answers.concat());

@@ -105,7 +105,7 @@ fn every_pair_goes_from_nothing_to_scored_steps_with_one_command() {
     }
 }
 
-/// Returns the settings of a search from its run file.
+/// Runs a search and returns the settings in its run file.
 fn settings(place: &Place, args: &[&str]) -> Value {
     let _ = std::fs::remove_file(place.path("run.jsonl"));
     let args = [&["solve", "p.jsonl", "--out", "run.jsonl", "-q"], args].concat();

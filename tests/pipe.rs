@@ -39,7 +39,7 @@ fn a_closed_pipe_is_no_panic() {
     }
 }
 
-/// A message that cannot be written to stderr does not change the exit code.
+/// If a message cannot be written to stderr, the exit code stays the same.
 #[test]
 fn a_closed_stderr_is_no_panic() {
     let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -1,11 +1,11 @@
-//! Commands and flags in README.md and the book exist.
+//! Checks that the commands and flags in README.md and in the book exist.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::run::{Place, root};
 
-/// README.md, that of the Python package, and the pages of the book.
+/// Returns the paths of README.md, of the Python package's README, and of the book's pages.
 fn documents() -> Vec<PathBuf> {
     let mut documents = vec![root().join("README.md"), root().join("python/README.md")];
     let mut folders = vec![root().join("docs")];
@@ -22,7 +22,7 @@ fn documents() -> Vec<PathBuf> {
     documents
 }
 
-/// The lines of a document's shell blocks that call beamgen, as its arguments.
+/// Returns the arguments of each call of beamgen in a document's shell blocks.
 fn commands(document: &Path) -> Vec<Vec<String>> {
     let text = std::fs::read_to_string(document).expect("a document");
     let mut commands = Vec::new();
@@ -46,7 +46,7 @@ fn commands(document: &Path) -> Vec<Vec<String>> {
     commands
 }
 
-/// A command without what stands in quotes, which may look like flags.
+/// Removes quoted text from a command, since it may look like flags.
 fn unquoted(command: &str) -> String {
     let outside_single = command.split('\'').step_by(2).collect::<Vec<_>>().join("x");
     outside_single
@@ -128,7 +128,7 @@ fn help_is_there_for_everything() {
     );
 }
 
-/// Returns the text between `before` and `after`, with single blanks for white space.
+/// Returns the text between `before` and `after`; white space becomes single spaces.
 fn between(text: &str, before: &str, after: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let (_, rest) = text.split_once(before).expect(before);

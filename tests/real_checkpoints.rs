@@ -47,7 +47,8 @@ pub(crate) fn fixture(name: &str) -> String {
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 
-/// Returns the problems that `solve --json` printed, without figures of the machine.
+/// Returns the problems in the output of `solve --json`, without times and other machine-dependent
+/// figures.
 pub(crate) fn problems(lines: &[Value]) -> Vec<Value> {
     let mut rows: Vec<Value> = lines
         .iter()

@@ -1,4 +1,5 @@
-//! The pages under `docs/` that are written from the tables of the program: settings, command line, HTTP and strategies.
+//! Checks of the pages in `docs/` that are generated from tables: settings, command line, HTTP,
+//! strategies.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -9,10 +10,10 @@ use beamgen::strategy::StrategyName;
 use crate::book::read;
 use crate::run::{Place, root};
 
-/// The headings of a command's help below which its settings stand.
+/// The headings of a command's help under which flags for settings are listed.
 const SETTING_HEADINGS: [&str; 4] = ["Search", "Sampling", "Models", "Checkers"];
 
-/// Compares a file with its text, or writes the file with `BEAMGEN_WRITE=1`.
+/// Checks that a file has this text. With `BEAMGEN_WRITE=1` the file is written instead.
 fn assert_written(path: &str, text: &str) {
     if std::env::var_os("BEAMGEN_WRITE").is_some() {
         std::fs::write(root().join(path), text).expect("written");
@@ -26,7 +27,8 @@ fn assert_written(path: &str, text: &str) {
     );
 }
 
-/// Compares the part of a page between two comments with its text, or writes that part.
+/// Checks the text between the two comments called `name` in a page, or writes it with
+/// `BEAMGEN_WRITE=1`.
 fn assert_part_written(path: &str, name: &str, text: &str) {
     let page = read(path);
     let (begin, end) = (
@@ -38,7 +40,7 @@ fn assert_part_written(path: &str, name: &str, text: &str) {
     assert_written(path, &format!("{before}{begin}{text}{end}{after}"));
 }
 
-/// A page with a comment below its title that says where its text comes from.
+/// Adds a comment below the title of a page that tells how to generate the page.
 fn generated(page: &str) -> String {
     let note = "\n\n<!-- tests/reference.rs writes this page: BEAMGEN_WRITE=1 -->\n\n";
     page.replacen("\n\n", note, 1)
@@ -75,7 +77,7 @@ fn the_page_of_http_has_the_settings_of_a_request() {
 
 #[test]
 fn the_page_of_http_has_every_route() {
-    // A test of the crate compares this document with the server's routes.
+    // A test of the crate `beamgen-serve` compares openapi.json with the routes.
     let document = read("docs/reference/openapi.json");
     let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
     let paths = document["paths"].as_object().expect("paths");
@@ -210,7 +212,7 @@ fn setting_row(row: &Setting) -> String {
     format!("| {first} | {default} | {meaning} |\n")
 }
 
-/// The help of a setting without its default, which has a column of its own.
+/// Returns a setting's help without the default, which is in another column.
 fn description(row: &Setting) -> String {
     let more = row.more();
     let more = if row.default.is_empty() {
@@ -227,7 +229,7 @@ fn flag(name: &str) -> String {
     format!("--{}", name.replace('_', "-"))
 }
 
-/// Joins texts to one, each with an end.
+/// Joins texts and adds a full stop to each that has no end.
 fn sentences(parts: &[impl AsRef<str>]) -> String {
     let ends = |text: &str| text.ends_with(['.', ':', ';', '!', '?', ']']);
     let mut text = String::new();
@@ -246,7 +248,7 @@ fn sentences(parts: &[impl AsRef<str>]) -> String {
     text
 }
 
-/// Makes Markdown of plain text with code spans, in a table or not.
+/// Escapes text with code spans for Markdown. Inside a table, `|` must be escaped, too.
 fn escaped(text: &str) -> String {
     let parts = text.split('`').enumerate().map(|(at, part)| {
         if at % 2 == 1 {
@@ -264,25 +266,25 @@ fn joined(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Paragraphs of lines, each on one line.
+/// Joins the lines of each paragraph.
 fn paragraphs(lines: &[&str]) -> Vec<String> {
     let parts = lines.split(|line| line.trim().is_empty());
     let parts = parts.filter(|part| !part.is_empty());
     parts.map(|part| joined(&part.join(" "))).collect()
 }
 
-/// The long help of a command in its parts.
+/// A command's long help, split into its parts.
 struct Help<'a> {
     about: Vec<String>,
     usage: String,
     sections: Vec<Section<'a>>,
-    /// The lines from the examples on.
+    /// The lines from the examples to the end.
     tail: Vec<&'a str>,
 }
 
 struct Section<'a> {
     heading: &'a str,
-    /// The names of arguments and flags as they stand there, and their paragraphs.
+    /// Arguments and flags as the help writes them, each with its paragraphs.
     entries: Vec<(&'a str, Vec<String>)>,
 }
 
@@ -348,7 +350,7 @@ fn sections<'a>(lines: &[&'a str]) -> Vec<Section<'a>> {
     sections
 }
 
-/// The help of a command at the width that it has without a terminal.
+/// Returns a command's help at the default width, as printed to a file.
 fn help(path: &[&str]) -> String {
     let args = [path, &["--help"]].concat();
     let place = Place::new();
@@ -358,7 +360,7 @@ fn help(path: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8")
 }
 
-/// The commands that a help text lists, `help` aside.
+/// Returns the commands that a help text lists, without `help`.
 fn commands(help: &str) -> Vec<&str> {
     let Some((_, list)) = help.split_once("\nCommands:\n") else {
         return Vec::new();
@@ -407,7 +409,7 @@ fn command_section(path: &[&str]) -> String {
     out
 }
 
-/// The table of a command's own flags, and the names of its flags that are settings.
+/// Returns a table of the command's own flags, and the names of its flags for settings.
 fn flags(sections: &[Section<'_>]) -> String {
     let mut all: BTreeSet<String> = SETTINGS.iter().map(|row| row.name.to_owned()).collect();
     all.extend(["config".to_owned(), "set".to_owned()]);
@@ -450,7 +452,7 @@ fn flags(sections: &[Section<'_>]) -> String {
     out
 }
 
-/// A paragraph on one line; a list of possible values becomes a sentence.
+/// Joins a paragraph to one line. A list of possible values becomes a sentence.
 fn values(paragraph: &str) -> String {
     let text = joined(paragraph);
     if text.starts_with("Possible values: - ") {
@@ -459,7 +461,8 @@ fn values(paragraph: &str) -> String {
     text
 }
 
-/// Examples as code and the rest as prose. The list of strategies has a page of its own.
+/// Formats the examples as code and the rest as prose. The list of strategies is left out, because
+/// it has a page.
 fn tail(lines: &[&str]) -> String {
     let mut blocks: Vec<Vec<&str>> = Vec::new();
     for line in lines {

@@ -18,7 +18,7 @@ pub(crate) struct Place {
     dir: TempDir,
 }
 
-/// The exit status and the output of the binary.
+/// The exit code and the output of a finished run.
 pub(crate) struct Ran {
     pub code: Option<i32>,
     pub stdout: String,

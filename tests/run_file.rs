@@ -1,4 +1,4 @@
-//! docs/reference/run-file.md lists the fields that a run file really has, no more and no fewer.
+//! Checks that docs/reference/run-file.md lists exactly the fields of real run files.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use crate::run::Place;
 
-/// A search scores step by step on forks of a cache, `score` reads a chain as a whole: same bits.
+/// A search scores step by step and forks caches; `score` reads a whole chain. All bits must be
+/// equal.
 #[test]
 fn whole_chains_score_as_the_search_scored_them() {
     let place = Place::new();

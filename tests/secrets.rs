@@ -1,4 +1,4 @@
-//! Keys and tokens of other services are in no file that the program writes, and in no message.
+//! Tests that keys and tokens of other services appear in no written file and in no message.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::real_checkpoints::SHORT;
 use crate::run::{Place, Ran};
 use crate::server::{REPO, Server, Trick};
 
-/// Returns the files below a folder.
+/// Returns all files below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).expect("a folder") {
@@ -21,7 +21,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Checks that a secret is neither in the output nor in a file of the place, except in `given`.
+/// Checks that neither the output nor any file except `given` contains the secret.
 fn assert_hidden(place: &Place, ran: &Ran, secret: &str, given: Option<&str>) {
     for text in [&ran.stdout, &ran.stderr] {
         assert!(!text.contains(secret), "{text}");
@@ -72,7 +72,7 @@ fn the_token_of_a_hub() {
         if is_refused {
             server.trick("/api/models/", 99, Trick::Status(401, "GatedRepo"));
         }
-        // A new place has an empty cache, so the hub is asked again.
+        // The new folder has an empty cache, so the hub gets a request.
         let place = Place::new();
         place.write("p.jsonl", SHORT);
         let ran = place.run_with(&variables, &args);
@@ -119,7 +119,7 @@ mod servers {
         "--out",
     ];
 
-    /// Plays vLLM with a model that always continues with the same token.
+    /// Plays a vLLM server whose model always samples the same token.
     fn vllm(seen: &Seen) -> Reply {
         if seen.header("authorization") != Some(format!("Bearer {KEY}").as_str()) {
             return Reply::Json(401, json!({"error": "Unauthorized"}));
@@ -144,7 +144,7 @@ mod servers {
     #[test]
     fn the_key_of_a_server() {
         let server = Fake::start(vllm);
-        // Some servers repeat the key that they refuse.
+        // Some servers repeat the refused key in their answer.
         let refusing =
             Fake::start(|_| Reply::Json(401, json!({"error": format!("no such key: {KEY}")})));
         let model = root().join("tests/fixtures/prm/reference");
@@ -180,8 +180,8 @@ mod servers {
         }
     }
 
-    /// A report has the settings and the command, so a password in the address of a server that the
-    /// search does not need would be in it.
+    /// A report contains the settings and the command line, so even the address of an unused server
+    /// could reveal a password.
     #[test]
     fn a_password_in_the_address_of_a_server() {
         let place = Place::new();

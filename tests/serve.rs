@@ -43,7 +43,7 @@ impl Serving {
                 .expect("UTF-8 on stderr");
             assert!(read > 0, "it ended");
             if let Some((_, address)) = line.trim().split_once("http://") {
-                // As JSON, the address ends with its string.
+                // In a JSON log the address ends with a quotation mark.
                 let address = address.split('"').next().unwrap_or(address);
                 serving.address = address.to_owned();
             }
@@ -67,14 +67,14 @@ impl Serving {
         reply
     }
 
-    /// The next line of stderr.
+    /// Reads the next line of stderr.
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.stderr.read_line(&mut line).expect("UTF-8 on stderr");
         line.trim_end().to_owned()
     }
 
-    /// Sends a request that takes a while, and returns when its search runs.
+    /// Sends a request that takes some seconds; returns after its search has started.
     fn begin_slow_request(&self) -> TcpStream {
         let problem = "Mia has 34 pens. Leo has 8 more pens than Mia. How many pens does Leo have?";
         let body = json!({

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::run::Place;
 
-/// A text with which a model or a problem file could break out of its place in the page.
+/// A text that would end its script or attribute in a page if it were not escaped.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)><!--<script>\u{202e}\"'&amp;";
 
 /// The parts of `page` between `from` and `to`.

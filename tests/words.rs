@@ -1,12 +1,12 @@
-//! Habits of prose and of code in `crates/*/src` that may only become rarer. Each has a bound, which
-//! is lowered when the sources fall clearly below it.
+//! Bounds for habits of prose and code in `crates/*/src`. When a habit becomes rarer, its bound has
+//! to be lowered.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::run::root;
 
-/// The table: a habit, its unit, its bound, and how a file counts.
+/// Each habit has a unit, a bound, and a function that counts its places in a file.
 const HABITS: [Habit; 10] = [
     Habit {
         name: "doc comments that begin with What, Of or a pronoun: begin with the thing or a verb",
@@ -94,10 +94,10 @@ struct Habit {
     count: fn(&Source) -> usize,
 }
 
-/// The number that a habit's places are counted in.
+/// The unit of a count.
 enum Unit {
     Places,
-    /// Places as a share of what the function counts.
+    /// Percent of a second count, e.g. of all doc comments.
     PerCent(fn(&Source) -> usize),
 }
 
@@ -109,11 +109,11 @@ enum Bound {
 struct Source {
     path: PathBuf,
     text: String,
-    /// Doc comments, each with its lines joined.
+    /// Doc comments; the lines of each are joined by spaces.
     docs: Vec<String>,
-    /// The number of lines of code.
+    /// The number of lines with code.
     code: usize,
-    /// The number of lines that are comments, but not doc comments.
+    /// The number of lines with a comment that is not a doc comment.
     inline: usize,
 }
 
@@ -156,14 +156,14 @@ fn lets(source: &Source) -> usize {
     let_lines(source).count()
 }
 
-/// The rest of each line that begins with `let`.
+/// Returns what follows `let` on each line that begins with `let`.
 fn let_lines(source: &Source) -> impl Iterator<Item = &str> {
     let lines = source.text.lines();
     let indented = lines.filter(|line| line.starts_with([' ', '\t']));
     indented.filter_map(|line| line.trim_start().strip_prefix("let "))
 }
 
-/// Whether the rest of a `let` binds a closure to a name.
+/// Whether a `let` binds a closure; `rest` is the line after `let`.
 fn is_closure(rest: &str) -> bool {
     let rest = rest.strip_prefix("mut ").unwrap_or(rest);
     let Some((name, value)) = rest.split_once(" = ") else {
@@ -199,7 +199,7 @@ fn begins_without_a_subject(doc: &str) -> bool {
     starts.iter().any(|start| doc.starts_with(start))
 }
 
-/// Whether these words are in a text, with no letter before or after them.
+/// Whether a text contains these words, not as a part of longer words.
 fn has_words(text: &str, words: &str) -> bool {
     text.match_indices(words).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -208,7 +208,7 @@ fn has_words(text: &str, words: &str) -> bool {
     })
 }
 
-/// The sources of all crates, without their tests, examples and benches.
+/// Reads all sources in `crates/*/src`.
 fn sources() -> Vec<Source> {
     let crates = std::fs::read_dir(root().join("crates")).expect("a folder");
     let mut folders: Vec<PathBuf> = crates
@@ -236,7 +236,7 @@ fn bad_habits_become_rarer() {
     let mut faults = String::new();
     for habit in &HABITS {
         let places: usize = sources.iter().map(habit.count).sum();
-        // A bound follows the sources, but with a margin: else each commit would have to change it.
+        // Bounds have a margin. Without a margin nearly every commit would have to change a bound.
         let (value, margin) = match habit.unit {
             Unit::Places => (places as f64, 1.0),
             Unit::PerCent(all) => {

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Given answers in the bundled world, refined and guarded: benches/given/run.sh W   (W: a folder for everything)
-# The answers are single samples of the bundled generator: the first 100 wrong ones and the first 100 right ones.
+# Refines and guards given answers in the bundled world: benches/given/run.sh W   (W: the folder for
+# all files)
+# The answers are single samples of the bundled generator: the first 100 wrong and the first 100
+# right ones.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../stages.sh"

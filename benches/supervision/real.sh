@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Labels of several sources next to each other on ProcessBench's GSM8K part, with the body of a real model:
-# benches/supervision/real.sh DATA GGUF W   (DATA: the folder of the data files; W: a folder for everything)
-# Each reward model learns from the same LEARN chains for EPOCHS epochs; TEST chains of other problems measure it, against people.
-# The first FEW chains with people's labels are enough for the model that judges the others. POOL problems of
-# gsm8k_model_solutions.jsonl are chosen from; 0 leaves that out. An interrupted run continues.
+# Compares sources of labels on ProcessBench's GSM8K part, with reward models trained from a real
+# model: benches/supervision/real.sh DATA GGUF W   (DATA: the folder of the data files; W: the
+# folder for all files)
+# Each reward model is trained on the same LEARN chains for EPOCHS epochs. TEST chains of other
+# problems, labelled by people, measure it. The model that judges for `self` is trained on the first
+# FEW chains with people's labels. Solutions of POOL problems in gsm8k_model_solutions.jsonl are
+# ranked; 0 skips that. An interrupted run can be continued.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 data=$(realpath "$1") from=$(realpath "$2")
@@ -13,7 +15,8 @@ source "$here/../stages.sh"
 mkdir -p "$3"; cd "$3"
 
 stage checked "$beamgen" labels judge "$data/processbench_gsm8k.json" --checker arithmetic --out checked.jsonl
-# No problem is on both sides. All chains to learn from have a verdict of the checker, so that every kind has the same ones.
+# No problem is in both sets. Every training chain has a verdict of the checker, so that all kinds
+# use the same chains.
 [ -e learn.jsonl ] || python3 - "$LEARN" "$TEST" "$FEW" <<'PYTHON'
 import hashlib, json, sys
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Kinds of supervision next to each other in the bundled world, on one budget: benches/supervision/run.sh W   (W: a folder for everything)
-# BUDGET sampled tokens pay for the labels of each kind; the ratings are the exact checker's, which stands for a person who never errs.
-# All reward models start from the bundled generator and learn for UPDATES updates (at most 20 epochs). An interrupted run continues.
+# Compares kinds of supervision in the bundled world on one budget: benches/supervision/run.sh W
+# (W: the folder for all files). The labels of each kind may cost BUDGET sampled tokens. Ratings
+# come from the exact checker, which stands for a person who never errs. Reward models start from
+# the bundled generator and train for UPDATES updates, at most 20 epochs. An interrupted run can be
+# continued.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/../stages.sh"
@@ -19,7 +21,8 @@ train() { # train KIND NAME DATA MORE...
 [ -e train.jsonl ] || "$beamgen" problems --count 40000 --split train --seed 91 > train.jsonl
 [ -e test.jsonl ] || "$beamgen" problems --count "$TEST" --seed 92 > test.jsonl
 
-# A sampled chain costs about 76 tokens; with eight rollouts of each step that are not shared, about 990.
+# A sampled chain costs about 76 tokens. With eight rollouts of each step, none shared, it costs
+# about 990.
 chains=$((BUDGET / 76)) rolled=$((BUDGET / 990))
 [ -e chains.json ] || "$beamgen" label train.jsonl --limit $((chains / 4)) --chains 4 --rollouts 0 --out chains.jsonl --quiet --json > chains.json
 [ -e rolled.json ] || "$beamgen" label train.jsonl --limit $((rolled / 4)) --chains 4 --rollouts 8 --out rolled.jsonl --quiet --json > rolled.json
@@ -27,7 +30,7 @@ stage sample-test "$beamgen" label test.jsonl --chains 4 --rollouts 0 --out test
 stage truth "$beamgen" labels judge test-chains.jsonl --checker exact --as label --out truth.jsonl
 stage rated "$beamgen" labels judge chains.jsonl --checker exact --out rated.jsonl
 stage checked "$beamgen" labels judge chains.jsonl --checker arithmetic --out checked.jsonl
-# A chain of the bundled generator has six steps, more or less.
+# A chain of the bundled generator has about six steps.
 for ratings in 100 300 1000; do first $((ratings / 6)) rated.jsonl "people-$ratings.jsonl"; done
 
 exact=(--rule verdict=exact,pass=exact)
@@ -37,7 +40,8 @@ train prm checker checked.jsonl --rule verdict,pass
 train prm checker-outcome checked.jsonl --rule verdict,outcome,pass
 for ratings in 100 300 1000; do train prm "people-$ratings" "people-$ratings.jsonl" "${exact[@]}"; done
 train prm people-all rated.jsonl "${exact[@]}"
-# The model of 1,000 ratings judges all chains, and the next one learns from what it is sure of.
+# The model trained on 1,000 ratings judges all chains; `self` is trained on the judgements of which
+# it is sure.
 stage judged "$beamgen" labels judge chains.jsonl --prm people-1000 --out judged.jsonl
 train prm self judged.jsonl --rule "judge:$CUT"
 if [ "$RL_UPDATES" -gt 0 ]; then

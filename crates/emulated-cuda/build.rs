@@ -22,7 +22,7 @@ fn main() {
     println!("cargo:rustc-env=EMULATED_CUDA_LIBRARY={library}");
 }
 
-/// Returns the library, or the reason why it was not built.
+/// Returns the library's path, or the reason why the library was not built.
 ///
 /// # Panics
 /// If there is a compiler that does not accept the sources.

@@ -114,7 +114,7 @@ impl Browser {
         self.post("/url", &json!({"url": address}));
     }
 
-    /// Returns the result of a script.
+    /// Runs a script in the page and returns what the script returns.
     pub(super) fn script(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
@@ -204,7 +204,8 @@ impl Browser {
         messages.collect()
     }
 
-    /// Returns the console's messages since the last call: errors, and violations of a policy.
+    /// Returns the console's messages since the last call: errors, and what the security policy
+    /// blocked.
     pub(super) fn console(&self) -> Vec<String> {
         let entries = self.post("/se/log", &json!({"type": "browser"}));
         let entries = entries.as_array().into_iter().flatten();

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from program import Program, Server, answer, say
 
-# the harness reads these when it is imported; the problems are a file in the folder where it runs
+# The harness reads these variables on import. The problems are a file in the working directory.
 folder = tempfile.TemporaryDirectory()
 os.environ |= {"HF_HOME": folder.name, "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "OPENAI_API_KEY": "none", "TQDM_DISABLE": "1"}
 import lm_eval
@@ -19,7 +19,7 @@ from lm_eval.tasks import TaskManager
 
 COUNT = 10
 TASKS = str(Path(__file__).resolve().parent / "lm_eval")
-# lm-eval sends this seed, and temperature 0, with every request
+# lm-eval sends this seed and temperature 0 with every request.
 SEED = "1234"
 OWN = {
     "single": ["--strategy", "best-of-n", "-n", "1", "-m", "1", "--temperature", "0"],

@@ -21,7 +21,7 @@ class Scores:
     """Scores of conversations by reward_hub over HTTP."""
 
     def __init__(self, port):
-        # the only name for which reward_hub knows the text of a request
+        # reward_hub knows the format of a request for this name only.
         self.model = OpenAIProcessRewardModel("Qwen/Qwen2.5-Math-PRM-7B", port)
         self.asked = 0
 

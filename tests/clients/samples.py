@@ -11,7 +11,7 @@ from program import Program, Server, answer, say
 
 def main(binary):
     problems = Program(binary).problems(12, seed=3131)
-    # a long problem, of which sampled chains are hardly ever the same
+    # The problem is long, so that sampled chains are almost never equal.
     hard = max(problems, key=lambda problem: len(problem["problem"]))
     with Server(binary) as server:
         client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none")
@@ -50,7 +50,7 @@ def main(binary):
         assert best > single, (best, single)
         say("right of 12", f"{single:.1f} by single chains, {best} by the best of 16")
 
-        # a client's usual temperature of 0 does not make a search greedy
+        # Clients often send temperature 0, which must not make a search greedy.
         greedy = ask(problems[0], "careful", seed=1, temperature=0)
         free = ask(problems[0], "careful", seed=1)
         assert greedy.choices[0].message.content == free.choices[0].message.content

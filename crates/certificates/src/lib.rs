@@ -1,12 +1,12 @@
-//! The certificates by which servers are trusted: Mozilla's, which are compiled in, the system's,
-//! and those of a company.
+//! The certificate authorities that clients trust: Mozilla's, which are compiled in, those of the
+//! system, and those that the user names.
 //!
-//! A company's proxy may open every connection and sign it with its own certificate. Programs find
-//! that certificate in the files that `SSL_CERT_FILE` and `REQUESTS_CA_BUNDLE` name.
-//! [`Certificates`] is the list of these files, for requests to hubs and to servers.
+//! A company's proxy may decrypt every connection and sign it with the company's own certificate.
+//! Users name the file of that certificate in `SSL_CERT_FILE` or `REQUESTS_CA_BUNDLE`.
+//! [`Certificates`] has these files, for requests to hubs and to model servers.
 //!
-//! If `SSL_CERT_FILE` or `SSL_CERT_DIR` is set, `rustls-native-certs` itself reads them in place of
-//! the system's certificates.
+//! If `SSL_CERT_FILE` or `SSL_CERT_DIR` is set, `rustls-native-certs` returns the certificates in
+//! there instead of the system's.
 
 #![forbid(unsafe_code)]
 
@@ -26,7 +26,7 @@ const VARIABLES: [&str; 2] = ["SSL_CERT_FILE", "REQUESTS_CA_BUNDLE"];
 /// The advice when a certificate is refused.
 pub const ADVICE: &str = "where a company's proxy signs all connections, set SSL_CERT_FILE or REQUESTS_CA_BUNDLE to a file with its certificate";
 
-/// Files of certificates that are trusted in addition to Mozilla's and the system's.
+/// The files of certificates that are trusted in addition to those of Mozilla and the system.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Certificates {
     named: Vec<(&'static str, PathBuf)>,
@@ -36,11 +36,11 @@ pub struct Certificates {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{variable}: {}: {reason}; it must name a file of certificates in PEM form", path.display())]
 pub struct CertificatesError {
-    /// The environment variable that names the file.
+    /// The variable that names the file: `SSL_CERT_FILE` or `REQUESTS_CA_BUNDLE`.
     pub variable: &'static str,
-    /// The path in the variable.
+    /// The file or folder that the variable names.
     pub path: PathBuf,
-    /// The defect of the file, or the system's error.
+    /// The fault of the file, or the error of the operating system.
     pub reason: String,
 }
 
@@ -49,7 +49,8 @@ impl Certificates {
     /// unset. `lookup` is `|name| std::env::var(name).ok()` in a program.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
         let named = VARIABLES.into_iter().filter_map(|variable| {
-            // Shells unset a variable for one command by setting it to nothing.
+            // An empty variable counts as unset: that is how shells unset a variable for one
+            // command.
             let path = lookup(variable).filter(|path| !path.is_empty())?;
             Some((variable, PathBuf::from(path)))
         });
@@ -58,11 +59,11 @@ impl Certificates {
         }
     }
 
-    /// Reads Mozilla's certificates and those of the files, for clients that add the system's
-    /// themselves.
+    /// Returns Mozilla's certificates and those of the files. For clients that add the system's
+    /// certificates by themselves.
     ///
     /// # Errors
-    /// [`CertificatesError`] if a file cannot be read, or has no certificate.
+    /// Returns an error if a file cannot be read or has no usable certificate.
     pub fn own(&self) -> Result<Vec<CertificateDer<'static>>, CertificatesError> {
         let mut all = TLS_SERVER_ROOT_CERTS.to_vec();
         for (variable, path) in &self.named {
@@ -79,7 +80,7 @@ impl Certificates {
             if let Some(reason) = found.errors.first().and_then(|e| causes(e).last()) {
                 return Err(bad(reason.to_string()));
             }
-            // A file may have certificates that `rustls` rejects; one usable certificate is enough.
+            // `rustls` may reject some certificates of a file; one usable certificate is enough.
             let usable = found.certs.into_iter().filter(is_usable);
             let before = all.len();
             all.extend(usable);
@@ -90,7 +91,8 @@ impl Certificates {
         Ok(all)
     }
 
-    /// Reads all certificates: those of [`own`](Self::own) and the readable ones of the system.
+    /// Returns the certificates of [`own`](Self::own) and the system's. Unreadable ones of the
+    /// system are skipped.
     ///
     /// # Errors
     /// The errors of [`own`](Self::own).
@@ -106,7 +108,7 @@ fn is_usable(certificate: &CertificateDer<'static>) -> bool {
     RootCertStore::empty().add(certificate.clone()).is_ok()
 }
 
-/// The reason why a server's certificate was refused; `None` if an error has another cause.
+/// Returns why a server's certificate was refused; `None` if the error has another cause.
 pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     match causes(error).find_map(|cause| cause.downcast_ref()) {
         Some(rustls::Error::InvalidCertificate(reason)) => Some(reason.to_string()),
@@ -114,12 +116,12 @@ pub fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     }
 }
 
-/// Iterates over an error, its cause, the cause of that cause, and so on.
+/// Iterates over an error and its chain of causes.
 fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     successors(Some(error), |error| {
         let error: &'a (dyn Error + 'static) = *error;
-        // `io::Error::source` skips the error that it wraps, so the wrapped error is taken
-        // directly.
+        // `io::Error::source` skips the wrapped error and returns that error's cause: take the
+        // wrapped error.
         match error.downcast_ref::<io::Error>().and_then(|e| e.get_ref()) {
             Some(held) => Some(held),
             None => error.source(),

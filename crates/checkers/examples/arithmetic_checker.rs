@@ -1,4 +1,5 @@
-//! The built-in checkers as an external one: the protocol of docs/rewards/checkers.md in Rust.
+//! The built-in checkers as an external program, which speaks the protocol of
+//! docs/rewards/checkers.md.
 //!
 //! ```sh
 //! beamgen check chains.jsonl --checker-command 'target/release/examples/arithmetic_checker'
@@ -27,7 +28,7 @@ fn main() -> io::Result<()> {
     }
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
-        // A line that is no request has no id to answer to.
+        // A line that is not a request has no id, so it cannot be answered.
         let Ok(request) = serde_json::from_str::<Request>(&line?) else {
             continue;
         };

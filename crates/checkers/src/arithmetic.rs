@@ -1,11 +1,11 @@
 //! Exact arithmetic of the equations in a step: in prose, Markdown, LaTeX, and in the calculator
 //! annotations `<<3*4=12>>` of GSM8K.
 //!
-//! A step fails only if no sensible reading of an equation makes it true. A mismatch is therefore
-//! compared with everything that may explain it: rounding to the printed digits, converted units,
-//! words that make the numbers a part of something else, running totals (`3+4=7+2=9`), letters that
-//! may be variables, and moduli, bases and operators that the problem or a step names. A mismatch
-//! without an explanation is wrong. Work and memory are bounded for any text.
+//! A step fails only if no sensible reading of an equation makes it true. If the sides differ, the
+//! checker first looks for an explanation: rounding to the printed digits, converted units, words
+//! that make the numbers a part of something larger, running totals (`3+4=7+2=9`), letters that may
+//! be variables, and moduli, bases and operators that the problem or a step names. Only an
+//! unexplained difference is wrong. Time and memory are bounded for any text.
 
 mod borders;
 pub(crate) mod compare;
@@ -28,24 +28,24 @@ use num_traits::One;
 
 use crate::{StepState, Verdict};
 
-/// The longest step that is read, in bytes.
+/// The maximum length in bytes of a step that is checked; longer steps abstain.
 pub(crate) const MAX_TEXT: usize = 1 << 16;
 
-/// The most work for one step, in tokens read.
+/// The work allowed for one step, in operands that are parsed.
 pub(crate) const FUEL: u32 = 400_000;
 
-/// The most printed numbers that are remembered as rounded.
+/// The maximum number of rounded numbers that are remembered for a chain.
 const MAX_ROUNDED: usize = 256;
 
-/// The most variables that are remembered.
+/// The maximum number of variables that are remembered for a chain.
 const MAX_VARIABLES: usize = 64;
 
-/// The state of the arithmetic checker for one chain: the values of names, the numbers that were
-/// rounded, and the moduli, bases and operators of the text.
+/// The state of the arithmetic checker after some steps of a chain: the values of variables, the
+/// rounded numbers, and the moduli, bases and operators that were named.
 #[derive(Clone, Debug, Default)]
 pub struct Arithmetic {
     known: Known,
-    /// Names with more than one value, or with a value that was stated and not calculated.
+    /// Variables with several values, or with a value that was stated and not calculated.
     vague: BTreeSet<String>,
     context: Context,
 }
@@ -76,13 +76,12 @@ impl StepState for Arithmetic {
     }
 }
 
-/// The result of checking one equation.
 enum Finding {
     Right,
     Wrong(String),
-    /// The sides differ, but for a reason that may make the equation true.
+    /// The sides differ, but an explanation may make the equation true.
     Doubtful,
-    /// The text is not an equation of numbers, or its values are unknown.
+    /// The text has no equation to check, or a value is unknown.
     Nothing,
 }
 
@@ -100,13 +99,13 @@ fn verdict(findings: Vec<Finding>) -> Verdict {
     }
 }
 
-/// The way in which a step means its equations.
+/// How strictly the equations of a step are meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Claims,
-    /// The step says that numbers are approximate.
+    /// The step says that its numbers are approximate, so equality is approximate, too.
     Rounds,
-    /// Some equations need not be claims ("is not equal to"), so a wrong one proves nothing.
+    /// An equation may be denied ("is not equal to"), so a wrong equation proves nothing.
     Discusses,
 }
 
@@ -123,7 +122,7 @@ impl Mood {
     }
 }
 
-/// Splits a text into the text without calculator annotations and the annotations' contents.
+/// Returns a text without its annotations `<<...>>`, and the contents of each annotation.
 pub(crate) fn without_annotations(text: &str) -> (String, Vec<&str>) {
     let mut plain = String::with_capacity(text.len());
     let mut annotations = Vec::new();
@@ -150,7 +149,8 @@ impl Arithmetic {
         findings: &mut Vec<Finding>,
     ) {
         let supposes = any_word(&lexed.tokens, words::supposes);
-        // In the order of the text: an equation may use a name that an earlier one gave a value.
+        // Segments are checked in order, since an equation may use a variable that an earlier one
+        // set.
         for segment in segments(&lexed) {
             for chain in segment.read(&self.known, fuel) {
                 let before = findings.len();
@@ -179,11 +179,10 @@ impl Arithmetic {
         }
     }
 
-    /// Checks one equation.
     fn link(&mut self, link: &Link<'_>, fuel: &mut Fuel) -> Finding {
         let (left, right) = (&link.left.expression, &link.right.expression);
         let defines = left.variable.is_some() || right.variable.is_some();
-        // "x = 3" defines x, and in "... + 3 + 4 = 9" the left side is only a part of a sum.
+        // "x = 3" defines x. In "... + 3 + 4 = 9" the left side is only the end of a longer sum.
         if link.left.before == Before::Part || defines {
             return Finding::Nothing;
         }
@@ -195,7 +194,7 @@ impl Arithmetic {
                 Finding::Right
             }
             Match::Unclear => Finding::Nothing,
-            // From cheap to expensive: trying bases reads both sides up to a hundred times.
+            // The cheapest test comes first: trying all bases reads both sides up to 105 times.
             Match::Different
                 if link.is_doubtful(&self.context)
                     || self.reads_otherwise(link, fuel)
@@ -207,8 +206,8 @@ impl Arithmetic {
         }
     }
 
-    /// Whether the sides may be equal with these readings, the left side read from `left`. True if
-    /// the fuel is spent, since a false "equal" only abstains and a false "different" would fail a
+    /// Whether the sides may be equal in these readings; the left side is read from `left`. True if
+    /// no fuel is left: a wrong "may be equal" only abstains, a wrong "cannot be" would fail a
     /// right step.
     fn may_agree(
         &self,
@@ -225,12 +224,12 @@ impl Arithmetic {
         compare(&left, &right, link.relation) != Match::Different
     }
 
-    /// Whether another reading of the same signs, such as `6/2(3)`, makes the sides equal.
+    /// Whether the sides are equal in another reading of an ambiguous notation such as `6/2(3)`.
     fn reads_otherwise(&self, link: &Link<'_>, fuel: &mut Fuel) -> bool {
         let (left, right) = (&link.left.expression, &link.right.expression);
         let others = Reading::others(left.features.and(right.features));
         let tokens = link.left.tokens;
-        // A dash that begins a line may be a minus sign or an item's mark.
+        // A dash at the beginning of a line may be a minus sign or the bullet of a list item.
         let is_item = tokens[0].is(&Kind::Minus) && tokens[0].first;
         std::iter::once(Reading::default())
             .chain(others)
@@ -240,7 +239,7 @@ impl Arithmetic {
             })
     }
 
-    /// Whether the sides are equal if one side or both are written in another base than ten.
+    /// Whether the sides are equal if one or both are read in a base other than ten.
     fn is_in_base(&self, link: &Link<'_>, fuel: &mut Fuel) -> bool {
         const LARGEST: u32 = 36;
         let decimal = Reading::default();
@@ -255,8 +254,8 @@ impl Arithmetic {
         })
     }
 
-    /// Remembers a printed number that stands for a number with more digits: a later calculation
-    /// with the rounded number must not fail.
+    /// Remembers a printed number whose exact value has more digits, so that a later calculation
+    /// with the rounded number does not fail.
     fn remember(&mut self, side: &Expression) {
         if let Some((number, Some(_))) = &side.literal
             && self.known.rounded.len() < MAX_ROUNDED
@@ -265,10 +264,10 @@ impl Arithmetic {
         }
     }
 
-    /// Gives the names that are sides of a calculation the value of its last side. A name that is
-    /// supposed or already has another value becomes unknown: it may have one value in each case.
-    /// A name keeps the value that a wrong calculation gave it, so that later steps are not blamed
-    /// for the same mistake.
+    /// Gives each name that is a side of the calculation the value of the last side. If the step
+    /// only supposes a value, or if the name has another value already, the name becomes unknown,
+    /// since each case of a proof may have its own value. A wrong result is kept as the value, so
+    /// that later steps are not blamed for the same mistake.
     fn bind(&mut self, chain: &Chain<'_>, supposes: bool, is_wrong: bool) {
         let value = chain.sides.last().and_then(|side| side.beginning.as_ref());
         let value = value
@@ -297,7 +296,7 @@ impl Arithmetic {
     }
 }
 
-/// Two neighbouring sides of a chain of equations.
+/// Two neighbouring sides of a chain of equations, with what the step says about them.
 struct Link<'a> {
     text: &'a str,
     left: &'a Found<'a>,
@@ -377,7 +376,7 @@ impl Link<'_> {
         }
     }
 
-    /// Returns the text of an expression without the unit after it, at most 100 characters.
+    /// Returns the text of an expression without its unit, cut after 100 characters.
     fn source(&self, found: &Found<'_>) -> String {
         const MOST: usize = 100;
         let tokens = &found.tokens[..found.expression.core.max(1)];

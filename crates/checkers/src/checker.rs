@@ -1,4 +1,4 @@
-//! The interface of a checker: verdicts on steps of many chains together, each step once.
+//! The interface of a checker, which gives verdicts on new steps of many chains in one call.
 
 use std::collections::HashMap;
 
@@ -10,45 +10,45 @@ use crate::Verdict;
 /// New steps of one chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckItem<'a> {
-    /// The chain that the steps are appended to. No other item of the call has the same chain.
+    /// The chain to which the steps are appended; at most one item of a call has the same chain.
     pub id: ScoreId,
-    /// The new steps, in order.
+    /// The texts of the new steps, in order.
     pub steps: Vec<&'a str>,
 }
 
-/// Gives verdicts on steps from a problem's text and the steps before. Chains share their first
-/// steps by [`fork`](Self::fork), so no step is checked twice.
+/// Judges steps of chains. A checker keeps the text of each chain, and chains with equal first
+/// steps are made with [`fork`](Self::fork), so each step is checked once.
 pub trait Checker: Send {
-    /// Opens a chain without steps for a problem with this text.
+    /// Starts a chain without steps for the problem and returns its id.
     fn open(&mut self, problem: &str) -> ScoreId;
 
-    /// Copies a chain; the copy and the original continue independently.
+    /// Copies a chain and returns the id of the copy. Later steps of one do not affect the other.
     ///
     /// # Panics
-    /// If no chain has this id.
+    /// Panics if the id is unknown.
     fn fork(&mut self, id: ScoreId) -> ScoreId;
 
     /// Forgets a chain.
     fn release(&mut self, id: ScoreId);
 
-    /// Appends each item's steps to its chain. Returns a verdict for each step of each item.
+    /// Appends each item's steps to its chain and returns one verdict per step, item by item.
     ///
     /// # Panics
-    /// If no chain has an item's id.
+    /// Panics if the id of an item is unknown.
     fn check(&mut self, items: &[CheckItem<'_>]) -> Vec<Vec<Verdict>>;
 
-    /// Returns the verdicts lost so far; `None` for a checker that cannot lose verdicts.
+    /// Returns the counts of lost verdicts; `None` for checkers that cannot lose any.
     fn lost(&self) -> Option<Lost> {
         None
     }
 }
 
-/// The state of a checker after the steps of one chain. A clone continues independently.
+/// A checker's state for one chain. Clones do not affect each other.
 pub trait StepState: Clone + Send {
-    /// Creates the state before the first step.
+    /// Makes the state of a chain without steps.
     fn new(problem: &str) -> Self;
 
-    /// Returns the verdict on the next step and adds the step to the chain.
+    /// Judges the next step and appends it to the chain.
     fn next(&mut self, step: &str) -> Verdict;
 }
 
@@ -91,18 +91,18 @@ impl<S: StepState> Checker for PerStep<S> {
     }
 }
 
-/// The counts of verdicts that an external program did not give.
+/// The number of verdicts that an external program failed to give, and the reasons.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Lost {
-    /// The number of steps that were sent and got no verdict.
+    /// The number of steps that were sent without getting a verdict.
     pub verdicts: u64,
-    /// The number of times that a process ended with unanswered steps, or could not be started.
+    /// The number of times that a process could not start, or ended while steps were unanswered.
     pub crashes: u64,
-    /// The number of times that a process did not answer in time.
+    /// The number of times that a process was stopped because it did not answer in time.
     pub timeouts: u64,
-    /// The number of lines that were not answers.
+    /// The number of lines written by processes that were not answers to a request.
     pub noise: u64,
-    /// The reason why no process is started any more; `None` while the program is used.
+    /// The reason why no more processes are started; `None` while the program is in use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub given_up: Option<String>,
 }

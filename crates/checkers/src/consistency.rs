@@ -14,17 +14,17 @@ use crate::arithmetic::lex::{Kind, any_word};
 use crate::arithmetic::{FUEL, MAX_TEXT, value, without_annotations, words};
 use crate::{StepState, Verdict};
 
-/// The most claims that are remembered for a chain.
+/// The maximum number of claims that are remembered for a chain.
 const MAX_CLAIMS: usize = 256;
 
-/// The state of the consistency checker: the claims of a chain's steps.
+/// The state of the consistency checker after some steps: the claims that these steps made.
 #[derive(Clone, Debug, Default)]
 pub struct Consistency {
     claims: BTreeMap<String, Claim>,
     steps: usize,
-    /// The number of the last step before this one that has equations.
+    /// The number of the latest step with an equation, from 1.
     last: usize,
-    /// Whether a power, a root or an unknown symbol was seen: an unknown may then have several
+    /// Whether a power, a root or an unknown symbol occurred, so that an unknown may have several
     /// values.
     is_nonlinear: bool,
     context: Context,
@@ -49,7 +49,7 @@ impl StepState for Consistency {
         if step.len() > MAX_TEXT {
             return Verdict::Abstain;
         }
-        // Annotations are arithmetic without names, which the arithmetic checker verifies.
+        // Annotations have no names. The arithmetic checker verifies them.
         let (text, _) = without_annotations(step);
         let lexed = self.context.read(&text);
         let tokens = &lexed.tokens;
@@ -64,13 +64,13 @@ impl StepState for Consistency {
         let mut verdict = Verdict::Abstain;
         let before_this = self.last;
         for segment in segments(&lexed) {
-            // Read without known values: a name whose value was used would not be a subject.
+            // No values are substituted: a subject has to stay a name and must not become a number.
             for chain in segment.read(&Known::default(), &mut fuel) {
                 self.last = self.steps;
                 let subject = chain.sides[0].ending.as_ref().and_then(subject);
                 let Some(subject) = subject else { continue };
-                // x^2 = 9 has two solutions, so "x = 3" and then "x = -3" is not a contradiction. A
-                // name in capital letters is a quantity and has one value.
+                // x^2 = 9 has two solutions, so "x = 3" and then "x = -3" is no contradiction. A
+                // capital letter names a quantity, which has one value.
                 let is_claim = is_claim && (!self.is_nonlinear || words::is_name(&subject));
                 let claimed = |found: &Option<Found<'_>>| {
                     let found = found.as_ref().filter(|found| is_plain(found))?;
@@ -93,7 +93,8 @@ impl StepState for Consistency {
                         let step = self.steps;
                         self.claims.insert(subject, Claim { value, step });
                     }
-                    // A doubtful value may be a new meaning of the name.
+                    // A doubtful value may give the name a new meaning, so the old claim is
+                    // dropped.
                     _ => {
                         self.claims.remove(&subject);
                     }
@@ -104,7 +105,8 @@ impl StepState for Consistency {
     }
 }
 
-/// Returns the key of an equation's subject: a variable, or an expression with unknown variables.
+/// Returns the key of the left side: a variable's name, or the tokens of an expression with unknown
+/// variables.
 fn subject(found: &Found<'_>) -> Option<String> {
     let expression = &found.expression;
     let unknown = expression.has_variables && expression.value.is_none();
@@ -114,13 +116,13 @@ fn subject(found: &Found<'_>) -> Option<String> {
     }
     let lone = expression.variable.clone();
     Some(lone.unwrap_or_else(|| {
-        // The tokens and not the text: "2x + 1" and "2x+1" are the same left side.
+        // Tokens are compared, since "2x + 1" and "2x+1" are the same left side.
         let tokens = found.tokens.iter();
         tokens.map(|token| format!("{:?}", token.kind)).collect()
     }))
 }
 
-/// Whether an expression has something to calculate: it is more than a number or a fraction.
+/// Whether there is something to calculate: a number or a plain fraction has no operation left.
 fn is_calculation(expression: &Expression) -> bool {
     expression.operators > 0 && !expression.is_share
 }

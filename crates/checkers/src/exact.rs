@@ -7,7 +7,7 @@ use beamgen_world::{self as world, NAMES, WorldProblem, mistake};
 
 use crate::{StepState, Verdict};
 
-/// The state of the exact checker: the people whose number was calculated so far.
+/// The state of the exact checker; `None` once the chain or its problem has another form.
 #[derive(Clone, Debug, Default)]
 pub struct Exact(Option<Known>);
 
@@ -32,8 +32,8 @@ impl StepState for Exact {
     fn next(&mut self, step: &str) -> Verdict {
         let mut verdict = Verdict::Abstain;
         for line in step.lines().filter(|line| !line.is_empty()) {
-            // A line of another form may define or correct something, so nothing after it can be
-            // proved.
+            // A line of another form may define or correct something, so no later line can be
+            // proved right or wrong.
             self.0.take_if(|_| !is_of_world(line));
             if let Some(known) = &mut self.0 {
                 verdict = verdict.and(known.next(line));
@@ -50,7 +50,7 @@ impl Known {
             self.right += 1;
             return Verdict::Pass;
         }
-        // A later mistake may follow from the first one, so a reason of its own would mislead.
+        // A later mistake may follow from the first one, so only the first one gets its own reason.
         if std::mem::replace(&mut self.failed, true) {
             return Verdict::fail("a step before it is wrong");
         }
@@ -68,7 +68,7 @@ impl Known {
     }
 }
 
-/// Whether a line has a form of the bundled world, with right or wrong numbers.
+/// Whether a line has the form of the bundled world's lines; its numbers may be wrong.
 fn is_of_world(line: &str) -> bool {
     let Some(body) = line.strip_suffix('.') else {
         return false;

@@ -1,8 +1,8 @@
-//! A checker that is a program of the user's, asked in JSON lines (docs/rewards/checkers.md).
+//! A checker that runs the user's program; both talk in JSON lines (docs/rewards/checkers.md).
 //!
-//! Several processes of the program answer, each with several steps in flight. A process that dies,
-//! is late or writes nonsense costs only verdicts: the verdict on the step that waited longest is
-//! lost and counted, the process is started again, and the other steps are sent again.
+//! The program runs in several processes, and each process may have several unanswered steps. If a
+//! process dies, is late or writes nonsense, only the step that waited longest loses its verdict.
+//! The process is then started again, and its other steps are sent again.
 
 mod process;
 mod protocol;
@@ -22,33 +22,32 @@ use self::process::{Event, Process, Source};
 pub use self::scorer::{ExternalScorer, LostSoFar};
 use crate::{CheckItem, Checker, Lost, Verdict};
 
-/// The number of ends in a row without an answer after which a process is not started again.
+/// The number of times in a row that a process may end without an answer before it is given up.
 const MAX_FAILURES: u32 = 3;
 
-/// The number of lines that are not answers, between two answers, at which a process counts as
-/// broken.
+/// The number of lines without an answer, since the last answer, at which a process is restarted.
 const MAX_NOISE: u32 = 1000;
 
-/// The most events in the queue. A process that writes more has to wait.
+/// The capacity of the event queue. Threads that read output block while the queue is full.
 const QUEUE: usize = 256;
 
-/// The settings of an external checker.
+/// The settings for running a checker's program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalConfig {
-    /// The command line, run by `sh -c`.
+    /// The command line, which `sh -c` runs.
     pub command: String,
-    /// The number of processes.
+    /// The number of processes that run the program; 0 counts as 1.
     pub workers: usize,
-    /// The most unanswered steps of a process.
+    /// The maximum number of unanswered steps per process; 0 counts as 1.
     pub in_flight: usize,
-    /// The longest time in which a process with unanswered steps may answer none.
+    /// The time after which a process with unanswered steps is stopped if it has not answered any.
     pub timeout: Duration,
-    /// The helper process that starts the program.
+    /// The helper process that starts the program's processes.
     pub launcher: Launcher,
 }
 
 impl ExternalConfig {
-    /// Returns the default settings for a command.
+    /// Returns settings for a command: 2 processes, 16 unanswered steps each, and 10 seconds.
     #[must_use]
     pub fn new(command: impl Into<String>) -> Self {
         Self {
@@ -61,7 +60,7 @@ impl ExternalConfig {
     }
 }
 
-/// The error if the launcher, which starts the checker's program, cannot be started.
+/// The error if the helper process that starts programs cannot be started itself.
 #[derive(Debug, thiserror::Error)]
 #[error("the checker {command:?} cannot be started: {source}")]
 pub struct ExternalError {
@@ -69,14 +68,14 @@ pub struct ExternalError {
     source: LaunchError,
 }
 
-/// The text of a chain.
+/// The texts of a chain, which every request about the chain repeats.
 #[derive(Clone, Debug)]
 struct Given {
     problem: Arc<str>,
     steps: Vec<Arc<str>>,
 }
 
-/// A checker that runs a program of the user's.
+/// A checker whose verdicts come from the user's program.
 #[derive(Debug)]
 pub struct External {
     config: ExternalConfig,
@@ -84,9 +83,9 @@ pub struct External {
     next_chain: u64,
     next_request: u64,
     next_batch: u64,
-    /// Requests that no worker has yet.
+    /// The requests that no process has received yet.
     waiting: VecDeque<Request>,
-    /// Unsettled batches by number, in the order of submission.
+    /// The batches with their numbers, oldest first, until their verdicts are returned.
     batches: BTreeMap<u64, Batch>,
     workers: Vec<Worker>,
     starts: u64,
@@ -95,12 +94,12 @@ pub struct External {
     lost: Lost,
 }
 
-/// Verdicts that are requested together.
+/// The verdicts of one call.
 #[derive(Debug)]
 struct Batch {
-    /// Verdicts by item and step, [`Verdict::Lost`] until the answer arrives.
+    /// The verdicts by item and step; [`Verdict::Lost`] before the answer.
     verdicts: Vec<Vec<Verdict>>,
-    /// The number of requests that are not settled.
+    /// The number of steps in the batch that wait for an answer.
     open: usize,
 }
 
@@ -113,11 +112,11 @@ struct Waker {
 
 impl Waker {
     fn wake(&self) {
-        // A full channel means that the reader already has an event.
+        // If the channel is full, the reader has an event to read already.
         let _ = self.to_events.try_send((Source::default(), Event::Wake));
     }
 
-    /// Stops the checker for good: no further step is sent.
+    /// Makes the thread that drives this checker end; its unanswered steps get no verdicts.
     fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         self.wake();
@@ -131,23 +130,24 @@ impl Waker {
 #[derive(Debug, Default)]
 struct Worker {
     process: Option<Process>,
-    /// Unanswered requests, oldest first.
+    /// The unanswered requests, oldest first.
     given: VecDeque<Request>,
-    /// The time of the last answer, or of the first request after an idle time.
+    /// The time since which the oldest wait counts: the last answer or, after idling, the first
+    /// request.
     since: Option<Instant>,
-    /// Ends of the process in a row without an answer.
+    /// The number of times in a row that the process ended without an answer.
     failures: u32,
     noise: u32,
     given_up: bool,
 }
 
-/// A request for the verdict on one step.
+/// A request for one step's verdict.
 #[derive(Debug, Clone)]
 struct Request {
     id: u64,
     batch: u64,
     chain: ScoreId,
-    /// The indices of the item and the step in the batch.
+    /// The index of the item in its batch, and of the step in its item.
     place: (usize, usize),
     line: Arc<str>,
 }
@@ -156,8 +156,8 @@ impl External {
     /// Starts the program.
     ///
     /// # Errors
-    /// [`ExternalError`] if the launcher cannot be started. A faulty command is found only at the
-    /// first request.
+    /// Returns an error if the launcher cannot be started. An invalid command does not fail here,
+    /// but loses verdicts later.
     pub fn start(config: ExternalConfig) -> Result<Self, ExternalError> {
         let (to_events, events) = sync_channel(QUEUE);
         let mut external = Self {
@@ -179,8 +179,8 @@ impl External {
             },
             lost: Lost::default(),
         };
-        // One process now, the others when they have work: an error of the launcher is found at the
-        // start of a run and not in the middle.
+        // One process is started now, so that an error of the launcher is found at the start of a
+        // run. The others are started when there is work for them.
         let started = external.spawn(0);
         let command = external.config.command.clone();
         started.map_err(|source| ExternalError { command, source })?;
@@ -209,7 +209,8 @@ impl External {
         id
     }
 
-    /// Appends each item's steps to its chain and requests verdicts. Returns the batch's number.
+    /// Appends each item's steps to its chain and queues a request per step. Returns the batch's
+    /// number.
     fn ask(&mut self, items: &[CheckItem<'_>]) -> u64 {
         self.next_batch += 1;
         let batch = self.next_batch;
@@ -217,8 +218,7 @@ impl External {
         for (i, item) in items.iter().enumerate() {
             let chain = self.chains.get_mut(&item.id).expect("an open chain");
             for (j, step) in item.steps.iter().enumerate() {
-                // Pushed before the request is made: a request has the step that it asks about,
-                // too.
+                // Appended first, since the request contains the step that is to be judged.
                 chain.steps.push((*step).into());
                 self.next_request += 1;
                 let id = self.next_request;
@@ -245,7 +245,7 @@ impl External {
         batch
     }
 
-    /// Returns the batches that are settled since the last call.
+    /// Removes and returns the batches that have all their verdicts.
     fn settled(&mut self) -> Vec<(u64, Vec<Vec<Verdict>>)> {
         let open = std::mem::take(&mut self.batches).into_iter();
         let (done, open): (BTreeMap<_, _>, _) = open.partition(|(_, batch)| batch.open == 0);
@@ -255,9 +255,9 @@ impl External {
             .collect()
     }
 
-    /// Records the verdict of a request.
+    /// Stores the verdict of a request in its batch.
     fn settle(&mut self, request: &Request, verdict: Verdict) {
-        // Never missing in practice: a batch leaves the map only when all its requests are settled.
+        // The batch always exists: it is removed only after all its requests were settled.
         if let Some(batch) = self.batches.get_mut(&request.batch) {
             let (item, step) = request.place;
             batch.verdicts[item][step] = verdict;
@@ -265,17 +265,17 @@ impl External {
         }
     }
 
-    /// Records that the verdict of a request is lost.
+    /// Counts a request as lost.
     fn lose(&mut self, request: &Request) {
         self.lost.verdicts += 1;
         self.settle(request, Verdict::Lost);
     }
 
-    /// Sends requests to workers, and handles the next event if one can come.
+    /// Sends queued requests and waits for the next event, but not if all processes are idle.
     fn turn(&mut self) {
         self.hand_out();
         let timeout = self.config.timeout;
-        // Without an unanswered request no event is owed, and waiting for one would never end.
+        // Idle processes send no events, so waiting for one could last forever.
         let deadlines = self.workers.iter();
         let Some(deadline) = deadlines
             .filter_map(|worker| worker.deadline(timeout))
@@ -287,26 +287,25 @@ impl External {
         match self.events.recv_timeout(left) {
             Ok((source, event)) => self.take(source, event),
             Err(RecvTimeoutError::Timeout) => self.end_late(),
-            // Cannot happen: `self.waker` has a sender.
+            // Cannot happen: `self.waker` holds a sender.
             Err(RecvTimeoutError::Disconnected) => {}
         }
     }
 
-    /// Sends requests to workers with room. Requests that no worker can ever take lose their
-    /// verdicts.
+    /// Sends queued requests to processes that have room. If all processes are given up, the
+    /// requests lose their verdicts.
     fn hand_out(&mut self) {
         let most = self.config.in_flight.max(1);
         while !self.waiting.is_empty() {
-            // The worker with the fewest requests; among several the one that answered last, so
-            // that few requests wait after a slow step.
+            // The process with the fewest requests is chosen and, among equals, the one that
+            // answered last, so that few requests wait behind a slow step.
             let workers = self.workers.iter().enumerate();
             let free = workers.filter(|(_, w)| !w.given_up && w.given.len() < most);
             let Some((index, _)) = free.min_by_key(|(_, w)| (w.given.len(), Reverse(w.since)))
             else {
                 break;
             };
-            // Started only when it has work: a process that ended while idle may never be needed
-            // again.
+            // A process that ended while idle is restarted only now, because there is work for it.
             if self.workers[index].process.is_none() && self.spawn(index).is_err() {
                 self.lost.crashes += 1;
                 self.workers[index].given_up = true;
@@ -316,7 +315,7 @@ impl External {
                 break;
             };
             let worker = &mut self.workers[index];
-            // An idle worker's clock starts now: the time since its last answer was no delay.
+            // The time limit of an idle process starts with this request, not with its last answer.
             if worker.given.is_empty() {
                 worker.since = Some(Instant::now());
             }
@@ -334,14 +333,14 @@ impl External {
 
     fn take(&mut self, source: Source, event: Event) {
         let worker = &mut self.workers[source.worker];
-        // An event of a process that was ended: its requests were already sent to others.
+        // The event is from a process that was replaced; its requests are queued again already.
         if worker.process.as_ref().is_none_or(|of| of.source != source) {
             return;
         }
         match event {
             Event::Line(line) => {
-                // Answers may come in any order. An id that was not sent, or was answered before,
-                // is noise.
+                // Answers may come in any order. An unknown id, or one that was answered before, is
+                // noise.
                 let answer = protocol::answer(&line).and_then(|(id, verdict)| {
                     let at = worker.given.iter().position(|r| r.id == id)?;
                     Some((worker.given.remove(at)?, verdict))
@@ -356,7 +355,7 @@ impl External {
                 self.settle(&request, verdict);
             }
             Event::TooLong => self.noise(source.worker),
-            // A program may exit when it is idle, without a loss.
+            // An idle process may exit: nothing is lost.
             Event::Ended if worker.given.is_empty() => worker.process = None,
             Event::Ended => self.crashed(source.worker),
             Event::Wake => {}
@@ -366,7 +365,8 @@ impl External {
     fn noise(&mut self, index: usize) {
         self.lost.noise += 1;
         self.workers[index].noise += 1;
-        // A program that prints without end would otherwise keep its worker busy until the timeout.
+        // Otherwise a program that prints without end would block its requests until the time
+        // limit.
         if self.workers[index].noise >= MAX_NOISE && !self.workers[index].given.is_empty() {
             self.crashed(index);
         }
@@ -377,7 +377,7 @@ impl External {
         self.restart(index);
     }
 
-    /// Restarts the workers that did not answer in time.
+    /// Restarts every process that did not answer in time.
     fn end_late(&mut self) {
         let now = Instant::now();
         for index in 0..self.workers.len() {
@@ -389,15 +389,14 @@ impl External {
         }
     }
 
-    /// Ends a worker's process. The request that waited longest loses its verdict; the others are
-    /// sent again.
+    /// Ends a process. The oldest request loses its verdict, all other requests are queued again.
     fn restart(&mut self, index: usize) {
         let worker = &mut self.workers[index];
         let end = worker.process.take().map(Process::end);
-        // Programs answer mostly in order, so the oldest request is the likeliest cause. Without a
-        // culprit the same step would kill every process that it is sent to.
+        // Most programs answer in order, so the oldest request is the likeliest cause. If it were
+        // sent again, it could end one process after another.
         let culprit = worker.given.pop_front();
-        // From the back to the front of the queue, so the order of the requests stays.
+        // Taken from the back and put at the front, so that the order of the requests is kept.
         while let Some(request) = worker.given.pop_back() {
             self.waiting.push_front(request);
         }
@@ -418,7 +417,7 @@ impl External {
 }
 
 impl Worker {
-    /// Returns the time of the worker's next answer at the latest; `None` while the worker is idle.
+    /// Returns the time at which the process is too late; `None` while the process is idle.
     fn deadline(&self, timeout: Duration) -> Option<Instant> {
         let since = self.since.filter(|_| !self.given.is_empty())?;
         Some(since + timeout)
@@ -438,7 +437,7 @@ impl Checker for External {
         self.add(copy)
     }
 
-    /// Forgets a chain. Requests about its steps that no worker has yet are not sent.
+    /// Forgets a chain. Requests about the chain that were not sent are dropped as abstentions.
     fn release(&mut self, id: ScoreId) {
         self.chains.remove(&id);
         let waiting = std::mem::take(&mut self.waiting).into_iter();

@@ -1,10 +1,10 @@
 //! Checkers: programs that can prove a step of a solution wrong.
 //!
-//! A reward model is learnt and gives a probability. A [`Checker`] proves or abstains: the
-//! [`Verdict`] on a step is [`Fail`](Verdict::Fail) only if the step is provably wrong,
-//! [`Pass`](Verdict::Pass) if something in the step was verified (which does not make it a good
-//! step), and [`Abstain`](Verdict::Abstain) everywhere else. [`CHECKERS`] has the built-in
-//! checkers; [`External`] asks a program of the user's.
+//! A reward model is trained and returns a probability. A [`Checker`] proves or abstains. Its
+//! [`Verdict`] on a step is [`Fail`](Verdict::Fail) if the step is provably wrong,
+//! [`Pass`](Verdict::Pass) if some part of the step was verified (which does not make it a good
+//! step), and otherwise [`Abstain`](Verdict::Abstain). [`CHECKERS`] lists the built-in checkers;
+//! [`External`] runs the user's program.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

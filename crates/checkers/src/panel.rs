@@ -1,4 +1,4 @@
-//! Several checkers on the same chains, and counts of their verdicts.
+//! A panel: several checkers that judge the same chains, and counts of their verdicts.
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
@@ -8,26 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CheckItem, Checker, Lost, UnknownChecker, Verdict, named};
 
-/// The verdict of one checker on a step, with the checker's name.
+/// The verdict of one named checker on a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Opinion {
     /// The checker's name.
     pub checker: String,
-    /// The checker's verdict.
+    /// The verdict; serialized next to the checker's name.
     #[serde(flatten)]
     pub verdict: Verdict,
 }
 
-/// The number of steps with each verdict.
+/// The number of steps per kind of verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// The number of steps that passed.
+    /// The number of steps with [`Verdict::Pass`].
     pub pass: u64,
-    /// The number of steps that are provably wrong.
+    /// The number of steps with [`Verdict::Fail`].
     pub fail: u64,
-    /// The number of steps that the checker could not decide.
+    /// The number of steps with [`Verdict::Abstain`].
     pub abstain: u64,
-    /// The number of steps whose verdict was lost. Absent in files from before external checkers.
+    /// The number of steps with [`Verdict::Lost`]. Files of older versions do not have the field.
     #[serde(default)]
     pub lost: u64,
 }
@@ -43,13 +43,13 @@ impl Tally {
         }
     }
 
-    /// Returns the sum of all counts.
+    /// Returns the number of counted steps.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.pass + self.fail + self.abstain + self.lost
     }
 
-    /// Returns the share of steps that passed or failed; `None` without steps.
+    /// Returns the share of counted steps that passed or failed; `None` if no step was counted.
     #[must_use]
     pub fn coverage(&self) -> Option<f64> {
         let steps = self.steps();
@@ -66,7 +66,7 @@ impl AddAssign for Tally {
     }
 }
 
-/// Checkers by name that check the same chains.
+/// Named checkers that all judge the same chains.
 #[derive(Default)]
 pub struct Panel {
     checkers: Vec<(String, Box<dyn Checker>)>,
@@ -78,7 +78,7 @@ impl Panel {
     /// Returns the built-in checkers of these names.
     ///
     /// # Errors
-    /// [`UnknownChecker`] for the first name that no built-in checker has.
+    /// Returns an error for the first name that is not a built-in checker.
     pub fn built_in(names: &[impl AsRef<str>]) -> Result<Self, UnknownChecker> {
         let mut panel = Self::default();
         for name in names {
@@ -88,8 +88,8 @@ impl Panel {
         Ok(panel)
     }
 
-    /// Returns the index of the first step of a chain that a checker proves wrong, with the
-    /// verdict. If several checkers prove that step wrong, the first one is named.
+    /// Returns the index of the first step that is proved wrong, and the verdict of the first
+    /// checker that proves it.
     pub fn first_fail(&mut self, problem: &str, steps: Vec<&str>) -> Option<(usize, Opinion)> {
         if self.is_empty() {
             return None;
@@ -102,24 +102,24 @@ impl Panel {
         all.find(|(_, opinion)| opinion.verdict.is_fail())
     }
 
-    /// Adds a checker. Must be called before any chain is opened: an open chain has no copy in the
-    /// new checker.
+    /// Adds a checker. Call this before the first chain is opened: the new checker does not know
+    /// chains that are open.
     pub fn add(&mut self, name: impl Into<String>, checker: Box<dyn Checker>) {
         self.checkers.push((name.into(), checker));
     }
 
-    /// Returns the checkers' names, in the order of their verdicts.
+    /// Returns the checkers' names, in the order in which the checkers were added.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.checkers.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Returns the lost verdicts of the checkers that can lose some, with the checkers' names.
+    /// Returns the names and losses of those checkers that can lose verdicts.
     pub fn lost(&self) -> impl Iterator<Item = (&str, Lost)> {
         let each = self.checkers.iter();
         each.filter_map(|(name, checker)| Some((name.as_str(), checker.lost()?)))
     }
 
-    /// Whether the panel has no checker.
+    /// Whether no checker was added, so that [`check`](Self::check) returns no verdicts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.checkers.is_empty()
@@ -132,18 +132,18 @@ impl Panel {
         id
     }
 
-    /// Opens a chain without steps for a problem with this text.
+    /// Starts a chain without steps for the problem in every checker, and returns its id.
     pub fn open(&mut self, problem: &str) -> ScoreId {
-        // Each checker numbers its chains by itself, so a chain has an id for each of them.
+        // Every checker has its own ids, so a chain of the panel stands for one id per checker.
         let checkers = self.checkers.iter_mut();
         let ids = checkers.map(|(_, checker)| checker.open(problem)).collect();
         self.register(ids)
     }
 
-    /// Copies a chain; the copy and the original continue independently.
+    /// Copies a chain and returns the id of the copy. Later steps of one do not affect the other.
     ///
     /// # Panics
-    /// If no chain has this id.
+    /// Panics if the id is unknown.
     pub fn fork(&mut self, id: ScoreId) -> ScoreId {
         let each = self.checkers.iter_mut().zip(&self.chains[&id]);
         let ids = each.map(|((_, checker), &id)| checker.fork(id)).collect();
@@ -158,11 +158,11 @@ impl Panel {
         }
     }
 
-    /// Appends each item's steps to its chain. Returns the verdicts by item, step and checker, in
+    /// Appends each item's steps to its chain. Returns verdicts by item, by step, and by checker in
     /// the order of [`names`](Self::names).
     ///
     /// # Panics
-    /// If no chain has an item's id.
+    /// Panics if the id of an item is unknown.
     pub fn check(&mut self, items: &[CheckItem<'_>]) -> Vec<Vec<Vec<Opinion>>> {
         let mut all: Vec<Vec<Vec<Opinion>>> = items
             .iter()

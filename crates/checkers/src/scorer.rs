@@ -1,5 +1,5 @@
-//! A checker as a judge in a search: a step that the checker proves wrong scores 0, a verified step
-//! scores 1, and all other steps have no score.
+//! A checker as a judge in a search. A step that was proved wrong scores 0 and a verified step
+//! scores 1. All other steps have no score.
 
 use beamgen_search::{
     Memory, Problem, ScoreError, ScoreId, ScoreItem, ScoreResult, Scored, Scorer,
@@ -13,14 +13,14 @@ pub struct CheckerScorer {
 }
 
 impl CheckerScorer {
-    /// Wraps a checker.
+    /// Uses a checker as a scorer that answers every batch at once.
     #[must_use]
     pub fn new(checker: Box<dyn Checker>) -> Self {
         Self { checker }
     }
 }
 
-/// Returns the score of a verdict; `None` if the checker abstains or the verdict is lost.
+/// Returns the score for a verdict; `None` without a proof.
 fn score(verdict: &Verdict) -> Option<f32> {
     match verdict {
         Verdict::Pass => Some(1.0),
@@ -29,12 +29,12 @@ fn score(verdict: &Verdict) -> Option<f32> {
     }
 }
 
-/// Converts verdicts by item and step to scores.
+/// Converts verdicts to scores, item by item and step by step.
 pub(crate) fn scored(verdicts: Vec<Vec<Verdict>>) -> ScoreResult {
     let items = verdicts.into_iter().map(|verdicts| {
         Ok(Scored {
             probabilities: verdicts.iter().map(score).collect(),
-            // Counted, since the result of a search may differ without the lost verdicts.
+            // Lost verdicts are counted, because they may change the result of the search.
             lost_verdicts: verdicts.iter().filter(|v| **v == Verdict::Lost).count(),
             ..Scored::default()
         })

@@ -1,4 +1,4 @@
-//! The table of built-in checkers. Another checker needs a file and a row here.
+//! The table of built-in checkers. A new checker needs a file and a row in this table.
 
 use crate::arithmetic::Arithmetic;
 use crate::checker::{Checker, PerStep};
@@ -8,9 +8,9 @@ use crate::exact::Exact;
 /// A built-in checker.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The name in settings and on the command line.
+    /// The lower-case name in settings and on the command line.
     pub name: &'static str,
-    /// The kind of mistakes that the checker finds, in one line for help texts.
+    /// A description of what the checker proves, in one line for help texts.
     pub about: &'static str,
     open: fn() -> Box<dyn Checker>,
 }
@@ -34,7 +34,7 @@ pub const CHECKERS: &[Row] = &[
     },
 ];
 
-/// The error for a name that no built-in checker has.
+/// The error if a name is not in [`CHECKERS`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown checker {name:?}: choose from {known}")]
 pub struct UnknownChecker {
@@ -43,17 +43,17 @@ pub struct UnknownChecker {
 }
 
 impl Row {
-    /// Creates a checker of this kind, without chains.
+    /// Makes a new checker of this kind, which has no chains yet.
     #[must_use]
     pub fn open(&self) -> Box<dyn Checker> {
         (self.open)()
     }
 }
 
-/// Returns the row of the built-in checker with this name.
+/// Looks up a built-in checker.
 ///
 /// # Errors
-/// [`UnknownChecker`], whose message lists all names.
+/// Returns an error if the name is unknown; the message lists all names.
 pub fn named(name: &str) -> Result<&'static Row, UnknownChecker> {
     let found = CHECKERS.iter().find(|row| row.name == name);
     found.ok_or_else(|| UnknownChecker {

@@ -1,27 +1,27 @@
-//! The verdict of a checker on a step.
+//! The verdict on one step.
 
 use serde::{Deserialize, Serialize};
 
-/// The verdict of a checker on a step.
+/// A checker's verdict on one step of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict")]
 pub enum Verdict {
-    /// Something in the step was verified and nothing is provably wrong. The step may still be bad:
-    /// a right equation can be beside the point.
+    /// Something in the step was verified and nothing was proved wrong. The step may still be bad,
+    /// since a true equation may be irrelevant.
     Pass,
-    /// The step is provably wrong.
+    /// The step was proved wrong.
     Fail {
-        /// The proof in one line, such as `34 + 8 is 42, not 43`.
+        /// The proof in one line, e.g. `34 + 8 is 42, not 43`.
         reason: String,
     },
-    /// The step has nothing to check, or the check cannot decide.
+    /// The step has nothing to check, or the checker cannot decide.
     Abstain,
-    /// The checker's program died, was late, or is not started any more.
+    /// The external program gave no verdict: it crashed, was late, or was given up.
     Lost,
 }
 
 impl Verdict {
-    /// Creates a [`Fail`](Self::Fail) with this reason.
+    /// Makes a [`Fail`](Self::Fail); `reason` should be one line.
     #[must_use]
     pub fn fail(reason: impl Into<String>) -> Self {
         Self::Fail {
@@ -29,7 +29,7 @@ impl Verdict {
         }
     }
 
-    /// Returns the name in files and messages.
+    /// Returns the lower-case name, which is also the serialized form.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -40,13 +40,13 @@ impl Verdict {
         }
     }
 
-    /// Whether the verdict is [`Fail`](Self::Fail).
+    /// Whether the step was proved wrong.
     #[must_use]
     pub fn is_fail(&self) -> bool {
         matches!(self, Self::Fail { .. })
     }
 
-    /// Returns the reason of a [`Fail`](Self::Fail); `None` for other verdicts.
+    /// Returns the proof of a [`Fail`](Self::Fail); `None` for other verdicts.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
         match self {
@@ -55,11 +55,11 @@ impl Verdict {
         }
     }
 
-    /// Combines two verdicts on one step: a failure wins over a pass, a pass over a lost verdict,
-    /// and any verdict over abstaining.
+    /// Combines two verdicts on one step. The stronger one wins: `Fail`, then `Pass`, then `Lost`,
+    /// then `Abstain`.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        // One proof is enough, whatever another checker verified elsewhere in the step.
+        // On equal rank the first verdict stays, so the first proof is reported.
         if other.rank() > self.rank() {
             other
         } else {

@@ -1,4 +1,4 @@
-//! The checkers in examples/checkers: their verdicts, and the containment of hostile code.
+//! Tests of the programs in examples/checkers: their verdicts, and that hostile code cannot escape.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -33,7 +33,7 @@ fn config(command: String) -> ExternalConfig {
     }
 }
 
-/// Checks each step as a chain by itself. Returns the verdicts and the counts of lost ones.
+/// Checks each step in a chain of its own. Returns the verdicts' names and the losses.
 fn ask(config: ExternalConfig, steps: &[&str]) -> (Vec<&'static str>, Lost) {
     let mut checker = External::start(config).expect("there is a launcher");
     let items: Vec<CheckItem<'_>> = steps
@@ -222,7 +222,7 @@ fn item<'a>(id: ScoreId, texts: &[&'a str]) -> ScoreItem<'a> {
     }
 }
 
-/// A program that waits until a file exists before it passes a hostile step.
+/// Returns a program that answers a hostile step only after the file `gate` was created.
 fn gated(gate: &Path) -> ExternalConfig {
     let gate = gate.display();
     let mut config = config(script(&format!(
@@ -232,7 +232,7 @@ fn gated(gate: &Path) -> ExternalConfig {
     config
 }
 
-/// Waits for the next batches to finish and returns their scores.
+/// Collects `count` batches and returns their scores.
 fn collected(scorer: &mut ExternalScorer, count: usize) -> Vec<(BatchId, Vec<Option<f32>>)> {
     let mut done = Vec::new();
     while done.len() < count {
@@ -323,7 +323,7 @@ fn what_is_lost_in_a_search_is_known_outside() {
     assert!(lost.crashes > 0, "{lost:?}");
 }
 
-/// Whether a process is running. A zombie, which ended but was not waited for, is not.
+/// Whether a process is still running. A zombie has ended, so it does not count.
 fn runs(pid: &str) -> bool {
     (0..100).all(|_| {
         let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat"));

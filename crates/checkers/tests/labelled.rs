@@ -1,8 +1,7 @@
 //! The built-in checkers fail, in people's and models' solutions, the mistakes that were read by
 //! hand, and no more.
 //!
-//! The data sets are not part of the repository (`../shared/data`): without them the test is
-//! skipped.
+//! The data sets are in `../shared/data`, outside the repository; without them the test is skipped.
 
 use std::collections::BTreeSet;
 

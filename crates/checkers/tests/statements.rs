@@ -18,7 +18,8 @@ use generate::{Random, Statement, statement};
 /// The seed of all statements.
 const SEED: u64 = 20_261_126;
 
-/// The number of true statements. A whole run has one false statement for ten true ones.
+/// Returns the number of true statements, 5000 by default. The full run has one false statement per
+/// ten true ones.
 fn count() -> u64 {
     let set = std::env::var("STATEMENTS").ok();
     set.map_or(5000, |count| {

@@ -31,7 +31,7 @@ enum Result : int {
   STREAM_CAPTURE_INVALIDATED = 901,
 };
 
-// The values of EMULATED_CUDA_DEVICES, _CAPABILITY (as "8.0") and _DRIVER (as "12.4").
+// The values of EMULATED_CUDA_DEVICES, EMULATED_CUDA_CAPABILITY (e.g. "8.0") and EMULATED_CUDA_DRIVER (e.g. "12.4").
 int device_count();
 int capability_major();
 int capability_minor();
@@ -42,10 +42,10 @@ Result check_context();
 
 // After some errors of a kernel every call fails, as long as the process lives: sets this error and returns it.
 Result break_context(Result error);
-// The error set by `break_context`, or SUCCESS.
+// Returns the error that `break_context` has set, or SUCCESS.
 Result context_error();
 
-// Runs all queued work.
+// Runs all queued work of all streams.
 Result wait_for_all();
 
 // Stops the program if queued work uses this memory of the device.
@@ -57,7 +57,7 @@ Result planted(const char* call);
 // Whether a capture forbids calls that wait or take memory; such a call ends the capture, too.
 bool capture_forbids();
 
-// Calls may come from any thread; each holds this lock.
+// A lock that every call of the API holds, because calls may come from any thread.
 struct Locked {
   Locked();
   ~Locked();

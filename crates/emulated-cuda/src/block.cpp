@@ -8,7 +8,8 @@
 #include <cstring>
 #include <utility>
 #if defined(__x86_64__)
-// Saves the registers that a called function must keep, changes the stack, restores the other stack's registers.
+// Pushes the registers that a called function must keep, switches to the other stack, and pops the registers saved
+// there.
 extern "C" void emulated_switch(void** save, void* to);
 asm(".text\n.type emulated_switch,@function\nemulated_switch:\n"
     " pushq %rbp\n pushq %rbx\n pushq %r12\n pushq %r13\n pushq %r14\n pushq %r15\n"
@@ -31,7 +32,7 @@ constexpr unsigned LANES = 32;
 constexpr size_t STACK = 64 << 10;
 constexpr size_t MAX_SHARED = 256 << 10;
 
-// Lanes that wait for an operation of their warp, and their arguments.
+// The lanes of a warp that wait for an operation, with their arguments.
 struct Warp {
   unsigned live, waiting;
   unsigned mask[LANES];
@@ -45,7 +46,7 @@ Fiber scheduler;  // the thread that called `run`
 Warp warps[MAX_THREADS / LANES];
 unsigned char* stacks;
 
-// Threads that can continue, first come, first served. A thread is in the queue at most once.
+// The threads that can continue, in the order in which they became ready. A thread is in the queue at most once.
 struct {
   Fiber* items[MAX_THREADS];
   unsigned first, count;
@@ -105,7 +106,7 @@ void switch_to(Fiber* to) {
 }
 #endif
 
-// Lets other threads run until one of them has put this thread into `ready`.
+// Runs other threads until one of them has put the current thread into `ready`.
 void next() {
   if (ready.count == 0) {
     unsigned lanes = 0;
@@ -124,7 +125,7 @@ void release_barrier() {
   at_barrier.count = at_barrier.votes = 0;
 }
 
-// Runs the operation that the live lanes of `mask` wait for, once all of them have arrived.
+// Runs the operation that the live lanes of `mask` wait for, if all of them have arrived.
 bool complete(Warp& warp, unsigned mask) {
   const unsigned lanes = mask & warp.live;
   if ((warp.waiting & lanes) != lanes || lanes == 0) return false;
@@ -145,7 +146,7 @@ bool complete(Warp& warp, unsigned mask) {
   return true;
 }
 
-// The current thread has returned: threads that waited for it may continue.
+// Ends the current thread, which has returned. Threads that waited for it may then continue.
 void leave() {
   Warp& warp = warps[current->number / LANES];
   warp.live &= ~(1u << current->number % LANES);
@@ -167,7 +168,7 @@ void enter() {
   leave();
 }
 
-// Stacks with protected pages between them: an overflow ends the program.
+// Allocates stacks with protected pages between them, so that an overflow ends the program.
 void make_stacks() {
   const size_t page = 4096, all = STACK * MAX_THREADS;
   void* memory = mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -184,7 +185,7 @@ void run_block(unsigned threads) {
   alive = threads;
   at_barrier.count = at_barrier.votes = 0;
   ready.first = ready.count = 0;
-  // NaN in a float of any width, so that reads of unwritten memory show.
+  // The bytes 0xFF are NaN in a float of any width, so that reads of unwritten memory are noticed.
   memset(shared_memory, 0xFF, launch->shared);
   for (unsigned w = 0; w * LANES < threads; w++) {
     const unsigned first = w * LANES;
@@ -249,7 +250,7 @@ void run(const Launch& what) {
   block_size = what.block;
   const unsigned threads = what.block.x * what.block.y * what.block.z;
   const uint64_t blocks = (uint64_t)what.grid.x * what.grid.y * what.grid.z;
-  // The order begins at a random block and wraps around the end.
+  // The blocks run in order, from a random block on, and wrap around at the end.
   uint64_t b = blocks <= ~0u ? random_below((unsigned)blocks) : 0;
   for (uint64_t i = 0; i < blocks; i++, b = b + 1 == blocks ? 0 : b + 1) {
     block_index = {(unsigned)(b % what.grid.x), (unsigned)(b / what.grid.x % what.grid.y),

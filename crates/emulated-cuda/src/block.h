@@ -15,16 +15,17 @@ struct Fiber {
   unsigned number;
 };
 
-// The values of threadIdx, blockIdx, blockDim, gridDim and dynamic shared memory.
+// The current thread (threadIdx), blockIdx, blockDim, gridDim, and dynamic shared memory.
 extern Fiber* current;
 extern Index block_index, block_size, grid_size;
 extern unsigned char* shared_memory;
 
-// Prints "emulated CUDA: ...", with the kernel that is running, and aborts: the program is
-// undefined on a real device.
+// Prints "emulated CUDA: ..." with the name of the running kernel, and aborts, because a real device's behaviour would
+// be undefined.
 [[noreturn, gnu::format(printf, 1, 2)]] void fail(const char* format, ...);
 
-// Waits until all threads of the block that have not returned have arrived. Returns how many came with `vote`.
+// Waits until all threads of the block that have not returned have arrived. Returns the number of threads with a true
+// `vote`.
 unsigned barrier(bool vote);
 
 // An operation of a warp: waits until all lanes of `mask` that have not returned are here with the same

@@ -92,7 +92,7 @@ inline float widen_f16(unsigned short v) {
 #endif
 }
 
-// A value that lanes of a warp exchange.
+// A lane's part of a shuffle: its own value, the lane to read from, and the value read there.
 template <class T>
 struct Exchange {
   T mine;
@@ -256,7 +256,7 @@ inline float __fdividef(float a, float b) { return a / b; }
 inline float __frcp_rn(float v) { return 1.f / v; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fsqrt_rn(float v) { return sqrtf(v); }
-// Never fused with another operation, as on the device.
+// These functions are not inlined, so that the compiler cannot fuse the operation with another one.
 __attribute__((noinline)) inline float __fmul_rn(float a, float b) { return a * b; }
 __attribute__((noinline)) inline float __fadd_rn(float a, float b) { return a + b; }
 __attribute__((noinline)) inline double __dmul_rn(double a, double b) { return a * b; }

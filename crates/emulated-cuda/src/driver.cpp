@@ -15,19 +15,19 @@ using namespace emulated;
 namespace {
 
 pid_t started_by = 0;  // the process that has initialised the driver; 0 for none
-int context;  // the only context; its address is its handle
+int context;  // the only context; its address serves as the handle
 thread_local void* current_context = nullptr;
-Result broken = SUCCESS;  // the error that a kernel left in the context
+Result broken = SUCCESS;  // the error that a kernel has left in the context, or SUCCESS
 
 std::recursive_mutex& mutex() {
   static auto& one = *new std::recursive_mutex;  // lives as long as the process
   return one;
 }
 
-// False in a process that was forked later: there a real driver only returns that it is not initialised.
+// Returns false in a process that was forked later. A real driver there only returns that it is not initialised.
 bool initialised() { return started_by == getpid(); }
 
-// The numbers before and after the dot of a variable.
+// Returns the number before (`which` 0) or after (1) the dot in an environment variable.
 int part(const char* variable, const char* otherwise, int which) {
   const char* text = getenv(variable);
   int parts[2] = {0, 0};

@@ -12,8 +12,8 @@
 namespace emulated {
 namespace {
 
-// KERNELS[:LAUNCH][@PLACE[.ARGUMENT]]: kernels whose name begins with KERNELS, at launch LAUNCH (else the first). PLACE is
-// the first, middle or last number of what they write through ARGUMENT (else the first).
+// A fault `KERNELS[:LAUNCH][@PLACE[.ARGUMENT]]`. It concerns kernels whose name begins with KERNELS, at launch LAUNCH
+// (default 1). PLACE is the first (default), middle or last number that a kernel writes through ARGUMENT (default 0).
 struct Fault {
   std::string kernels;
   unsigned long launch = 1;
@@ -37,7 +37,7 @@ struct Fault {
 
 unsigned long wrong_launches = 0;
 
-// The fault that makes numbers wrong.
+// The fault that makes results wrong, from EMULATED_CUDA_WRONG or `emulated_cuda_plant`.
 Fault& wrong_numbers() {
   static auto& fault = *new Fault([] {
     const char* text = getenv("EMULATED_CUDA_WRONG");
@@ -63,7 +63,7 @@ Wrong::Wrong(const Kernel& kernel, const std::vector<uint64_t>& pointers) {
   if (number.bytes == 0) fail("%s writes nothing through argument %zu", kernel.name, fault.argument);
   const uint64_t from = pointers[fault.argument];
   size_t bytes = memory_from(from);
-  // Memory from the next argument's pointer on belongs to that argument.
+  // Memory from another argument's pointer on belongs to that argument.
   for (const uint64_t other : pointers)
     if (other > from) bytes = std::min(bytes, (size_t)(other - from));
   if (bytes < number.bytes) return;
@@ -79,7 +79,7 @@ void Wrong::spoil() const {
   std::vector<size_t> changed;
   for (size_t i = 0; i + number.bytes <= before.size(); i += number.bytes)
     if (memcmp(now + i, &before[i], number.bytes) != 0) changed.push_back(i);
-  // The kernel wrote the number that was there before.
+  // The kernel wrote the same values that were there before.
   if (changed.empty()) changed.push_back(0);
   const auto index = (size_t)(place * (double)(changed.size() - 1));
   now[changed[index] + number.bit / 8] ^= (unsigned char)(1u << number.bit % 8);
@@ -87,7 +87,7 @@ void Wrong::spoil() const {
 
 }  // namespace emulated
 
-// Makes the results of kernels wrong from now on; `fault` is a value of EMULATED_CUDA_WRONG, and "" ends that.
+// Makes the results of kernels wrong from now on. `fault` has the form of EMULATED_CUDA_WRONG; "" ends all faults.
 extern "C" __attribute__((visibility("default"))) void emulated_cuda_plant(const char* fault) {
   emulated::Locked locked;
   emulated::wrong_numbers() = emulated::Fault(fault);

@@ -13,7 +13,7 @@
 #include "rope.cu"
 #include "sample.cu"
 #include "silu.cu"
-// Kernels with errors, for the tests of this crate.
+// These kernels have errors on purpose, for the tests of this crate.
 #include "planted.cu"
 
 namespace emulated {

@@ -1,30 +1,31 @@
-//! A CUDA driver for tests on machines without one. It is a `libcuda.so` with the part of the
-//! driver API that this workspace calls, and runs the kernels of `kernels/*.cu` on the CPU. The
-//! code that calls CUDA is tested unchanged, from the choice of the device to the last launch.
+//! A CUDA driver for tests on machines without a CUDA device. It is a `libcuda.so` with the part of
+//! the driver API that this workspace calls, and it runs the kernels of `kernels/*.cu` on the CPU.
+//! All code that calls CUDA is tested unchanged, from the choice of the device to the last launch.
 //!
-//! Work runs as late as a real device may run it: when somebody waits for it. A test fails if
+//! Work runs as late as a real device may run it: when a caller waits for it. A test fails if
 //! memory, graphs or host buffers are freed or changed before that. One thread of a block runs at a
 //! time. Threads are fibers that take turns at barriers, shuffles and tensor-core operations, in a
 //! changing order that reveals missing barriers. Allocated memory is poisoned and surrounded by
 //! guard zones, which are checked after each launch. An operation that is undefined on a real
 //! device stops the program with one line that begins with `emulated CUDA:`.
 //!
-//! Environment variables change the device:
+//! Environment variables configure the device:
 //!
-//! * `EMULATED_CUDA_DEVICES=0`: no device.
-//! * `EMULATED_CUDA_CAPABILITY=7.5`, `EMULATED_CUDA_DRIVER=11.0`: the version of card and driver.
-//! * `EMULATED_CUDA_MEMORY`: bytes of memory, 512 MiB by default.
-//! * `EMULATED_CUDA_SEED`: the order of threads, a number.
-//! * `EMULATED_CUDA_FAIL=rmsnorm:7` breaks the device at the seventh launch of a kernel whose name
-//!   begins with `rmsnorm`; without a number, at the first.
-//! * `EMULATED_CUDA_WRONG=rmsnorm:7` changes one number in the results of these kernels at each
-//!   launch from the seventh on: the first number, or with `rmsnorm:7@middle` or `rmsnorm:7@last`
-//!   another. `rope_kv@last.1` is the last number that is written through argument 1 instead of 0.
-//!   [`plant_wrong`] does the same within a process.
-//! * `EMULATED_CUDA_ERROR=cuStreamSynchronize:226:7` makes this function of the API return code 226
-//!   without doing anything, from its seventh call on; without the second number, from the first.
-//! * `EMULATED_CUDA_REFUSE=ptx` is a driver without its compiler, `cubin` a driver that loads no
-//!   machine code. `EMULATED_CUDA_PTX_LOG` is the compiler's message about any PTX.
+//! * `EMULATED_CUDA_DEVICES=0`: the driver shows no device.
+//! * `EMULATED_CUDA_CAPABILITY=7.5`, `EMULATED_CUDA_DRIVER=11.0`: the versions of card and driver.
+//! * `EMULATED_CUDA_MEMORY`: the bytes of device memory, 512 MiB by default.
+//! * `EMULATED_CUDA_SEED`: a number that determines the order of threads.
+//! * `EMULATED_CUDA_FAIL=rmsnorm:7`: the device breaks at the seventh launch of a kernel whose name
+//!   begins with `rmsnorm`; without `:7`, at the first launch.
+//! * `EMULATED_CUDA_WRONG=rmsnorm:7`: one number in the results of these kernels is wrong, at each
+//!   launch from the seventh on. It is the first number; with `rmsnorm:7@middle` or
+//!   `rmsnorm:7@last` it is the middle or the last. `rope_kv@last.1` is the last number that is
+//!   written through argument 1 (argument 0 is the default). [`plant_wrong`] does the same within a
+//!   process.
+//! * `EMULATED_CUDA_ERROR=cuStreamSynchronize:226:7`: from its seventh call on, this function of
+//!   the API does nothing and returns code 226; without `:7`, from its first call on.
+//! * `EMULATED_CUDA_REFUSE=ptx`: the driver has no compiler; `cubin`: it loads no machine code.
+//!   `EMULATED_CUDA_PTX_LOG`: the compiler's message about any PTX, which then fails.
 //!
 //! With `BEAMGEN_TEST_CUDA=real` tests run on the driver and the device of the machine.
 
@@ -35,8 +36,9 @@ use std::sync::OnceLock;
 
 use beamgen_test_support::{Missing, skip};
 
-/// Returns the path of the library; `None` after a skip of the calling test, where no C++ compiler
-/// was found. A program with its directory on `LD_LIBRARY_PATH` finds an emulated device.
+/// Returns the path of the library. Returns `None` if no C++ compiler was found, which skips the
+/// calling test. A program with the library's directory on `LD_LIBRARY_PATH` finds an emulated
+/// device.
 ///
 /// # Panics
 ///
@@ -51,8 +53,9 @@ pub fn library() -> Option<&'static Path> {
     path
 }
 
-/// Makes the emulated driver the CUDA driver of this process. Call it before the first use of CUDA;
-/// more calls do nothing. Returns false after a skip of the calling test.
+/// Makes the emulated driver the CUDA driver of this process. The call must come before the first
+/// use of CUDA; later calls do nothing. Returns false if no C++ compiler was found, which skips the
+/// calling test.
 ///
 /// # Panics
 ///
@@ -74,8 +77,8 @@ pub fn uses_real_device() -> bool {
     std::env::var_os("BEAMGEN_TEST_CUDA").is_some_and(|value| value == "real")
 }
 
-/// Makes the results of kernels wrong from now on, in all threads of the process and until its end.
-/// `fault` is a value of `EMULATED_CUDA_WRONG`, which it replaces.
+/// Makes the results of kernels wrong from now on, in all threads of the process. `fault` has the
+/// form of `EMULATED_CUDA_WRONG` and replaces the previous fault; an empty text ends all faults.
 ///
 /// # Panics
 ///
@@ -96,12 +99,12 @@ pub fn plant_wrong(fault: &str) {
     plant(fault.as_ptr());
 }
 
-/// Whether `test` returns true in a process that is forked for it. Call it where no other thread of
-/// the process holds a lock.
+/// Runs `test` in a forked process, and returns whether `test` returned true there. No other thread
+/// of the process may hold a lock during the call.
 ///
 /// # Panics
 ///
-/// If no process can be forked.
+/// If the process cannot be forked.
 #[cfg(target_os = "linux")]
 #[must_use]
 pub fn in_a_fork(test: impl FnOnce() -> bool) -> bool {
@@ -132,7 +135,8 @@ fn no_compiler() {
     );
 }
 
-/// Opens the library for good. Later requests for `libcuda.so` get it: the loader knows its name.
+/// Opens the library and never closes it. The loader then returns this library for `libcuda.so`,
+/// which is its name.
 #[cfg(target_os = "linux")]
 fn open(path: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;

@@ -11,13 +11,13 @@
 namespace emulated {
 namespace {
 
-// Bytes of the guard zones before and after each piece.
+// The bytes of each guard zone before a piece. The zone after a piece is larger by the rounding to UNIT.
 constexpr size_t GUARD = 1024;
-// Addresses and sizes of pieces are multiples of this, as on real devices.
+// Addresses and sizes of pieces are multiples of this number, like on real devices.
 constexpr size_t UNIT = 512;
-// The bytes of unwritten memory: NaN in any type.
+// The value of unwritten bytes, which are NaN in any type of floats.
 constexpr unsigned char POISON = 0xFF;
-// The words of guards: another NaN, which no arithmetic gives, so that copies of it show, too.
+// The value of the words in guard zones: another NaN. No arithmetic gives this NaN, so copies of it are noticed, too.
 constexpr uint16_t SIGNALLING = 0xFFA5;
 
 // Bytes of each piece by its address.
@@ -31,7 +31,7 @@ size_t rounded(size_t bytes) { return (bytes + UNIT - 1) / UNIT * UNIT; }
 
 unsigned char* host(uint64_t at) { return reinterpret_cast<unsigned char*>(at); }
 
-// GUARD + UNIT bytes of an untouched guard, from an even address on.
+// Returns GUARD + UNIT bytes with the contents of an untouched guard zone. They begin at an even address.
 const unsigned char* untouched() {
   static const auto* const pattern = [] {
     auto* words = new uint16_t[(GUARD + UNIT) / 2];
@@ -41,7 +41,7 @@ const unsigned char* untouched() {
   return pattern;
 }
 
-// Whether a guard is untouched; else `where` is the first changed byte.
+// Whether a guard zone is untouched. If not, `where` becomes the offset of the first changed byte.
 bool as_left(const unsigned char* from, size_t bytes, size_t* where) {
   const unsigned char* pattern = untouched() + (reinterpret_cast<uintptr_t>(from) & 1);
   if (memcmp(from, pattern, bytes) == 0) return true;
@@ -49,7 +49,7 @@ bool as_left(const unsigned char* from, size_t bytes, size_t* where) {
   return false;
 }
 
-// Bytes of the guard after a piece, less than GUARD + UNIT.
+// The bytes of the guard zone after a piece of `bytes` bytes, less than GUARD + UNIT.
 size_t behind(size_t bytes) { return GUARD + rounded(bytes) - bytes; }
 
 void check_guard(uint64_t at, size_t bytes, const char* after) {

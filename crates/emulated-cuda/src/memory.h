@@ -5,21 +5,21 @@
 
 namespace emulated {
 
-// All bytes of the device, and the free ones.
+// The bytes of the device's memory, in total and free.
 size_t total_memory();
 size_t free_memory();
 
-// Allocates memory filled with 0xFF (NaN in every float); 0 if there is not enough.
+// Allocates memory filled with 0xFF (NaN in every float). Returns 0 if there is not enough.
 uint64_t take_memory(size_t bytes);
-// Frees memory. False if none was allocated there.
+// Frees memory. Returns false if no piece was allocated at `at`.
 bool give_memory(uint64_t at);
 
-// Whether these bytes are inside one allocated piece.
+// Whether these bytes are within a single allocated piece.
 bool inside_memory(uint64_t at, size_t bytes);
-// Bytes from an address to the end of its piece of memory; 0 outside of all pieces.
+// The bytes from an address to the end of its piece; 0 outside of all pieces.
 size_t memory_from(uint64_t at);
 
-// Stops the program if a guard zone was written to.
+// Stops the program if a kernel wrote to a guard zone. `after` names the kernel in the message.
 void check_guards(const char* after);
 
 }  // namespace emulated

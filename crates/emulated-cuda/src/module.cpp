@@ -1,5 +1,5 @@
-// Modules and their functions. Neither PTX nor machine code runs. They are compared with the kernels of the same names
-// that the library was compiled with, so that a stale file shows.
+// Modules and their functions. Neither PTX nor machine code is run. Each kernel in them is compared with the kernel of
+// the same name in this library, so that a stale file is noticed.
 #include "module.h"
 
 #include <elf.h>
@@ -37,7 +37,8 @@ size_t parameter_bytes(const char* declaration) {
   return 0;
 }
 
-// The kernel of that name in a module; stops the program if the source has other parameters. `code` names the kind of module.
+// Returns a module's kernel by name. Stops the program if the source has other parameters. `code` names the kind of
+// module.
 Function* function_of(const std::string& name, const std::vector<size_t>& parameters, const char* code) {
   const Kernel* kernel = find_kernel(name.c_str(), name.size());
   if (!kernel) fail("%s has the kernel %s, which crates/emulated-cuda/src/kernels.cpp does not register", code, name.c_str());
@@ -50,7 +51,7 @@ Function* function_of(const std::string& name, const std::vector<size_t>& parame
   return new Function{kernel, 48 << 10, -1};
 }
 
-// The kernel that `.entry name(parameters)` declares; null for other text.
+// Returns the kernel that `.entry name(parameters)` declares; null if the text has no parameters.
 Function* read_entry(const char* at) {
   at += strspn(at, " \t\n");
   const std::string name(at, strcspn(at, "( \t\n"));
@@ -72,7 +73,7 @@ bool refuses(const char* code) {
   return text && strcmp(text, code) == 0;
 }
 
-// Loads PTX with a zero at its end. `log` receives the compiler's message.
+// Loads PTX that ends with a zero byte. `log` receives the compiler's message.
 Result read_ptx(const char* text, Module* module, std::string* log) {
   if (refuses("ptx")) return JIT_COMPILER_NOT_FOUND;
   if (const char* says = getenv("EMULATED_CUDA_PTX_LOG")) return *log = says, INVALID_PTX;
@@ -90,9 +91,9 @@ Result read_ptx(const char* text, Module* module, std::string* log) {
   return SUCCESS;
 }
 
-// The bytes of each parameter, from a section `.nv.info.KERNEL`. Its entries are a kind, an attribute and 16 bits,
-// which, in kind 4, are the bytes that follow. Attribute 0x17 is a parameter: its number in the third and its size in the
-// upper 14 bits of the last of three words.
+// Returns the bytes of each parameter, from a section `.nv.info.KERNEL`. An entry of the section has a kind, an
+// attribute and 16 bits. In kind 4, the 16 bits are the number of bytes that follow. Attribute 0x17 is a parameter,
+// with three words: the second has its number, and the upper 14 bits of the third have its size.
 std::vector<size_t> parameters_in(const unsigned char* at, size_t bytes) {
   std::vector<size_t> sizes;
   for (size_t i = 0; i + 4 <= bytes;) {
@@ -194,6 +195,6 @@ API cuFuncGetAttribute(int* value, int attribute, const Function* function) {
   switch (attribute) {
     case SHARED_LIMIT: *value = (int)function->shared_limit; return SUCCESS;
     case CARVEOUT: *value = function->carveout; return SUCCESS;
-    default: *value = 0; return SUCCESS;  // values that the compiler of a real device determines
+    default: *value = 0; return SUCCESS;  // a real device's compiler determines the other values
   }
 }

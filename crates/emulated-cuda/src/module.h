@@ -4,7 +4,7 @@
 
 namespace emulated {
 
-// The target of a CUfunction; never freed.
+// The target of a CUfunction, which is never freed.
 struct Function {
   const Kernel* kernel;
   unsigned shared_limit;  // of dynamic shared memory

@@ -1,11 +1,12 @@
-// The kernels of the library, by name.
+// The table of the library's kernels, by name.
 #pragma once
 #include <cstddef>
 #include <utility>
 
 namespace emulated {
 
-// The change that makes a number wrong: a bit of it. Without bytes, nothing is written there.
+// A type of numbers in results, and the bit that is flipped to make one wrong. `bytes` is 0 for arguments that are not
+// written through.
 struct Number {
   size_t bytes;
   unsigned bit;
@@ -28,7 +29,7 @@ struct Kernel {
   const char* name;
   void (*call)(void** arguments);  // the arguments as cuLaunchKernel gets them: pointers to values
   const size_t* sizes;             // bytes of each argument
-  const Number* numbers;           // the numbers written through each
+  const Number* numbers;           // the type of the numbers that are written through each argument
   size_t arguments;
 };
 

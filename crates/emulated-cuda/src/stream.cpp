@@ -1,5 +1,5 @@
-// Streams, their queues, and graphs. Work runs as late as it may: when somebody waits for it. Until then its memory, its
-// graph and the page-locked memory that it reads must not change.
+// Streams, their queues, and graphs. Work runs as late as possible: when a caller waits for it. Until then, the work's
+// memory, its graph, and the page-locked memory that it reads must not change.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -50,7 +50,7 @@ struct Copy {
   size_t bytes;
   unsigned char fill;
   bool to_device, from_device;
-  // Whether the operation's device memory is allocated.
+  // Whether all device memory of the copy is allocated.
   bool inside() const {
     return (!to_device || inside_memory(address(to), bytes)) && (!from_device || inside_memory(address(from), bytes));
   }
@@ -70,7 +70,7 @@ uint64_t hash(const void* at, size_t bytes) {
 }
 
 struct Stream;
-// An operation in the order of a stream.
+// A place in the order of a stream, which is reached once all earlier operations have run.
 struct Mark {
   Stream* stream = nullptr;
   bool reached = true;
@@ -83,11 +83,11 @@ struct Operation {
   Call call;
   Copy copy;
   std::shared_ptr<Mark> mark;
-  bool hashed = false;  // `content` is the hash of the host memory that the copy reads
+  bool hashed = false;  // whether `content` is the hash of the host memory that the copy reads
   uint64_t content = 0;
-  const Graph* graph = nullptr;  // the graph that replays the operation
+  const Graph* graph = nullptr;  // the graph whose launch queued the operation, or null
 
-  // Whether the operation uses device memory from `at` on.
+  // Whether the operation uses device memory in the range of `bytes` bytes from `at` on.
   bool uses(uint64_t at, size_t bytes) const {
     auto in = [&](uint64_t place) { return place >= at && place - at <= bytes; };
     bool found = kind == COPY && ((copy.to_device && in(address(copy.to))) || (copy.from_device && in(address(copy.from))));
@@ -100,7 +100,8 @@ struct Graph {
   std::vector<Operation> operations;
 };
 
-// Modes of a capture: the threads that may neither allocate nor wait meanwhile.
+// The modes of a capture, which decide whose calls may not allocate or wait meanwhile: those of any thread, or those of
+// the capturing thread.
 constexpr int ANY_THREAD = 0, ITS_THREAD = 1;
 
 struct Stream {
@@ -113,7 +114,7 @@ struct Stream {
     broken = true;
     return STREAM_CAPTURE_UNSUPPORTED;
   }
-  // Runs the queued operations, up to `mark` if that is given.
+  // Runs the queued operations: all, or those up to `mark`.
   Result wait(const Mark* mark = nullptr) {
     while (!pending.empty() && !(mark && mark->reached)) {
       Operation operation = std::move(pending.front());
@@ -146,7 +147,7 @@ bool is_pinned(const void* at, size_t bytes) {
 }
 
 Stream default_stream;
-// The stream of a handle; 0, 1 and 2 are the default stream.
+// Returns the stream of a handle; the handles 0, 1 and 2 mean the default stream.
 Stream* stream_of(Stream* handle) { return reinterpret_cast<uintptr_t>(handle) <= 2 ? &default_stream : handle; }
 
 // Calls `each(operation)` for all operations in all queues.
@@ -207,7 +208,7 @@ Result queue(Stream* handle, Operation operation) {
 }
 
 Result queue_copy(Stream* stream, Operation operation) {
-  // The effect of copying or filling 0 bytes is not documented.
+  // The effect of copying or filling 0 bytes is not documented, so it is refused.
   if (operation.copy.bytes == 0 || !operation.copy.inside()) return INVALID_VALUE;
   return queue(stream, std::move(operation));
 }
@@ -350,7 +351,7 @@ API cuStreamEndCapture(Stream* handle, Graph** graph) {
   Stream* stream = stream_of(handle);
   *graph = nullptr;
   if (!stream->capturing) return ILLEGAL_STATE;
-  // The capture ends even if the graph cannot be made.
+  // The capture ends even if no graph can be made.
   stream->capturing = false;
   if (const Result failed = planted(__func__)) return failed;
   if (stream->broken) {

@@ -1,5 +1,5 @@
-//! The behaviour that the emulated device shares with a real one, and the errors that it finds
-//! where a real one would do anything.
+//! Tests the behaviour that the emulated device shares with a real one, and the errors that it
+//! detects where the behaviour of a real device is undefined.
 
 use std::ffi::{CString, c_void};
 use std::process::Command;
@@ -20,12 +20,11 @@ struct Fixture {
     stream: Arc<CudaStream>,
     module: sys::CUmodule,
     memory: sys::CUdeviceptr,
-    /// Page-locked memory of the host, of the same size.
+    /// Page-locked memory of the host, as large as `memory`.
     host: *mut u32,
 }
 
 impl Fixture {
-    /// Creates the fixture; `None` without an emulated device.
     fn new() -> Option<Self> {
         if beamgen_emulated_cuda::library().is_none() || !beamgen_emulated_cuda::load() {
             return None;
@@ -52,7 +51,6 @@ impl Fixture {
         }
     }
 
-    /// Queues a copy from the memory of the host to that of the device.
     fn upload(&self) {
         // SAFETY: both have 256 numbers and live as long as the process.
         unsafe {
@@ -164,7 +162,7 @@ fn graphs_replay_what_was_captured() {
         (6, 105, 103, 258)
     );
 
-    // Calls that wait or take memory end a capture.
+    // A call that waits or allocates memory ends a capture with an error.
     fixture.stream.begin_capture(mode).expect("a capture");
     let unsupported = DriverError(sys::CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     assert_eq!(fixture.stream.synchronize(), Err(unsupported));
@@ -227,7 +225,7 @@ fn with_an_error() {
         "shuffle" => fixture.launch("planted_shuffle", 1, 32, 0).expect("kept"),
         "pageable" => {
             let numbers = vec![1u32; 256];
-            // SAFETY: the memory has as many numbers.
+            // SAFETY: the device's memory has as many numbers.
             let _ = unsafe { result::memcpy_htod_async(fixture.memory, &numbers, stream) };
         }
         "changed" => {
@@ -375,7 +373,7 @@ fn faults_that_were_asked_for_come() {
     }
 }
 
-/// In a process that was forked after the driver had started, the driver counts as not started.
+/// In a process that was forked after the driver had started, the driver must seem not initialised.
 #[test]
 #[ignore = "forks, so a_forked_process_has_no_driver starts it in a process of its own"]
 fn in_a_forked_process() {

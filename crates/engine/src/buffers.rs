@@ -4,22 +4,23 @@ use beamgen_kernels::LinearScratch;
 
 use crate::ModelConfig;
 
-/// Activations of the largest chunk. A chunk of `R` rows uses the front of each buffer.
+/// Activations of the largest chunk (a chunk is the rows of one pass). A chunk of `R` rows uses the
+/// front of each buffer.
 #[derive(Debug)]
 pub(crate) struct Buffers {
     /// Residual stream `[R, hidden]`.
     pub(crate) residual: Vec<f32>,
     /// Normalised residual `[R, hidden]`.
     pub(crate) normed: Vec<f32>,
-    /// Queries, keys and values `[R, queries | keys | values]`.
+    /// Queries, keys and values side by side `[R, q_width + 2 * kv_width]`.
     pub(crate) qkv: Vec<f32>,
     /// Output of attention `[R, heads * head_dim]`.
     pub(crate) attended: Vec<f32>,
-    /// Outputs of the feed-forward network's first matrix `[R, gate | up]`.
+    /// Gate and up of the feed-forward block side by side `[R, 2 * intermediate]`.
     pub(crate) gate_up: Vec<f32>,
-    /// Inputs of the feed-forward network's second matrix `[R, intermediate]`.
+    /// `silu(gate) * up` of the feed-forward block `[R, intermediate]`.
     pub(crate) gated: Vec<f32>,
-    /// Quantised inputs of an int8 matrix.
+    /// Inputs of one int8 matrix at a time, quantised row by row.
     pub(crate) scratch: LinearScratch,
 }
 
@@ -36,7 +37,8 @@ impl Buffers {
         }
     }
 
-    /// Bytes of the activations of `rows` rows; int8 matrices have up to `int8_inputs` inputs.
+    /// Returns the bytes of [`Buffers::new`] with the same arguments. An int8 matrix has at most
+    /// `int8_inputs` inputs.
     pub(crate) fn bytes_for(c: &ModelConfig, int8_inputs: usize, rows: usize) -> usize {
         let row = 2 * c.hidden_size + c.qkv_width() + c.q_width() + 3 * c.intermediate_size;
         let scratch = LinearScratch::bytes_for(rows, int8_inputs);

@@ -7,7 +7,6 @@ use beamgen_kernels::MappedFile;
 
 use crate::Error;
 
-/// The contents of a file, wherever they are.
 #[derive(Debug)]
 pub(crate) enum Bytes {
     Mapped(MappedFile),
@@ -16,7 +15,8 @@ pub(crate) enum Bytes {
 }
 
 impl Bytes {
-    /// Whether all bytes still exist: a mapped file may have been shortened by someone else.
+    /// Whether the file still has its full length. Another process may have shortened a mapped
+    /// file, and reading beyond its end would kill the program.
     pub(crate) fn are_whole(&self) -> bool {
         match self {
             Self::Mapped(file) => file.is_whole(),
@@ -24,7 +24,8 @@ impl Bytes {
         }
     }
 
-    /// Advises the system that these bytes will not be read soon, so that it may drop their pages.
+    /// Advises the system that these bytes will not be read soon, so that the system may drop their
+    /// pages.
     pub(crate) fn set_aside(&self, bytes: Range<usize>) {
         if let Self::Mapped(file) = self {
             file.set_aside(bytes);
@@ -44,9 +45,9 @@ impl Deref for Bytes {
     }
 }
 
-/// Maps a file of weights, which must be a regular file.
+/// Maps a file of weights. Refuses everything but a regular file.
 pub(crate) fn mapped(path: &Path) -> Result<Bytes, Error> {
-    // Opening a pipe would block, and a device would map something else.
+    // Opening a pipe would block, and mapping a device would not give a file's contents.
     let file = beamgen_files::open_regular_file(path).and_then(MappedFile::of);
     let file = file.map_err(|source| Error::Io {
         path: path.to_owned(),

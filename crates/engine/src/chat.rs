@@ -1,4 +1,4 @@
-//! Chats as text: a checkpoint's Jinja template, rendered like `transformers` renders it.
+//! Renders chats as text by a checkpoint's Jinja template, with the results of `transformers`.
 
 mod python;
 
@@ -14,17 +14,18 @@ use crate::jinja::{self, Template, TemplateError};
 use crate::{Error, Tokenizer};
 
 const TITLE: &str = "the chat template";
-/// Marks the end of the last message; the space shows whether the template strips contents.
+/// A mark that is appended to the last message, to find its end in the rendered text. The mark's
+/// last space shows whether the template strips contents.
 const CONTINUED: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-/// A document in the shape that templates expect.
+/// A document with the field names that templates read.
 #[derive(Serialize)]
 struct Document<'a> {
     title: String,
     text: &'a str,
 }
 
-/// Values that some templates write beside the messages.
+/// Optional inputs that only some templates write.
 #[derive(Clone, Copy, Default)]
 struct Extras<'a> {
     documents: Option<&'a [Document<'a>]>,
@@ -36,7 +37,7 @@ struct Extras<'a> {
 pub struct Message<'a> {
     /// `system`, `user` or `assistant`.
     pub role: &'a str,
-    /// The text of the turn.
+    /// The text of the turn. It may be empty.
     pub content: &'a str,
 }
 
@@ -45,59 +46,63 @@ impl<'a> Message<'a> {
         Self { role, content }
     }
 
-    /// Creates a turn of the system.
+    /// Creates a turn with the role `system`: instructions for the whole chat.
     #[must_use]
     pub fn system(content: &'a str) -> Self {
         Self::new("system", content)
     }
 
-    /// Creates a turn of the user.
+    /// Creates a turn with the role `user`: a problem or a question.
     #[must_use]
     pub fn user(content: &'a str) -> Self {
         Self::new("user", content)
     }
 
-    /// Creates a turn of the assistant.
+    /// Creates a turn with the role `assistant`: an answer, also an unfinished one
+    /// ([`Ending::Continue`]).
     #[must_use]
     pub fn assistant(content: &'a str) -> Self {
         Self::new("assistant", content)
     }
 }
 
-/// The place where a rendered chat stops.
+/// The place where a rendered chat ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// After the last turn.
+    /// After the last turn and its closing tokens.
     Closed,
     /// Where the assistant's next turn begins (`add_generation_prompt`).
     Generation,
-    /// Inside the last turn, after its content (`continue_final_message`).
+    /// Inside the last turn, directly after its content (`continue_final_message`).
     Continue,
 }
 
-/// A checkpoint's Jinja chat template, rendered like `apply_chat_template` of `transformers`
-/// renders it.
+/// A checkpoint's Jinja chat template, rendered with the results of `apply_chat_template` in
+/// `transformers`.
 ///
 /// A template can read `messages`, `documents`, `add_generation_prompt`, the named special tokens,
-/// `tools`, `raise_exception` and `strftime_now`; everything else is undefined. Time
-/// and memory of a rendering are limited.
+/// `tools`, `raise_exception` and `strftime_now`; everything else is undefined. The time and memory
+/// of a rendering are limited.
 #[derive(Debug)]
 pub struct ChatTemplate {
-    /// `None` for a base model, whose prompt is the problem itself.
+    /// `None` for a base model: the prompt is then the problem's text.
     template: Option<Template>,
     special_tokens: BTreeMap<String, String>,
-    /// Whether the template calls `strftime_now`, so that its prompts depend on the date.
+    /// Whether the template's source has the word `strftime_now`: its prompts may depend on the
+    /// date.
     dated: bool,
-    /// Whether the template mentions `content`; otherwise it cannot write any message.
+    /// Whether the template's source has the word `content`. Without it, no message can appear in a
+    /// prompt.
     names_content: bool,
     now: NaiveDateTime,
 }
 
 impl ChatTemplate {
-    /// Compiles the template of `tokenizer`. Without one, prompts are the problem's text.
+    /// Compiles the chat template that `tokenizer` has read. If the tokenizer has none, prompts are
+    /// the problem's text.
     ///
     /// # Errors
-    /// [`Error::Template`] if the template is not valid Jinja, or too long.
+    /// [`Error::Template`] if the template is too long or not valid Jinja.
     pub fn of(tokenizer: &Tokenizer) -> Result<Self, Error> {
         let tokens = tokenizer.special_tokens();
         Self::new(
@@ -106,11 +111,11 @@ impl ChatTemplate {
         )
     }
 
-    /// Compiles a template. `special_tokens` are the names it may use (such as `bos_token`) and
-    /// texts.
+    /// Compiles a template. `special_tokens` are pairs of a name that the template may use (such as
+    /// `bos_token`) and its text.
     ///
     /// # Errors
-    /// [`Error::Template`] if the template is not valid Jinja, or too long.
+    /// [`Error::Template`] if the template is too long or not valid Jinja.
     pub fn new(
         source: Option<&str>,
         special_tokens: impl IntoIterator<Item = (String, String)>,
@@ -123,13 +128,14 @@ impl ChatTemplate {
         let mut template = Self {
             template: template.transpose()?,
             special_tokens: special_tokens.into_iter().collect(),
-            // A superset of the templates that call it, which is enough: the date is then only
-            // recorded.
+            // Also true for a template that only mentions the name. The cost is a recorded date
+            // that has no influence.
             dated: source.is_some_and(|source| source.contains("strftime_now")),
             names_content: source.is_some_and(|source| source.contains("content")),
             now: NaiveDateTime::default(),
         };
-        // Read once, so that all prompts of a run have the same day even if it runs past midnight.
+        // The clock is read once, so that all prompts of a run have the same day even past
+        // midnight.
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let seconds = since_1970.map_or(0, |time| time.as_secs() as i64);
         template.set_now(
@@ -147,8 +153,8 @@ impl ChatTemplate {
         };
         let environment = template.environment();
         environment.add_function("strftime_now", move |format: &str| {
-            // A format is charged for its fields before they are written: no field of a date is
-            // longer.
+            // The cost is paid before the fields are written. No field of a date has more than 64
+            // characters per character of the format.
             jinja::spend(64 * format.len())?;
             let mut text = String::new();
             write!(text, "{}", now.format(format))
@@ -170,14 +176,16 @@ impl ChatTemplate {
         Ok(())
     }
 
-    /// Returns the day that the template sees as today, or `None` if the template never asks. It is
-    /// the day of [`set_date`](Self::set_date), or the day of the template's creation in UTC.
+    /// Returns the day that the template sees as today, or `None` if the template never asks for
+    /// it. The day comes from [`set_date`](Self::set_date); by default it is the UTC day of this
+    /// value's creation.
     #[must_use]
     pub fn date(&self) -> Option<String> {
         self.dated.then(|| self.now.format("%Y-%m-%d").to_string())
     }
 
-    /// Renders a chat as text. Without a template: the contents, separated by blank lines.
+    /// Renders a chat as text. Without a template, the text is the contents, separated by blank
+    /// lines.
     ///
     /// # Errors
     /// [`TemplateError`] if the template refuses the chat or exceeds a limit.
@@ -194,7 +202,8 @@ impl ChatTemplate {
             let generation = ending == Ending::Generation;
             return self.rendered(template, messages, Extras::default(), generation);
         }
-        // Like `transformers`: a mark after the last message shows where the text must end.
+        // `transformers` does the same: a mark after the last message shows where the text must
+        // end.
         let refused = |reason: &str| template.failed(None, reason);
         let Some((last, before)) = messages.split_last() else {
             return Err(refused("no message to continue"));
@@ -211,13 +220,13 @@ impl ChatTemplate {
         };
         let marked = [before, &[marked]].concat();
         let mut text = self.rendered(template, &marked, Extras::default(), false)?;
-        // If the template changed the content, the model would continue another text.
+        // A template may have changed the content. The model would then continue another text.
         let end = text
             .rfind(CONTINUED.trim_end())
             .filter(|_| text.contains(jinja::strip(last.content)))
             .ok_or_else(|| refused("it changes the last message, which cannot be continued"))?;
-        // A template that strips contents also drops the mark's own last space. The mark has kept
-        // it from the spaces before, so they go now.
+        // A template that strips contents also strips the mark's last space. The spaces before the
+        // mark survived that, so they are removed here.
         let keeps_spaces = text[end..].starts_with(CONTINUED);
         text.truncate(end);
         if !keeps_spaces {
@@ -238,10 +247,10 @@ impl ChatTemplate {
             .unwrap_or_default()
             .iter()
             .map(|document| document.text);
-        // The limits of a rendering grow with the text that the caller brings.
+        // The limits on time and memory grow with the text that the caller passes in.
         let input: usize = contents.chain(texts).map(str::len).sum();
         let of_tools: usize = tools.iter().map(|tool| tool.to_string().len()).sum();
-        // Templates tell a missing list of tools from an empty one.
+        // `transformers` passes None instead of an empty list, and templates test for it.
         let tools = if tools.is_empty() {
             Value::from(())
         } else {
@@ -257,7 +266,7 @@ impl ChatTemplate {
         template.render(values, input + of_tools)
     }
 
-    /// Renders the prompt for a problem, up to where the solution begins.
+    /// Renders the prompt for a problem, up to the place where the solution begins.
     ///
     /// # Errors
     /// [`TemplateError`] if the template refuses the chat or exceeds a limit.
@@ -267,8 +276,8 @@ impl ChatTemplate {
         self.render(&messages, Ending::Generation)
     }
 
-    /// Renders the prompt after a chat with tools, up to where the answer begins. `None` if the
-    /// template writes the same text without them.
+    /// Renders the prompt for a chat with tools, up to the place where the answer begins. Returns
+    /// `None` if the template ignores `tools`.
     ///
     /// # Errors
     /// [`TemplateError`] if the template refuses the chat or exceeds a limit.
@@ -284,7 +293,7 @@ impl ChatTemplate {
         self.written_with(messages, Extras::default(), extras)
     }
 
-    /// Renders with `more` instead of `less`; `None` if that makes no difference.
+    /// Renders with `more`. Returns `None` if the text is the same with `less`.
     fn written_with(
         &self,
         messages: &[Message<'_>],
@@ -294,14 +303,14 @@ impl ChatTemplate {
         let Some(template) = &self.template else {
             return Ok(None);
         };
-        // Rendered twice and compared: a template may mention a value and still ignore it.
+        // Compares two renderings, because a template may mention a value and still ignore it.
         let written = self.rendered(template, messages, more, true)?;
         let without = self.rendered(template, messages, less, true)?;
         Ok((written != without).then_some(written))
     }
 
-    /// Renders the prompt after a chat with documents and tools. `None` if the template writes the
-    /// same text without the documents, so that the caller must put them into the problem.
+    /// Renders the prompt for a chat with documents and tools. Returns `None` if the template
+    /// ignores `documents`; the caller must then put them into the problem.
     ///
     /// # Errors
     /// [`TemplateError`] if the template refuses the chat or exceeds a limit.
@@ -324,8 +333,8 @@ impl ChatTemplate {
         self.written_with(messages, less, Extras { documents, tools })
     }
 
-    /// Whether the checkpoint has a template. A template writes the special tokens around the text
-    /// itself; without one, the prompt is the problem and the tokenizer adds special tokens.
+    /// Whether the checkpoint has a template. A template writes the special tokens itself. Without
+    /// one, the tokenizer must add them to the problem.
     #[must_use]
     pub fn is_present(&self) -> bool {
         self.template.is_some()
@@ -353,14 +362,14 @@ mod tests {
         let template = "{{ bos_token }}{% for message in messages %}\
             <|{{ message['role'] }}|>\n{{ message.content }}{{ eos_token }}\n\
             {% endfor %}{% if add_generation_prompt %}<|assistant|>\n{% endif %}";
-        // The first newline after a block is dropped, as in `transformers`.
+        // `trim_blocks` drops the first newline after a block, like `transformers`.
         assert_eq!(
             render(template, Some("Be brief."), "1 + 1?").unwrap(),
             "<s><|system|>\nBe brief.</s>\n<|user|>\n1 + 1?</s>\n<|assistant|>\n"
         );
     }
 
-    /// Jinja reads every line end of a template as a newline, but keeps those of messages.
+    /// In a template, every line end is a newline; line ends in messages stay unchanged.
     #[test]
     fn line_ends_of_a_template() {
         let template = "{% for m in messages %}\n<{{ m.role }}>\n{{ m.content }}{{ 'a\n' }}\n\

@@ -1,4 +1,4 @@
-//! Access to the files of a checkpoint, in a directory, in memory or in a GGUF file.
+//! Reads the files of a checkpoint from a directory, from memory or from a GGUF file.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,14 +11,16 @@ use crate::Error;
 use crate::bytes::{Bytes, mapped, refuse_pointer};
 use crate::gguf::{self, Gguf};
 
-/// The most bytes of a text file. The longest published one, a tokenizer, has 35 MB.
+/// The most bytes of a text file that are read. The longest known one, a `tokenizer.json`, has 35
+/// MB.
 const TEXT_BYTES: u64 = 256 << 20;
 
-/// A checkpoint's files: those of a directory, files embedded in a program, or those that one GGUF
-/// file replaces (`config.json`, `generation_config.json`, `tokenizer.json` and
-/// `tokenizer_config.json`, made from its metadata).
+/// The files of a checkpoint: a directory, files embedded in the program, or one GGUF file. A GGUF
+/// file's metadata replaces `config.json`, `generation_config.json`, `tokenizer.json` and
+/// `tokenizer_config.json`.
 ///
-/// Created from a path: a GGUF file if its name ends in `.gguf`, otherwise a directory.
+/// Created from a path. A file whose name ends in `.gguf` is a GGUF file; any other path is a
+/// directory.
 #[derive(Clone, Debug)]
 pub struct Checkpoint(Place);
 
@@ -32,7 +34,7 @@ enum Place {
     Gguf(Arc<GgufFile>),
 }
 
-/// A GGUF file, opened when something in it is needed for the first time.
+/// A GGUF file that is opened at its first use.
 #[derive(Debug)]
 struct GgufFile {
     path: PathBuf,
@@ -44,16 +46,16 @@ impl GgufFile {
         if let Some(file) = self.file.get() {
             return Ok(Arc::clone(file));
         }
-        // A race opens the file twice and keeps one result. An error is not kept, so a later call
-        // may succeed.
+        // Two threads may both open the file; the first result is kept. An error is not kept, so a
+        // later call may succeed.
         let file = Arc::new(Gguf::open(&self.path)?);
         Ok(Arc::clone(self.file.get_or_init(|| file)))
     }
 }
 
 impl Checkpoint {
-    /// Creates a checkpoint of files in memory, each with its name. `name` replaces the directory
-    /// in messages.
+    /// Creates a checkpoint from `(name, contents)` pairs in memory. In messages, `name` stands for
+    /// the directory.
     #[must_use]
     pub const fn in_memory(
         name: &'static str,
@@ -62,7 +64,7 @@ impl Checkpoint {
         Self(Place::Memory { name, files })
     }
 
-    /// The directory, the GGUF file, or the name of files in memory.
+    /// The path of the directory or GGUF file, or the name of files in memory.
     #[must_use]
     pub fn path(&self) -> &Path {
         match &self.0 {
@@ -72,13 +74,14 @@ impl Checkpoint {
         }
     }
 
-    /// The path of a file, for messages.
+    /// The path of `file` for messages. The file need not exist.
     #[must_use]
     pub fn path_of(&self, file: &str) -> PathBuf {
         self.path().join(file)
     }
 
-    /// Whether the checkpoint has the file `file`.
+    /// Whether the checkpoint has `file`. In a GGUF file, the text files that its metadata replaces
+    /// exist.
     #[must_use]
     pub fn has(&self, file: &str) -> bool {
         match &self.0 {
@@ -88,7 +91,7 @@ impl Checkpoint {
         }
     }
 
-    /// Reads a text file; `None` if it does not exist.
+    /// Reads a text file. Returns `None` if the file does not exist.
     ///
     /// # Errors
     /// [`Error::Io`] if it cannot be read or is not UTF-8. For a GGUF file also
@@ -109,7 +112,8 @@ impl Checkpoint {
         };
         match text {
             Ok(text) => {
-                // Otherwise the pointer would be reported as invalid JSON, which hides the cause.
+                // A Git LFS pointer would otherwise be reported as invalid JSON, which hides the
+                // cause.
                 refuse_pointer(&self.path_of(file), text.as_bytes())?;
                 Ok(Some(text))
             }
@@ -121,7 +125,7 @@ impl Checkpoint {
         }
     }
 
-    /// Reads a text file that must exist.
+    /// Reads a text file like [`text`](Self::text), but a missing file is an error.
     ///
     /// # Errors
     /// [`Error::Io`] if the file does not exist, and the errors of [`Checkpoint::text`].
@@ -129,7 +133,7 @@ impl Checkpoint {
         self.text(file)?.ok_or_else(|| self.missing(file))
     }
 
-    /// The bytes of a file, which are mapped rather than read where the system can do so.
+    /// Returns the bytes of a file. A file in a directory is mapped into memory, not read.
     pub(crate) fn bytes(&self, file: &str) -> Result<Bytes, Error> {
         let bytes = match &self.0 {
             Place::Directory(dir) => return mapped(&dir.join(file)),
@@ -139,7 +143,7 @@ impl Checkpoint {
         bytes.ok_or_else(|| self.missing(file))
     }
 
-    /// The GGUF file, if the checkpoint is one.
+    /// The GGUF file, which the first call opens; `None` for other checkpoints.
     pub(crate) fn gguf(&self) -> Result<Option<Arc<Gguf>>, Error> {
         match &self.0 {
             Place::Gguf(file) => file.get().map(Some),
@@ -147,13 +151,14 @@ impl Checkpoint {
         }
     }
 
-    /// Refuses a folder with an adapter: `transformers` would load the adapter, so the weights next
-    /// to it give other results.
+    /// Refuses a folder with a LoRA adapter. `transformers` would apply the adapter to the weights
+    /// in the folder, and this engine would not, so results would differ.
     pub(crate) fn refuse_adapter(&self) -> Result<(), Error> {
         let Some(text) = self.text(ADAPTER)? else {
             return Ok(());
         };
-        // The folder is refused in any case, so a broken file only costs the base model's name.
+        // The folder is refused in any case, so a broken adapter file only costs the base model's
+        // name in the message.
         let config: Value = serde_json::from_str(&text).unwrap_or_default();
         let base = config["base_model_name_or_path"].as_str();
         Err(Error::Checkpoint {
@@ -166,15 +171,15 @@ impl Checkpoint {
         })
     }
 
-    /// The error for a missing file, with the likely cause.
+    /// Returns the error for a missing file, with the likely cause.
     fn missing(&self, file: &str) -> Error {
-        // A folder with only an adapter lacks most files; the adapter is the true reason.
+        // A folder with only an adapter lacks most files. The adapter is then the true cause.
         if let Err(adapter) = self.refuse_adapter() {
             return adapter;
         }
         let other = OTHER_TOKENIZERS.iter().find(|name| self.has(name));
         let reason = match other {
-            // Only for the tokenizer: the other formats replace no other file.
+            // The other formats replace `tokenizer.json` and no other file.
             Some(other) if file == "tokenizer.json" => {
                 let folder = self.path().display();
                 format!(
@@ -194,7 +199,8 @@ impl Checkpoint {
 /// The configuration that peft writes next to an adapter's weights.
 const ADAPTER: &str = "adapter_config.json";
 
-/// Tokenizer files in other formats: `SentencePiece`, byte-level BPE, `WordPiece`, Mistral's.
+/// Tokenizers in formats that are not read: `SentencePiece` (`tokenizer.model`, `spiece.model`),
+/// byte-level BPE, `WordPiece` and Mistral's tekken.
 const OTHER_TOKENIZERS: [&str; 5] = [
     "tokenizer.model",
     "vocab.json",
@@ -213,7 +219,7 @@ fn find(files: &'static [(&str, &'static [u8])], name: &str) -> Option<&'static 
 impl From<&Path> for Checkpoint {
     fn from(path: &Path) -> Self {
         let extension = path.extension().and_then(|e| e.to_str());
-        // A directory may end in `.gguf`, too.
+        // A directory whose name ends in `.gguf` is still a directory.
         Self(match extension {
             Some(e) if e.eq_ignore_ascii_case("gguf") && !path.is_dir() => {
                 Place::Gguf(Arc::new(GgufFile {

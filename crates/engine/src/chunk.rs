@@ -2,17 +2,18 @@
 
 use beamgen_kernels::{AttentionRow, KvSlot};
 
-/// Rows of one pass, one for each token. All vectors except `wanted` have the same length.
+/// The rows of one pass, one row for each token. All vectors except `wanted` have one entry per
+/// row.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) tokens: Vec<u32>,
-    /// The position of each row's token in its sequence.
+    /// The position of each token in its sequence, from 0.
     pub(crate) positions: Vec<u32>,
-    /// The places in pages where the keys and values of each row are written.
+    /// The page and offset to which each row's keys and values are written.
     pub(crate) slots: Vec<KvSlot>,
-    /// The page table and the number of positions that each row attends to.
+    /// For each row, the start of its page table and the number of positions it attends to.
     pub(crate) attends: Vec<AttentionRow>,
-    /// Indices of the rows that the call returns, rising.
+    /// Indices of the rows whose outputs the caller wants, in rising order.
     pub(crate) wanted: Vec<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Splits the rows of a call into chunks, each of which is computed in one pass.
+//! Splits the rows of a call into chunks. Each chunk is computed in one pass.
 
 use beamgen_kernels::{AttentionRow, KvSlot};
 
@@ -6,25 +6,25 @@ use crate::chunk::Chunk;
 use crate::sequences::Sequences;
 use crate::{Append, Error};
 
-/// The number of positions in a segment: a device keeps one partial result for each row and
-/// segment.
+/// The number of positions in a segment. Attention on a device computes one partial result per row
+/// and segment.
 const SEGMENT: usize = 256;
-// The chunks of a call are cut by the segments of the device's plan.
+// The device's plan of attention must count segments in the same way.
 #[cfg(feature = "cuda")]
 const _: () = assert!(SEGMENT == beamgen_kernels::cuda::AttentionPlan::SEGMENT);
 
-/// The rows of a call, to be split into chunks.
 pub(crate) struct Chunks<'a> {
     pub(crate) items: &'a [Append<'a>],
     pub(crate) sequences: &'a Sequences,
     pub(crate) page_size: usize,
     pub(crate) max_rows: usize,
-    /// The most segments of positions that the rows of a chunk may attend to, summed over the rows.
+    /// The most segments in a chunk, summed over its rows. The device's memory for partial results
+    /// sets this limit.
     pub(crate) most_segments: usize,
 }
 
 impl Chunks<'_> {
-    /// Passes one chunk after the other to `flush`.
+    /// Calls `flush` with each chunk in turn. `chunk` is the buffer that holds them.
     pub(crate) fn each(
         &self,
         chunk: &mut Chunk,
@@ -36,8 +36,8 @@ impl Chunks<'_> {
             let sequence = self.sequences.get(item.seq).expect("checked");
             let mut from = 0;
             while from < item.tokens.len() {
-                // An item may be split among chunks: attention reads its earlier rows from the
-                // cache.
+                // An item may be split between chunks: its later rows read the keys and values of
+                // the earlier rows from the cache.
                 let most = item.tokens.len().min(from + self.max_rows - chunk.len());
                 let mut to = from;
                 while to < most {
@@ -66,15 +66,14 @@ impl Chunks<'_> {
                     chunk.wanted.push((first + i - from) as u32);
                 });
                 from = to;
-                // `to < most`: the next row's segments no longer fit, although there is room for
-                // the row.
+                // If `to < most`, there is room for the next row but not for its segments.
                 if chunk.len() == self.max_rows || to < most {
                     flush(chunk)?;
                     chunk.clear();
                     segments = 0;
                 }
             }
-            // Page tables of all items are concatenated, also of items without tokens.
+            // The page tables of all items are concatenated, also those of items without tokens.
             table += sequence.pages.len() as u32;
         }
         if chunk.len() > 0 {

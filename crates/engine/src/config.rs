@@ -1,8 +1,8 @@
-//! The sizes and variants of a decoder, read from a Hugging Face `config.json`.
+//! Reads the sizes and variants of a decoder from a Hugging Face `config.json`.
 //!
-//! The families are data: a row of [`FAMILIES`] has the defaults of a family's configuration. A
-//! field that changes the arithmetic in a way this engine does not implement is an error; fields
-//! that have no influence on the arithmetic are ignored.
+//! Each model family is a row of [`FAMILIES`] with the defaults of its configuration. A field that
+//! asks for arithmetic that this engine lacks is an error. Fields without influence on the
+//! arithmetic are ignored.
 
 mod families;
 mod fields;
@@ -21,7 +21,8 @@ use families::{FAMILIES, Family, Flag, UNSUPPORTED};
 use fields::Fields;
 pub use rope::{Rope, RopeScaling};
 
-/// The most layers. Memory is taken for each layer of a configuration before any tensor is found.
+/// The most layers of a model. Memory is reserved per layer before any tensor is found, so a
+/// corrupt number must not pass.
 const MAX_LAYERS: usize = 1 << 16;
 
 /// The decoder's sizes and variants.
@@ -29,43 +30,43 @@ const MAX_LAYERS: usize = 1 << 16;
 pub struct ModelConfig {
     /// `model_type` of the checkpoint: `llama`, `mistral`, `qwen2`, `qwen3` or `phi3`.
     pub model_type: String,
-    /// The number of tokens in the vocabulary, padding included.
+    /// The number of rows of the embedding, padding included. The tokenizer may have fewer tokens.
     pub vocab_size: usize,
     /// Width of the residual stream.
     pub hidden_size: usize,
     /// Width of the feed-forward block.
     pub intermediate_size: usize,
-    /// The number of layers.
+    /// The number of transformer layers, at most 65,536 in a file.
     pub num_hidden_layers: usize,
-    /// The number of query heads.
+    /// The number of query heads of a layer. Several query heads may share a key-value head.
     pub num_attention_heads: usize,
-    /// The number of key-value heads; divides the number of query heads.
+    /// The number of key-value heads of a layer; divides the number of query heads.
     pub num_key_value_heads: usize,
-    /// The number of values in a head, even. Not always `hidden_size / num_attention_heads`.
+    /// The number of values in a head; even, and not always `hidden_size / num_attention_heads`.
     pub head_dim: usize,
-    /// The number that every `RMSNorm` adds to the mean square.
+    /// The epsilon that `RMSNorm` adds to the mean square before it takes the root.
     pub rms_norm_eps: f32,
-    /// The rotary embedding of queries and keys.
+    /// The rotary embedding of queries and keys, with its scaling for long contexts.
     pub rope: Rope,
-    /// The longest sequence. With `YaRN` scaling it may exceed the field of this name: it is at
-    /// least the original context times the factor.
+    /// The most positions of a sequence. With `YaRN` scaling this may exceed the field of the same
+    /// name in `config.json`: it is at least the original context times the factor.
     pub max_position_embeddings: usize,
-    /// For each layer, the number of positions that a row attends to, itself included (a sliding
-    /// window). `None`, and layers beyond the end of this list, attend to all.
+    /// The sliding window of each layer: the number of positions that a row attends to, itself
+    /// included. `None` means all positions, and so does a layer beyond the end of this list.
     pub windows: Vec<Option<usize>>,
-    /// Whether the head's weights are the embedding's.
+    /// Whether the language-model head uses the embedding's weights.
     pub tie_word_embeddings: bool,
-    /// Whether the query, key and value projections have biases.
+    /// Whether the query, key and value projections have biases (always in `qwen2`).
     pub qkv_bias: bool,
-    /// Whether the output projection of attention has a bias.
+    /// Whether the output projection of attention has a bias (`attention_bias` of `llama`).
     pub o_bias: bool,
-    /// Whether the feed-forward projections have biases.
+    /// Whether the feed-forward projections have biases (`mlp_bias` of `llama`).
     pub mlp_bias: bool,
-    /// Whether queries and keys are normalised per head before the rotation.
+    /// Whether queries and keys are normalised per head before the rotation (in `qwen3`).
     pub qk_norm: bool,
-    /// Whether the checkpoint has one tensor `qkv_proj` and one `gate_up_proj` in each layer.
+    /// Whether each layer's projections are stored as `qkv_proj` and `gate_up_proj` (in `phi3`).
     pub fused_projections: bool,
-    /// Whether the checkpoint must have a language-model head. Reward models need not.
+    /// Whether the checkpoint must have a language-model head. Reward models need none.
     pub causal_lm: bool,
 }
 
@@ -73,18 +74,19 @@ impl ModelConfig {
     /// Reads `config.json` of a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Io`], [`Error::Json`], and the errors of [`ModelConfig::from_json`].
+    /// [`Error::Io`] and [`Error::Json`] for the file, and the errors of
+    /// [`ModelConfig::from_json`].
     pub fn load(checkpoint: impl Into<Checkpoint>) -> Result<Self, Error> {
         let checkpoint = checkpoint.into();
         let text = checkpoint.required_text("config.json")?;
         Self::from_json(&text, &checkpoint.path_of("config.json"))
     }
 
-    /// Parses the text of a `config.json`; `path` is for the messages.
+    /// Parses the text of a `config.json`. Messages name the file `path`.
     ///
     /// # Errors
-    /// [`Error::MissingField`], [`Error::BadField`] or [`Error::Unsupported`] with the field's
-    /// name.
+    /// [`Error::Json`] if `text` is not a JSON object; [`Error::MissingField`], [`Error::BadField`]
+    /// or [`Error::Unsupported`] for a field, which the error names.
     pub fn from_json(text: &str, path: &Path) -> Result<Self, Error> {
         let map: Result<Map<String, Value>, _> = serde_json::from_str(text);
         let map = map.map_err(|error| Error::json(path, error))?;
@@ -99,12 +101,12 @@ impl ModelConfig {
         };
         refuse_other_arithmetic(&fields)?;
 
-        // After the check above: for another model's fields that error says more than a missing
-        // size.
+        // The sizes are read after this check, because for other arithmetic "unsupported" says more
+        // than a missing size.
         let hidden_size = fields.size("hidden_size")?;
         let num_hidden_layers = fields.size("num_hidden_layers")?;
-        // Windows are kept per layer, so an absurd number would allocate before any tensor is
-        // missed.
+        // Windows are kept per layer, so an absurd number would exhaust memory before a missing
+        // tensor is reported.
         if num_hidden_layers > MAX_LAYERS {
             let expected = format!("at most {MAX_LAYERS}");
             return Err(fields.bad("num_hidden_layers", &expected));
@@ -151,29 +153,28 @@ impl ModelConfig {
         })
     }
 
-    /// The window of a layer; `None` if it attends to all positions.
+    /// The sliding window of `layer`; `None` if the layer attends to all positions.
     pub(crate) fn window(&self, layer: usize) -> Option<usize> {
         self.windows.get(layer).copied().flatten()
     }
 
-    /// Bytes of all norms, which are float32 in every format.
+    /// The bytes of all norms. Norms are float32 whatever the type of the weights.
     pub(crate) fn norm_bytes(&self) -> usize {
         let head_norms = if self.qk_norm { 2 * self.head_dim } else { 0 };
         let layers = self.num_hidden_layers * (2 * self.hidden_size + head_norms);
         4 * (layers + self.hidden_size)
     }
 
-    /// The number of columns in a row of queries, keys and values.
+    /// The width of the projected queries, keys and values of one row.
     pub(crate) fn qkv_width(&self) -> usize {
         (self.num_attention_heads + 2 * self.num_key_value_heads) * self.head_dim
     }
 
-    /// The number of columns in a row of queries.
     pub(crate) fn q_width(&self) -> usize {
         self.num_attention_heads * self.head_dim
     }
 
-    /// The number of columns in a row of keys.
+    /// The width of the projected keys of one row, which is also that of the values.
     pub(crate) fn kv_width(&self) -> usize {
         self.num_key_value_heads * self.head_dim
     }
@@ -182,7 +183,7 @@ impl ModelConfig {
 fn kv_heads(fields: &Fields<'_>, family: &Family, heads: usize) -> Result<usize, Error> {
     let field = "num_key_value_heads";
     let kv_heads = match fields.optional_size(field)? {
-        // `null` means as many as query heads; only an absent field takes the family's default.
+        // `null` means as many as query heads. Only an absent field takes the family's default.
         None if !fields.has(field) => family.default_kv_heads,
         given => given,
     }
@@ -204,13 +205,13 @@ fn head_dim(
     let given = fields
         .optional_size("head_dim")?
         .or(family.default_head_dim);
-    // With an explicit `head_dim` the heads need not fill the hidden size exactly.
+    // With an explicit `head_dim`, the heads need not fill the hidden size exactly.
     if given.is_none() && !hidden.is_multiple_of(heads) {
         let expected = format!("a divisor of hidden_size = {hidden}");
         return Err(fields.bad("num_attention_heads", &expected));
     }
     let head_dim = given.unwrap_or(hidden / heads);
-    // The rotation turns pairs of elements.
+    // The rotation turns pairs of values.
     if head_dim.is_multiple_of(2) {
         return Ok(head_dim);
     }
@@ -222,7 +223,7 @@ fn head_dim(
     Err(fields.bad(field, "an even number of values for each head"))
 }
 
-/// Whether the architecture has a language-model head, which is assumed if none is named.
+/// Whether the architecture has a language-model head. A file without `architectures` has one.
 fn causal_lm(fields: &Fields<'_>) -> bool {
     let names = fields.get("architectures").and_then(Value::as_array);
     names
@@ -230,9 +231,10 @@ fn causal_lm(fields: &Fields<'_>) -> bool {
         .is_none_or(|n| n.ends_with("ForCausalLM"))
 }
 
-/// Refuses fields that would change the results and are not implemented.
+/// Refuses fields that would change the results and that this engine does not implement.
+/// `transformers` would follow them.
 fn refuse_other_arithmetic(fields: &Fields<'_>) -> Result<(), Error> {
-    // Some files have the activation under either name.
+    // Files use either name for the activation.
     for field in ["hidden_act", "hidden_activation"] {
         if fields
             .get(field)

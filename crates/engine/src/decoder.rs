@@ -1,4 +1,4 @@
-//! The forward pass of one chunk of rows on the processor. It allocates nothing.
+//! The forward pass of one chunk of rows on the processor, without any allocation.
 
 use beamgen_kernels::{
     AttentionRow, AttentionShape, Cpu, Epilogue, KvPages, RopeTable, attention, kv_store, rmsnorm,
@@ -10,7 +10,7 @@ use crate::chunk::Chunk;
 use crate::model::CpuDecoder;
 use crate::{ModelConfig, Output};
 
-/// The model, memory and page tables of a pass.
+/// Everything that a forward pass reads or writes besides the chunk itself.
 pub(crate) struct Pass<'a> {
     pub(crate) config: &'a ModelConfig,
     pub(crate) decoder: &'a CpuDecoder,
@@ -22,7 +22,8 @@ pub(crate) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Runs `chunk`, stores its keys and values, and writes the wanted rows to `out`.
+    /// Computes the rows of `chunk`: stores their keys and values, and writes the wanted rows'
+    /// outputs to `out`.
     pub(crate) fn run(&mut self, cpu: Cpu, chunk: &mut Chunk, output: Output, out: &mut [f32]) {
         let c = self.config;
         self.decoder
@@ -32,14 +33,16 @@ impl Pass<'_> {
         for i in 0..=last {
             self.project(cpu, i, chunk, rows);
             if i == last {
-                // After the last layer's keys and values are stored, only the wanted rows matter:
-                // in prefill this saves a layer's attention and feed-forward for all other rows.
+                // Only the wanted rows matter once the last layer's keys and values are stored. In
+                // prefill this saves the last layer's attention and feed-forward for all other
+                // rows.
                 rows = self.keep_wanted(chunk);
                 if rows == 0 {
                     return;
                 }
             }
-            // Keys and values of the whole chunk are stored by now, so its rows see each other.
+            // The keys and values of the whole chunk are stored before attention, so that its rows
+            // see each other.
             self.attend(cpu, i, &chunk.attends, rows);
             self.feed_forward(cpu, i, rows);
         }
@@ -57,7 +60,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Computes queries, keys and values of layer `i`, and stores keys and values in their pages.
+    /// Computes queries, keys and values of layer `i`, and stores the keys and values in their
+    /// pages.
     fn project(&mut self, cpu: Cpu, i: usize, chunk: &Chunk, rows: usize) {
         let (c, layer) = (self.config, &self.decoder.layers[i]);
         let (stride, eps) = (c.qkv_width(), c.rms_norm_eps);
@@ -71,13 +75,13 @@ impl Pass<'_> {
 
         let (heads, kv_heads) = (c.num_attention_heads, c.num_key_value_heads);
         let (keys, values) = (c.q_width(), c.q_width() + c.kv_width());
-        // Before the rotation, as in Qwen3: the norm's weights are per dimension, which the
-        // rotation mixes.
+        // The norm comes before the rotation, as in Qwen3: the norm has a weight per dimension, and
+        // the rotation mixes dimensions.
         if let Some((q_norm, k_norm)) = &layer.qk_norm {
             rmsnorm_heads(cpu, qkv, stride, 0, heads, q_norm, eps);
             rmsnorm_heads(cpu, qkv, stride, keys, kv_heads, k_norm, eps);
         }
-        // Queries and keys are adjacent columns, so one call rotates both.
+        // The columns of queries and keys are adjacent, so one call rotates both.
         let turning = heads + kv_heads;
         rope(cpu, self.rope, qkv, stride, turning, &chunk.positions);
         kv_store(cpu, self.kv, i, qkv, stride, keys, values, &chunk.slots);
@@ -86,7 +90,7 @@ impl Pass<'_> {
     fn attend(&mut self, cpu: Cpu, i: usize, attends: &[AttentionRow], rows: usize) {
         let c = self.config;
         let shape = AttentionShape {
-            // Queries stay where the projection wrote them, in rows that hold keys and values, too.
+            // Queries stay in the rows of the projection, which also hold keys and values.
             heads: c.num_attention_heads,
             stride: c.qkv_width(),
             scale: 1.0 / (c.head_dim as f32).sqrt(),
@@ -138,7 +142,7 @@ impl Pass<'_> {
         );
     }
 
-    /// Moves the wanted rows to the front; returns their number.
+    /// Moves the wanted rows to the front of the buffers. Returns the number of wanted rows.
     fn keep_wanted(&mut self, chunk: &mut Chunk) -> usize {
         let c = self.config;
         let (hidden, qkv) = (c.hidden_size, c.qkv_width());

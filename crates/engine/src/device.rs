@@ -11,20 +11,21 @@ use crate::Error;
 #[cfg(feature = "cuda")]
 use crate::self_test;
 
-/// The device that a user selects.
+/// The device that a user selects: `auto`, `cpu` or `cuda:N`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceChoice {
-    /// CUDA device 0 if it is usable and its self-test passes, else the CPU.
+    /// CUDA device 0 if it is usable and passes its self-test, otherwise the CPU.
     #[default]
     Auto,
     /// The CPU.
     Cpu,
-    /// A CUDA device by number: 0 is the fastest, unless `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`.
+    /// A CUDA device by its number in the driver's order. Device 0 is the fastest, unless
+    /// `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`.
     Cuda(usize),
 }
 
-/// An opened device. All models of a process on one CUDA device share its memory and its stream.
+/// An opened device. All models of a process on the same CUDA device share its memory and stream.
 #[derive(Clone, Debug, Default)]
 pub enum Compute {
     /// The CPU.
@@ -36,11 +37,11 @@ pub enum Compute {
 }
 
 impl DeviceChoice {
-    /// Opens the device. A CUDA device is tested first: each operation at a small size, against the
-    /// CPU's result.
+    /// Opens the device. A CUDA device must first pass a self-test, which compares each operation
+    /// at a small size with the CPU's result.
     ///
     /// # Errors
-    /// [`Error::Device`]: the device does not exist, this program cannot use it, or its results
+    /// [`Error::Device`] if the device does not exist, this program cannot use it, or its results
     /// differ from the CPU's.
     pub fn open(self) -> Result<Compute, Error> {
         match self {
@@ -59,11 +60,11 @@ impl DeviceChoice {
         }
     }
 
-    /// Opens the device. With [`Auto`](Self::Auto), also returns the reason if the CPU is used
-    /// although a CUDA device exists.
+    /// Opens the device. With [`Auto`](Self::Auto), also returns the reason if a CUDA device exists
+    /// and the CPU is used instead.
     ///
     /// # Errors
-    /// The errors of [`open`](Self::open).
+    /// [`Error::Device`], under the conditions of [`open`](Self::open).
     pub fn open_or_say(self) -> Result<(Compute, Option<Error>), Error> {
         match self {
             Self::Auto => Ok(Self::auto()),
@@ -73,10 +74,10 @@ impl DeviceChoice {
 
     #[cfg(feature = "cuda")]
     fn auto() -> (Compute, Option<Error>) {
-        // Device 0 only: a search runs on one device, and the fastest has this number.
+        // Only device 0 is tried: a search runs on one device, and device 0 is the fastest.
         let device = match cuda::Device::open(0) {
             Ok(device) => device,
-            // Most machines have no such device: not worth a line to the user.
+            // Most machines have no CUDA device, so its absence is not worth a message.
             Err(cuda::CudaError::NoDriver | cuda::CudaError::NoDevice { .. }) => {
                 return (Compute::Cpu, None);
             }
@@ -110,19 +111,19 @@ impl Compute {
         }
     }
 
-    /// Measures how many bytes per second a copy of `bytes` within a device's memory reads and
-    /// writes, the best of five copies. `None` for the CPU, for which
+    /// Measures the rate of a copy of `bytes` within a device's memory: bytes read and written per
+    /// second, the best of five copies. `None` for the CPU, which
     /// [`EngineConfig::ceilings`](crate::EngineConfig::ceilings) measures.
     ///
     /// # Errors
-    /// [`Error::Device`], for example if less than twice `bytes` is free.
+    /// [`Error::Device`], for example if less than twice `bytes` of memory is free.
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     pub fn copy_rate(&self, bytes: usize) -> Result<Option<f64>, Error> {
         match self {
             Self::Cpu => Ok(None),
             #[cfg(feature = "cuda")]
             Self::Cuda(device) => {
-                // Both halves are written once before the clock starts, so that no first use is
+                // The memory is written once before the clock starts, so that no first use is
                 // timed.
                 let mut memory = device.alloc(2 * bytes)?;
                 memory.clear()?;
@@ -134,13 +135,13 @@ impl Compute {
                     device.synchronize()?;
                     best = best.min(start.elapsed().as_secs_f64());
                 }
-                // Every byte is read once and written once.
+                // A copy reads and writes every byte.
                 Ok(Some(2.0 * bytes as f64 / best))
             }
         }
     }
 
-    /// Returns a note for the user about features that the device has lost, if any.
+    /// Returns a note for the user if the device lost its CUDA graphs, with the reason.
     #[must_use]
     pub fn note(&self) -> Option<String> {
         match self {
@@ -155,8 +156,8 @@ impl Compute {
         }
     }
 
-    /// Refuses a CUDA device that was opened before this process was forked: the driver's state
-    /// does not survive a fork.
+    /// Refuses a CUDA device in a process that was forked after the device was opened: the driver's
+    /// state does not survive a fork.
     ///
     /// # Errors
     /// [`Error::Device`]
@@ -168,7 +169,7 @@ impl Compute {
         }
     }
 
-    /// Whether models run on the CPU.
+    /// Whether models run on the CPU. Only there are hidden states before the final norm readable.
     #[must_use]
     pub fn is_cpu(&self) -> bool {
         matches!(self, Self::Cpu)

@@ -1,5 +1,5 @@
-//! A reward model's head on a CUDA device: a few linear layers over hidden states, which stay in
-//! the device's memory. On the processor the reward model's crate computes the head.
+//! A reward model's head on a CUDA device: a few linear layers over hidden states that stay in the
+//! device's memory. On the processor, the crate `beamgen-prm` computes the head itself.
 
 #[cfg(not(feature = "cuda"))]
 use crate::{Append, Engine, Error};
@@ -9,13 +9,13 @@ use crate::{Append, Engine, Error};
 pub struct DeviceHead {
     #[cfg(feature = "cuda")]
     layers: Vec<Layer>,
-    /// The numbers `0..room`: the rows of hidden states that the first layer reads.
+    /// The row numbers `0..room`, by which the first layer finds its hidden states.
     #[cfg(feature = "cuda")]
     rows: beamgen_kernels::cuda::Buffer,
-    /// Inputs and outputs of a layer; the two buffers swap roles with each layer.
+    /// Inputs and outputs of the current layer. The two buffers swap roles after each layer.
     #[cfg(feature = "cuda")]
     values: [beamgen_kernels::cuda::Buffer; 2],
-    /// Rows for which there is memory.
+    /// The number of rows that `rows` and `values` have memory for.
     #[cfg(feature = "cuda")]
     room: usize,
     #[cfg(not(feature = "cuda"))]
@@ -33,7 +33,8 @@ struct Layer {
 
 #[cfg(not(feature = "cuda"))]
 impl Engine {
-    /// Copies a head to the device; always `None`, as hidden states are on the host without CUDA.
+    /// Returns `None`: without CUDA, hidden states are on the host, and the caller computes the
+    /// head.
     ///
     /// # Errors
     /// [`Error::Device`]
@@ -41,10 +42,10 @@ impl Engine {
         Ok(None)
     }
 
-    /// Reads out the head of a device, which cannot exist without CUDA.
+    /// Cannot be called: without CUDA, no [`DeviceHead`] exists.
     ///
     /// # Errors
-    /// The errors of [`forward`](Self::forward).
+    /// Returns no error.
     pub fn read_out(&mut self, _: &[Append<'_>], head: &mut DeviceHead) -> Result<Vec<f64>, Error> {
         match head.never {}
     }
@@ -58,14 +59,15 @@ mod on_device {
     use crate::{Append, Compute, Engine, Error, Output};
 
     impl Engine {
-        /// Copies a head to the device: the weights `[outputs, inputs]` and biases `[outputs]` of
-        /// each layer. Returns `None` if hidden states are on the host anyway.
+        /// Copies a head to the device: each layer's weights `[outputs, inputs]` and biases
+        /// `[outputs]`. Returns `None` if the model runs on the CPU, where the caller computes the
+        /// head.
         ///
         /// # Errors
         /// [`Error::Device`]
         ///
         /// # Panics
-        /// If there is no layer, or a layer has no outputs.
+        /// If `layers` is empty, or a layer has no outputs.
         pub fn place_head(&self, layers: &[(&[f32], &[f32])]) -> Result<Option<DeviceHead>, Error> {
             let Compute::Cuda(device) = self.model().compute() else {
                 return Ok(None);
@@ -87,7 +89,8 @@ mod on_device {
             }))
         }
 
-        /// Returns the head's outputs for each wanted row, row by row.
+        /// Appends tokens like [`forward`](Self::forward). Returns the head's outputs `[wanted
+        /// rows, outputs]` instead of hidden states.
         ///
         /// # Errors
         /// The errors of [`forward`](Self::forward).
@@ -101,7 +104,7 @@ mod on_device {
         ) -> Result<Vec<f64>, Error> {
             let count = self.forward_on_device(items, Output::Hidden)?;
             if count > head.room {
-                // Powers of two, so that a search whose batches grow reallocates only a few times.
+                // The room is a power of two, so that growing batches reallocate only a few times.
                 let room = count.next_power_of_two();
                 let device = head.rows.device().clone();
                 let widest = head.layers.iter().map(|layer| layer.outputs).max();
@@ -123,7 +126,8 @@ mod on_device {
                 if i == 0 {
                     prm_head(out, hidden, &head.rows, weights, count)?;
                 } else {
-                    // The last outputs become the inputs, and the buffer of the old inputs is free.
+                    // The last layer's outputs become the inputs; the buffer of the old inputs
+                    // takes the outputs.
                     std::mem::swap(out, x);
                     prm_layer(out, x, weights, count)?;
                 }

@@ -1,4 +1,4 @@
-//! Encodings of tensors in checkpoints: numbers, and GGUF's blocks of quantised values.
+//! Decodes the values of a checkpoint's tensors: plain numbers, and GGUF's quantised blocks.
 
 mod blocks;
 
@@ -6,8 +6,8 @@ use std::fmt;
 
 use beamgen_kernels::WeightFormat;
 
-/// The layout of a tensor's values in its bytes (little endian): numbers one by one, or GGUF's
-/// blocks of quantised values that share their scales.
+/// The layout of a tensor's values in its bytes (little endian): plain numbers, or GGUF's blocks of
+/// quantised values that share their scales.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Encoding {
@@ -15,7 +15,7 @@ pub enum Encoding {
     F32,
     /// IEEE 754 half precision.
     F16,
-    /// bfloat16: the upper half of an IEEE 754 single.
+    /// bfloat16: the upper 16 bits of an IEEE 754 single.
     Bf16,
     /// 32 values of 4 bits and a scale.
     Q4_0,
@@ -39,8 +39,8 @@ pub enum Encoding {
     Q6K,
 }
 
-/// An encoding, its name in GGUF files, its number there (`enum ggml_type`), the values and bytes
-/// of a block, and the weight format that keeps its blocks unchanged.
+/// An encoding, its name and number in GGUF files (`enum ggml_type`), the values and bytes of a
+/// block, and the weight format that keeps its blocks unchanged.
 type Row = (
     Encoding,
     &'static str,
@@ -50,7 +50,7 @@ type Row = (
 );
 
 impl fmt::Display for Encoding {
-    /// Writes the name in GGUF files, in lower case.
+    /// Writes the name that GGUF files use, in lower case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (_, name, ..) = self.row();
         f.write_str(name)
@@ -80,7 +80,8 @@ impl Encoding {
         self.block().0 > 1
     }
 
-    /// Whether int8 weights keep the blocks of this encoding unchanged.
+    /// Whether the kernels multiply by this encoding's blocks directly. The weight type int8 then
+    /// keeps the blocks unchanged.
     #[must_use]
     pub fn can_be_kept(self) -> bool {
         self.blocks_format().is_some()
@@ -91,7 +92,8 @@ impl Encoding {
         row.expect("each encoding has a row")
     }
 
-    /// The encoding with this number in GGUF files; `None` if it is unknown or unsupported.
+    /// Returns the encoding with the number `number` of `enum ggml_type`; `None` if it is not
+    /// supported.
     pub(crate) fn of_gguf(number: u32) -> Option<Self> {
         let row = Self::TABLE
             .iter()
@@ -99,29 +101,30 @@ impl Encoding {
         row.map(|(encoding, ..)| *encoding)
     }
 
-    /// The numbers of values and of bytes in a block.
+    /// The number of values and the number of bytes in a block; a plain number is a block of one
+    /// value.
     pub(crate) fn block(self) -> (usize, usize) {
         let (.., block, _) = *self.row();
         block
     }
 
-    /// The weight format that keeps blocks of this encoding unchanged.
     pub(crate) fn blocks_format(self) -> Option<WeightFormat> {
         let (.., format) = *self.row();
         format
     }
 
-    /// Bytes of a tensor; `None` if its rows do not hold whole blocks, or the size overflows.
+    /// The bytes of a tensor of `shape`. `None` if a row is not a whole number of blocks, or the
+    /// size overflows.
     pub(crate) fn bytes(self, shape: &[usize]) -> Option<usize> {
         let (values, bytes) = self.block();
         let row = shape.last().copied().unwrap_or(1);
-        // Shapes come from files, so a product may overflow.
+        // Shapes come from files, so the product may overflow.
         let all = shape.iter().try_fold(1usize, |n, d| n.checked_mul(*d))?;
         row.is_multiple_of(values)
             .then(|| (all / values).checked_mul(bytes))?
     }
 
-    /// Decodes `out.len()` values from value `start` on; `bytes` must have them.
+    /// Decodes `out.len()` values from value `start` on. Panics if `bytes` has fewer.
     pub(crate) fn widen(self, bytes: &[u8], start: usize, out: &mut [f32]) {
         match self {
             Self::F32 => widen(bytes, start, out, |b, [v]| *v = f32::from_le_bytes(*b)),
@@ -159,7 +162,8 @@ fn widen<const BYTES: usize, const VALUES: usize>(
         decode(next(), &mut values);
         out.copy_from_slice(&values[skip..][..out.len()]);
     };
-    // Rows are whole blocks; only a caller that wants a piece of a row has a partial block.
+    // Only a caller that reads a piece of a row starts or ends within a block: rows are whole
+    // blocks.
     let skip = start % VALUES;
     let head = if skip == 0 {
         0
@@ -187,7 +191,7 @@ mod tests {
 
     use super::*;
 
-    /// Random blocks, with the values that Python's `gguf.quants` decodes from them
+    /// The fixture has random blocks, with the values that Python's `gguf.quants` decodes from them
     /// (`tests/fixtures/make_format_fixtures.py`).
     #[test]
     fn blocks_are_widened_to_the_bits_of_gguf() {
@@ -211,7 +215,7 @@ mod tests {
             let expected = values.data().as_chunks::<4>().0;
             let n = expected.len();
             assert_eq!(encoding.bytes(&[n]), Some(bytes.data().len()), "{name}");
-            // All values, whole blocks, and pieces of blocks.
+            // The ranges are all values, whole blocks, and pieces of blocks.
             let block = encoding.block().0;
             for (start, end) in [(0, n), (block, n), (block, 2 * block), (7, n - 9), (3, 5)] {
                 let mut out = vec![f32::NAN; end - start];

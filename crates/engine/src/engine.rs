@@ -1,4 +1,4 @@
-//! [`Engine`]: sequences whose keys and values are in pages, and the one forward call.
+//! [`Engine`] keeps sequences, whose keys and values are in pages, and extends them by one call.
 
 use std::sync::Arc;
 
@@ -13,14 +13,15 @@ use crate::runner::{Runner, cpu::CpuPass};
 use crate::sequences::{Sequence, Sequences};
 use crate::{Append, EngineConfig, Error, Model, Output, Rows, SeqId};
 
-/// The most bytes of memory that free pages keep for the next page that is needed; a sixteenth of
-/// the budget bounds them, too. The memory of other free pages goes back to the system.
+/// The most bytes of free pages that stay allocated, so that the next page costs no system call. A
+/// sixteenth of the budget is a second limit. The memory of all other free pages goes back to the
+/// system.
 const WARM_BYTES: usize = 64 << 20;
 
 /// The state of the key-value memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvStats {
-    /// Pages of the budget: the engine's own, and the pages that it may borrow now.
+    /// Pages of the whole budget: the engine's own, and the pages that it may borrow now.
     pub pages_total: usize,
     /// Pages of the engine's own budget, which the lender cannot claim.
     pub pages_own: usize,
@@ -28,9 +29,9 @@ pub struct KvStats {
     pub pages_free: usize,
     /// Borrowed pages that the lender has claimed since: they must be freed before the next call.
     pub pages_over: usize,
-    /// Pages that at least one sequence uses.
+    /// Pages in use; a page that several sequences share counts once.
     pub pages_used: usize,
-    /// The most pages that were in use at once so far.
+    /// The most pages that were in use at once since the engine was created.
     pub peak_pages: usize,
     /// Bytes of a page, all layers together.
     pub page_bytes: usize,
@@ -40,8 +41,8 @@ pub struct KvStats {
 
 /// Sequences of one model, their keys and values, and the buffers to extend them.
 ///
-/// Batch-invariant: the results of a row depend only on its sequence's tokens, to the last bit.
-/// They do not depend on other rows of the call, on how the tokens were cut into calls, on forks,
+/// Batch-invariant: a row's result depends only on the tokens of its own sequence, to the last bit.
+/// It does not depend on other rows of the call, on how the tokens were split into calls, on forks,
 /// or on the number of threads.
 #[derive(Debug)]
 pub struct Engine {
@@ -51,9 +52,8 @@ pub struct Engine {
     page_size: usize,
     max_rows: usize,
     pages: PagePool,
-    /// Pages of the engine's own budget, borrowed pages not included.
     own_pages: usize,
-    /// Pages that the engine's sequences may still take beyond those they have; they are not lent.
+    /// Pages that this engine does not lend, in addition to the pages in use.
     reserved: usize,
     lends: Option<Arc<IdleKv>>,
     borrows: Option<Loan>,
@@ -61,30 +61,31 @@ pub struct Engine {
     chunk: Chunk,
     /// Page tables of the current call's sequences, concatenated in the order of the items.
     tables: Vec<u32>,
-    /// Indices of the items in the current call whose last page is shared and must be copied.
+    /// Indices of the current call's items whose last page is shared and must be copied.
     copies: Vec<usize>,
-    /// Number of the current call. A sequence with this number is in the call already.
+    /// The number of the current call. A sequence with this number has appeared in the current
+    /// call.
     call: u64,
-    /// Memory of rows that were recycled, for the rows of the next call.
+    /// The memory of a recycled [`Rows`], for the rows of the next call.
     spare: Vec<f32>,
 }
 
 impl Engine {
-    /// Creates an engine with its own threads.
+    /// Creates an engine with a thread pool of its own, of `config.threads` threads.
     ///
     /// # Errors
-    /// [`Error::Setting`] for invalid settings.
+    /// The errors of [`with_pool`](Self::with_pool).
     pub fn new(model: Arc<Model>, config: EngineConfig) -> Result<Self, Error> {
         let pool = ThreadPool::new(config.threads);
         Self::with_pool(model, config, pool)
     }
 
-    /// Creates an engine on the threads of `pool` and ignores `config.threads`. Two models in one
-    /// process should share a pool.
+    /// Creates an engine that computes on the threads of `pool`; `config.threads` is ignored. Two
+    /// models in one process should share a pool, because their threads would otherwise compete.
     ///
     /// # Errors
-    /// [`Error::Setting`] for invalid settings; [`Error::Device`] if the first passes on the
-    /// model's device compute something wrong.
+    /// [`Error::Setting`] for an invalid setting. [`Error::Device`] if memory for the engine cannot
+    /// be allocated on the model's device, or the first passes there compute wrong results.
     pub fn with_pool(
         model: Arc<Model>,
         config: EngineConfig,
@@ -101,7 +102,7 @@ impl Engine {
         }
         let (runner, pages) = Runner::new(&model, &config, &pool)?;
         let page_bytes = runner.page_bytes();
-        // Page tables hold `u32`, on the processor and in kernels.
+        // Page tables store page numbers as `u32`, on the processor and in CUDA kernels.
         let total = pages.min(u32::MAX as usize);
         if total == 0 {
             let budget = config.kv_budget();
@@ -132,39 +133,39 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The model, which other engines may share.
+    /// The model that this engine runs. Other engines may share it.
     #[must_use]
     pub fn model(&self) -> &Arc<Model> {
         &self.model
     }
 
-    /// The number of positions in a page.
+    /// The number of positions in a page, by which callers round up their memory needs.
     #[must_use]
     pub fn page_size(&self) -> usize {
         self.page_size
     }
 
-    /// The threads that the engine computes on; other engines may share the pool.
+    /// The thread pool that this engine computes on. Other engines may share it.
     #[must_use]
     pub fn pool(&self) -> &ThreadPool {
         &self.pool
     }
 
-    /// Creates an empty sequence, which uses no page yet.
+    /// Creates an empty sequence. Its first page is taken when tokens are appended.
     pub fn create(&mut self) -> SeqId {
         self.sequences.create()
     }
 
-    /// Creates a sequence with the same tokens. Both share all pages; the last page is copied when
-    /// either of the two first writes to it.
+    /// Creates a sequence with the tokens of `seq`. Both share all pages. If the last page is not
+    /// full, the first of the two that appends copies it.
     ///
     /// # Panics
     /// If `seq` does not exist.
     pub fn fork(&mut self, seq: SeqId) -> SeqId {
         self.expect(seq);
         let id = self.sequences.create();
-        // Taken out while the source is read, since both are in one table. The vector of a slot
-        // that was used before has memory already.
+        // Both sequences are in one table, so the new one's vector is taken out while the source is
+        // read. A reused slot's vector has memory already.
         let mut pages = std::mem::take(&mut self.expect_mut(id).pages);
         let source = self.expect(seq);
         let len = source.len;
@@ -202,7 +203,7 @@ impl Engine {
         self.publish_idle();
     }
 
-    /// Forgets a sequence; pages that no other sequence uses are free at once.
+    /// Deletes a sequence. Pages that no other sequence uses are free at once.
     ///
     /// # Panics
     /// If `seq` does not exist.
@@ -211,7 +212,7 @@ impl Engine {
         self.sequences.remove(seq);
     }
 
-    /// Returns the number of tokens in a sequence.
+    /// The number of tokens in `seq`; also the position of the next token.
     ///
     /// # Panics
     /// If `seq` does not exist.
@@ -220,25 +221,25 @@ impl Engine {
         self.expect(seq).len
     }
 
-    /// Whether the engine has no sequences.
+    /// Whether all sequences were freed, so that no page is in use.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sequences.len() == 0
     }
 
-    /// The number of sequences, the empty ones included.
+    /// The number of sequences, empty ones included.
     #[must_use]
     pub fn sequences(&self) -> usize {
         self.sequences.len()
     }
 
-    /// Returns the current state of the key-value memory.
+    /// Returns the current page counts. Claims of a lender change them between calls.
     #[must_use]
     pub fn kv(&self) -> KvStats {
         let (total, used) = (self.most_pages(), self.pages.used());
         KvStats {
-            // With claimed loans more pages may be used than the budget has: then none is free, and
-            // `pages_over` counts them.
+            // A lender may have claimed pages that are in use. Then more pages are used than the
+            // budget has: none is free, and `pages_over` counts the excess.
             pages_total: total,
             pages_own: self.own_pages,
             pages_free: total.saturating_sub(used),
@@ -254,7 +255,8 @@ impl Engine {
         self.runner.page_bytes()
     }
 
-    /// Pages that may be in use now: the engine's own and the loan, which changes between calls.
+    /// The most pages that may be in use now: the engine's own, and the loan, which changes between
+    /// calls.
     fn most_pages(&self) -> usize {
         let loan = self.borrows.as_ref();
         let borrowed = loan.map_or(0, |loan| loan.pages(self.page_bytes()));
@@ -263,44 +265,43 @@ impl Engine {
             .min(u32::MAX as usize)
     }
 
-    /// Publishes the cache memory that this engine does not need in `idle`, for another engine.
+    /// Publishes in `idle` the bytes of the cache that this engine does not need, so that another
+    /// engine may [`borrow`](Self::borrow) them.
     pub fn lend(&mut self, idle: Arc<IdleKv>) {
         self.lends = Some(idle);
         self.publish_idle();
     }
 
-    /// Lets this engine use `share.0 / share.1` of the bytes in `idle`, in addition to its own
-    /// budget.
+    /// Allows this engine to use `share.0 / share.1` of the bytes in `idle` beyond its own budget.
     pub fn borrow(&mut self, idle: Arc<IdleKv>, share: (usize, usize)) {
         self.borrows = Some(Loan { from: idle, share });
     }
 
-    /// Reserves `pages` for this engine's sequences beyond the pages they have, so that they are
-    /// not lent.
+    /// Reserves `pages` for this engine, in addition to the pages in use, so that they are not
+    /// lent.
     pub fn reserve(&mut self, pages: usize) {
         self.reserved = pages;
         self.publish_idle();
     }
 
-    /// Publishes the bytes that a borrower may use; called whenever pages are taken or released.
+    /// Updates the bytes that a borrower may use, whenever pages are taken or released.
     fn publish_idle(&self) {
         if let Some(idle) = &self.lends {
-            // Only the engine's own budget can be lent, never a loan: otherwise two engines could
-            // take the same memory.
+            // A borrowed page must not be lent again: two engines could take the same memory.
             let claimed = self.pages.used() + self.reserved;
             idle.set(self.own_pages.saturating_sub(claimed) * self.page_bytes());
         }
     }
 
-    /// Bytes that the engine holds in addition to weights, keys and values: activations, and the
+    /// The bytes of the engine's memory besides weights, keys and values: activations, and the
     /// rotary table of the positions reached so far.
     #[must_use]
     pub fn buffer_bytes(&self) -> usize {
         self.runner.buffer_bytes()
     }
 
-    /// Returns the number of pages that appending `extra_tokens` to `seq` takes now. The copy of a
-    /// shared last page is included.
+    /// Returns the number of pages that appending `extra_tokens` to `seq` would take, the copy of a
+    /// shared last page included.
     ///
     /// # Panics
     /// If `seq` does not exist.
@@ -314,13 +315,13 @@ impl Engine {
         (sequence.len + extra_tokens).div_ceil(self.page_size) - sequence.pages.len() + copies
     }
 
-    /// Appends tokens to sequences and returns the wanted rows, in the order of the items and,
-    /// within an item, of its tokens. Prefill, decoding and scoring are this one call.
+    /// Appends tokens to sequences and returns the wanted rows, in the order of the items and of
+    /// their tokens. Prefill, decoding and scoring all use this call.
     ///
     /// # Errors
     /// A sequence that does not exist or appears twice, a token outside the vocabulary, a sequence
     /// that becomes too long, invalid indices of wanted rows, logits of a model without a head, or
-    /// too little memory ([`Error::OutOfMemory`]). No sequence is changed then.
+    /// too little memory ([`Error::OutOfMemory`]). After these errors no sequence has changed.
     pub fn forward(&mut self, items: &[Append<'_>], output: Output) -> Result<Rows, Error> {
         let wanted = self.check(items, output)?;
         self.take_pages(items)?;
@@ -328,8 +329,8 @@ impl Engine {
         let mut data = std::mem::take(&mut self.spare);
         data.resize(wanted * width, 0.0);
         self.compute(items, output, wanted, To::Host(&mut data))?;
-        // Lengths grow only after the pass: if it fails, the written keys and values lie beyond
-        // every sequence's end, and nothing reads them.
+        // Lengths grow only after the pass. If the pass fails, the new keys and values are beyond
+        // the end of every sequence, where nothing reads them.
         self.lengthen(items);
         Ok(Rows { width, data })
     }
@@ -349,8 +350,8 @@ impl Engine {
         Ok(wanted)
     }
 
-    /// The number of calls so far, by which [`Logits`](crate::Logits) of an earlier call are
-    /// recognised.
+    /// The number of calls so far. [`Logits`](crate::Logits) compare it to detect that a later call
+    /// has overwritten them.
     #[cfg(feature = "cuda")]
     pub(crate) fn calls(&self) -> u64 {
         self.call
@@ -362,17 +363,16 @@ impl Engine {
         }
     }
 
-    /// Returns the memory of `rows` to the engine, which uses it for the rows of the next call.
+    /// Gives the memory of `rows` back to the engine, so that the next call allocates nothing.
     pub fn recycle(&mut self, rows: Rows) {
         if rows.data.capacity() > self.spare.capacity() {
             self.spare = rows.data;
         }
     }
 
-    /// Checks everything that can be wrong with a call except the memory; returns the number of
-    /// wanted rows.
+    /// Checks a call for every error except too little memory. Returns the number of wanted rows.
     fn check(&mut self, items: &[Append<'_>], output: Output) -> Result<usize, Error> {
-        // Checked once for each call, not for each launch: the check is a system call.
+        // The check is a system call, so it is done once per call and not per kernel launch.
         self.model.compute().check_process()?;
         if output == Output::Logits && !self.model.has_head() {
             return Err(Error::NoHead);
@@ -383,8 +383,8 @@ impl Engine {
         }
         let c = self.model.config();
         let (vocab, max) = (c.vocab_size, c.max_position_embeddings);
-        // A number that no sequence has: a sequence that meets it a second time is a duplicate.
-        // This finds duplicates without a set that would be allocated for each call.
+        // The number marks the sequences that this call has seen, which finds duplicates without
+        // allocating a set.
         self.call += 1;
         let mut wanted = 0;
         for item in items {
@@ -411,7 +411,7 @@ impl Engine {
         Ok(wanted)
     }
 
-    /// Gives every sequence the pages for its new tokens. If pages are too few, nothing is changed.
+    /// Takes the pages for all new tokens. If too few are free, nothing changes.
     fn take_pages(&mut self, items: &[Append<'_>]) -> Result<(), Error> {
         let mut needed = 0;
         self.pages.total = self.most_pages();
@@ -422,16 +422,16 @@ impl Engine {
             }
             needed += self.pages_needed(item.seq, item.tokens.len());
             if let Some(tail) = self.shared_tail(self.expect(item.seq)) {
-                // The reference is dropped before the next item is looked at: of several sequences
-                // that share a page, all but the last copy it and the last keeps the original. The
-                // page has another reference, so it never becomes free here.
+                // The reference is dropped before the next item is checked. If several sequences of
+                // the call share a page, all but the last copy it, and the last keeps the original.
+                // The page has another reference, so it does not become free here.
                 let _ = self.pages.release(tail);
                 self.copies.push(i);
             }
         }
         let free = self.pages.free();
         if needed > free {
-            // Restores the references that the loop above dropped.
+            // Restores the references that the loop above has dropped.
             for n in 0..self.copies.len() {
                 let sequence = self.expect(items[self.copies[n]].seq);
                 let tail = *sequence.pages.last().expect("had a tail page");
@@ -442,13 +442,13 @@ impl Engine {
         self.commit(items)
     }
 
-    /// Takes the pages that [`take_pages`](Self::take_pages) has found free, and copies shared
-    /// tails.
+    /// Takes the new pages, which [`take_pages`](Self::take_pages) has found to be free, and copies
+    /// the shared last pages.
     fn commit(&mut self, items: &[Append<'_>]) -> Result<(), Error> {
         for n in 0..self.copies.len() {
             let i = self.copies[n];
             let copy = self.pages.take();
-            // The memory of the copy must exist before something is written there.
+            // The memory of the new page must exist before the copy writes to it.
             self.runner.prepare(self.pages.touched(), 0);
             let tail = self
                 .expect_mut(items[i].seq)
@@ -472,17 +472,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the page that the next token is written to, if it holds tokens and is shared.
+    /// Returns the page to which the next token is written, if another sequence shares that page.
     fn shared_tail(&self, sequence: &Sequence) -> Option<u32> {
         let tail = sequence.pages.last().copied();
         tail.filter(|page| {
-            // At a multiple of the page size the last page is full: the next token opens another
-            // page, and the shared page stays shared.
+            // At a multiple of the page size, the last page is full: the next token opens another
+            // page, and the full page stays shared.
             !sequence.len.is_multiple_of(self.page_size) && self.pages.is_shared(*page)
         })
     }
 
-    /// Runs all rows, at most `max_rows` at a time, and writes the wanted rows to `to`.
+    /// Computes all rows in passes of at most `max_rows` rows, and writes the wanted rows to `to`.
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     fn compute(
         &mut self,
@@ -533,11 +533,12 @@ impl Engine {
         }
     }
 
-    /// Estimates the floating-point operations of a call; the thread pool wakes threads by it.
+    /// Estimates the floating-point operations of a call, by which the thread pool decides how many
+    /// threads to wake.
     fn work(&self, items: &[Append<'_>]) -> u64 {
         let c = self.model.config();
-        // Scores and weighted values: two multiply-adds for each of a query's values and each
-        // position.
+        // Attention has two multiply-adds for each value of a query and each position: one for the
+        // score, one for the weighted sum.
         let per_position = 4 * (c.num_hidden_layers * c.q_width()) as u64;
         let per_row = self.model.row_work();
         items
@@ -558,10 +559,9 @@ impl Engine {
     }
 }
 
-/// Where a pass writes the wanted rows.
 enum To<'a> {
     Host(&'a mut [f32]),
-    /// Rows stay in the runner's memory on the device.
+    /// The rows stay in the runner's memory on the device.
     #[cfg(feature = "cuda")]
     Device,
 }

@@ -1,32 +1,32 @@
-//! Settings of an engine, and their limits.
+//! Settings of an engine, with their defaults and limits.
 
 use beamgen_kernels::{Isa, IsaLevel, MachineRates, ThreadPool};
 use serde::{Deserialize, Serialize};
 
 use crate::{DeviceChoice, Error, KvType};
 
-/// The settings of an [`Engine`](crate::Engine).
+/// The settings of an [`Engine`](crate::Engine): its memory, its device and its precision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineConfig {
-    /// The number of positions in a page, 1 to 256. Multiples of 16 are fastest.
+    /// The number of positions in a page, 1 to 256. Multiples of 16 are the fastest.
     pub page_size: usize,
-    /// The most bytes of keys and values; in a file also a size such as `"2GiB"`. The processor
-    /// allocates them page by page, a CUDA device all at once. 0 (`"auto"`) means
-    /// [`kv_budget`](Self::kv_budget).
+    /// The most bytes of keys and values; in a configuration file also a size such as `"2GiB"`. The
+    /// processor allocates them page by page, a CUDA device all at once. 0 (`"auto"`) means the
+    /// default of [`kv_budget`](Self::kv_budget).
     #[serde(deserialize_with = "crate::size::deserialize")]
     pub kv_bytes: usize,
-    /// The number type of cached keys and values.
+    /// The number type of cached keys and values. Half precision halves their memory.
     pub kv_dtype: KvType,
-    /// The most rows of a pass. Longer calls are split, with the same results.
+    /// The most rows of a pass. Longer calls are split into passes, with the same results.
     pub max_rows: usize,
-    /// The device that models are loaded on. An engine computes where its model is.
+    /// The device on which models are loaded. An engine always runs on its model's device.
     pub device: DeviceChoice,
-    /// Whether passes on a CUDA device may be recorded as graphs, which changes only their speed.
+    /// Whether passes on a CUDA device may be recorded as graphs. Graphs change only the speed.
     pub cuda_graphs: bool,
-    /// The number of threads; 0 means one for each physical core.
+    /// The number of threads on the processor; 0 means one for each physical core.
     pub threads: usize,
-    /// The instruction set of the processor.
+    /// The processor's instruction set. A set that the machine lacks is an error.
     pub isa: IsaChoice,
 }
 
@@ -45,11 +45,11 @@ impl Default for EngineConfig {
     }
 }
 
-/// The instruction sets of the processor that an engine may use.
+/// The instruction set of the processor that an engine uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IsaChoice {
-    /// The fastest instruction set that this machine has.
+    /// The fastest instruction set that [`Isa::detect`] finds on this machine.
     #[default]
     Auto,
     /// AVX-512 with AMX's tiles of bytes and of bfloat16.
@@ -58,13 +58,13 @@ pub enum IsaChoice {
     Avx512,
     /// AVX2 with FMA and F16C.
     Avx2,
-    /// Plain loops, compiled for any processor.
+    /// Plain loops, which run on any processor.
     Portable,
 }
 
 impl EngineConfig {
-    /// The most bytes of keys and values. If `kv_bytes` is 0, this is 4 GiB; a caller who knows
-    /// which models share a device's memory should set it.
+    /// The most bytes of keys and values: `kv_bytes`, or 4 GiB if that is 0. If several models
+    /// share a device, the caller should set `kv_bytes`.
     #[must_use]
     pub fn kv_budget(&self) -> usize {
         match self.kv_bytes {
@@ -73,7 +73,7 @@ impl EngineConfig {
         }
     }
 
-    /// Refuses settings that no machine supports, before anything is loaded.
+    /// Refuses settings that no machine supports, before a model is loaded.
     ///
     /// # Errors
     /// [`Error::Setting`].
@@ -86,11 +86,11 @@ impl EngineConfig {
         Err(Error::setting("threads", reason))
     }
 
-    /// Measures the machine's best rates with these instructions and threads, on two arrays of
-    /// `memory` bytes (see [`MachineRates::measure`]).
+    /// Measures the machine's best rates with these settings' instructions and threads, on two
+    /// arrays of `memory` bytes (see [`MachineRates::measure`]).
     ///
     /// # Errors
-    /// [`Error::Setting`] if a setting is invalid, or the machine lacks the instructions or the
+    /// [`Error::Setting`] if a setting is invalid, or the machine lacks the instruction set or the
     /// memory.
     pub fn ceilings(&self, memory: usize) -> Result<MachineRates, Error> {
         self.validate()?;
@@ -104,11 +104,11 @@ impl EngineConfig {
 }
 
 impl IsaChoice {
-    /// The name of the instruction set that this machine will use: `amx`, `avx512`, `avx2` or
-    /// `portable`.
+    /// Returns the name of the instruction set that this machine will use: `amx`, `avx512`, `avx2`
+    /// or `portable`.
     ///
     /// # Errors
-    /// [`Error::Setting`] if the machine lacks it.
+    /// [`Error::Setting`] if the machine lacks the instruction set.
     pub fn resolved(self) -> Result<&'static str, Error> {
         Ok(match self.resolve()?.level() {
             IsaLevel::Amx => "amx",

@@ -1,4 +1,4 @@
-//! The memory that a model needs, known before any weight is packed.
+//! Computes the memory that a model needs before any weight is packed.
 
 use beamgen_kernels::{KvShape, PackedLinear, RopeTable};
 
@@ -6,25 +6,26 @@ use crate::buffers::Buffers;
 use crate::model::Parts;
 use crate::{Compute, EngineConfig, Error, ModelConfig, WeightType, Weights};
 
-/// Bytes of memory that a model and its engine need.
+/// The bytes of memory that a model and its engine need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Packed weights, as [`Model::bytes`](crate::Model::bytes) reports them later.
+    /// The packed weights; equals [`Model::bytes`](crate::Model::bytes) of the loaded model.
     pub weights: usize,
-    /// Keys and values of one token, all layers together. [`EngineConfig::kv_bytes`] bounds their
-    /// sum. The processor allocates them page by page, a CUDA device all at once.
+    /// The keys and values of one token in all layers. [`EngineConfig::kv_bytes`] limits their sum
+    /// over all tokens. The processor allocates them page by page, a CUDA device all at once.
     pub kv_per_token: usize,
-    /// Other buffers of an engine when a sequence has filled the context, as
-    /// [`Engine::buffer_bytes`](crate::Engine::buffer_bytes) reports them. The rows that a call
+    /// The engine's other buffers once a sequence has filled the context; equals
+    /// [`Engine::buffer_bytes`](crate::Engine::buffer_bytes) at that point. The rows that a call
     /// returns are not included: each row of logits has `4 * vocab_size` bytes.
     pub buffers: usize,
-    /// The rows that the first passes of a new engine return on a device; 0 on the processor.
+    /// The bytes of the rows that a new engine's first passes return on a CUDA device; 0 on the
+    /// processor.
     pub first_rows: usize,
 }
 
 impl ModelConfig {
-    /// Computes the memory of the decoder in `weights` if it is packed as `weight_type` for
-    /// `compute`. Checks that all tensors exist with the right shapes, and reads no weight.
+    /// Computes the memory of a decoder whose `weights` are packed as `weight_type` on `compute`.
+    /// Checks the names and shapes of all tensors, but reads no weight.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`] or [`Error::UnexpectedTensor`].
@@ -45,7 +46,7 @@ impl ModelConfig {
         let (mut bytes, mut int8_inputs) = (self.norm_bytes(), 0);
         for matrix in parts.matrices(weights) {
             let format = matrix.format(weight_type, &matrix.views(weights)?);
-            // Activations are quantised for these matrices only; an embedding multiplies none.
+            // Only multiplication quantises activations, and an embedding is only looked up.
             if format.is_blocks() && !matrix.only_looked_up {
                 int8_inputs = int8_inputs.max(matrix.inputs);
             }
@@ -57,7 +58,7 @@ impl ModelConfig {
             layers: self.num_hidden_layers,
             kv_heads: self.num_key_value_heads,
             head_dim: self.head_dim,
-            // The engine refuses a page size of 0 later; here it must only not be a divisor.
+            // A page size of 0 must not divide here; the engine refuses it later.
             page_size: engine.page_size.max(1),
         };
         let rope = RopeTable::bytes_for(self.rope.pairs(self.head_dim), positions);
@@ -74,7 +75,6 @@ impl ModelConfig {
     }
 }
 
-/// Computes the memory of the decoder on a CUDA device.
 #[cfg(feature = "cuda")]
 fn on_device(
     parts: &Parts<'_>,
@@ -91,7 +91,7 @@ fn on_device(
 
     check(weight_type)?;
     CudaRunner::check(engine)?;
-    // The last matrix in this order is one of the last layer, whose type `KvType::Auto` follows.
+    // `matrices` ends with the last layer, whose number type `KvType::Auto` follows.
     let (mut bytes, mut last) = (c.norm_bytes(), Number::F32);
     for matrix in parts.matrices(weights) {
         let number = number(matrix.format(weight_type, &matrix.views(weights)?));

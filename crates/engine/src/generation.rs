@@ -1,11 +1,11 @@
-//! Sampling settings that a checkpoint's authors recommend: `generation_config.json`.
+//! Reads the sampling settings that a checkpoint's authors recommend (`generation_config.json`).
 
 use serde_json::Value;
 
 use crate::json_file::JsonFile;
 use crate::{Error, SamplingParams};
 
-/// [`SamplingParams`] in which `None` stands for "not set".
+/// [`SamplingParams`] whose fields may be unset (`None`), so that several sources can be combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SamplingSettings {
     /// See [`SamplingParams::temperature`].
@@ -21,7 +21,7 @@ pub struct SamplingSettings {
 }
 
 impl SamplingSettings {
-    /// Fills the settings that are `None` with those of `others`.
+    /// Returns these settings; `others` replaces each one that is unset.
     #[must_use]
     pub fn or(self, others: Self) -> Self {
         Self {
@@ -33,8 +33,8 @@ impl SamplingSettings {
         }
     }
 
-    /// Fills the settings that are `None` with [`SamplingParams::default`], the model's own
-    /// distribution.
+    /// Returns these settings; [`SamplingParams::default`], the model's own distribution, replaces
+    /// each one that is unset.
     #[must_use]
     pub fn params(self) -> SamplingParams {
         let plain = SamplingParams::default();
@@ -48,13 +48,13 @@ impl SamplingSettings {
     }
 }
 
-/// The contents of `generation_config.json`, except its end-of-text tokens.
+/// The contents of `generation_config.json`, except the end-of-text tokens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerationDefaults {
-    /// The file's sampling settings. Without `do_sample` the file describes greedy decoding, from
-    /// which only the repetition penalty is taken.
+    /// The file's sampling settings. If the file does not set `do_sample`, it describes greedy
+    /// decoding, and only its repetition penalty is used.
     pub sampling: SamplingSettings,
-    /// One line for each field that would change the text and is ignored.
+    /// One line for each field that would change the text and that this engine ignores.
     pub notes: Vec<String>,
 }
 
@@ -88,15 +88,15 @@ impl GenerationDefaults {
             repetition_penalty: file.number("repetition_penalty")?,
             ..SamplingSettings::default()
         };
-        // `transformers` ignores these settings without `do_sample`.
+        // `transformers` ignores these settings unless `do_sample` is true.
         if file.value.get("do_sample") == Some(&Value::Bool(true)) {
             sampling.temperature = file.number("temperature")?;
             sampling.top_k = file.count("top_k")?;
             sampling.top_p = file.number("top_p")?;
             sampling.min_p = file.number("min_p")?;
         }
-        // Checked here, so that the error names the file and not a setting that the user never
-        // gave.
+        // The values are checked here, so that the error names the file and not a setting that the
+        // user never gave.
         if let Err(Error::Sampling {
             field, expected, ..
         }) = sampling.params().validate()

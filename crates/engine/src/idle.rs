@@ -1,4 +1,4 @@
-//! Cache memory that one engine lends to another.
+//! Accounts for cache memory that one engine lends to another.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,24 +22,25 @@ impl IdleKv {
     }
 
     pub(crate) fn set(&self, bytes: usize) {
-        // One thread drives both engines; the atomic only lets them share the number safely.
+        // Relaxed order suffices, because one thread drives both engines. The atomic makes sharing
+        // safe.
         self.0.store(bytes, Ordering::Relaxed);
     }
 }
 
-/// The right of an engine to borrow a lender's idle memory.
+/// An engine's right to borrow the idle memory of a lender.
 #[derive(Debug)]
 pub(crate) struct Loan {
     pub(crate) from: std::sync::Arc<IdleKv>,
-    /// The part of the lender's idle bytes that may be borrowed: `share.0 / share.1`.
+    /// The fraction of the lender's idle bytes that may be borrowed, `share.0 / share.1`.
     pub(crate) share: (usize, usize),
 }
 
 impl Loan {
-    /// Returns the number of pages of `page_bytes` that may be borrowed now.
+    /// Returns the number of pages of `page_bytes` bytes that may be borrowed now.
     pub(crate) fn pages(&self, page_bytes: usize) -> usize {
         let (part, whole) = self.share;
-        // In 128 bits: the product of bytes and a share may exceed 64.
+        // The product of bytes and a share may exceed 64 bits.
         let bytes = self.from.bytes() as u128 * part as u128 / whole.max(1) as u128;
         usize::try_from(bytes).unwrap_or(usize::MAX) / page_bytes
     }

@@ -1,9 +1,9 @@
-//! Jinja templates from checkpoints, rendered like Python renders them and within limits: whatever
-//! a template does, it ends soon and takes little memory.
+//! Renders Jinja templates from checkpoints with Python's results, and within limits. Templates are
+//! untrusted programs: every rendering ends soon and takes little memory.
 //!
-//! `minijinja` counts instructions, and filters can be replaced, but operators cannot. So the
-//! compiled instructions of operators are exchanged, one for one, for calls of filters that keep
-//! within the limits (`guard`).
+//! `minijinja` limits the number of instructions, and its filters can be replaced, but its
+//! operators cannot. So each compiled instruction of an operator is replaced by a call of a filter
+//! that checks the limits (in the module `guard`).
 
 mod guard;
 mod limits;
@@ -24,9 +24,9 @@ pub(crate) use guard::environment;
 pub(crate) use limits::{refusal, spend};
 pub(crate) use print::{printed, tojson};
 
-/// The template's name in its environment; messages use the title instead.
+/// The template's name in its environment. Messages show the title instead.
 const NAME: &str = "template";
-/// The most characters of a message that are shown: a template may raise any text.
+/// The most characters of an error's message. A template may raise a text of any length.
 const MESSAGE_CHARS: usize = 300;
 
 /// A template that does not compile or cannot be rendered. The message is one line.
@@ -34,14 +34,14 @@ const MESSAGE_CHARS: usize = 300;
 #[error("{template}{}: {reason}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
 #[non_exhaustive]
 pub struct TemplateError {
-    /// The title of the template.
+    /// The title by which messages name the template.
     pub template: String,
-    /// The line, from 1; `None` if it is unknown.
+    /// The line in the template's source, from 1; `None` if it is unknown.
     pub line: Option<usize>,
-    /// The defect, or the message that the template raised itself.
+    /// The defect, or the message that the template itself raised.
     pub reason: String,
-    /// Whether the template took too much time or memory. Then the template is at fault, and not
-    /// the values that it was rendered with.
+    /// Whether the template took too much time or memory. The template is then at fault, not the
+    /// values that were passed to it.
     pub exceeds_limits: bool,
 }
 
@@ -60,28 +60,28 @@ impl TemplateError {
 #[derive(Debug)]
 pub struct Template {
     environment: Environment<'static>,
-    /// The name of the template in messages.
     title: String,
-    /// Whether the source mentions namespaces, the only values that can nest to any depth.
+    /// Whether the source has the word `namespace`. Only namespaces can nest values to any depth.
     has_namespaces: bool,
 }
 
 impl Template {
-    /// Compiles a template that treats undefined variables as errors and keeps its last newline.
-    /// `title` is its name in messages.
+    /// Compiles a template in which undefined variables are errors and the last newline is kept.
+    /// Messages call the template `title`.
     ///
     /// # Errors
-    /// [`TemplateError`] if the source is not valid Jinja or exceeds the limits.
+    /// [`TemplateError`] if the source is not valid Jinja or exceeds a limit.
     pub fn strict(title: &str, source: &str) -> Result<Self, TemplateError> {
         let mut environment = environment();
-        // A strict template is a whole file, such as a prompt, and Jinja would drop its last
-        // newline.
+        // A strict template is a whole file, such as a prompt, so its last newline is part of the
+        // text. By default Jinja drops that newline.
         environment.set_keep_trailing_newline(true);
         environment.set_undefined_behavior(UndefinedBehavior::Strict);
         Self::compile(title, source, environment)
     }
 
-    /// Compiles `source` in an environment from [`environment`].
+    /// Compiles `source`. The environment must come from [`environment`], which enforces the
+    /// limits.
     pub(crate) fn compile(
         title: &str,
         source: &str,
@@ -97,9 +97,9 @@ impl Template {
             lstrip_blocks: environment.lstrip_blocks(),
             trim_blocks: environment.trim_blocks(),
         };
-        // Python's Jinja also turns every line end of a template into a newline.
+        // Python's Jinja also reads every line end of a template as a newline.
         let source = &source.replace("\r\n", "\n").replace('\r', "\n");
-        // Checked before the compiler runs, which recurses and folds constants without limits.
+        // The check comes first, because the compiler recurses and folds constants without limits.
         check_tags(source, whitespace).map_err(|(line, reason)| failed(Some(line), reason))?;
         on_large_stack(|| environment.add_template_owned(NAME, source.clone()))
             .map_err(|panic| failed(None, panic))?
@@ -107,7 +107,8 @@ impl Template {
         let mut template = Self {
             environment,
             title: title.to_owned(),
-            // A superset: a text that only mentions the word costs a thread at each rendering.
+            // True also for a template that only mentions the word, which then costs a thread per
+            // rendering.
             has_namespaces: source.contains("namespace"),
         };
         let fuel = template.check_instructions()?;
@@ -115,7 +116,8 @@ impl Template {
         Ok(template)
     }
 
-    /// Refuses instructions that load another template; returns the fuel of a rendering.
+    /// Refuses instructions that load another template. Returns the number of instructions that a
+    /// rendering may execute.
     fn check_instructions(&self) -> Result<u64, TemplateError> {
         let template = self.environment.get_template(NAME);
         let template = template.map_err(|error| self.failed(error.line(), message(&error)))?;
@@ -141,30 +143,30 @@ impl Template {
                 return Err(self.failed(instructions.get_line(i), reason));
             }
         }
-        // Plain text costs one instruction however long it is, so long texts leave fewer
-        // instructions.
+        // Writing a text costs one instruction however long the text is. A template with long texts
+        // therefore gets fewer instructions.
         Ok(limits::FUEL.min((limits::RAW_BYTES / longest) as u64))
     }
 
-    /// The environment, to replace functions after compiling.
+    /// The template's environment, in which functions may be replaced after compilation.
     pub(crate) fn environment(&mut self) -> &mut Environment<'static> {
         &mut self.environment
     }
 
-    /// Whether the template reads the variable `variable`.
+    /// Whether the template reads `variable` and does not set it first.
     #[must_use]
     pub fn uses(&self, variable: &str) -> bool {
         let template = self.environment.get_template(NAME);
         template.is_ok_and(|template| template.undeclared_variables(false).contains(variable))
     }
 
-    /// Renders the template with `values`. `input` is the number of bytes in `values` that do not
-    /// come from the template's author; the limits grow with it.
+    /// Renders the template with `values`. `input` is the number of bytes in `values` that come
+    /// from the caller and not from the template's author. The limits grow with `input`.
     ///
     /// # Errors
-    /// [`TemplateError`] with the template's own message, or the limit that it exceeds.
+    /// [`TemplateError`] with the message that the template raised, or the limit that it exceeded.
     pub fn render(&self, values: Value, input: usize) -> Result<String, TemplateError> {
-        // A thread costs more than most renderings, so only deep nesting gets one.
+        // A thread costs more than most renderings, so only templates that can nest deeply get one.
         let rendered = if self.has_namespaces {
             on_large_stack(|| self.render_here(values, input))
         } else {
@@ -181,7 +183,8 @@ impl Template {
     fn render_here(&self, values: Value, input: usize) -> Result<String, Error> {
         let template = self.environment.get_template(NAME)?;
         let compiled = get_compiled_template(&template);
-        // The exchanged instructions cannot be kept: they borrow from the environment.
+        // The guarded instructions borrow from the environment, so they cannot be stored next to
+        // it.
         let blocks: BTreeMap<_, _> = compiled
             .blocks
             .iter()
@@ -198,14 +201,13 @@ impl Template {
         Ok(text)
     }
 
-    /// Creates an error of this template.
     pub(crate) fn failed(&self, line: Option<usize>, reason: impl Into<String>) -> TemplateError {
         TemplateError::new(&self.title, line, reason.into())
     }
 }
 
-/// Exchanges the operators of compiled instructions for calls of filters. A call takes as many
-/// arguments and leaves one result, so that jumps keep their targets.
+/// Replaces operators in compiled instructions by calls of filters. A call takes as many arguments
+/// as the operator and leaves one result, so jump targets stay valid.
 fn guarded<'a>(all: &Instructions<'a>) -> Instructions<'a> {
     let mut out = Instructions::new(all.name(), all.source());
     for i in 0..all.len() as u32 {
@@ -227,7 +229,7 @@ fn guarded<'a>(all: &Instructions<'a>) -> Instructions<'a> {
             _ => None,
         };
         let instruction = match filter {
-            // The limit on a source's length keeps the number of items within 16 bits.
+            // The limit on the source's length keeps `n` within 16 bits.
             Some((name, n)) => Instruction::ApplyFilter(name, Some(n as u16), !0),
             None => instruction.clone(),
         };
@@ -240,16 +242,17 @@ fn guarded<'a>(all: &Instructions<'a>) -> Instructions<'a> {
     out
 }
 
-/// Refuses sources that would exhaust the compiler's stack, or its memory for constants. Sources
-/// that are not valid Jinja pass: the compiler reports them.
+/// Refuses sources that would exhaust the compiler's stack, or its memory for constants. Invalid
+/// Jinja passes, because the compiler reports it better.
 fn check_tags(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, String)> {
     #[derive(Default)]
     struct Tag {
         tokens: usize,
         products: i32,
-        /// Bytes of all strings in the tag.
+        /// The total bytes of the tag's string constants.
         strings: usize,
-        /// The sum of all numbers in the tag, which bounds each factor of a product.
+        /// The sum of the tag's number constants, which is an upper bound for each factor of a
+        /// product.
         numbers: f64,
     }
     let mut tag = Tag::default();
@@ -261,16 +264,16 @@ fn check_tags(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, 
         tag.tokens += 1;
         match token {
             Token::VariableStart | Token::BlockStart => tag = Tag::default(),
-            // The compiler works out products of constants, so `'x' * 10**9` would be made at once.
+            // The compiler evaluates products of constants, such as `'x' * 10**9`.
             Token::Str(text) => tag.strings += text.len(),
             Token::String(text) => tag.strings += text.len(),
             Token::Int(n) => tag.numbers += n as f64,
             Token::Int128(n) => tag.numbers += *n as f64,
             Token::Float(n) => tag.numbers += n.abs(),
             Token::Mul => tag.products += 1,
-            // A power counts as more factors than any string could be repeated by.
+            // A power counts as 64 factors, more than any allowed repetition has.
             Token::Pow => tag.products += 64,
-            // Not reset at a tag: the branches of one `if` are in many tags.
+            // The count continues across tags, because each branch of an `if` has its own tag.
             Token::Ident("elif") => elifs += 1,
             Token::VariableEnd | Token::BlockEnd => {
                 let most = tag.numbers.max(1.0).powi(tag.products) * tag.strings as f64;
@@ -293,7 +296,7 @@ fn check_tags(source: &str, whitespace: WhitespaceConfig) -> Result<(), (usize, 
     Ok(())
 }
 
-/// Runs `f` on a thread with room for deep recursion; fails if `f` panics or no thread starts.
+/// Runs `f` on a thread with a large stack. Fails if `f` panics or no thread can be started.
 fn on_large_stack<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, String> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().stack_size(limits::STACK_BYTES);
@@ -304,7 +307,7 @@ fn on_large_stack<T: Send>(f: impl FnOnce() -> T + Send) -> Result<T, String> {
     })
 }
 
-/// The message of an error as one line of limited length.
+/// Formats an error as one line of limited length.
 fn message(error: &Error) -> String {
     if error.kind() == ErrorKind::OutOfFuel {
         return "runs too long".into();
@@ -319,17 +322,18 @@ fn message(error: &Error) -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Strips white space on both sides, by Python's definition of it.
+/// Strips white space on both sides, like Python's `str.strip`.
 pub(crate) fn strip(text: &str) -> &str {
     text.trim_matches(is_space)
 }
 
-/// Strips white space at the end, by Python's definition of it.
+/// Strips white space at the end, like Python's `str.rstrip`.
 pub(crate) fn rstrip(text: &str) -> &str {
     text.trim_end_matches(is_space)
 }
 
-/// Python's `str.isspace`: Unicode's white space, and four separators of ASCII.
+/// Tests like Python's `str.isspace`: Unicode's white space, and ASCII's four information
+/// separators.
 fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
 }

@@ -1,4 +1,4 @@
-//! The small JSON files next to a tokenizer.
+//! Reads fields of the small JSON files next to a tokenizer.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{Checkpoint, Error};
 
-/// A JSON file next to the tokenizer; its value is `null` if the file does not exist.
+/// A parsed JSON file. The value is `null` if the file does not exist.
 pub(crate) struct JsonFile {
     pub path: PathBuf,
     pub value: Value,
@@ -22,8 +22,8 @@ impl JsonFile {
         Ok(Self { path, value })
     }
 
-    /// Reads a field with `read`; `None` if it is absent or `null`. `expected` describes valid
-    /// values.
+    /// Reads a field with `read`; `None` if the field is absent or `null`. If `read` returns
+    /// `None`, the error says that `expected` was needed.
     fn optional<T>(
         &self,
         field: &str,
@@ -36,7 +36,8 @@ impl JsonFile {
             .transpose()
     }
 
-    /// Reads a token id or a list of them; empty if the field is absent.
+    /// Reads a field that has one token id or a list of them. Returns an empty list if the field is
+    /// absent.
     pub(crate) fn ids(&self, field: &str) -> Result<Vec<u32>, Error> {
         let id = |v: &Value| v.as_u64().and_then(|id| u32::try_from(id).ok());
         let ids = self.optional(field, "a token id or a list of them", |value| match value {
@@ -46,12 +47,12 @@ impl JsonFile {
         Ok(ids?.unwrap_or_default())
     }
 
-    /// Reads a number; `None` if the field is absent.
+    /// Reads a number as float32; `None` if the field is absent.
     pub(crate) fn number(&self, field: &str) -> Result<Option<f32>, Error> {
         self.optional(field, "a number", |value| Some(value.as_f64()? as f32))
     }
 
-    /// Reads a count; `None` if the field is absent.
+    /// Reads a whole number, 0 or more; `None` if the field is absent.
     pub(crate) fn count(&self, field: &str) -> Result<Option<usize>, Error> {
         let expected = "a whole number, 0 or more";
         self.optional(field, expected, |value| {

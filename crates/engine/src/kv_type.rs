@@ -6,27 +6,27 @@ use strum::{Display, EnumString, VariantNames};
 
 use crate::UnknownName;
 
-/// The number type of cached keys and values.
+/// The number type of cached keys and values. A smaller type costs precision.
 #[derive(Serialize, Deserialize, Display, EnumString, VariantNames)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 #[strum(parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<KvType>)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KvType {
-    /// float32 on the processor, the type of the weights on a CUDA device.
+    /// float32 on the processor; on a CUDA device, the number type of the weights.
     #[default]
     Auto,
     /// float32.
     F32,
     /// bfloat16: half the memory, and the fastest attention on machines with AMX. Queries and
-    /// attention weights are rounded, too ([`KvFormat::Bf16`]), to about three digits.
+    /// attention weights are rounded to about three digits, too ([`KvFormat::Bf16`]).
     Bf16,
-    /// float16: half the memory. Values are widened, and the arithmetic is float32.
+    /// float16: half the memory. The arithmetic is still float32.
     F16,
 }
 
 impl KvType {
-    /// The format on the processor.
+    /// The format of pages on the processor.
     pub(crate) fn format(self) -> KvFormat {
         match self {
             Self::Auto | Self::F32 => KvFormat::F32,
@@ -35,7 +35,7 @@ impl KvType {
         }
     }
 
-    /// The number type on a CUDA device for a model whose weights are `weights`.
+    /// The number type on a CUDA device, for a model whose last layer has the type `weights`.
     #[cfg(feature = "cuda")]
     pub(crate) fn number(self, weights: Number) -> Number {
         match self {

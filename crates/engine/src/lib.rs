@@ -1,14 +1,15 @@
 //! A decoder-only transformer over a paged key-value cache whose sequences fork for free.
 //!
-//! The crate knows sequences and rows, but no steps, scores or search:
+//! The crate has sequences and rows of results. Steps, scores and search belong to other crates.
 //!
-//! * [`Checkpoint`]: a model's files, a directory in Hugging Face's layout or one GGUF file.
+//! * [`Checkpoint`]: the files of a model, from a Hugging Face directory or a GGUF file.
 //! * [`Model`]: packed weights of a Llama, Mistral, Qwen2, Qwen3 or Phi-3 checkpoint, immutable,
 //!   shared.
-//! * [`Engine`]: sequences in pages of a fixed size, and **one** call for prefill, decoding and
-//!   scoring: [`Engine::forward`] takes tokens to append to each sequence and the rows to return.
-//! * [`sample`]: a token from a row of logits, with random numbers from a counter ([`rng`]). A
-//!   chain depends neither on other chains of the batch nor on the order of computation.
+//! * [`Engine`]: sequences in pages of a fixed size. Prefill, decoding and scoring are one call,
+//!   [`Engine::forward`], which appends tokens to sequences and returns the wanted rows.
+//! * [`sample`]: samples a token from a row of logits, with random numbers from a counter
+//!   ([`rng`]). A chain depends neither on other chains of the batch nor on the order of
+//!   computation.
 //! * [`Tokenizer`]: text to tokens and back, checked against the model.
 //!
 //! ```no_run

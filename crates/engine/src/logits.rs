@@ -1,27 +1,27 @@
-//! Logits that stay where they were computed, and the tokens that are sampled from them there.
+//! Keeps logits where they were computed, and samples tokens from them there.
 
 #[cfg(feature = "cuda")]
 use crate::runner::Runner;
 use crate::{Append, Engine, Error, Output, Rows, SampleRow, Sampled, Sampler, log_prob};
 
-/// Logits of one call. On a device they are valid until the engine's next call.
+/// The logits of one call. On a CUDA device they are valid until the engine's next call.
 #[derive(Debug, Default)]
 pub struct Logits {
     host: Rows,
     rows: usize,
-    /// The number of the engine's call that computed the logits; 0 if they are on the host.
+    /// The number of the call that computed the logits on the device; 0 if they are on the host.
     #[cfg(feature = "cuda")]
     call: u64,
 }
 
 impl Logits {
-    /// The number of rows.
+    /// The number of rows, which is the number of wanted rows of the call.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows
     }
 
-    /// Whether there are no rows.
+    /// Whether there are no rows, because the call wanted none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows == 0
@@ -31,7 +31,7 @@ impl Logits {
 impl Engine {
     /// Computes logits like [`forward`](Self::forward), but leaves them where they are computed.
     /// [`sample`](Self::sample), [`log_probs`](Self::log_probs) and
-    /// [`copy_logits`](Self::copy_logits) bring only their results to the host.
+    /// [`copy_logits`](Self::copy_logits) copy only their own results to the host.
     ///
     /// # Errors
     /// The errors of [`forward`](Self::forward).
@@ -56,7 +56,7 @@ impl Engine {
     }
 
     /// Samples `count` tokens like [`Sampler::sample_batch`], among the first `tokens` of the
-    /// vocabulary.
+    /// vocabulary. The row and settings of sample `i` are `choice(i)`.
     ///
     /// # Errors
     /// [`Error::Device`]; [`Error::NotNumbers`] if a row has no logit above minus infinity.
@@ -108,8 +108,9 @@ impl Engine {
             self.device().sample(width, tokens, count, choice, out)?;
             return Sampled::check(out);
         }
-        // The kernel reads the rows as they are: those with changes are sampled on the host, alone
-        // or in any batch.
+        // The kernel cannot edit logits, so rows with edits are copied to the host and sampled
+        // there. The other rows are sampled on the device in any case: a token never depends on its
+        // batch.
         let (changed, others): (Vec<usize>, Vec<usize>) =
             (0..count).partition(|&i| !choice(i).edits.is_empty());
         let mut drawn = Vec::new();
@@ -137,13 +138,13 @@ impl Engine {
         Sampled::check(out)
     }
 
-    /// Computes the natural log of the probability of `tokens[i]` under row `i`, for all rows.
+    /// Computes the natural logarithm of the probability of `tokens[i]` in row `i`, for every row.
     ///
     /// # Errors
     /// [`Error::Device`]
     ///
     /// # Panics
-    /// If the number of tokens is not that of the rows, a token is outside the vocabulary, or the
+    /// If `tokens` does not have one token per row, a token is outside the vocabulary, or the
     /// logits are of an earlier call.
     pub fn log_probs(
         &mut self,
@@ -166,13 +167,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Copies row `row` to `out`, whose former contents are dropped.
+    /// Copies row `row` to `out`, and drops the former contents of `out`.
     ///
     /// # Errors
     /// [`Error::Device`]
     ///
     /// # Panics
-    /// If `row` is not below [`Logits::len`], or the logits are of an earlier call.
+    /// If `row` is not less than [`Logits::len`], or the logits are of an earlier call.
     pub fn copy_logits(
         &mut self,
         logits: &Logits,
@@ -191,7 +192,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Waits until the device has finished all queued work; returns at once on the processor.
+    /// Waits until the device has finished all queued work. Returns at once on the processor.
     ///
     /// # Errors
     /// [`Error::Device`]
@@ -203,14 +204,14 @@ impl Engine {
         }
     }
 
-    /// Returns the memory of `logits` to the engine, which uses it for the rows of the next call.
+    /// Gives the memory of `logits` back to the engine, so that the next call allocates nothing.
     pub fn recycle_logits(&mut self, logits: Logits) {
         self.recycle(logits.host);
     }
 
     #[cfg(feature = "cuda")]
     fn rows_of(&self, logits: &Logits) -> usize {
-        // The device has one buffer for rows, which the next call overwrites.
+        // The next call overwrites the device's only buffer of rows.
         assert_eq!(logits.call, self.calls(), "logits of an earlier call");
         logits.rows
     }

@@ -1,4 +1,4 @@
-//! Models: configurations with their packed weights.
+//! A model: its configuration, and its weights packed for a device.
 
 #[cfg(feature = "cuda")]
 pub(crate) mod device;
@@ -21,7 +21,6 @@ pub struct Model {
     packed: Packed,
 }
 
-/// The packed weights, by the device that computes with them.
 #[derive(Debug)]
 pub(crate) enum Packed {
     Cpu(CpuDecoder),
@@ -29,24 +28,24 @@ pub(crate) enum Packed {
     Cuda(CudaDecoder),
 }
 
-/// A decoder on the processor: packed matrices, and vectors of float32.
+/// A decoder on the processor, with packed matrices and float32 vectors.
 pub(crate) type CpuDecoder = Decoder<PackedLinear, Vec<f32>>;
 
 /// The weights of a decoder: matrices `M`, norms `V`.
 #[derive(Debug)]
 pub(crate) struct Decoder<M, V> {
-    /// The token embedding, as a matrix whose outputs are the vocabulary: row `t` is token `t`.
+    /// The token embedding. Its outputs are the vocabulary: row `t` belongs to token `t`.
     pub(crate) embedding: M,
     pub(crate) layers: Vec<Layer<M, V>>,
     pub(crate) norm: V,
     head: Head<M>,
 }
 
-/// The source of the logits.
+/// The source of logits. A reward model may have none.
 #[derive(Debug)]
 pub(crate) enum Head<M> {
     None,
-    /// The head is the embedding.
+    /// The head's weights are the embedding's.
     Tied,
     Own(M),
 }
@@ -54,13 +53,13 @@ pub(crate) enum Head<M> {
 #[derive(Debug)]
 pub(crate) struct Layer<M, V> {
     pub(crate) attention_norm: V,
-    /// Projects to queries, keys and values, in this order.
+    /// The projection to queries, keys and values, in this order.
     pub(crate) qkv: M,
-    /// The norms of a head's queries and of its keys.
+    /// The norms of queries and of keys, per head.
     pub(crate) qk_norm: Option<(V, V)>,
     pub(crate) attention_out: M,
     pub(crate) mlp_norm: V,
-    /// Projects to gate and up, in this order.
+    /// The projection to gate and up, in this order.
     pub(crate) gate_up: M,
     pub(crate) down: M,
 }
@@ -74,8 +73,9 @@ impl<M, V> Decoder<M, V> {
         }
     }
 
-    /// Adds up the bytes of the matrices by `bytes_of`: first of those that a pass with logits
-    /// reads as a whole, then of an embedding that is not among them.
+    /// Adds up the bytes of matrices, measured by `bytes_of`. The first sum has the matrices that a
+    /// pass with logits reads as a whole. The second sum has a separate embedding, of which a pass
+    /// reads one row per token.
     fn bytes(&self, bytes_of: impl Fn(&M) -> usize) -> (usize, usize) {
         let layers = self.layers.iter().flat_map(Layer::matrices);
         let layers: usize = layers.map(&bytes_of).sum();
@@ -87,11 +87,11 @@ impl<M, V> Decoder<M, V> {
 }
 
 impl ModelConfig {
-    /// Loads the configuration and the weights of a checkpoint, and settles where the logits come
-    /// from ([`settle_head`](Self::settle_head)).
+    /// Loads the configuration and the weights of a checkpoint, and calls
+    /// [`settle_head`](Self::settle_head).
     ///
     /// # Errors
-    /// [`Error`] if either cannot be read, or they contradict each other.
+    /// [`Error`] if a file cannot be read, or configuration and weights contradict each other.
     pub fn load_with_weights(checkpoint: impl Into<Checkpoint>) -> Result<(Self, Weights), Error> {
         let checkpoint = checkpoint.into();
         let mut config = Self::load(checkpoint.clone())?;
@@ -100,23 +100,24 @@ impl ModelConfig {
         Ok((config, weights))
     }
 
-    /// Decides between a tied and a separate head like `transformers` 5 does, if the configuration
-    /// ties head and embedding. A head with other values among `weights` is used, a head with equal
-    /// values is dropped, and a head without an embedding becomes the embedding.
+    /// Decides whether head and embedding are tied, like `transformers` 5 does. Only a
+    /// configuration that ties them is changed: a head in `weights` with other values makes it
+    /// untied, a head with equal values is dropped, and a head without an embedding is renamed to
+    /// the embedding.
     ///
     /// # Errors
     /// [`Error::Dtype`]
     pub fn settle_head(&mut self, weights: &mut Weights) -> Result<(), Error> {
-        // An untied head is loaded whatever its values are, and a tied one without a tensor needs
+        // An untied head is loaded in any case. A tied head without a tensor of its own needs
         // nothing.
         if !self.tie_word_embeddings || !weights.contains(parts::HEAD) {
             return Ok(());
         }
         let embedding = Parts::new(self, weights).vector("embed_tokens");
         if !weights.contains(&embedding) {
-            // Some files keep only the head's name for the matrix that both share.
+            // Some files store the shared matrix only under the head's name.
             weights.rename(parts::HEAD, &embedding);
-        // A second copy of equal values would only take memory, and pass for an unexpected tensor.
+        // An equal copy would only take memory, and be refused as an unexpected tensor.
         } else if weights.same_values(&embedding, parts::HEAD)? {
             weights.remove(parts::HEAD);
         } else {
@@ -125,7 +126,8 @@ impl ModelConfig {
         Ok(())
     }
 
-    /// Whether the decoder in `weights` gives logits, and not only hidden states.
+    /// Whether the decoder in `weights` can compute logits. Reward models often give only hidden
+    /// states.
     #[must_use]
     pub fn gives_logits(&self, weights: &Weights) -> bool {
         !matches!(Parts::new(self, weights).head(weights), Head::None)
@@ -133,8 +135,8 @@ impl ModelConfig {
 }
 
 impl Model {
-    /// Loads a Hugging Face checkpoint, with its weights in their own type ([`WeightType::Auto`]),
-    /// on threads of its own.
+    /// Loads a Hugging Face checkpoint on the processor. Weights keep their own type
+    /// ([`WeightType::Auto`]). A temporary pool of threads packs them.
     ///
     /// # Errors
     /// The errors of [`Model::load_as`].
@@ -142,11 +144,11 @@ impl Model {
         Self::load_as(checkpoint, WeightType::Auto)
     }
 
-    /// Loads a checkpoint (a directory, a GGUF file, or files in memory) with its weights as
-    /// `weight_type`, on threads of its own.
+    /// Loads a checkpoint (a directory, a GGUF file, or files in memory) on the processor, with
+    /// weights of `weight_type`. A temporary pool of threads packs them.
     ///
     /// # Errors
-    /// [`Error`] with the file, field or tensor that is missing, corrupt or unsupported.
+    /// [`Error`], which names the file, field or tensor that is missing, corrupt or unsupported.
     pub fn load_as(
         checkpoint: impl Into<Checkpoint>,
         weight_type: WeightType,
@@ -155,7 +157,7 @@ impl Model {
         Self::from_weights(config, &weights, weight_type)
     }
 
-    /// Calls [`Model::with_pool`] with threads of its own.
+    /// Packs weights like [`Model::with_pool`], on a temporary pool of threads.
     ///
     /// # Errors
     /// The errors of [`Model::with_pool`].
@@ -168,7 +170,7 @@ impl Model {
     }
 
     /// Packs the decoder's tensors in `weights` for the processor, on the threads of `pool`. Other
-    /// tensors (a reward model's head) are left to the caller.
+    /// tensors (such as a reward model's head) are ignored.
     ///
     /// # Errors
     /// The errors of [`Model::on`].
@@ -181,7 +183,8 @@ impl Model {
         Self::on(&Compute::Cpu, config, weights, weight_type, pool)
     }
 
-    /// Packs the decoder's tensors in `weights` for the device `compute`.
+    /// Packs the decoder's tensors in `weights` for the device `compute`. Tensors that do not
+    /// belong to the decoder are ignored.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::WeightRange`],
@@ -203,7 +206,7 @@ impl Model {
         };
         let packed = match compute {
             Compute::Cpu => pool
-                // Packing always pays for all threads: the most work possible wakes them all.
+                // Packing is always worth all threads, so the estimated work is the largest number.
                 .run(u64::MAX, |parallel| {
                     loader.decoder(&config, &OnCpu { parallel })
                 })
@@ -214,13 +217,13 @@ impl Model {
         Ok(Self { config, packed })
     }
 
-    /// The device that the model is on.
+    /// The device of the weights, on which every engine of this model computes.
     #[must_use]
     pub fn compute(&self) -> Compute {
         match &self.packed {
             Packed::Cpu(_) => Compute::Cpu,
             #[cfg(feature = "cuda")]
-            // Every buffer knows its device; the norm exists in every model.
+            // Every buffer knows its device, and every model has this norm.
             Packed::Cuda(decoder) => Compute::Cuda(decoder.norm.device().clone()),
         }
     }
@@ -229,13 +232,14 @@ impl Model {
         &self.packed
     }
 
-    /// The sizes and variants of the model.
+    /// The model's configuration. `tie_word_embeddings` is false if the head has weights of its
+    /// own.
     #[must_use]
     pub fn config(&self) -> &ModelConfig {
         &self.config
     }
 
-    /// Whether the model gives logits, and not only hidden states.
+    /// Whether the model can compute logits, and not only hidden states.
     #[must_use]
     pub fn has_head(&self) -> bool {
         match &self.packed {
@@ -267,7 +271,7 @@ impl Model {
         Ok(found.map(|()| row))
     }
 
-    /// Bytes of the matrices: those that a pass reads as a whole, and a separate embedding.
+    /// The bytes of matrices: those that a pass reads as a whole, and a separate embedding.
     fn matrix_bytes(&self) -> (usize, usize) {
         match &self.packed {
             Packed::Cpu(decoder) => decoder.bytes(PackedLinear::bytes),
@@ -276,13 +280,13 @@ impl Model {
         }
     }
 
-    /// Bytes of the packed weights, on whichever device they are.
+    /// The bytes of the packed weights in the memory of their device.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.streamed_bytes() + self.matrix_bytes().1
     }
 
-    /// Bytes of the keys and values of one token, all layers together, stored as `kv_dtype`.
+    /// The bytes of one token's keys and values in all layers, if they are stored as `kv_dtype`.
     #[must_use]
     pub fn kv_bytes(&self, kv_dtype: KvType) -> usize {
         let c = &self.config;
@@ -294,19 +298,20 @@ impl Model {
         2 * bytes * c.num_hidden_layers * c.kv_width()
     }
 
-    /// Bytes of weights that a pass with logits reads: all except a separate embedding, of which a
-    /// pass reads one row for each token.
+    /// The bytes of weights that a pass with logits reads: all weights, except a separate
+    /// embedding, of which a pass reads only one row per token.
     #[must_use]
     pub fn streamed_bytes(&self) -> usize {
         self.matrix_bytes().0 + self.config.norm_bytes()
     }
 
-    /// Floating-point operations of one row with logits that attends to `context` tokens. A
+    /// The floating-point operations of one row with logits that attends to `context` positions. A
     /// multiply-add counts as two.
     #[must_use]
     pub fn row_flops(&self, context: usize) -> u64 {
         let c = &self.config;
-        // Scores and weighted values: two multiply-adds for each query value and position.
+        // Attention has two multiply-adds for each value of a query and each position: one for the
+        // score, one for the weighted sum.
         let attention = 4 * context * c.num_hidden_layers * c.q_width();
         let head = if self.has_head() {
             c.vocab_size * c.hidden_size
@@ -316,11 +321,11 @@ impl Model {
         self.row_work() + (2 * head + attention) as u64
     }
 
-    /// Floating-point operations of one row through the layers, without attention and head.
+    /// The floating-point operations of one row in all layers, without attention scores and head.
     pub(crate) fn row_work(&self) -> u64 {
         let c = &self.config;
         let attention = c.hidden_size * (c.qkv_width() + c.q_width());
-        // The feed-forward network has three matrices: gate, up and down.
+        // The feed-forward block has three matrices: gate, up and down.
         let layer = attention + 3 * c.hidden_size * c.intermediate_size;
         2 * (c.num_hidden_layers * layer) as u64
     }
@@ -335,7 +340,7 @@ impl CpuDecoder {
         }
     }
 
-    /// The most inputs of a matrix that quantises its inputs; 0 if none does.
+    /// The most inputs of a matrix that quantises its inputs; 0 if no matrix does.
     pub(crate) fn int8_inputs(&self) -> usize {
         let matrices = self.layers.iter().flat_map(Layer::matrices);
         matrices

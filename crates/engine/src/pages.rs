@@ -1,19 +1,19 @@
-//! Reference counts of pages. The pool knows numbers of pages only; runners own the memory.
+//! Counts references to pages. This module has only page numbers; the runners own the memory.
 
 use std::collections::VecDeque;
 
-/// Reference counts of pages, and the free pages.
+/// The reference counts of all pages, and the lists of free pages.
 #[derive(Debug)]
 pub(crate) struct PagePool {
     /// The number of references to every page that was ever used; 0 for a free page.
     refs: Vec<u32>,
-    /// Free pages that still have their memory; the page freed last is used first.
+    /// Free pages that still have memory. The page that was freed last is taken first.
     warm: VecDeque<u32>,
     /// Free pages whose memory went back to the system.
     cold: Vec<u32>,
-    /// The most free pages that keep their memory.
+    /// The most free pages that keep their memory, to be taken without a system call.
     most_warm: usize,
-    /// The most pages that may be used. If more are used already, no page is free.
+    /// The most pages that may be in use. If more are in use already, no page is free.
     pub(crate) total: usize,
     peak: usize,
 }
@@ -31,34 +31,33 @@ impl PagePool {
         }
     }
 
-    /// Every page is used, warm or cold, so the used pages need no counter of their own.
+    /// The number of pages in use. A page in neither list of free pages is in use.
     pub(crate) fn used(&self) -> usize {
         self.refs.len() - self.warm.len() - self.cold.len()
     }
 
     pub(crate) fn free(&self) -> usize {
-        // `total` may fall below `used` when a lender claims its pages.
+        // `total` falls below `used` if a lender claims its pages.
         self.total.saturating_sub(self.used())
     }
 
-    /// The most pages that were in use at once so far.
     pub(crate) fn peak(&self) -> usize {
         self.peak
     }
 
-    /// Pages that were ever used, for all of which the runner must have memory.
+    /// The number of pages that were ever used. The runner must have memory for all of them.
     pub(crate) fn touched(&self) -> usize {
         self.refs.len()
     }
 
-    /// Takes a free page, which then has one reference.
+    /// Takes a free page. The page then has one reference.
     ///
     /// # Panics
-    /// If no page is free; callers compare with [`free`](Self::free) first.
+    /// If no page is free. Callers check [`free`](Self::free) first.
     pub(crate) fn take(&mut self) -> u32 {
         assert!(self.free() > 0, "pages are reserved before they are taken");
-        // The page freed last is likely still in the caches of the processor. A cold page is better
-        // than a new number: page numbers stay small, and with them the memory that must exist.
+        // The page that was freed last is likely still in the processor's caches. A cold page is
+        // better than a new number: small page numbers keep the memory small.
         let free = self.warm.pop_back().or_else(|| self.cold.pop());
         let page = free.unwrap_or_else(|| {
             self.refs.push(0);
@@ -74,8 +73,9 @@ impl PagePool {
         self.refs[page as usize] += 1;
     }
 
-    /// Drops a reference to `page`, which becomes free with its last reference. Returns a free page
-    /// whose memory the caller must give back, if more than `most_warm` free pages have memory.
+    /// Drops a reference to `page`. Without further references the page becomes free. If more than
+    /// `most_warm` free pages then have memory, returns the page whose memory the caller must give
+    /// back.
     #[must_use]
     pub(crate) fn release(&mut self, page: u32) -> Option<u32> {
         let refs = &mut self.refs[page as usize];
@@ -85,7 +85,7 @@ impl PagePool {
             return None;
         }
         self.warm.push_back(page);
-        // The page that has been free for longest goes cold, as it will be needed last.
+        // The page that has been free for the longest time goes cold, because it is taken last.
         let cold = (self.warm.len() > self.most_warm).then(|| self.warm.pop_front());
         self.cold.extend(cold.flatten());
         cold.flatten()

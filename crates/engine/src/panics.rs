@@ -1,4 +1,4 @@
-//! Turns panics of the crates that parse a checkpoint's files into errors.
+//! Turns panics in crates that parse a checkpoint's files into errors.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -6,15 +6,15 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
-    /// Whether this thread's panics are being caught, so that the hook prints nothing.
+    /// Whether panics of this thread are caught, so that the hook prints nothing.
     static QUIET: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f`. A panic in `f` becomes an error with the panic's message, and nothing is printed.
+/// Calls `f`. If `f` panics, nothing is printed, and the panic's message is returned as the error.
 pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
-    // The hook is global, so it is set once and asks the thread that panics: other threads' panics
-    // are printed as before.
+    // The hook is global, so it is set once and looks at the thread that panics. Panics of other
+    // threads are still printed.
     HOOK.call_once(|| {
         let others = panic::take_hook();
         panic::set_hook(Box::new(move |info| {
@@ -24,7 +24,8 @@ pub(crate) fn caught<T>(f: impl FnOnce() -> T) -> Result<T, String> {
         }));
     });
     let outer = QUIET.replace(true);
-    // Whatever `f` has left half done is never used again: its callers return an error.
+    // `AssertUnwindSafe` is sound here: after a panic, callers return an error and drop what `f`
+    // has changed.
     let done = panic::catch_unwind(AssertUnwindSafe(f));
     QUIET.set(outer);
     done.map_err(|payload| message(&*payload))

@@ -1,22 +1,24 @@
-//! Random numbers from a counter: equal keys and positions give equal numbers, whatever was
-//! sampled before or elsewhere. Philox4x32-10 (Salmon et al., SC 2011).
+//! Random numbers from a counter: a key and a position determine the numbers, regardless of what
+//! was sampled before. The generator is Philox4x32-10 (Salmon et al., SC 2011).
 
 /// The key of a chain's random numbers. Equal keys give equal numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// The seed of the run.
+    /// The seed of the run. Other seeds give independent numbers.
     pub seed: u64,
-    /// A stable hash of the problem.
+    /// A hash of the problem that is the same in every run, so that problems have different
+    /// numbers.
     pub problem: u64,
-    /// The number of the chain's random stream.
+    /// The number of the chain's random stream within the problem.
     pub chain: u64,
 }
 
 impl Key {
-    /// Returns the random numbers for the token at `position` of the chain.
+    /// Returns the random numbers for the token at `position` in the chain.
     #[must_use]
     pub fn at(self, position: u32) -> Draw {
-        // Three words of 64 bits are hashed into the 128 bits that position and block leave free.
+        // The three 64-bit numbers are hashed into the 128 bits that the position and the block's
+        // number leave free.
         let low = mix(self.seed ^ mix(self.problem));
         let high = mix(self.chain ^ mix(self.problem ^ 0x5851_F42D_4C95_7F2D));
         Draw {
@@ -28,19 +30,19 @@ impl Key {
     }
 }
 
-/// The stream of random numbers of one position.
+/// The random numbers of one position of a chain, in blocks of four words.
 #[derive(Clone, Debug)]
 pub struct Draw {
     key: [u32; 2],
-    /// Number of the block, position, and two words that name the stream.
+    /// The block's number, the position, and two words of the hashed key.
     counter: [u32; 4],
-    /// Unused words at the end of `block`.
+    /// The current block. Its last `left` words are unused.
     block: [u32; 4],
     left: usize,
 }
 
 impl Draw {
-    /// Returns 32 uniform bits.
+    /// Returns the next 32 random bits. Any number of them may be taken.
     pub fn bits(&mut self) -> u32 {
         if self.left == 0 {
             self.block = philox(self.counter, self.key);
@@ -51,16 +53,16 @@ impl Draw {
         self.block[3 - self.left]
     }
 
-    /// Returns the key and counter of the block of Philox4x32-10 from which the first
-    /// [`uniform`](Self::uniform) number comes, for devices that compute it themselves.
+    /// Returns the key and counter of the first block, from which the first
+    /// [`uniform`](Self::uniform) number comes. A device computes that number from them itself.
     #[must_use]
     pub fn key_and_counter(&self) -> ([u32; 2], [u32; 4]) {
         (self.key, self.counter)
     }
 
-    /// Returns a number uniform in `[0, 1)`, with 53 random bits.
+    /// Returns a number from the uniform distribution on `[0, 1)`, with 53 random bits.
     pub fn uniform(&mut self) -> f64 {
-        // High word first. Device kernels combine the words in the same order.
+        // The high word comes first, like in the CUDA kernels.
         let bits = u64::from(self.bits()) << 32 | u64::from(self.bits());
         (bits >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -78,7 +80,7 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Computes a block of Philox4x32 with ten rounds.
+/// Computes one block of Philox4x32-10, with the constants of the paper.
 fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     for _ in 0..10 {
         let (high0, low0) = wide_product(0xD251_1F53, counter[0]);
@@ -97,7 +99,6 @@ fn philox(mut counter: [u32; 4], mut key: [u32; 2]) -> [u32; 4] {
     counter
 }
 
-/// The high and the low word of a product.
 fn wide_product(a: u32, b: u32) -> (u32, u32) {
     let p = u64::from(a) * u64::from(b);
     ((p >> 32) as u32, p as u32)
@@ -107,7 +108,7 @@ fn wide_product(a: u32, b: u32) -> (u32, u32) {
 mod tests {
     use super::*;
 
-    /// Uses the known answers of Random123's `kat_vectors`.
+    /// The expected blocks are from `kat_vectors` of Random123.
     #[test]
     fn philox_gives_the_known_answers() {
         let cases = [

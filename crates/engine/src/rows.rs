@@ -1,45 +1,44 @@
-//! The items and wanted rows of a forward pass, and the rows that it returns.
+//! The input of a forward pass (tokens to append, rows to return) and its output.
 
 use crate::{Error, ModelConfig, SeqId};
 
 /// Tokens to append to one sequence, and the rows wanted back.
 #[derive(Clone, Copy, Debug)]
 pub struct Append<'a> {
-    /// The sequence to extend.
+    /// The sequence to extend. A call may have only one item per sequence.
     pub seq: SeqId,
-    /// The tokens to append; an empty slice is allowed and changes nothing.
+    /// The tokens to append. An empty slice is allowed and changes nothing.
     pub tokens: &'a [u32],
-    /// The rows to return.
+    /// The rows that the caller needs of these tokens. Fewer rows make a pass cheaper.
     pub want: Want<'a>,
 }
 
-/// Rows of an [`Append`] to return; indices are into its `tokens`.
+/// The rows to return for an [`Append`]. Indices count from its first token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want<'a> {
-    /// No rows: the tokens only go into the cache.
+    /// No rows: the tokens only fill the cache.
     None,
-    /// The row of the last token; no row if there are no tokens.
+    /// The last token's row; no row if there are no tokens.
     Last,
-    /// The rows of all tokens.
+    /// The rows of all tokens, in order.
     All,
-    /// The rows at these indices, which must be strictly increasing.
+    /// The rows at these indices, which must rise strictly.
     At(&'a [usize]),
 }
 
-/// The contents of a row.
+/// The kind of row that a pass returns for each wanted token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Logits `[vocab]`.
     Logits,
     /// Hidden state after the final norm, `[hidden]`.
     Hidden,
-    /// Hidden state before the final norm, `[hidden]`: what the next layer of a deeper model would
-    /// read. Available on the processor only.
+    /// Hidden state before the final norm, `[hidden]`, which a further layer would read. Available
+    /// on the processor only.
     Residual,
 }
 
 impl Output {
-    /// The number of values in a row.
     pub(crate) fn width(self, config: &ModelConfig) -> usize {
         match self {
             Self::Logits => config.vocab_size,
@@ -49,7 +48,6 @@ impl Output {
 }
 
 impl Want<'_> {
-    /// The number of wanted rows among `tokens` tokens.
     pub(crate) fn count(&self, tokens: usize) -> usize {
         match self {
             Self::None => 0,
@@ -64,7 +62,7 @@ impl Want<'_> {
         let Self::At(indices) = self else {
             return Ok(());
         };
-        // Rising order lets a pass move wanted rows to the front in place.
+        // Rising indices allow a pass to move the wanted rows to the front in place.
         let mut least = 0;
         for &index in *indices {
             if index < least || index >= tokens {
@@ -75,7 +73,7 @@ impl Want<'_> {
         Ok(())
     }
 
-    /// Calls `body` with each wanted index in `from..to`. The item has `tokens` tokens in all.
+    /// Calls `body` with each wanted index in `from..to`. The item has `tokens` tokens in total.
     pub(crate) fn for_each_in(
         &self,
         from: usize,
@@ -93,7 +91,8 @@ impl Want<'_> {
             }
             Self::All => (from..to).for_each(body),
             Self::At(indices) => {
-                // A binary search, since long calls are split and each chunk asks again.
+                // A long call is split into chunks and each chunk searches the list, so the search
+                // is binary.
                 let first = indices.partition_point(|i| *i < from);
                 indices[first..]
                     .iter()
@@ -104,7 +103,7 @@ impl Want<'_> {
     }
 }
 
-/// Rows of float32 `[len, width]`, in the order of the items and, within an item, of its tokens.
+/// Float32 rows `[len, width]`, in the order of the items and of their tokens.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rows {
     pub(crate) width: usize,
@@ -112,34 +111,34 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Returns row `i`.
+    /// Returns the values of row `i`, in the order of [`iter`](Self::iter).
     ///
     /// # Panics
-    /// If `i` is not below [`len`](Self::len).
+    /// If `i` is not less than [`len`](Self::len).
     #[must_use]
     pub fn row(&self, i: usize) -> &[f32] {
         &self.data[i * self.width..][..self.width]
     }
 
-    /// Iterates over the rows in order.
+    /// Iterates over the rows, in the order of the items and of their tokens.
     pub fn iter(&self) -> std::slice::ChunksExact<'_, f32> {
-        // The default has a width of 0, at which `chunks_exact` would panic.
+        // An empty value has a width of 0, at which `chunks_exact` would panic.
         self.data.chunks_exact(self.width.max(1))
     }
 
-    /// The number of rows.
+    /// The number of rows: all wanted rows of the call.
     #[must_use]
     pub fn len(&self) -> usize {
         self.data.len() / self.width.max(1)
     }
 
-    /// Whether there are no rows.
+    /// Whether the call wanted no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
 
-    /// The number of values in a row.
+    /// The number of values in a row: the size of the vocabulary or of the hidden state.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width

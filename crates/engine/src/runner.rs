@@ -22,7 +22,6 @@ pub(crate) enum Runner {
     Cuda(Box<CudaRunner>),
 }
 
-/// Calls a method that both runners have.
 macro_rules! on_each {
     ($runner:expr, $each:ident => $call:expr) => {
         match $runner {
@@ -34,7 +33,8 @@ macro_rules! on_each {
 }
 
 impl Runner {
-    /// Creates a runner on the model's device. Returns it with the number of pages in the budget.
+    /// Creates a runner on the model's device. Also returns the number of pages that the budget
+    /// allows.
     pub(crate) fn new(
         model: &Arc<Model>,
         config: &EngineConfig,
@@ -53,38 +53,41 @@ impl Runner {
         })
     }
 
-    /// Bytes of a page with the keys and values of all layers.
+    /// The bytes of a page: the keys and values of its positions in all layers.
     pub(crate) fn page_bytes(&self) -> usize {
         on_each!(self, runner => runner.page_bytes())
     }
 
-    /// Bytes that the runner holds in addition to keys and values.
+    /// The bytes of the runner's memory besides keys and values.
     pub(crate) fn buffer_bytes(&self) -> usize {
         on_each!(self, runner => runner.buffer_bytes())
     }
 
-    /// The most segments of positions that the rows of a chunk may attend to, summed over the rows.
+    /// The most segments in a chunk, summed over its rows. (A segment is a fixed number of
+    /// positions that a row attends to.)
     #[cfg_attr(not(feature = "cuda"), allow(unused_variables))]
     pub(crate) fn most_segments(&self, c: &ModelConfig, rows: usize) -> usize {
         match self {
-            // The processor keeps no partial results, so segments do not limit it.
+            // The processor keeps no partial results per segment, so it has no limit.
             Self::Cpu(_) => usize::MAX,
             #[cfg(feature = "cuda")]
             Self::Cuda(_) => cuda::most_partials(c, rows),
         }
     }
 
-    /// Makes memory exist for pages `0..pages` and for the rotations of positions up to `longest`.
+    /// Allocates the memory of pages `0..pages`, and computes the rotations of positions up to
+    /// `longest`.
     pub(crate) fn prepare(&mut self, pages: usize, longest: usize) {
         match self {
             Self::Cpu(runner) => runner.prepare(pages, longest),
-            // A device's memory is allocated when its runner is created: graphs keep the addresses.
+            // A device's memory is allocated when its runner is created, because recorded graphs
+            // keep addresses.
             #[cfg(feature = "cuda")]
             Self::Cuda(_) => {}
         }
     }
 
-    /// Gives the memory of an unused page back to the system.
+    /// Gives the memory of a free page back to the system. A device keeps it.
     pub(crate) fn discard_page(&mut self, page: u32) {
         match self {
             Self::Cpu(runner) => runner.kv.discard_page(page),
@@ -93,7 +96,7 @@ impl Runner {
         }
     }
 
-    /// Copies the keys and values of a page, all layers together.
+    /// Copies a page: the keys and values of its positions in all layers.
     pub(crate) fn copy_page(&mut self, from: u32, to: u32) -> Result<(), Error> {
         match self {
             Self::Cpu(runner) => runner.kv.copy_page(from, to),

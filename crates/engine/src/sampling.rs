@@ -1,4 +1,4 @@
-//! Samples a token from a row of logits.
+//! Samples tokens from rows of logits.
 
 mod distribution;
 mod edits;
@@ -15,21 +15,25 @@ use crate::rng::Draw;
 pub use edits::RowEdits;
 pub use sampler::{SampleRequest, Sampler};
 
-/// The settings of sampling. Filters apply to the tempered distribution in the order top-k, top-p,
-/// min-p, each to the tokens that the previous one kept. At least one token always stays.
+/// The settings of sampling. Temperature comes first, then the filters top-k, top-p and min-p, each
+/// on the tokens that the previous filter has kept. At least one token always remains.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SamplingParams {
-    /// The divisor of the logits. At 0 the most likely token is taken, of equals the lowest id.
+    /// The divisor of the logits. 0 means greedy: the most likely token is taken, and among equals
+    /// the lowest id.
     pub temperature: f32,
-    /// Keeps the `top_k` most likely tokens; 0 keeps all.
+    /// The number of most likely tokens to keep; 0 keeps all.
     pub top_k: usize,
-    /// Keeps the fewest most likely tokens whose probabilities sum to at least this; 1 keeps all.
+    /// The least total probability of the kept tokens: the fewest most likely tokens that reach it
+    /// are kept. 1 keeps all.
     pub top_p: f32,
-    /// Keeps tokens at least this fraction as likely as the most likely token; 0 keeps all.
+    /// The least probability of a kept token, as a fraction of the most likely token's; 0 keeps
+    /// all.
     pub min_p: f32,
-    /// Divides positive and multiplies negative logits of tokens in the sequence so far, before all
-    /// other settings (Keskar et al. 2019, arXiv:1909.05858); 1 changes nothing.
+    /// The divisor of positive logits, and factor of negative logits, of tokens that are in the
+    /// sequence already (Keskar et al. 2019, arXiv:1909.05858). It comes before all other settings;
+    /// 1 changes nothing.
     pub repetition_penalty: f32,
 }
 
@@ -46,10 +50,10 @@ impl Default for SamplingParams {
 }
 
 impl SamplingParams {
-    /// Checks that every setting is in its range.
+    /// Checks that every setting is in its range, NaN included.
     ///
     /// # Errors
-    /// [`Error::Sampling`] with the first setting that is not.
+    /// [`Error::Sampling`], which names the first setting out of range.
     pub fn validate(&self) -> Result<(), Error> {
         let bad = |field, value, expected| {
             Err(Error::Sampling {
@@ -61,7 +65,7 @@ impl SamplingParams {
         if !self.temperature.is_finite() || self.temperature < 0.0 {
             return bad("temperature", self.temperature, "0 or more");
         }
-        // Written so that NaN is refused, too.
+        // A NaN fails every comparison, so the valid range is tested and not the invalid one.
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             return bad("top_p", self.top_p, "above 0, at most 1");
         }
@@ -74,8 +78,8 @@ impl SamplingParams {
         Ok(())
     }
 
-    /// Creates the request for a token of row `row` on a CUDA device. `history` is the range, in
-    /// the batch's history buffer, of the tokens that the repetition penalty applies to.
+    /// Creates the request for a token of row `row` on a CUDA device. `history` is a range of the
+    /// batch's history buffer, with the tokens that are penalised.
     #[cfg(feature = "cuda")]
     #[must_use]
     pub fn on_device(
@@ -89,7 +93,8 @@ impl SamplingParams {
             row: row as u32,
             said_first: history.start as u32,
             said_count: history.len() as u32,
-            // No vocabulary has as many tokens: 0 keeps all.
+            // A `top_k` beyond 32 bits exceeds every vocabulary, so it keeps all tokens like 0
+            // does.
             top_k: u32::try_from(self.top_k).unwrap_or(0),
             penalty: self.repetition_penalty,
             temperature: self.temperature,
@@ -104,20 +109,20 @@ impl SamplingParams {
 /// A token to sample from one row of [`Logits`](crate::Logits).
 #[derive(Clone, Debug)]
 pub struct SampleRow<'a> {
-    /// The index of the row.
+    /// The index of the row among the wanted rows of the call.
     pub row: usize,
-    /// Tokens that the repetition penalty applies to.
+    /// The tokens of the sequence so far, for the repetition penalty. Repeated ones count once.
     pub history: &'a [u32],
-    /// The settings of sampling.
+    /// The settings, checked by [`SamplingParams::validate`] or acting like the nearest valid ones.
     pub params: SamplingParams,
-    /// Changes of the row for this token only.
+    /// Changes of the row that apply to this token only.
     pub edits: RowEdits<'a>,
-    /// The random numbers of the token's position.
+    /// The random numbers of the token's position in its chain.
     pub draw: Draw,
 }
 
 impl<'a> SampleRow<'a> {
-    /// Creates the request for a token from `logits`, the row of this choice.
+    /// Creates the request for a [`Sampler`]; `logits` must be the row with the index `row`.
     #[must_use]
     pub fn of(self, logits: &'a [f32]) -> SampleRequest<'a> {
         SampleRequest {
@@ -133,18 +138,18 @@ impl<'a> SampleRow<'a> {
 /// A sampled token.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampled {
-    /// The token's id.
+    /// The token's id, which is its index in the row of logits.
     pub token: u32,
-    /// The natural log of the token's probability under the model's own distribution: temperature
-    /// 1 and no filters, whatever the settings are. Never NaN.
+    /// The natural logarithm of the token's probability in the model's own distribution: at
+    /// temperature 1 and without filters, whatever the settings. Never NaN.
     pub logprob: f32,
 }
 
 impl Sampled {
-    /// Refuses tokens of rows without any logit above minus infinity: such tokens mean nothing.
+    /// Refuses tokens from rows without a logit above minus infinity. Such tokens are arbitrary.
     ///
     /// # Errors
-    /// [`Error::NotNumbers`] if there is such a token.
+    /// [`Error::NotNumbers`] if a log-probability is minus infinity.
     pub fn check(all: &[Self]) -> Result<(), Error> {
         if all
             .iter()
@@ -157,21 +162,23 @@ impl Sampled {
     }
 }
 
-/// Samples a token like [`Sampler::sample`]. Keeping a [`Sampler`] avoids an allocation per token.
+/// Samples a token like [`Sampler::sample`]. A [`Sampler`] that is kept saves the allocation per
+/// token.
 pub fn sample(logits: &[f32], params: &SamplingParams, draw: &mut Draw) -> Sampled {
     Sampler::new().sample(logits, params, draw)
 }
 
-/// The natural log of a token's probability under `logits`. NaN logits count as minus infinity.
+/// The natural logarithm of a token's probability in the row `logits`. A NaN logit counts as minus
+/// infinity.
 ///
 /// # Panics
-/// If `token` is not below the number of logits.
+/// If `token` is not less than the number of logits.
 #[must_use]
 pub fn log_prob(logits: &[f32], token: u32) -> f32 {
     relative_to(log_sum_exp(Isa::detect(), logits), logits[token as usize])
 }
 
-/// Computes `logit - total`, in float64 and without making NaN of infinities.
+/// Computes `logit - total` in float64, so that infinities do not make NaN.
 fn relative_to(total: f64, logit: f32) -> f32 {
     if logit.is_nan() || logit == f32::NEG_INFINITY {
         f32::NEG_INFINITY

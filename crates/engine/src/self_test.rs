@@ -1,6 +1,6 @@
-//! Tests whether a CUDA device computes what the CPU does: every kernel at small sizes, against
-//! references in float64. The test runs before a device gets any work, since each driver compiles
-//! the kernels for itself.
+//! Tests whether a CUDA device computes correctly: every kernel at small sizes, against references
+//! in float64. The test runs before the device is used, because each driver compiles the kernels
+//! itself.
 
 mod attention;
 mod linear;
@@ -16,13 +16,13 @@ use beamgen_kernels::cuda::Device;
 use crate::Error;
 use values::NUMBERS;
 
-/// Runs every operation on the device.
+/// Tests every operation on the device.
 ///
 /// # Errors
-/// [`Error::Device`] with the operation that fails, or whose results differ from the CPU's by more
-/// than its tolerance.
+/// [`Error::Device`], which names the first operation that fails or whose results exceed the
+/// tolerance.
 pub(crate) fn run(device: &Device) -> Result<(), Error> {
-    // Simple operations come first, so that the message names the simplest that fails.
+    // Simple operations come first, so that the error names the simplest one that fails.
     for number in NUMBERS {
         rows::embed(device, number)?;
         norms::rows(device, number)?;

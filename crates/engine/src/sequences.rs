@@ -1,6 +1,6 @@
-//! The table of an engine's sequences, and the handles that name them.
+//! Stores an engine's sequences, and gives out handles to them.
 
-/// A handle of a sequence in an engine. After the sequence is freed, its handle names no other
+/// A handle to a sequence of an engine. The handle of a freed sequence never refers to another
 /// sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SeqId {
@@ -8,7 +8,7 @@ pub struct SeqId {
     generation: u32,
 }
 
-/// Tokens in the cache. `pages` has `len / page_size` entries, rounded up.
+/// The state of a sequence. `pages` has `len / page_size` entries, rounded up.
 #[derive(Debug, Default)]
 pub(crate) struct Sequence {
     pub(crate) pages: Vec<u32>,
@@ -17,7 +17,7 @@ pub(crate) struct Sequence {
     pub(crate) call: u64,
 }
 
-/// Slots of sequences; freed slots are used again.
+/// The table of sequences. Slots of removed sequences are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Sequences {
     slots: Vec<Slot>,
@@ -26,14 +26,14 @@ pub(crate) struct Sequences {
 
 #[derive(Debug)]
 struct Slot {
-    /// Rises when a sequence is removed, so that handles of removed sequences no longer match.
+    /// The number of sequences that the slot had before. A handle with another generation is stale.
     generation: u32,
     live: bool,
     sequence: Sequence,
 }
 
 impl Sequences {
-    /// Creates an empty sequence, in the memory of a removed one where possible.
+    /// Creates an empty sequence, in the slot of a removed one if there is any.
     pub(crate) fn create(&mut self) -> SeqId {
         let index = self.free.pop().unwrap_or_else(|| {
             let sequence = Sequence::default();
@@ -66,19 +66,18 @@ impl Sequences {
             .map(|s| &mut s.sequence)
     }
 
-    /// Forgets a sequence, whose pages must have been released before.
+    /// Removes a sequence. Its pages must have been released before.
     pub(crate) fn remove(&mut self, id: SeqId) {
         let slot = &mut self.slots[id.index as usize];
         debug_assert!(slot.is(id) && slot.sequence.pages.is_empty());
         slot.live = false;
-        // After 2^32 uses of a slot an old handle would match again, which no program reaches.
+        // After 2^32 reuses of a slot an old handle would match again. No program gets that far.
         slot.generation = slot.generation.wrapping_add(1);
         slot.sequence.len = 0;
-        // The vector of pages stays in the slot: the next sequence there allocates nothing.
+        // The vector of pages stays in the slot, so the next sequence there allocates nothing.
         self.free.push(id.index);
     }
 
-    /// The number of sequences that exist.
     pub(crate) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

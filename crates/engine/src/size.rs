@@ -1,4 +1,4 @@
-//! Parses sizes of memory such as `2GiB`.
+//! Parses memory sizes such as `2GiB`.
 
 use serde::{Deserialize, Deserializer};
 
@@ -13,19 +13,19 @@ const UNITS: [(&str, f64); 8] = [
     ("GiB", 1073741824.0),
 ];
 
-/// A text that is not a size of memory.
+/// The error for a text that is not a memory size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid size {text:?}: use a number with a unit, e.g. 2GiB, 512MB or 1000000, or auto")]
 #[non_exhaustive]
 pub struct SizeError {
-    /// The text as it was given, without surrounding spaces.
+    /// The invalid text, without surrounding white space.
     pub text: String,
 }
 
-/// Parses a size like `2GiB`, `512 MB` or `1000000` into bytes; `auto` is 0.
+/// Parses a size such as `2GiB`, `512 MB` or `1000000` into bytes, rounded down. `auto` gives 0.
 ///
 /// # Errors
-/// [`SizeError`] if the unit is unknown, or the size is below one byte or not finite.
+/// [`SizeError`] if the unit is unknown, or the size is less than one byte or infinite.
 pub fn parse_size(text: &str) -> Result<usize, SizeError> {
     let text = text.trim();
     if text == "auto" {
@@ -40,7 +40,7 @@ pub fn parse_size(text: &str) -> Result<usize, SizeError> {
         .iter()
         .find(|(name, _)| name.eq_ignore_ascii_case(unit));
     match (number.parse::<f64>(), factor) {
-        // Fractions such as 1.5GiB are allowed, but not 0, which means `auto`.
+        // Fractions such as 1.5GiB are allowed. 0 is refused because it means `auto`.
         (Ok(number), Some((_, factor))) if number.is_finite() && number * factor >= 1.0 => {
             Ok((number * factor) as usize)
         }
@@ -50,7 +50,7 @@ pub fn parse_size(text: &str) -> Result<usize, SizeError> {
     }
 }
 
-/// Deserializes a number of bytes, or a size as a string.
+/// Deserializes a number of bytes, or a string that [`parse_size`] accepts.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
     #[derive(Deserialize)]
     #[serde(

@@ -1,4 +1,4 @@
-//! Text to tokens and back, with the tokens and settings that a chat needs.
+//! Encodes texts and decodes tokens, and reads the files of a checkpoint that a chat needs.
 
 mod declared;
 mod limit;
@@ -24,44 +24,46 @@ use crate::{Checkpoint, Error, ModelConfig};
 pub struct Tokenizer {
     path: PathBuf,
     inner: tokenizers::Tokenizer,
-    /// The bound on the length of a text after normalisation.
+    /// The limit on the length of a text after normalisation.
     growth: Growth,
-    /// The bytes of all tokens; those of token `id` are at `bytes[ends[id - 1]..ends[id]]`.
+    /// The bytes of all tokens. Token `id` has `bytes[ends[id - 1]..ends[id]]`, and token 0
+    /// `bytes[..ends[0]]`.
     bytes: Vec<u8>,
     ends: Vec<usize>,
-    /// The length of the longest token, in bytes.
+    /// The bytes of the longest token, at least 1.
     longest: usize,
     special: Vec<bool>,
     eos_ids: Vec<u32>,
     special_tokens: BTreeMap<String, String>,
-    /// Tokens with contradictory ids in the files, each with an explanation.
+    /// Tokens to which the checkpoint's files give different ids, each with an explanation.
     contradicted: BTreeMap<String, String>,
     chat_template: Option<String>,
     generation: GenerationDefaults,
 }
 
-/// The tokens of two texts, as an encoder reads them together.
+/// The tokens of a pair of texts, for encoders that read both at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenPair {
-    /// The tokens of both texts, with special tokens.
+    /// The tokens of both texts, with the special tokens around and between them.
     pub tokens: Vec<u32>,
-    /// For each token the text it belongs to, 0 or 1, by the tokenizer's post-processor.
+    /// The text of each token, 0 or 1, as the tokenizer's post-processor assigns it.
     pub types: Vec<u32>,
 }
 
 impl Tokenizer {
-    /// Reads `tokenizer.json` and, where they exist, `tokenizer_config.json`,
+    /// Reads `tokenizer.json` and, if they exist, `tokenizer_config.json`,
     /// `special_tokens_map.json`, `added_tokens.json`, `chat_template.jinja`,
     /// `generation_config.json` and `config.json`. Tokens that only the other files declare are
-    /// added like `transformers` 5 adds them.
+    /// added like in `transformers` 5.
     ///
-    /// The end-of-text tokens come from the first file that names any: `generation_config.json`,
-    /// `config.json`, `tokenizer_config.json`.
+    /// The end-of-text tokens come from the first of these files that names any:
+    /// `generation_config.json`, `config.json`, `tokenizer_config.json`.
     ///
     /// # Errors
     /// [`Error::Io`] without a `tokenizer.json`; [`Error::Tokenizer`] if it does not load;
     /// [`Error::Json`] and [`Error::BadField`] for the other files;
-    /// [`Error::TokenizerMismatch`] if they name tokens that `tokenizer.json` lacks.
+    /// [`Error::TokenizerMismatch`] if the other files name end-of-text tokens that the tokenizer
+    /// lacks.
     pub fn load(checkpoint: impl Into<Checkpoint>) -> Result<Self, Error> {
         let checkpoint = checkpoint.into();
         let path = checkpoint.path_of("tokenizer.json");
@@ -78,7 +80,7 @@ impl Tokenizer {
         let declared = Declared::read(&checkpoint, &config, &file)?;
         let model_type = model.value["model_type"].as_str().unwrap_or_default();
         let contradicted = declared.contradicted(&file, model_type);
-        // The crate parses the text again: otherwise two trees of it would be in memory.
+        // The crate parses the text itself. Without this line, two parsed trees would be in memory.
         drop(file);
         let special_tokens = declared.names();
         let inner = sane(|| {
@@ -87,8 +89,8 @@ impl Tokenizer {
             Ok(inner)
         });
         let mut inner = inner.map_err(broken)?;
-        // Padding and truncation are settings of the model's training. `transformers` ignores both
-        // for a chat; a truncated prompt would be another question.
+        // Padding and truncation are settings for training. `transformers` ignores both for a chat,
+        // and a truncated prompt would be another question.
         inner.with_padding(None);
         inner
             .with_truncation(None)
@@ -119,7 +121,7 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
-    /// The checkpoint of the tokenizer: its directory or GGUF file.
+    /// The directory or the GGUF file that the tokenizer comes from.
     #[must_use]
     pub fn checkpoint(&self) -> &Path {
         self.path.parent().unwrap_or(&self.path)
@@ -129,7 +131,8 @@ impl Tokenizer {
         for file in ["generation_config.json", "config.json"] {
             let ids = JsonFile::load(checkpoint, file)?.ids("eos_token_id")?;
             if let Some(id) = ids.iter().find(|id| self.token(**id).is_none()) {
-                // An end that the tokenizer lacks means that the files belong to different models.
+                // An end-of-text token that the tokenizer lacks means that the files belong to
+                // different models.
                 return Err(self.mismatch(format!("{file} names token {id} as eos_token_id")));
             }
             if !ids.is_empty() {
@@ -154,15 +157,15 @@ impl Tokenizer {
         }
     }
 
-    /// Checks that the tokenizer fits the model: every token is inside the model's vocabulary,
-    /// whose last ids may be unused, but not half of them.
+    /// Checks that the tokenizer fits `model`: every token is within the model's vocabulary, and at
+    /// least half of the vocabulary has tokens.
     ///
     /// # Errors
     /// [`Error::TokenizerMismatch`] with the numbers of tokens and of ids.
     pub fn check(&self, model: &ModelConfig) -> Result<(), Error> {
         let (tokens, vocab) = (self.len(), model.vocab_size);
-        // Vocabularies are padded to round sizes. Half of one missing means another model's
-        // tokenizer.
+        // Vocabularies are padded to round sizes. If half of the vocabulary has no tokens, the
+        // tokenizer is another model's.
         if tokens <= vocab && tokens >= vocab / 2 {
             return Ok(());
         }
@@ -175,11 +178,12 @@ impl Tokenizer {
         Err(self.mismatch(reason))
     }
 
-    /// Encodes `text`. Special tokens that are written out in it are recognised;
-    /// `add_special_tokens` also adds the tokens that the tokenizer puts around every text.
+    /// Encodes `text`. Special tokens that are written in `text` are recognised. With
+    /// `add_special_tokens`, the post-processor's tokens (such as bos) are added.
     ///
     /// # Errors
-    /// [`Error::Tokenizer`] if the text is too long, or contains a token with contradictory ids.
+    /// [`Error::Tokenizer`] if `text` is too long, or contains a token to which the checkpoint's
+    /// files give different ids.
     pub fn encode(&self, text: &str, add_special_tokens: bool) -> Result<Vec<u32>, Error> {
         let tokens = self.may_encode(&[text]).and_then(|()| {
             let encoding = sane(|| self.inner.encode_fast(text, add_special_tokens))?;
@@ -188,10 +192,11 @@ impl Tokenizer {
         tokens.map_err(|malformed| self.broken(malformed))
     }
 
-    /// Encodes two texts together, with the tokens that the tokenizer puts around a pair.
+    /// Encodes two texts as a pair, with the tokens that the post-processor adds to a pair.
     ///
     /// # Errors
-    /// [`Error::Tokenizer`] if the texts are too long, or contain a token with contradictory ids.
+    /// [`Error::Tokenizer`] if the texts are too long, or contain a token to which the checkpoint's
+    /// files give different ids.
     pub fn encode_pair(&self, first: &str, second: &str) -> Result<TokenPair, Error> {
         let pair = self.may_encode(&[first, second]).and_then(|()| {
             let encoding = sane(|| self.inner.encode_fast((first, second), true))?;
@@ -203,7 +208,7 @@ impl Tokenizer {
         pair.map_err(|malformed| self.broken(malformed))
     }
 
-    /// Refuses texts that would become too long, or contain a token with contradictory ids.
+    /// Refuses texts that may become too long, or that contain a token with contradictory ids.
     fn may_encode(&self, texts: &[&str]) -> Result<(), Malformed> {
         self.growth
             .check(texts.iter().map(|text| text.len()).sum())?;
@@ -214,11 +219,11 @@ impl Tokenizer {
         }
     }
 
-    /// Decodes `tokens`. Bytes that are not UTF-8 (a character cut in two) become U+FFFD;
+    /// Decodes `tokens`. Bytes that are not UTF-8 (such as a part of a character) become U+FFFD;
     /// unknown ids are left out.
     ///
     /// # Errors
-    /// [`Error::Tokenizer`] if the tokenizer's decoder fails.
+    /// [`Error::Tokenizer`] if the crate `tokenizers` fails.
     pub fn decode(&self, tokens: &[u32], skip_special_tokens: bool) -> Result<String, Error> {
         sane(|| self.inner.decode(tokens, skip_special_tokens))
             .map_err(|malformed| self.broken(malformed))
@@ -231,8 +236,8 @@ impl Tokenizer {
         }
     }
 
-    /// The bytes of a token; empty for an unknown id. A token need not hold whole characters, so
-    /// boundaries are searched in bytes.
+    /// The bytes of a token; empty for an unknown id. A token may be a part of a character, so the
+    /// bytes need not be UTF-8.
     #[must_use]
     pub fn token_bytes(&self, id: u32) -> &[u8] {
         let id = id as usize;
@@ -248,57 +253,58 @@ impl Tokenizer {
         self.special.get(id as usize).copied().unwrap_or(false)
     }
 
-    /// The id of a token, spelled as in the vocabulary; `None` if the vocabulary lacks it.
+    /// The id of a token, spelled as in the vocabulary; `None` if the vocabulary lacks the token.
     #[must_use]
     pub fn id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
     }
 
-    /// The token with this id, spelled as in the vocabulary; `None` if no token has it.
+    /// The token with this id, spelled as in the vocabulary; `None` if no token has this id.
     #[must_use]
     pub fn token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
 
-    /// The highest id plus one. Ids may have gaps.
+    /// The highest token id plus one. Ids may have gaps.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether the vocabulary has no tokens.
+    /// Whether the vocabulary has no tokens, so that no text can be encoded.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The tokens that end a text; may be empty.
+    /// The tokens that end a text. The list is empty if no file names any.
     #[must_use]
     pub fn eos_ids(&self) -> &[u32] {
         &self.eos_ids
     }
 
-    /// Whether a token is among [`eos_ids`](Self::eos_ids).
+    /// Whether a token ends a text ([`eos_ids`](Self::eos_ids)).
     #[must_use]
     pub fn is_eos(&self, id: u32) -> bool {
         self.eos_ids.contains(&id)
     }
 
-    /// The names and texts of the special tokens that have a name in `tokenizer_config.json`, for
-    /// chat templates: `bos_token`, `eos_token`, `pad_token` and others.
+    /// The special tokens that have a name (such as `bos_token`), as pairs of name and text. Chat
+    /// templates refer to these names.
     pub fn special_tokens(&self) -> impl Iterator<Item = (&str, &str)> {
         self.special_tokens
             .iter()
             .map(|(name, token)| (name.as_str(), token.as_str()))
     }
 
-    /// The text of the special token named `name`, such as `bos_token`.
+    /// The text of the special token with this name, such as `bos_token`.
     #[must_use]
     pub fn special_token(&self, name: &str) -> Option<&str> {
         self.special_tokens.get(name).map(String::as_str)
     }
 
-    /// The Jinja template in `chat_template.jinja` or in `tokenizer_config.json`.
+    /// The Jinja source of the chat template, from `chat_template.jinja` or
+    /// `tokenizer_config.json`.
     #[must_use]
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
@@ -310,14 +316,14 @@ impl Tokenizer {
         &self.generation
     }
 
-    /// The wrapped tokenizer, for everything that has no method here.
+    /// The wrapped tokenizer of the crate `tokenizers`, for what this type does not offer.
     #[must_use]
     pub fn inner(&self) -> &tokenizers::Tokenizer {
         &self.inner
     }
 }
 
-/// Calls the crate `tokenizers`, which panics at some files that it should refuse.
+/// Calls the crate `tokenizers`. For some invalid files it panics, which becomes an error here.
 fn sane<T>(f: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Malformed> {
     match caught(f) {
         Ok(done) => done.map_err(|error| Malformed(error.to_string())),
@@ -325,14 +331,14 @@ fn sane<T>(f: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Malformed> {
     }
 }
 
-/// The way in which the vocabulary spells bytes.
+/// The way in which a vocabulary spells bytes as text.
 #[derive(Clone, Copy)]
 enum Spelling {
     /// A printable character for each byte (GPT-2 and its kin).
     ByteLevel,
-    /// `▁` for a space, `<0x0A>` for a byte without a token (`SentencePiece`).
+    /// `▁` for a space, and `<0x0A>` for a byte without a token (`SentencePiece`).
     Fallback,
-    /// The bytes of the text itself.
+    /// The text itself.
     Plain,
 }
 
@@ -359,8 +365,7 @@ impl Spelling {
                     if let Some(byte) = byte_of(c) {
                         out.push(byte);
                     } else {
-                        // One character stands for no byte, so the token is not spelled in bytes at
-                        // all.
+                        // A character that no byte maps to means that the token is plain text.
                         out.truncate(start);
                         out.extend_from_slice(token.as_bytes());
                         return;
@@ -383,19 +388,20 @@ impl Spelling {
     }
 }
 
-/// The byte that a character of a byte-level vocabulary stands for. Printable Latin-1 characters
-/// stand for themselves; the 68 other bytes are numbered from U+0100 on.
+/// Returns the byte that a character of a byte-level vocabulary represents. Printable Latin-1
+/// characters represent themselves; the 68 other bytes are numbered from U+0100 on.
 fn byte_of(c: char) -> Option<u8> {
     let itself = |b: u8| matches!(b, b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF);
     match u32::from(c) {
         c @ 0..=0xFF => Some(c as u8).filter(|b| itself(*b)),
-        // GPT-2 numbers the bytes without a printable character in rising order.
+        // GPT-2 numbers the other bytes in rising order.
         c @ 0x100..=0x143 => (0..=255).filter(|b| !itself(*b)).nth((c - 0x100) as usize),
         _ => None,
     }
 }
 
-/// The bytes of all tokens, concatenated; the end of each token; whether each is special.
+/// The bytes of all tokens, the end of each token in these bytes, and whether each token is
+/// special.
 type TokenTable = (Vec<u8>, Vec<usize>, Vec<bool>);
 
 fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, Malformed> {
@@ -407,15 +413,15 @@ fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, Malformed> {
         .map(|(token, id)| (id, token))
         .collect();
     trust::check_ids(tokens.iter().map(|(id, token)| (*id, token.as_str())))?;
-    // By id, so that the tables can be filled in one pass.
+    // Sorted by id, the tokens fill the tables in one pass.
     tokens.sort_unstable();
     let (mut bytes, mut ends, mut special) = (Vec::new(), Vec::new(), Vec::new());
     for (id, token) in tokens {
-        // Ids may have gaps, which become empty tokens.
+        // Ids without a token become empty tokens.
         ends.resize(id as usize, bytes.len());
         special.resize(id as usize, false);
         match added.get(&id) {
-            // Added tokens are recognised in the text itself, so they are never spelled in bytes.
+            // Added tokens are matched in the text itself, so they are never spelled in bytes.
             Some(added) => bytes.extend_from_slice(added.content.as_bytes()),
             None => spelling.bytes(&token, &mut bytes),
         }
@@ -425,20 +431,19 @@ fn token_table(inner: &tokenizers::Tokenizer) -> Result<TokenTable, Malformed> {
     Ok((bytes, ends, special))
 }
 
-/// The length of the longest token in bytes, at least 1.
 fn longest_token(ends: &[usize]) -> usize {
     let starts = [0].into_iter().chain(ends.iter().copied());
     let lengths = ends.iter().zip(starts).map(|(end, start)| end - start);
     lengths.max().unwrap_or(0).max(1)
 }
 
-/// The text of a token, which is a string or an object with a `content`.
+/// The text of a token, which is a string or an object with the field `content`.
 fn content(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value.get("content")?.as_str())
 }
 
 impl JsonFile {
-    /// The template; of several templates, the one named `default`.
+    /// Reads the chat template. If there are several, reads the one named `default`.
     fn chat_template(&self) -> Result<Option<String>, Error> {
         const FIELD: &str = "chat_template";
         let named: Vec<(Option<&str>, &Value)> = match self.value.get(FIELD) {

@@ -1,23 +1,25 @@
-//! The first passes on a device, which test it before a search depends on it.
+//! Runs the first passes of an engine on a device, to test the device before a search depends on
+//! it.
 
 use std::slice;
 
 use crate::model::{CudaDecoder, Layer, Packed};
 use crate::{Append, Engine, Error, Output, Rows, Want};
 
-/// Sizes of passes that together run every kernel of matrices on tensor cores. Other matrices have
-/// only one kernel, for which the last size is enough.
+/// The sizes of passes that together run every matrix kernel on tensor cores. Without tensor cores
+/// there is one kernel, for which the last size suffices.
 const PASSES: [usize; 4] = [33, 17, 9, 8];
-/// Passes of one row at the end: the first is run, the second recorded, the third replayed.
+/// The number of passes with one row at the end. The first runs, the second is recorded as a graph,
+/// and the third is replayed.
 const SINGLE: usize = 3;
 
 impl Engine {
-    /// The most rows of the text that a device reads when an engine is created there.
+    /// The most rows of the text that the first passes read.
     pub(crate) const FIRST_ROWS: usize = 33 + 17 + 9 + 8 + SINGLE;
 
-    /// Tests the model if it is on a device: reads a text in one pass, and again in passes of other
-    /// sizes, which run other kernels. All rows must be finite and have the same bits in each way.
-    /// The passes also load their kernels, so that no later pass waits for that.
+    /// Tests a model on a device: reads a text in one pass, and again in passes of other sizes,
+    /// which use other kernels. All rows must be finite, and equal to the bit in both readings. The
+    /// passes also load their kernels, so that later passes do not wait for that.
     ///
     /// # Errors
     /// [`Error::Device`]
@@ -31,12 +33,13 @@ impl Engine {
             &PASSES[3..]
         };
         let config = self.model().config();
-        // The text must fit the cache and the context.
+        // The text must fit in the cache and in the context.
         let room = self.kv().pages_total * self.page_size();
         let passes = passes(sizes, config.max_position_embeddings.min(room));
         let count = passes.iter().sum();
         let text: Vec<u32> = (0..count)
-            // Any tokens do, but equal neighbours could hide a row that was swapped with another.
+            // The tokens are arbitrary, but no two neighbours are equal, so swapped rows are
+            // detected.
             .map(|i| ((7 * i + 1) % config.vocab_size) as u32)
             .collect();
         let output = if self.model().has_head() {
@@ -45,10 +48,10 @@ impl Engine {
             Output::Hidden
         };
         let whole = &self.rows_of_text(&text, &[count], Want::All, output)?[0];
-        // Where only some rows are wanted, the last layer computes fewer rows and nothing is
+        // If only some rows are wanted, the last layer computes only these rows, and no graph is
         // recorded.
         let mut some = vec![0, count / 2, count - 1];
-        // With one or two rows the three indices coincide, and wanted indices must rise.
+        // A text of one or two tokens has equal indices here, but wanted indices must rise.
         some.dedup();
         let chosen = &self.rows_of_text(&text, &[count], Want::At(&some), output)?[0];
         for (at, row) in some.into_iter().zip(chosen.iter()) {
@@ -63,7 +66,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Reads a text in passes of the given sizes and returns the wanted rows of each pass.
+    /// Reads a text in passes of the given sizes. Returns the wanted rows of each pass.
     fn rows_of_text(
         &mut self,
         text: &[u32],
@@ -91,7 +94,7 @@ fn on_tensor_cores(decoder: &CudaDecoder) -> bool {
     matrices.any(|matrix| matrix.shape.on_tensor_cores())
 }
 
-/// Keeps the sizes that fit in `most` rows, and adds the passes of one row.
+/// Keeps the sizes whose sum fits in `most` rows, and adds the passes of one row.
 fn passes(sizes: &[usize], most: usize) -> Vec<usize> {
     let mut left = most;
     let mut passes = sizes.to_vec();
@@ -104,7 +107,7 @@ fn passes(sizes: &[usize], most: usize) -> Vec<usize> {
     passes
 }
 
-/// Compares row `at` of a pass over the whole text with the row of another pass.
+/// Checks that row `at` of the pass over the whole text equals `row`, the result of another pass.
 fn same(at: usize, whole: &Rows, row: &[f32], other: String) -> Result<(), Error> {
     let wrong = |what: String| Err(Error::Device(format!("wrong numbers: {what}")));
     let count = whole.len();

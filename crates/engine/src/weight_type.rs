@@ -1,4 +1,4 @@
-//! The number types of a model's weights in memory.
+//! The number types in which a model's weights are kept in memory.
 
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumString, VariantNames};
@@ -13,26 +13,26 @@ use crate::UnknownName;
 #[strum(parse_err_ty = UnknownName, parse_err_fn = UnknownName::of::<WeightType>)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WeightType {
-    /// The narrowest type that holds the checkpoint's values exactly, chosen for each matrix: the
-    /// same bits as with `F32` in less memory. GGUF's blocks are unpacked to float32, except for
-    /// embeddings that are only looked up.
+    /// The narrowest type that holds the checkpoint's values exactly, chosen for each matrix.
+    /// Results have the same bits as with `F32`, in less memory. GGUF's quantised blocks become
+    /// float32, except in embeddings whose rows are only looked up.
     #[default]
     Auto,
     /// float32.
     F32,
     /// bfloat16. Other values are rounded to the nearest, ties to even.
     Bf16,
-    /// float16. Other values are rounded to the nearest, ties to even; values beyond the range are
+    /// float16. Other values are rounded to the nearest, ties to even. A value beyond the range is
     /// an error.
     F16,
-    /// 8 bits with a float16 scale for every 32 weights, multiplied by activations that are
-    /// quantised in the same way ([`WeightFormat::Int8`](beamgen_kernels::WeightFormat::Int8)).
-    /// This takes about half of `Bf16`'s memory and is several times as fast, with other results.
+    /// 8 bits, with a float16 scale for every 32 weights. Activations are quantised in the same way
+    /// ([`WeightFormat::Int8`](beamgen_kernels::WeightFormat::Int8)). The memory is about half of
+    /// `Bf16`'s, and passes are several times as fast, but results differ.
     ///
-    /// Blocks of GGUF's `Q4_0`, `Q4_1`, `Q8_0`, `Q4_K` and `Q6_K` are kept unchanged if a whole
-    /// matrix has one kind of them; other values are rounded to the nearest. Two kinds of matrices
-    /// stay as with `Auto`: those whose number of inputs is not a multiple of 32, and embeddings
-    /// that are not the head, whose rows are only looked up.
+    /// GGUF's blocks of `Q4_0`, `Q4_1`, `Q8_0`, `Q4_K` and `Q6_K` are kept unchanged if all tensors
+    /// of a matrix have the same kind of block. Other values are rounded to the nearest. Two kinds
+    /// of matrices are kept as with `Auto`: those whose number of inputs is not a multiple of 32,
+    /// and separate embeddings, whose rows are only looked up.
     Int8,
 }
 

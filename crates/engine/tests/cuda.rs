@@ -1,5 +1,5 @@
-//! Compares an engine on a CUDA device with one on the processor. The device is emulated, or the
-//! machine's own with `BEAMGEN_TEST_CUDA=real`.
+//! Compares an engine on a CUDA device with an engine on the processor. The device is emulated,
+//! unless `BEAMGEN_TEST_CUDA=real` selects the machine's own.
 #![cfg(feature = "cuda")]
 
 mod common;
@@ -58,7 +58,7 @@ fn assert_near(a: &[f32], b: &[f32], tolerance: f32) {
     }
 }
 
-/// Returns the rows of a small tree: a prompt longer than a pass, branches, branches of these, a
+/// Returns the rows of a small tree with a prompt longer than a pass, branches of branches, a
 /// truncation, and wanted rows in several places.
 fn tree(engine: &mut Engine, config: &ModelConfig) -> Vec<Vec<f32>> {
     let mut seen = Vec::new();
@@ -135,19 +135,19 @@ fn a_tree_is_the_processors() {
     }
 }
 
-/// Compares recorded and other passes, whatever else is in the batch.
+/// Compares recorded passes with unrecorded ones, and batches with single sequences.
 #[test]
 fn a_row_does_not_depend_on_the_others() {
     let Some(compute) = device() else { return };
     let config = even_config();
     for weights in [WeightType::F32, WeightType::Bf16] {
         let model = model(&compute, &config, weights);
-        // The engine has room for 11 rows, so a pass of 11 is not rounded up any further.
+        // The engine has room for 11 rows, so a pass of 11 rows is not padded.
         let mut engine = engine(&model, |c| c.max_rows = 11);
         let text = tokens(40, 2, &config);
         let whole = engine.create();
         let whole = append(&mut engine, whole, &text, Want::All);
-        // Token by token, in a batch of one, and with up to ten sequences of other lengths.
+        // The text is read token by token: alone, and in a batch with up to ten other sequences.
         for count in [0, 1, 10] {
             let seq = engine.create();
             let others: Vec<SeqId> = (0..count)
@@ -185,7 +185,8 @@ fn a_row_does_not_depend_on_the_others() {
     }
 }
 
-/// Prints the bits of a tree and the features that the device has lost, for the test below.
+/// Prints a hash of a tree's bits, and the note about lost features, for
+/// `graphs_that_fail_change_no_bit`.
 #[test]
 #[ignore = "needs an environment, so graphs_that_fail_change_no_bit starts it in a process with one"]
 fn says_bits_of_a_tree() {
@@ -202,7 +203,7 @@ fn says_bits_of_a_tree() {
     println!("note {}", compute.note().unwrap_or_default());
 }
 
-/// Makes a graph fail at each place: the pass is launched without it, with the same bits and a
+/// Makes graphs fail at each step. The passes must run without graphs, with the same bits and a
 /// note.
 #[test]
 fn graphs_that_fail_change_no_bit() {
@@ -240,13 +241,13 @@ fn graphs_that_fail_change_no_bit() {
         let (without, note) = run(&[fault]);
         assert_eq!(without, bits, "{fault:?}");
         assert!(note.contains(says), "{fault:?}: {note}");
-        // Without graphs no such fault can occur.
+        // A fault of graphs cannot occur if graphs are switched off.
         let off = run(&[fault, ("WITHOUT_GRAPHS", "1")]);
         assert_eq!(off, (bits.clone(), String::new()), "{fault:?}");
     }
 }
 
-/// Uses the model that people try first.
+/// Compares the bundled generator on both devices.
 #[test]
 fn the_bundled_generator_is_the_processors() {
     let Some(compute) = device() else { return };
@@ -276,7 +277,8 @@ fn the_bundled_generator_is_the_processors() {
     assert!(worst < 1e-3, "{worst}");
 }
 
-/// Makes segments of positions begin, and thereby lists grow, between passes that are recorded.
+/// Makes the lists of recorded passes grow: new segments of positions begin, and more sequences
+/// join.
 #[test]
 fn lists_grow_between_recorded_passes() {
     let Some(compute) = device() else { return };
@@ -303,7 +305,7 @@ fn lists_grow_between_recorded_passes() {
         for row in rows.iter() {
             assert_same_bits(row, whole.row(i));
         }
-        // More of everything at once, so that the lists of recorded passes must get more room.
+        // Many sequences at once make the lists of recorded passes outgrow their room.
         if i == 252 {
             let more: Vec<SeqId> = (0..20).map(|i| engine.fork(branches[i % 5])).collect();
             let items: Vec<Append<'_>> = more.iter().map(item).collect();
@@ -318,8 +320,8 @@ fn lists_grow_between_recorded_passes() {
     }
 }
 
-/// Rows with changes are sampled on the host: beside others, each token is the one of its request
-/// alone, and of the processor.
+/// Rows with edits are sampled on the host. In a batch with other rows, each token must be the one
+/// that the request gets alone, and the processor's.
 #[test]
 fn changed_rows_are_drawn_as_on_the_processor_and_alone() {
     let Some(compute) = device() else { return };
@@ -550,7 +552,7 @@ fn logits_that_are_not_numbers_are_an_error_wherever_they_are() {
         let model = Model::on(&compute, config.clone(), &weights, WeightType::Auto, &pool);
         let model = Arc::new(model.unwrap());
         if !compute.is_cpu() {
-            // A device is tested with a short text before it gets any work.
+            // A new engine tests its device with a short text, which finds the NaN.
             let config = EngineConfig {
                 kv_bytes: BYTES,
                 max_rows: 48,

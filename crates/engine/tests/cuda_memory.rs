@@ -1,4 +1,5 @@
-//! Passes on a CUDA device allocate no memory. The only test: another would allocate meanwhile.
+//! Checks that passes on a CUDA device allocate no memory. This program has only one test, because
+//! another would allocate at the same time.
 #![cfg(feature = "cuda")]
 
 mod common;
@@ -38,7 +39,7 @@ fn passes_take_no_memory() {
         let items: Vec<Append<'_>> = seqs.iter().map(item).collect();
         let logits = engine.logits(&items).unwrap();
         engine.recycle_logits(logits);
-        // The first passes load kernels and record a graph.
+        // The first passes may allocate, because they load kernels and record a graph.
         if turn > 3 {
             free.push(compute.free_bytes().unwrap());
         }

@@ -1,4 +1,4 @@
-//! Sampling on a CUDA device gives the same tokens as on the CPU.
+//! Checks that sampling on a CUDA device gives the tokens of the CPU.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! A process that was forked after CUDA was opened must refuse the device.
+//! Checks that a process that was forked after CUDA was opened refuses the device.
 #![cfg(all(feature = "cuda", target_os = "linux"))]
 
 mod common;
@@ -12,7 +12,7 @@ use beamgen_engine::{
 };
 use common::{even_config, random_weights};
 
-/// Forks, in a process where nothing else runs; the test below starts that process.
+/// Forks. The test `a_forked_process_is_told` starts this one in a process without other threads.
 #[test]
 #[ignore = "forks, so a_forked_process_is_told starts it in a process of its own"]
 fn in_a_forked_process() {
@@ -49,7 +49,7 @@ fn in_a_forked_process() {
         told(load().map(drop));
         told(compute.free_bytes().map(drop));
         told(DeviceChoice::Cuda(0).open().map(drop));
-        // With `auto`, the CPU is used and the reason is returned.
+        // `Auto` falls back to the CPU and returns the reason.
         let (instead, why) = DeviceChoice::Auto.open_or_say().unwrap();
         told(Err(why.unwrap()));
         instead.is_cpu()

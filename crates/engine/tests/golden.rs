@@ -14,7 +14,7 @@ use beamgen_engine::{DeviceChoice, ThreadPool};
 use common::{FAMILIES, append, fixture};
 use safetensors::SafeTensors;
 
-/// The largest difference of two float32 implementations; logits are of the order of 10.
+/// The largest allowed difference between two float32 implementations. Logits are around 10.
 const TOLERANCE: f32 = 1e-4;
 
 struct Expected(Vec<u8>);
@@ -49,7 +49,7 @@ impl Expected {
     }
 }
 
-/// The greedy continuation of the prompt, and the lead of each token's logit.
+/// The greedy continuation of a prompt, and the lead of each chosen logit over the next.
 #[derive(serde::Deserialize)]
 struct Greedy {
     prompt: Vec<u32>,
@@ -71,8 +71,8 @@ fn largest_difference(got: &[f32], want: &[f32]) -> f32 {
     differences.fold(0.0, |max, d| if d <= max { max } else { d })
 }
 
-/// The largest difference of a logit or a hidden value from the reference: for all three sequences
-/// in one ragged call, then token by token.
+/// The largest difference of a logit or a hidden value from the reference. All three sequences are
+/// read in one ragged call, then again token by token.
 fn difference(engine: &mut Engine, expected: &Expected) -> f32 {
     let tokens = [0, 1, 2].map(|i| expected.tokens(i));
     let rows = [0, 1, 2].map(|i| expected.rows(i));
@@ -107,7 +107,6 @@ fn difference(engine: &mut Engine, expected: &Expected) -> f32 {
     largest
 }
 
-/// Continues the prompt greedily.
 fn continue_greedily(engine: &mut Engine, greedy: &Greedy) -> Vec<u32> {
     let seq = engine.create();
     let mut rows = append(engine, seq, &greedy.prompt, Want::Last);
@@ -122,8 +121,8 @@ fn continue_greedily(engine: &mut Engine, greedy: &Greedy) -> Vec<u32> {
     tokens
 }
 
-/// Whether a sequence that is read in pieces, and one that continues in forks, have the bits of one
-/// call.
+/// Whether a sequence has the same bits in one call as in pieces, each appended to a fork of the
+/// previous one.
 fn incremental_is_whole(engine: &mut Engine, tokens: &[u32]) -> bool {
     let whole = engine.create();
     let rows = append(engine, whole, tokens, Want::All);
@@ -132,7 +131,8 @@ fn incremental_is_whole(engine: &mut Engine, tokens: &[u32]) -> bool {
         let mut seq = engine.create();
         let mut row = 0;
         for piece in tokens.chunks(piece) {
-            // The parent continues with other tokens before it is freed.
+            // The parent is extended with other tokens before it is freed, which must not change
+            // the fork.
             let fork = engine.fork(seq);
             append(engine, seq, &[0, 1, 2], Want::None);
             engine.free(seq);
@@ -167,7 +167,7 @@ fn every_family_equals_transformers() {
                 threads: 1,
                 ..EngineConfig::default()
             };
-            // A machine without the instruction set has nothing to compare.
+            // This machine may lack the instruction set. There is then nothing to compare.
             let Ok(mut engine) = Engine::new(Arc::clone(&model), config) else {
                 continue;
             };
@@ -180,7 +180,7 @@ fn every_family_equals_transformers() {
     }
 }
 
-/// Compares on a CUDA device, which is emulated unless a real one can be used.
+/// Compares on a CUDA device: the emulated one, unless a real one was chosen.
 #[cfg(feature = "cuda")]
 #[test]
 fn every_family_equals_transformers_on_a_cuda_device() {
@@ -203,7 +203,7 @@ fn every_family_equals_transformers_on_a_cuda_device() {
     }
 }
 
-/// A lock that a failed assertion may poison.
+/// Settings with a small cache, because a CUDA device allocates the whole cache at once.
 #[cfg(feature = "cuda")]
 fn small() -> EngineConfig {
     EngineConfig {
@@ -213,7 +213,8 @@ fn small() -> EngineConfig {
     }
 }
 
-/// A fixture that would pass without the feature under test proves nothing.
+/// Checks that each feature matters for its fixture. Otherwise the comparison would pass without
+/// the feature.
 #[test]
 fn what_a_family_adds_is_felt() {
     type Change = fn(&mut ModelConfig);
@@ -240,7 +241,7 @@ fn what_a_family_adds_is_felt() {
     }
 }
 
-/// Checks the defaults of parameters that checkpoints leave out of a scaled rotation.
+/// Checks the defaults of parameters that a scaled rotation's configuration may omit.
 #[test]
 fn rotations_equal_those_of_transformers() {
     #[derive(serde::Deserialize)]

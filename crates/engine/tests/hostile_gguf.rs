@@ -1,4 +1,4 @@
-//! Malicious GGUF files.
+//! Checks that malicious GGUF files are refused.
 
 mod common;
 #[path = "common/hostile.rs"]
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, LIMIT);
 
-/// The pieces of a GGUF file.
+/// The parts of a GGUF file, from which tests build damaged ones.
 #[derive(Clone)]
 struct Crafted {
     version: u32,
@@ -40,7 +40,7 @@ fn string(key: &str, value: &str) -> Vec<u8> {
     pair(key, 8, &text(value))
 }
 
-/// Encodes a tensor's entry. Dimensions are innermost first, as in the file.
+/// Encodes a tensor's entry. GGUF has the innermost dimension first.
 fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> {
     let mut out = text(name);
     out.extend((dims.len() as u32).to_le_bytes());
@@ -53,7 +53,7 @@ fn tensor(name: &str, dims: &[u64], kind: u32, offset: u64) -> Vec<u8> {
 }
 
 impl Crafted {
-    /// Creates a valid file.
+    /// Creates a valid file. Tests change parts of it.
     fn new() -> Self {
         Self {
             version: 3,
@@ -85,7 +85,6 @@ impl Crafted {
         self
     }
 
-    /// Removes the pair that begins with this key.
     fn without(mut self, key: &str) -> Self {
         self.pairs.retain(|pair| !pair.starts_with(&text(key)));
         self
@@ -117,7 +116,7 @@ fn bytes_refused(bytes: &[u8], words: &[&str]) {
 #[test]
 fn gguf_headers_that_cannot_be() {
     let good = Crafted::new();
-    // The file is valid, but has no tokenizer.
+    // The headers are valid, so only the missing tokenizer is reported.
     good.refused(&["tokenizer.ggml.tokens", "missing"]);
 
     bytes_refused(b"", &["not a GGUF file"]);
@@ -233,7 +232,7 @@ fn gguf_tensors_that_cannot_be() {
             .tensor(tensor(unknown, &[4], 0, 0))
             .refused_without_file(&[unknown, "no use for it"]);
     }
-    // Two rows cannot be heads of four; heads of three rows have no halves.
+    // Two rows are not a whole head of four rows, and a head of one row has no halves.
     good.clone()
         .tensor(tensor("blk.0.attn_q.weight", &[4, 2], 0, 0))
         .refused(&["blk.0.attn_q.weight", "heads of 4"]);
@@ -244,7 +243,7 @@ fn gguf_tensors_that_cannot_be() {
 }
 
 impl Crafted {
-    /// Checks an error about a tensor; such errors do not name the file.
+    /// Checks an error that names a tensor and not the file.
     #[track_caller]
     fn refused_without_file(&self, words: &[&str]) {
         let (_dir, path) = folder_with("model.gguf", &self.bytes());
@@ -336,7 +335,7 @@ fn gguf_metadata_that_is_missing_or_not_known() {
         .refused(&["bos_token_id", "one of 3 tokens"]);
 }
 
-/// The field `rope_scaling` of the `config.json` that is made from a GGUF file.
+/// Returns the field `rope_scaling` of the `config.json` that the GGUF file replaces.
 fn scaling(path: &Path) -> serde_json::Value {
     let text = Checkpoint::from(path).required_text("config.json").unwrap();
     let config: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -375,7 +374,8 @@ fn rescaling_by_metadata() {
         .refused(&["rope_scaling", "longrope"]);
 }
 
-/// Creates a file with `rope_freqs.weight` from `divisor`, for heads of 128 and base 500000.
+/// Creates a file whose `rope_freqs.weight` has the value `divisor(frequency)` for each frequency.
+/// Heads have 128 values, and the base is 500,000.
 fn rescaled(divisor: impl Fn(f64) -> f64) -> (tempfile::TempDir, PathBuf) {
     let mut file = Crafted::new()
         .without("llama.embedding_length")
@@ -397,7 +397,7 @@ fn rescaled(divisor: impl Fn(f64) -> f64) -> (tempfile::TempDir, PathBuf) {
 #[test]
 fn llama_3_rescaling_is_recognised() {
     let llama3 = |frequency: f64| {
-        // The formula of llama.cpp's converter for Llama 3.2.
+        // The formula is that of llama.cpp's converter, with the numbers of Llama 3.2.
         let (factor, low, high, context) = (32.0, 1.0, 4.0, 8192.0);
         let wavelength = 2.0 * std::f64::consts::PI / frequency;
         if wavelength < context / high {

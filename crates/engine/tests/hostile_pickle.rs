@@ -1,4 +1,4 @@
-//! Malicious files of `torch.save`, and pickles that would call something.
+//! Checks that malicious files of `torch.save` are refused, in particular pickles that call code.
 
 mod common;
 #[path = "common/hostile.rs"]
@@ -17,7 +17,7 @@ use zip::write::SimpleFileOptions;
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, LIMIT);
 
-/// Creates an archive like `torch.save`, with this pickle and a storage `0` of 16 bytes.
+/// Creates an archive like `torch.save`, with the given pickle and a storage `0` of 16 bytes.
 fn archive(pickle: &[u8]) -> Vec<u8> {
     let mut zip = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for (name, bytes) in [("m/data.pkl", pickle), ("m/data/0", &[0; 16])] {
@@ -71,7 +71,7 @@ fn pickles_that_call_are_refused_by_name() {
     }
 }
 
-/// A pickled dict with the float32 tensor `w`.
+/// Returns the pickle of a dict with one float32 tensor named `w`.
 fn tensor_pickle(storage: &str, offset: i64, shape: &[i64], strides: &[i64]) -> Vec<u8> {
     let text = |s: &str| [&b"X"[..], &(s.len() as u32).to_le_bytes(), s.as_bytes()].concat();
     let int = |n: i64| [&b"\x8a\x08"[..], &n.to_le_bytes()].concat();

@@ -1,16 +1,16 @@
-//! Templates are programs of strangers: they must end soon and in little memory, with one line that
-//! names them.
+//! Checks that untrusted templates end soon and use little memory, with an error of one line that
+//! names the template.
 
 use std::alloc::System;
 
 use beamgen_engine::{ChatTemplate, Message, Template};
 use cap::Cap;
 
-/// Ends the process at an allocation beyond its limit.
+/// Ends the process if more than 768 MiB are allocated.
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, 768 << 20);
 
-/// The reason why a chat template is refused, when it is compiled or when it is rendered.
+/// Returns the reason why a chat template is refused, either when compiled or when rendered.
 fn refusal(source: &str) -> String {
     let rendered = match ChatTemplate::new(Some(source), []) {
         Ok(template) => template
@@ -44,7 +44,7 @@ fn loops_without_end_run_out_of_fuel() {
         "{% macro f() %}{{ f() }}{{ f() }}{% endmacro %}{{ f() }}",
         "",
     );
-    // These operations are not counted, but the fuel allows only a few of them.
+    // Writing plain text costs one instruction, so a long text must leave fewer instructions.
     let long = "x".repeat(60_000);
     let looped = format!("{{% for i in range(60000) %}}{long}{{% endfor %}}");
     refused(&looped, "runs too long");
@@ -173,7 +173,7 @@ fn values_do_not_nest_without_end() {
             "{% set n = namespace(l=[1]) %}{% for i in range(60000) %}{% set n.l = dict(a=n.l) %}{% endfor %}",
             "deep",
         ),
-        // A namespace that contains itself.
+        // A namespace contains itself.
         ("{% set n = namespace() %}{% set n.n = n %}{{ n }}", "deep"),
         (
             "{% set n = namespace() %}{% set n.n = n %}{{ n|tojson }}",
@@ -187,13 +187,13 @@ fn values_do_not_nest_without_end() {
             "{% set n = namespace() %}{% set n.n = n %}{{ [n] }}",
             "deep",
         ),
-        // Namespaces nested in each other.
+        // Namespaces are nested in each other.
         (
             "{% set n = namespace(x=1) %}{% for i in range(60000) %}\
              {% set m = namespace() %}{% set m.x = n.x %}{% set n.x = m %}{% endfor %}",
             "namespaces",
         ),
-        // Each value is twice in the next.
+        // Each list contains the previous list twice.
         (
             "{% set n = namespace(l=[1]) %}{% for i in range(30) %}{% set n.l = [n.l, n.l] %}{% endfor %}",
             "too much text",
@@ -201,7 +201,7 @@ fn values_do_not_nest_without_end() {
     ] {
         refused(source, words);
     }
-    // As many namespaces as possible, each with lists around the next, compared and dropped.
+    // The most namespaces are nested, each inside many lists, then compared and dropped.
     let chain = "{% set n = namespace(x=1) %}{% for i in range(500) %}{% set m = namespace() %}\
         {% set m.x = n.x %}{% set n.x = [[[[[[[[[[[[[[[[[[[[m]]]]]]]]]]]]]]]]]]]] %}{% endfor %}\
         {{ 'same' if n.x == n.x }}";
@@ -230,7 +230,7 @@ fn long_and_deep_sources_are_refused() {
                 let source = source.chars().take(120_000).collect::<String>() + "}}";
                 refused(&source, words);
             } else if let Ok(template) = ChatTemplate::new(Some(&source), []) {
-                // The stack must suffice; the result does not matter.
+                // The stack must suffice, so only a crash would fail here.
                 template.prompt(None, "x").ok();
             }
         };

@@ -1,4 +1,5 @@
-//! A decode step allocates nothing. The only test: another would allocate meanwhile.
+//! Checks that a decoding step allocates nothing. This program has only one test, because another
+//! would allocate at the same time.
 
 mod common;
 
@@ -23,7 +24,7 @@ static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
 
 #[test]
 fn a_decode_step_allocates_nothing() {
-    // Wide enough that every operation is split among the threads.
+    // The model is wide enough that every operation is split between the threads.
     let mut config = tiny_config();
     (config.hidden_size, config.intermediate_size) = (192, 512);
     (config.head_dim, config.vocab_size) = (32, 515);
@@ -85,7 +86,8 @@ fn a_decode_step_allocates_nothing() {
                         }
                     };
                     step();
-                    // A thread of the pool that starts only now allocates its name once.
+                    // A pool thread that starts late allocates its name once, so the least of five
+                    // measurements counts.
                     let mut taken = usize::MAX;
                     for _ in 0..5 {
                         let before = ALLOCATOR.total_allocated();

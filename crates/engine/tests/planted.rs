@@ -1,5 +1,5 @@
-//! Faults that are planted in each kernel of the emulated device are found before a device gets any
-//! work: by the self-test of operations, and by the first passes of a model that uses the kernel.
+//! Plants a wrong number in each kernel of the emulated device. The self-test of operations must
+//! find it, and so must the first passes of a model that uses the kernel.
 #![cfg(all(feature = "cuda", target_os = "linux"))]
 
 mod common;
@@ -16,7 +16,7 @@ use beamgen_engine::{
 use beamgen_test_support::{Missing, skip};
 use common::{even_config, random_weights, tiny_config};
 
-/// Kernels that no pass of a model runs, and the name of their user.
+/// Kernels that the passes of a model do not run, each with its user.
 const IN_NO_PASS: [(&str, &str); 4] = [
     ("log_prob", "a reward model that is read by its logits"),
     ("prm_head", "a reward model with a head"),
@@ -24,10 +24,10 @@ const IN_NO_PASS: [(&str, &str); 4] = [
     ("sample", "a generator"),
 ];
 
-/// Serialises the tests, since a fault affects all threads of the process.
+/// A lock that runs one test at a time, because a planted fault affects the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Opens a device without faults; `None` after a skip.
+/// Opens the device without faults; `None` if the test is skipped.
 fn device() -> Option<Compute> {
     if beamgen_emulated_cuda::uses_real_device() {
         skip(Missing::Gpu, "a real device is not wrong when asked");
@@ -40,7 +40,7 @@ fn device() -> Option<Compute> {
     Some(DeviceChoice::Cuda(0).open().unwrap())
 }
 
-/// The names of all kernels in the program.
+/// The names of all kernels in `kernels/ptx`, sorted.
 fn kernels() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../kernels/ptx");
     let mut names = Vec::new();
@@ -59,9 +59,10 @@ fn kernels() -> Vec<String> {
     names
 }
 
-/// Places for a wrong number among those that a kernel writes.
+/// The places of a wrong number: the first, middle and last value of each argument that `kernel`
+/// writes.
 fn places(kernel: &str) -> Vec<String> {
-    // Other kernels write only to their first argument, or to memory that is not read later.
+    // All other kernels write only to their first argument, or to memory that no one reads later.
     let arguments = match kernel {
         "sample" | "rope_kv_f32" | "rope_kv_bf16" | "rope_kv_f16" => 2,
         _ => 1,
@@ -72,7 +73,7 @@ fn places(kernel: &str) -> Vec<String> {
         .collect()
 }
 
-/// The message of an error about wrong numbers, if there is one.
+/// The message of an error about wrong numbers; `None` if nothing failed.
 fn said<T>(result: Result<T, Error>) -> Option<String> {
     match result {
         Ok(_) => None,
@@ -101,8 +102,8 @@ fn the_test_of_operations_finds_every_kernel() {
     assert!(missed.is_empty(), "not found: {missed:#?}");
 }
 
-/// Models that together use every kernel of a pass, small ones first, and the suffixes of the
-/// kernels' names for their weights.
+/// Models that together use every kernel of a pass, small ones first. Each has the suffix that its
+/// kernels' names end in.
 fn models(compute: &Compute) -> Vec<(&'static str, Arc<Model>)> {
     let a_layer = |config| ModelConfig {
         num_hidden_layers: 1,
@@ -115,7 +116,7 @@ fn models(compute: &Compute) -> Vec<(&'static str, Arc<Model>)> {
         head_dim,
         ..small.clone()
     };
-    // Enough outputs that a pass over the whole text takes the kernels for many rows.
+    // This model has enough outputs for the kernels for many rows.
     let wide = ModelConfig {
         hidden_size: 32,
         vocab_size: 8449,

@@ -1,9 +1,9 @@
-//! Reads and writes whole files that a user has named.
+//! Safe reading and writing of whole files whose names a user gave.
 //!
 //! A device has no end (`/dev/zero`) and a FIFO may never have a writer, so a program that reads
-//! whatever it is given may run out of memory or hang. The functions that read accept only regular
-//! files, and read no more than a given number of bytes. All files of the program are written by
-//! [`Output`] and the functions around it.
+//! any named file may run out of memory or hang. The functions for reading accept only regular
+//! files and read at most a given number of bytes. All output is written by [`Output`] and the
+//! functions around it.
 
 #![forbid(unsafe_code)]
 
@@ -23,40 +23,40 @@ use serde::Serialize;
 /// Opens a regular file for reading; links are followed.
 ///
 /// # Errors
-/// [`ErrorKind::IsADirectory`], [`ErrorKind::InvalidInput`] for devices, FIFOs and sockets, and
-/// errors of the system.
+/// Returns [`ErrorKind::IsADirectory`] for folders, [`ErrorKind::InvalidInput`] for devices, FIFOs
+/// and sockets, and errors of the system.
 pub fn open_regular_file(path: &Path) -> io::Result<File> {
-    // Checked before it is opened, since opening a FIFO waits for a writer; and again after, since
-    // the path may lead to something else by then.
+    // The path is checked before opening, since opening a FIFO waits for a writer. The open file is
+    // checked again, since the path may have changed in between.
     check(&std::fs::metadata(path)?)?;
     let file = File::open(path)?;
     check(&file.metadata()?)?;
     Ok(file)
 }
 
-/// Reads a regular file of at most `cap` bytes.
+/// Reads a regular file whole, if it has at most `cap` bytes.
 ///
 /// # Errors
-/// The errors of [`open_regular_file`]; [`ErrorKind::FileTooLarge`] for more than `cap` bytes.
+/// Returns the errors of [`open_regular_file`], and [`ErrorKind::FileTooLarge`] above `cap` bytes.
 pub fn read_regular_file(path: &Path, cap: u64) -> io::Result<Vec<u8>> {
     read_capped(open_regular_file(path)?, cap)
 }
 
-/// Reads a regular file of at most `cap` bytes as text.
+/// Reads a regular file as UTF-8 text, if it has at most `cap` bytes.
 ///
 /// # Errors
-/// The errors of [`read_regular_file`]; [`ErrorKind::InvalidData`] if the file is not UTF-8.
+/// Returns the errors of [`read_regular_file`], and [`ErrorKind::InvalidData`] if the file is
+/// packed or not UTF-8.
 pub fn read_text_file(path: &Path, cap: u64) -> io::Result<String> {
     text(read_regular_file(path, cap)?)
 }
 
-/// Reads all bytes of a stream that has at most `cap`.
+/// Reads a stream to its end, if it has at most `cap` bytes.
 ///
 /// # Errors
-/// [`ErrorKind::FileTooLarge`] for more, and errors of the system.
+/// Returns [`ErrorKind::FileTooLarge`] above `cap` bytes, and errors of the system.
 pub fn read_capped(stream: impl Read, cap: u64) -> io::Result<Vec<u8>> {
-    // One byte more than allowed, by which a stream of exactly `cap` bytes differs from a longer
-    // one.
+    // One byte more than `cap` shows that the stream is too long.
     let mut bytes = Vec::new();
     stream.take(cap.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 <= cap {
@@ -69,8 +69,8 @@ pub fn read_capped(stream: impl Read, cap: u64) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Reads a line with its newline into `line`, whose former contents are dropped, and returns its
-/// length. Of a line with more than `cap` bytes the first `cap + 1` are read.
+/// Reads a line with its newline into `line`, which is cleared first, and returns the length. A
+/// line above `cap` bytes is cut after `cap + 1`, so the caller can detect it.
 ///
 /// # Errors
 /// The error of the system.
@@ -82,7 +82,7 @@ pub fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>, cap: usize) -> io
 /// Writes a file of indented JSON with a final newline, whole or not at all.
 ///
 /// # Errors
-/// The errors of [`write()`], and of values that JSON cannot represent.
+/// Returns the errors of [`write()`], and errors of values that JSON cannot represent.
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let mut bytes = serde_json::to_vec_pretty(value)?;
     bytes.push(b'\n');
@@ -105,7 +105,7 @@ pub fn json_reason(error: &serde_json::Error) -> String {
     format!("{reason} at column {}", error.column())
 }
 
-/// Converts the bytes of a file to text.
+/// Converts the bytes of a file to UTF-8 text.
 ///
 /// # Errors
 /// [`ErrorKind::InvalidData`] for a format that is [`packed`], or with the place of the first byte
@@ -123,7 +123,7 @@ pub fn text(bytes: Vec<u8>) -> io::Result<String> {
     })
 }
 
-/// The first bytes of formats that contain text but must be unpacked, and advice how.
+/// The first bytes of packed formats that often contain text, and how to unpack each.
 const PACKED: [(&[u8], &str); 6] = [
     (b"\x1f\x8b", "compressed by gzip: unpack it (`gunzip FILE`)"),
     (b"\xfd7zXZ\0", "compressed by xz: unpack it (`unxz FILE`)"),
@@ -144,7 +144,7 @@ const PACKED: [(&[u8], &str); 6] = [
     ),
 ];
 
-/// Advice how to unpack a file, if its first bytes are those of a packed format.
+/// Returns advice on unpacking if `head` begins like a packed format; otherwise `None`.
 pub fn packed(head: &[u8]) -> Option<&'static str> {
     let found = PACKED.iter().find(|(begin, _)| head.starts_with(begin));
     found.map(|(_, advice)| *advice)

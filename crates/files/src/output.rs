@@ -1,8 +1,9 @@
-//! Writes a file that a user has named, as a whole or not at all.
+//! Writing of files whose names a user gave: each is written whole or not at all.
 //!
-//! A file is written next to its place and renamed when all of it is on the disk. So an error, a
-//! full disk or a kill leaves the old file, or no file. A link stays a link: its target is
-//! replaced. Pipes, terminals and other character devices are written directly and never replaced;
+//! A temporary file is written in the same folder and, when all bytes are on disk, renamed. An
+//! error, a full disk or a kill therefore leaves the old file, or no file. If the name is a link,
+//! the link stays and its target is replaced. Pipes, terminals and other character devices are
+//! written directly and never replaced. Block devices and sockets are refused.
 //! block devices and sockets are refused.
 
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -10,21 +11,21 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A place to write to, which was checked before the work that makes the output.
+/// A checked place for output. Check it before the work whose result is written.
 #[derive(Debug)]
 pub struct Output(To);
 
 #[derive(Debug)]
 enum To {
-    /// A regular file, which need not exist yet; the path is not a link.
+    /// A regular file, which may not exist yet. No part of the path is a link.
     File(PathBuf),
-    /// A pipe, a terminal or another character device, or the target of stdout or stderr.
+    /// An open pipe, terminal or other character device, or the file behind stdout or stderr.
     Stream(File),
 }
 
 impl Output {
-    /// Checks whether an output can be written, before the work that makes it. A stream is opened
-    /// now and stays open; a file is unchanged until [`write`](Self::write).
+    /// Checks that an output can be written. A stream is opened at once and stays open; a file is
+    /// unchanged until [`write`](Self::write).
     ///
     /// # Errors
     /// The folder is missing or takes no files; the path names a folder, a socket, a block device,
@@ -32,14 +33,15 @@ impl Output {
     pub fn open(path: &Path) -> io::Result<Self> {
         let to = find(path)?;
         if let To::File(target) = &to {
-            // Creating the temporary file shows whether the folder takes files.
+            // If a temporary file can be created, the folder is writable; the file is removed at
+            // once.
             Aside::create(target)?;
         }
         Ok(Self(to))
     }
 
-    /// Writes the bytes that `fill` writes. An error leaves a file unchanged. A second call
-    /// replaces a file, and continues a stream.
+    /// Writes the bytes that `fill` produces. After an error a file is unchanged. Another call
+    /// replaces the file, or continues the stream.
     ///
     /// # Errors
     /// The errors of `fill` and of the system.
@@ -65,12 +67,12 @@ impl Output {
 /// Writes a file whole or not at all.
 ///
 /// # Errors
-/// The errors of [`Output::open`], and errors of writing.
+/// Returns the errors of [`Output::open`], and errors of writing.
 pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> io::Result<()> {
     Output(find(path)?).write(|out| out.write_all(bytes.as_ref()))
 }
 
-/// Replaces a file by the file that `fill` creates at the path of its argument.
+/// Replaces a file. `fill` gets the path of a temporary file and writes the new contents there.
 ///
 /// # Errors
 /// The errors of [`Output::open`] and of `fill`, and [`ErrorKind::InvalidInput`] for streams.
@@ -84,7 +86,7 @@ pub fn replace<E: From<io::Error>>(
     }
 }
 
-/// Opens a new file, or a stream, for adding lines. The second value tells whether it is a stream.
+/// Opens a new file or a stream for appending. The second value is true for a stream.
 ///
 /// # Errors
 /// The errors of [`Output::open`], and [`ErrorKind::AlreadyExists`].
@@ -99,11 +101,11 @@ pub fn create_new(path: &Path) -> io::Result<(File, bool)> {
     }
 }
 
-/// Opens a regular file for reading and appending, and creates it if it does not exist.
+/// Opens a regular file for reading and appending; creates the file if it does not exist.
 ///
 /// # Errors
-/// [`ErrorKind::IsADirectory`], [`ErrorKind::InvalidInput`] for devices, FIFOs and sockets, and
-/// errors of the system.
+/// Returns [`ErrorKind::IsADirectory`] for folders, [`ErrorKind::InvalidInput`] for devices, FIFOs
+/// and sockets, and errors of the system.
 pub fn append(path: &Path) -> io::Result<File> {
     match crate::open_regular_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -115,7 +117,8 @@ pub fn append(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Creates a folder and its missing parents. A link to a missing folder stays a link.
+/// Creates a folder and its missing parents. If the path is a link to a missing folder, that folder
+/// is created.
 ///
 /// # Errors
 /// The error of the system.
@@ -127,11 +130,11 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether a folder has files but none of `marks`, the files that an earlier run would have left.
-/// Hidden files do not count.
+/// Whether a folder contains visible files but none of `marks`. The marks are names of files by
+/// which a program recognises the folders it wrote.
 ///
 /// # Errors
-/// An error of the system, for example if the path is not a folder.
+/// Returns an error of the system, e.g. if the path is not a folder.
 pub fn is_foreign_folder(path: &Path, marks: &[&str]) -> io::Result<bool> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -140,7 +143,7 @@ pub fn is_foreign_folder(path: &Path, marks: &[&str]) -> io::Result<bool> {
     let mut is_empty = true;
     for entry in entries {
         let name = entry?.file_name();
-        // One mark is enough: an interrupted run may have left only some of its files.
+        // One mark is enough, since an interrupted run may have written only some of its files.
         if marks.iter().any(|&mark| name == mark) {
             return Ok(false);
         }
@@ -149,11 +152,11 @@ pub fn is_foreign_folder(path: &Path, marks: &[&str]) -> io::Result<bool> {
     Ok(!is_empty)
 }
 
-/// Returns the regular file that a path leads to, even if it does not exist yet; `None` if the path
-/// leads to anything else, such as a pipe, a device or a folder.
+/// Returns the regular file that a path leads to through links, even if the file does not exist
+/// yet. `None` for folders, pipes and devices.
 ///
 /// # Errors
-/// A missing file has no name or no folder, or an error of the system.
+/// Returns an error of the system; also for a missing file whose path has no name or no folder.
 pub fn place(path: &Path) -> io::Result<Option<PathBuf>> {
     match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => missing(path).map(Some),
@@ -162,7 +165,7 @@ pub fn place(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Whether an error of the system is about the named path, and not about the machine (a full disk).
+/// Whether an error is caused by the named path, and not by the machine, e.g. a full disk.
 #[must_use]
 pub fn is_about_the_name(error: &io::Error) -> bool {
     use ErrorKind::{
@@ -174,7 +177,7 @@ pub fn is_about_the_name(error: &io::Error) -> bool {
     )
 }
 
-/// The identity of a file, which is the same for all of its names.
+/// The identity of a file; all names of the same file have equal identities.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileId {
     #[cfg(unix)]
@@ -184,8 +187,8 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// The identity of the file at a path. `None` if no file exists, or for a device, which may be
-    /// read and written at the same time.
+    /// Returns the identity of the file, folder or pipe at a path. `None` if nothing exists there,
+    /// and for devices, since reading and writing the same terminal is allowed.
     #[must_use]
     pub fn of(path: &Path) -> Option<Self> {
         let found = path.metadata().ok()?;
@@ -222,7 +225,7 @@ fn refused(reason: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, reason)
 }
 
-/// Resolves a path to a file or an open stream.
+/// Resolves a path to a regular file or opens it as a stream.
 fn find(path: &Path) -> io::Result<To> {
     let found = match path.metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(To::File(missing(path)?)),
@@ -234,7 +237,7 @@ fn find(path: &Path) -> io::Result<To> {
             "is a folder: name a file",
         ));
     }
-    // Before the check for files: stdout may be redirected to this very file.
+    // Tested before regular files, because stdout may be redirected to this file.
     if let Some(stream) = stream::standard(&found)? {
         return Ok(To::Stream(stream));
     }
@@ -251,7 +254,7 @@ fn find(path: &Path) -> io::Result<To> {
     }
 }
 
-/// The place of a file that does not exist: in an existing folder, at the end of all links.
+/// Returns the path that a missing file will have: links are followed, and its folder must exist.
 fn missing(path: &Path) -> io::Result<PathBuf> {
     let path = followed(path);
     let name = path.file_name().ok_or_else(|| refused("names no file"))?;
@@ -263,8 +266,8 @@ fn missing(path: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// The end of a chain of links. Only called for paths that the system did not find, and a circle of
-/// links is another error, so the chain ends.
+/// Follows links to their end. The loop ends, since the system found the path missing; for a circle
+/// of links it reports another error.
 fn followed(path: &Path) -> PathBuf {
     let mut path = path.to_owned();
     while let Ok(link) = fs::read_link(&path) {
@@ -280,24 +283,24 @@ fn folder(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
-/// Replaces `target` by the file that `fill` writes.
+/// Replaces `target` by the temporary file that `fill` writes.
 fn put<E: From<io::Error>>(
     target: &Path,
     fill: impl FnOnce(&Path) -> Result<(), E>,
 ) -> Result<(), E> {
     let aside = Aside::create(target)?;
-    // A replaced file keeps its permissions: a private file must stay private.
-    // Read before the work: the target may be gone when it is done.
+    // The new file gets the permissions of the old one, so a private file stays private. They are
+    // read before `fill`, since the target may be deleted meanwhile.
     let permissions = target.metadata().or_else(|_| aside.0.metadata())?;
     fill(&aside.0)?;
-    // `fill` may have renamed a file of its own to this name, with other permissions.
+    // `fill` may have put another file at the temporary path, with other permissions.
     fs::set_permissions(&aside.0, permissions.permissions())?;
-    // On the disk before the rename: after a crash the new name must not lead to an empty file.
+    // Synced before the rename: after a crash the target must not be an empty file.
     OpenOptions::new().append(true).open(&aside.0)?.sync_all()?;
     Ok(fs::rename(&aside.0, target)?)
 }
 
-/// An empty file next to a target. It is removed when dropped, unless it was renamed to the target.
+/// An empty file next to the target. Dropping the value removes the file if it was not renamed.
 struct Aside(PathBuf);
 
 impl Aside {
@@ -305,7 +308,7 @@ impl Aside {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         loop {
             let count = COUNT.fetch_add(1, Ordering::Relaxed);
-            // The name does not contain the target's: with an addition it might be too long.
+            // The target's name is not part of this name, which could become too long.
             let name = format!(".beamgen-{}-{count}.part", std::process::id());
             let path = folder(target).join(name);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -336,8 +339,8 @@ mod stream {
 
     use super::refused;
 
-    /// This process's stdout or stderr, if `found` is the same file. If it were opened a second
-    /// time, the file would be overwritten from its beginning.
+    /// Returns stdout or stderr if `found` is the same file. Opening that file again would
+    /// overwrite it from its beginning.
     pub(super) fn standard(found: &Metadata) -> io::Result<Option<File>> {
         let is_same = |file: &File| {
             let own = file.metadata();
@@ -353,7 +356,7 @@ mod stream {
         Ok(Some(stderr).filter(is_same))
     }
 
-    /// Opens a pipe or a character device without waiting for the other side.
+    /// Opens a pipe or a character device; fails at once if nobody reads the pipe.
     pub(super) fn open(path: &Path, found: &Metadata) -> io::Result<File> {
         let kind = found.file_type();
         if kind.is_block_device() {
@@ -362,7 +365,7 @@ mod stream {
         if kind.is_socket() {
             return Err(refused("is a socket: name a file or a pipe"));
         }
-        // Without NONBLOCK, opening a pipe waits for its reader, perhaps forever.
+        // Without NONBLOCK, opening a pipe would wait for a reader.
         let at_once = OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = OpenOptions::new()
             .write(true)
@@ -378,7 +381,7 @@ mod stream {
             }
             opened => opened?,
         };
-        // Only opening must not wait: writing waits until a full pipe has room.
+        // NONBLOCK was for opening only: writes should wait while the pipe is full.
         fcntl_setfl(&file, OFlags::empty())?;
         Ok(file)
     }
@@ -435,7 +438,7 @@ mod tests {
         assert_eq!(names(dir.path()), ["report.html"]);
         output.write(|out| out.write_all(b"new")).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new");
-        // Names that differ only in the extension, written at the same time.
+        // The second file differs in its extension only and is written while the first one is open.
         let other = dir.path().join("report.json");
         output
             .write(|out| {

@@ -1,4 +1,5 @@
-//! The download of one file: resumed, verified, and only then renamed to its place in the cache.
+//! The download of one file, which can be resumed. The file gets its final name in the cache only
+//! after it was verified.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -17,7 +18,7 @@ use crate::retry::{Patience, Retry, TransferError};
 
 const BUFFER: usize = 1 << 18;
 
-/// The download of one file that a snapshot lacks.
+/// A file that is missing in a snapshot, with what is needed to download it.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub target: RequestTarget,
@@ -27,8 +28,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Returns the bytes still to download: the file's size less the bytes in the cache. 0 if the
-    /// size is unknown.
+    /// Returns the number of bytes that are not in the cache yet; 0 if the file's size is unknown.
     pub(crate) fn missing(&self, repo: &RepoDir) -> u64 {
         let blob = repo.blob(&self.metadata.etag);
         if is_whole(&blob, &self.metadata) {
@@ -38,8 +38,8 @@ impl Job {
         self.metadata.size.unwrap_or(0).saturating_sub(begun)
     }
 
-    /// Downloads the file into `blobs/ETAG`, unless that exists. Resumes `blobs/ETAG.incomplete` if
-    /// an interrupted call left one.
+    /// Downloads the file to `blobs/ETAG` if that file does not exist. Resumes from
+    /// `blobs/ETAG.incomplete`, which an interrupted call leaves.
     pub(crate) fn fetch(
         &self,
         client: &Client,
@@ -53,7 +53,7 @@ impl Job {
             return Ok(());
         }
         let _lock = lock(&repo.lock(&metadata.etag), reporter, &self.file)?;
-        // Checked again: the process that held the lock may have finished the file.
+        // Another process may have completed the file while this one waited for the lock.
         if is_whole(&blob, metadata) {
             return Ok(());
         }
@@ -78,14 +78,15 @@ impl Job {
                     ..
                 }
             );
-            // The bytes of an earlier call may be the damaged ones, so a second download decides.
-            // If all bytes came in this call, a repetition would only send gigabytes again.
+            // The damaged bytes may be those of an earlier call, so the file is downloaded once
+            // more. If all bytes came from this call, another download would probably be damaged,
+            // too.
             if is_corrupt && !restarted {
                 restarted = true;
                 partial.restart()?;
                 continue;
             }
-            // Damaged bytes must not be resumed, and an empty file helps nobody.
+            // Damaged bytes must not be resumed, and an empty file has nothing to resume.
             if is_corrupt || partial.len == 0 {
                 partial.discard()?;
             }
@@ -93,7 +94,7 @@ impl Job {
         }
     }
 
-    /// Makes one request for the missing bytes.
+    /// Sends one request for the missing bytes and appends them to the file.
     fn transfer(
         &self,
         client: &Client,
@@ -105,12 +106,13 @@ impl Job {
             return Ok(());
         }
         let mut response = client.get(&self.url, partial.len)?;
-        // Some servers answer 206 with another range, so the status is not enough.
+        // A server may answer 206 with another range than the requested one.
         let continues = response.status() == StatusCode::PARTIAL_CONTENT
             && range_start(response.headers()) == Some(partial.len);
         if !continues {
             partial.restart().map_err(TransferError::Disk)?;
-            // A 200 has the whole file already; a 416 or a wrong range has nothing of use.
+            // A 200 answer contains the whole file. Other answers, e.g. 416 or a wrong range, are
+            // useless.
             if response.status() != StatusCode::OK {
                 response = client.get(&self.url, 0)?;
             }
@@ -121,7 +123,7 @@ impl Job {
         }
         let start = partial.len;
         let sent = response.body().content_length();
-        // Refused before the first byte, so a wrong length costs no download.
+        // A wrong length is found before the first byte is downloaded.
         if let (Some(promised), Some(rest)) = (size, sent)
             && promised != start.saturating_add(rest)
         {
@@ -136,7 +138,7 @@ impl Job {
         let mut buffer = vec![0; BUFFER];
         self.tell(reporter, start);
         loop {
-            // A file that is complete is kept even if another has failed.
+            // A complete file is kept even if another download has failed.
             if reporter.is_over() && size != Some(partial.len) {
                 return Err(stopped(partial, given_up(partial.len, size)));
             }
@@ -145,7 +147,7 @@ impl Job {
                 Ok(read) => {
                     partial.write(&buffer[..read])?;
                     self.tell(reporter, partial.len);
-                    // Without a Content-Length an endless answer would fill the disk.
+                    // Without `Content-Length` an endless answer would fill the disk.
                     if let Some(promised) = size
                         && partial.len > promised
                     {
@@ -188,27 +190,28 @@ fn interrupted(done: u64, total: Option<u64>, reason: String) -> RequestError {
     }
 }
 
-/// Returns the error of a download that stopped because another file failed. The user sees only
-/// that other failure.
+/// Returns the error of a download that was stopped because another one failed. Only the first
+/// failure is shown to the user.
 fn given_up(done: u64, total: Option<u64>) -> RequestError {
     interrupted(done, total, "another file failed".to_owned())
 }
 
 fn is_whole(blob: &Path, metadata: &Metadata) -> bool {
-    // The length is enough: only verified files get this name, and hashing gigabytes at every
+    // The length is enough, since only verified files get this name. Hashing gigabytes at every
     // start would take minutes.
     fs::metadata(blob)
         .is_ok_and(|found| found.is_file() && metadata.size.is_none_or(|size| size == found.len()))
 }
 
-/// Returns the path of a blob's bytes until the blob is complete, the one that Python uses.
+/// Returns the path of a file that is still being downloaded. Python's `huggingface_hub` uses the
+/// same path.
 fn incomplete(blob: &Path) -> PathBuf {
     let mut path = blob.to_owned().into_os_string();
     path.push(".incomplete");
     PathBuf::from(path)
 }
 
-/// The open file `ETAG.incomplete`, with the number and the hash of its bytes.
+/// An open file `ETAG.incomplete`, with the length and the running hash of its contents.
 struct Partial {
     path: PathBuf,
     file: File,
@@ -217,8 +220,8 @@ struct Partial {
 }
 
 impl Partial {
-    /// Opens or creates the file. Bytes of an earlier call are kept only if a size or a hash can
-    /// prove them wrong later.
+    /// Opens or creates the file. Bytes of an earlier call are kept only if a known size or hash
+    /// can later show that they are wrong.
     fn open(blob: &Path, metadata: &Metadata) -> Result<Self, HubError> {
         let path = incomplete(blob);
         let open = File::options()
@@ -235,8 +238,8 @@ impl Partial {
         partial
             .read_existing()
             .map_err(HubError::io(&partial.path))?;
-        // With neither a size nor a hash, nothing would show that the old and the new bytes are
-        // parts of different files.
+        // Without a size and a hash nothing would show that old and new bytes belong to different
+        // files.
         if metadata.size.is_none() && !metadata.is_sha256 {
             partial.restart()?;
         }
@@ -245,7 +248,7 @@ impl Partial {
 
     fn read_existing(&mut self) -> io::Result<()> {
         let len = self.file.metadata()?.len();
-        // The state of the hash was lost with the earlier process, so its bytes are hashed again.
+        // The earlier process took the state of the hash with it, so the bytes are hashed again.
         if let Some(hash) = &mut self.hash {
             io::copy(&mut (&self.file).take(len), hash)?;
         }
@@ -286,8 +289,8 @@ impl Partial {
         Ok(())
     }
 
-    /// Renames the file to its place. Syncs first: otherwise a crash could leave a blob under its
-    /// final name whose last bytes never reached the disk.
+    /// Renames the file to its final name. The bytes are synced first; otherwise a crash could
+    /// leave an incomplete file with that name.
     fn finish(self, blob: &Path) -> Result<(), HubError> {
         self.file
             .sync_all()

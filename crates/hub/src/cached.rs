@@ -1,4 +1,4 @@
-//! The list of models in the cache, as `beamgen models` prints it.
+//! The list of cached models, which `beamgen models` prints.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,30 +13,30 @@ use crate::id::{is_commit, is_gguf};
 pub struct CachedModel {
     /// `ORG/NAME`.
     pub repo: String,
-    /// Bytes on the disk, unfinished downloads included. A file that several revisions share counts
+    /// The bytes on disk, with unfinished downloads. A file that several revisions share counts
     /// once.
     pub bytes: u64,
-    /// The revisions in the cache, sorted by commit.
+    /// The commits with a snapshot folder, sorted by hash.
     pub revisions: Vec<CachedRevision>,
 }
 
 /// One commit of a repository in the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachedRevision {
-    /// The commit: 40 hexadecimal digits.
+    /// The commit hash: 40 hexadecimal digits.
     pub commit: String,
     /// The branches and tags that meant this commit when the hub was last asked.
     pub refs: Vec<String>,
-    /// The snapshot folder, which has links to the files.
+    /// The folder of the commit, which contains links to the files.
     pub path: PathBuf,
-    /// The sum of the files' sizes in bytes. Files shared with other revisions count here, too.
+    /// The sum of the files' sizes in bytes, with files that other revisions share.
     pub bytes: u64,
     /// Whether a model can be loaded from the folder: configuration, tokenizer and all weights are
     /// there.
     pub is_complete: bool,
-    /// The names of the GGUF files, relative to `path` and sorted.
+    /// The GGUF files as paths relative to `path`, sorted.
     pub gguf: Vec<String>,
-    /// The time of the newest file; `None` where the file system keeps none.
+    /// The time of the newest file; `None` if the file system does not record times.
     pub modified: Option<SystemTime>,
 }
 
@@ -63,15 +63,15 @@ fn model(folder: &str, path: &Path) -> Option<CachedModel> {
         .map(|(commit, path)| revision(refs.remove(&commit).unwrap_or_default(), commit, path))
         .collect();
     revisions.sort_by(|a, b| a.commit.cmp(&b.commit));
-    // `symlink_metadata` and not `metadata`: a link of a snapshot must not count its blob a second
-    // time. Where the system has no links, the snapshots hold the files themselves.
+    // `symlink_metadata`, since a link in a snapshot must not count its blob again. On systems
+    // without links the snapshots contain the files.
     let on_disk = files(path).into_iter().map(|(_, file)| file);
     let bytes = on_disk
         .filter_map(|file| fs::symlink_metadata(file).ok())
         .filter(fs::Metadata::is_file)
         .map(|found| found.len())
         .sum();
-    // An empty folder is what Python leaves of a deleted model.
+    // Python leaves an empty folder after a model was deleted.
     (bytes > 0 || !revisions.is_empty()).then_some(CachedModel {
         repo,
         bytes,
@@ -83,7 +83,7 @@ fn revision(mut refs: Vec<String>, commit: String, path: PathBuf) -> CachedRevis
     refs.sort();
     let found: Vec<(String, fs::Metadata)> = files(&path)
         .into_iter()
-        // `metadata` follows the link, so a link whose blob was deleted is left out.
+        // `metadata` follows links, so a link to a deleted blob is left out.
         .filter_map(|(name, file)| Some((name, fs::metadata(file).ok()?)))
         .filter(|(_, found)| found.is_file())
         .collect();
@@ -109,7 +109,7 @@ pub(crate) fn file_names(snapshot: &Path) -> Vec<String> {
     files.map(|(name, _)| name).collect()
 }
 
-/// Returns the names and paths in a folder; none if the folder cannot be read.
+/// Returns the names and paths in a folder; an empty list if the folder cannot be read.
 fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
     let Ok(entries) = fs::read_dir(folder) else {
         return vec![];
@@ -120,8 +120,8 @@ fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// Returns the files below a folder with their relative names. Links to folders are not followed:
-/// a circle of links would never end.
+/// Returns all files below a folder with their relative names. Links to folders are not followed,
+/// since they may form a circle.
 fn files(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), folder.to_owned())];

@@ -1,16 +1,16 @@
-//! The clock behind a trait, so that tests of waits and retries take no time.
+//! A replaceable clock, so that tests of waits and retries need no real time.
 
 use std::fmt::Debug;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// The time between two requests. The time limits within a request use the system's clock.
+/// The clock for waits between requests. Time limits of a single request use the system's clock.
 pub trait Clock: Debug + Send + Sync {
-    /// Returns the current time, from which a `Retry-After` date is counted if the answer has no
-    /// date.
+    /// Returns the current time. A date in `Retry-After` is compared with this time if the answer
+    /// does not contain its own date.
     fn now(&self) -> SystemTime;
 
-    /// Blocks the calling thread before a request is repeated.
+    /// Blocks the thread that is about to repeat a request.
     fn sleep(&self, time: Duration);
 }
 

@@ -1,4 +1,4 @@
-//! Settings: the hub's address, the cache's folder, the token and the limits.
+//! The settings of a hub: its address, the cache folder, the token and the limits.
 
 use std::fmt;
 use std::io;
@@ -9,33 +9,34 @@ use beamgen_certificates::Certificates;
 
 use crate::HubError;
 
-/// Longest time limit, in seconds: one day.
+/// The maximum of a time limit in seconds: one day.
 const LONGEST: u64 = 86_400;
 
 /// Settings of a [`Hub`](crate::Hub).
 #[derive(Clone, PartialEq, Eq)]
 pub struct HubConfig {
-    /// The hub's address, without a slash at its end. Default: `https://huggingface.co`.
+    /// The address of the hub, without a slash at the end. Default: `https://huggingface.co`.
     pub endpoint: String,
-    /// The folder that has the folders `models--ORG--NAME`.
+    /// The cache folder, which contains a folder `models--ORG--NAME` per repository.
     pub cache: PathBuf,
-    /// The access token. Sent to the endpoint, and to the public hub over https if a mirror
-    /// redirects there; never to any other server.
+    /// The access token. It is sent to `endpoint` and, if that redirects, to the public hub over
+    /// https. No other server gets the token.
     pub token: Option<String>,
-    /// Whether only the cache is used and no request is made. Default: false.
+    /// Whether to use only the cache, without any request. Default: false.
     pub offline: bool,
-    /// Time limit for a connection, and for an answer about a model or a file. Default: 10 s.
+    /// The time limit for connecting, and for an answer about a model or a file. Default: 10 s.
     pub timeout: Duration,
-    /// Time limit in the download of a file for a connection, an answer, and the next bytes.
+    /// The time limit for each stage of a download: connecting, the answer, and the next bytes.
     /// Default: 10 s.
     pub download_timeout: Duration,
-    /// Retries in a row, none of which adds a byte, after transient faults. Default: 5.
+    /// The number of retries after temporary faults; a retry that brings new bytes resets the
+    /// count. Default: 5.
     pub retries: u32,
-    /// Certificates of authorities that are trusted in addition to Mozilla's and the system's.
+    /// The certificate authorities that are trusted besides those of Mozilla and the system.
     pub certificates: Certificates,
 }
 
-/// Shows every field but the token, which must not end up in a log.
+/// Hides the token, which must not appear in logs.
 impl fmt::Debug for HubConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HubConfig")
@@ -52,7 +53,7 @@ impl fmt::Debug for HubConfig {
 }
 
 impl HubConfig {
-    /// Settings for the public hub with a cache at `cache`, and no token.
+    /// Returns settings for the public hub, without a token.
     #[must_use]
     pub fn new(cache: PathBuf) -> Self {
         Self {
@@ -67,7 +68,8 @@ impl HubConfig {
         }
     }
 
-    /// Reads the settings from the variables of Python's `huggingface_hub`, with its precedence:
+    /// Reads the settings from the environment variables of Python's `huggingface_hub`, in its
+    /// order of precedence:
     ///
     /// - cache: `HF_HUB_CACHE`, `HUGGINGFACE_HUB_CACHE`, `$HF_HOME/hub`,
     ///   `$XDG_CACHE_HOME/huggingface/hub`, `~/.cache/huggingface/hub`
@@ -82,10 +84,10 @@ impl HubConfig {
     /// unset. `lookup` is `|name| std::env::var(name).ok()` in a program.
     ///
     /// # Errors
-    /// [`HubError::BadSetting`] if the home folder is needed and unknown, or for an invalid time
-    /// limit; [`HubError::Io`] for a token file that cannot be read.
+    /// Returns [`HubError::BadSetting`] for an invalid time limit, or if the home folder is needed
+    /// and unknown. Returns [`HubError::Io`] if a token file cannot be read.
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, HubError> {
-        // Shells unset a variable for one command by setting it to nothing.
+        // An empty variable counts as unset: that is how shells unset a variable for one command.
         let get = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let is_true = |name: &str| {
             get(name).is_some_and(|value| {
@@ -107,8 +109,8 @@ impl HubConfig {
         if let Some(endpoint) = get("HF_ENDPOINT") {
             config.endpoint = endpoint.trim_end_matches('/').to_owned();
         }
-        // A false `HF_HUB_OFFLINE` wins over a true `TRANSFORMERS_OFFLINE`: only absence falls
-        // through.
+        // `HF_HUB_OFFLINE=0` overrides a true `TRANSFORMERS_OFFLINE`, which is read only if the
+        // former is unset.
         config.offline = match get("HF_HUB_OFFLINE") {
             Some(_) => is_true("HF_HUB_OFFLINE"),
             None => is_true("TRANSFORMERS_OFFLINE"),
@@ -124,7 +126,7 @@ impl HubConfig {
         config.certificates = Certificates::from_lookup(&lookup);
         if !is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN") {
             let given = get("HF_TOKEN").or_else(|| get("HUGGING_FACE_HUB_TOKEN"));
-            // A token of spaces only counts as unset, and the file is read instead.
+            // A token that consists of white space counts as unset, so the file is read.
             config.token = match given.as_deref().and_then(clean_token) {
                 Some(token) => Some(token),
                 None => read_token(&match get("HF_TOKEN_PATH") {
@@ -158,14 +160,14 @@ fn clean_token(text: &str) -> Option<String> {
 fn read_token(file: &Path) -> Result<Option<String>, HubError> {
     match std::fs::read_to_string(file) {
         Ok(text) => Ok(clean_token(&text)),
-        // Nobody has logged in.
+        // No login was made on this machine, so the file does not exist.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(HubError::io(file)(error)),
     }
 }
 
-/// Expands `~` at the beginning, then `$NAME` and `${NAME}`, as Python's `expanduser` and
-/// `expandvars` do: the name of an unset variable stays in the text.
+/// Expands `~` at the beginning, and `$NAME` and `${NAME}` anywhere. As in Python's `expandvars`,
+/// an unset variable stays in the text.
 fn expand(value: &str, get: &impl Fn(&str) -> Option<String>) -> Result<PathBuf, HubError> {
     let mut text = value.to_owned();
     if value == "~" || value.starts_with("~/") {
@@ -184,7 +186,7 @@ fn expand(value: &str, get: &impl Fn(&str) -> Option<String>) -> Result<PathBuf,
     while let Some(at) = rest.find('$') {
         expanded.push_str(&rest[..at]);
         let after = &rest[at + 1..];
-        // `${` without a closing brace is read as a variable without a name, which stays.
+        // `${` without a closing brace stays in the text, like a variable with an empty name.
         let braced = after.strip_prefix('{').and_then(|s| s.split_once('}'));
         let (name, tail) = braced.unwrap_or_else(|| {
             let end = after

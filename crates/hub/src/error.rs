@@ -1,4 +1,4 @@
-//! Errors of the hub and its cache. Every message is one line and ends with what to do.
+//! The errors of fetching a model. Every message is one line and ends with advice.
 
 use std::fmt;
 use std::io;
@@ -7,52 +7,54 @@ use std::time::Duration;
 
 use beamgen_certificates::{ADVICE, CertificatesError};
 
-/// The reason why a model could not be fetched.
+/// An error of fetching a model or reading the cache.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HubError {
-    /// The text is not a model's name or the address of its page.
+    /// The text is neither a model's name nor the address of its page.
     #[error(
         "invalid model name {id:?}: {reason}; use ORG/NAME, ORG/NAME@REVISION, ORG/NAME:FILE.gguf, ORG/NAME:Q4_K_M or the address of a model's page"
     )]
     BadModelId {
-        /// The text as it was given.
+        /// The rejected text.
         id: String,
-        /// The broken rule.
+        /// The rule that the text breaks.
         reason: NameError,
     },
-    /// An environment variable or a field of [`HubConfig`](crate::HubConfig) has a bad value.
+    /// An environment variable, or a field of [`HubConfig`](crate::HubConfig), has an invalid
+    /// value.
     #[error("{setting}: {reason}")]
     BadSetting {
-        /// The name of the environment variable, also where the field was set by code.
+        /// The environment variable; its name is also used for a field that a program has set.
         setting: &'static str,
-        /// The fault and an example of a good value.
+        /// The fault and an example of a valid value.
         reason: String,
     },
-    /// A request failed, after all retries.
+    /// A request failed, and all retries failed as well.
     #[error("{target}: {error}{}", page(target, error))]
     Request {
-        /// The repository, file and hub of the request.
+        /// The repository, file and hub of the failed request.
         target: Box<RequestTarget>,
         /// The fault of the last attempt.
         error: RequestError,
     },
-    /// Requests are forbidden ([`HubConfig::offline`](crate::HubConfig)) and the cache lacks files.
+    /// The cache lacks files, and [`HubConfig::offline`](crate::HubConfig::offline) forbids
+    /// requests.
     #[error(
         "{id}: offline, and {missing} not in the cache {}: run `{command}` where there is a network, or allow requests (no --offline, no HF_HUB_OFFLINE)",
         cache.display()
     )]
     Offline {
-        /// The model as `ORG/NAME@REVISION`, with `:FILE` or `:QUANTISATION` if given.
+        /// The model as `ORG/NAME@REVISION`, with `:FILE` or `:QUANTISATION` if one was given.
         id: String,
-        /// The missing files and the verb: `model.safetensors is`.
+        /// The missing files with a verb, e.g. `model.safetensors is`.
         missing: String,
-        /// The folder that was searched.
+        /// The folder in which the model was searched.
         cache: PathBuf,
-        /// The command of Python's `huggingface_hub` that downloads the files.
+        /// The command by which Python's `huggingface_hub` downloads the files.
         command: String,
     },
-    /// The disk has too little room for the missing files. Found before anything is downloaded.
+    /// The disk is too small for the missing files; this is checked before the download.
     #[error(
         "{}: the download needs {} and only {} are free: make room, or set HF_HOME to a folder on another disk",
         folder.display(), size(*needed), size(*free)
@@ -60,17 +62,17 @@ pub enum HubError {
     NoSpace {
         /// The model's folder in the cache.
         folder: PathBuf,
-        /// Bytes still to download.
+        /// The number of bytes to download.
         needed: u64,
-        /// Bytes that this user may still write on that disk.
+        /// The number of bytes that the user may still write to the disk.
         free: u64,
     },
     /// The cache cannot be read or written.
     #[error("{}: {}", path.display(), io_reason(source))]
     Io {
-        /// The file or folder that the operation was about.
+        /// The file or folder that could not be read or written.
         path: PathBuf,
-        /// The error of the operating system.
+        /// The cause reported by the operating system.
         source: io::Error,
     },
 }
@@ -83,7 +85,7 @@ impl HubError {
         }
     }
 
-    /// Returns the fault of a request; `None` for errors of names, settings and the disk.
+    /// Returns the fault of a failed request; `None` for other errors.
     #[must_use]
     pub fn request_error(&self) -> Option<&RequestError> {
         match self {
@@ -110,11 +112,11 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// The rule that a model's name breaks.
+/// A rule for models' names that a text breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// The text does not have exactly two parts with a slash between them.
+    /// The text is not two parts with one slash between them.
     #[error("not of the form ORG/NAME")]
     Form,
     /// The organisation or the repository's name breaks the hub's rules.
@@ -122,66 +124,66 @@ pub enum NameError {
     Part {
         /// `organisation` or `name`.
         part: &'static str,
-        /// The faulty half of the name.
+        /// The organisation or name that breaks the rule.
         text: String,
-        /// The broken rule as a predicate: `is empty`.
+        /// The broken rule as a predicate, e.g. `is empty`.
         reason: &'static str,
     },
-    /// Joined to the cache's folder, the revision or the file might lead out of it.
+    /// The revision or file could lead out of the cache folder.
     #[error("the {part} {text:?} has {reason}")]
     Path {
         /// `revision` or `file`.
         part: &'static str,
-        /// The revision or the file as given.
+        /// The rejected revision or file.
         text: String,
-        /// The part of the path that is not allowed.
+        /// The element that is not allowed in a path.
         reason: PathError,
     },
-    /// The name of the file does not end in `.gguf`; only GGUF files are fetched singly.
+    /// The file does not end in `.gguf`; single files of other formats cannot be fetched.
     #[error("the file {0:?} does not end in .gguf")]
     NotGguf(String),
-    /// The address is on the hub, but not a model's page.
+    /// The address is on the hub but is not the page of a model.
     #[error(
         "not the address of a model's page (ORG/NAME, optionally with /tree/REVISION or /blob/REVISION/FILE)"
     )]
     Page,
-    /// The address is on another host than the hub (the field).
+    /// The address is not on the configured hub, whose address the field has.
     #[error("the address is not on {0}; set HF_ENDPOINT to use another hub")]
     OtherHub(String),
 }
 
-/// The reason why a path of slash-separated parts might leave the folder that it is joined to.
+/// An element of a relative path that could lead out of the folder above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
-    /// A character that no name of a branch, tag or commit may have.
+    /// A character that a revision cannot have.
     #[error("a character outside A-Z a-z 0-9 . _ - + = /")]
     Character,
-    /// A control character, or a backslash, which separates folders on Windows.
+    /// A control character or a backslash, which Windows uses between folders.
     #[error("a control character or a backslash")]
     Control,
-    /// A colon, which names a drive or a stream on Windows.
+    /// A colon, which Windows uses after drives and before streams.
     #[error("a colon")]
     Colon,
-    /// Two slashes in a row, or a slash at the beginning or the end.
+    /// An empty part: two slashes in a row, or a slash at an end.
     #[error("an empty part")]
     EmptyPart,
-    /// A part that is `.` or `..`.
+    /// A part `.` or `..`, which means this or the parent folder.
     #[error("a part . or ..")]
     Dots,
 }
 
-/// The object of a request.
+/// The thing that was requested, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestTarget {
     /// `ORG/NAME`.
     pub repo: String,
-    /// The branch, tag or commit as given, before the hub resolved it.
+    /// The branch, tag or commit as the user gave it.
     pub revision: String,
-    /// The file's name in the repository; `None` for a request about the whole repository.
+    /// The file in the repository; `None` if the request was about the whole repository.
     pub file: Option<String>,
-    /// The hub's address, without a slash at its end.
+    /// The address of the hub, without a slash at the end.
     pub endpoint: String,
 }
 
@@ -211,135 +213,136 @@ impl fmt::Display for RequestTarget {
     }
 }
 
-/// The reason why a request to a hub failed.
+/// The fault of a request to a hub.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
-    /// Status 401 or 403 for a model whose licence has to be accepted.
+    /// The model's licence must be accepted first (status 401 or 403).
     #[error("access refused ({status}), the model is gated: accept its licence on its page, {}", token_advice(*.has_token))]
     Gated {
-        /// The HTTP status, 401 or 403.
+        /// The HTTP status: 401 or 403.
         status: u16,
         /// Whether a token was sent.
         has_token: bool,
     },
-    /// Status 401 or 403 for a repository that is private or does not exist: hubs hide which.
+    /// The repository is private or does not exist (status 401 or 403). Hubs do not reveal which.
     #[error("access refused ({status}): the repository is private or does not exist; check the name, {}", token_advice(*.has_token))]
     Refused {
-        /// The HTTP status, 401 or 403.
+        /// The HTTP status: 401 or 403.
         status: u16,
         /// Whether a token was sent.
         has_token: bool,
     },
-    /// The storage server that the hub redirects to refuses the bytes of a file: the signed address
-    /// has expired, or requests from this network are blocked.
+    /// The storage server to which the hub redirects does not send the file. The signed address may
+    /// have expired, or this network is blocked.
     #[error(
         "the hub's storage server {host} refused ({status}), each time with a new signature; run again later or from another network, or set HF_ENDPOINT to a mirror"
     )]
     StorageRefused {
         /// The host name of the storage server.
         host: String,
-        /// The HTTP status, 400 to 499.
+        /// The HTTP status: 400 to 499.
         status: u16,
     },
-    /// Status 429: the hub limits requests, and asks to wait longer than this program does.
+    /// The hub limits requests (status 429) and demands a longer wait than this program accepts.
     #[error("the hub limits requests (429{}): {}", wait_text(*.wait), limit_advice(*.has_token))]
     TooMany {
-        /// The time that the hub asks to wait; `None` if the answer does not state it.
+        /// The demanded wait; `None` if the answer does not contain it.
         wait: Option<Duration>,
         /// Whether a token was sent.
         has_token: bool,
     },
-    /// Status 404 for the repository.
+    /// The repository does not exist (status 404).
     #[error("no such repository (404); check the name")]
     NoRepository,
-    /// Status 404 for the revision.
+    /// The revision does not exist (status 404).
     #[error("no such revision (404); give a branch, a tag or a commit of the repository")]
     NoRevision,
-    /// Status 404 for the file, or the listing of the repository lacks it.
+    /// The file does not exist: status 404, or the listing of the repository does not have it.
     #[error("the repository has no such file; check the name, or take another revision")]
     NoFile,
-    /// The repository has only a LoRA adapter of another model.
+    /// The repository contains only a LoRA adapter, which needs another model.
     #[error(
         "the repository has an adapter (LoRA) of the model that its adapter_config.json names, and adapters are not supported: merge it into that model first (merge_and_unload of Python's peft, then save_pretrained) and name the new folder"
     )]
     Adapter,
-    /// The repository has no `tokenizer.json`, but a file (the field) of an unsupported format.
+    /// The repository has no `tokenizer.json`, only a tokenizer in the unsupported file of the
+    /// field.
     #[error(
         "the repository has no tokenizer.json, and {0} is not supported: convert it once with Python's transformers (AutoTokenizer.from_pretrained(NAME).save_pretrained(FOLDER)), put tokenizer.json next to the other files in a folder and name that folder"
     )]
     OtherTokenizer(&'static str),
-    /// Any other HTTP status than 200, 206 and 416.
+    /// The HTTP status, if no other variant covers it.
     #[error("the hub answered {0}; try again later")]
     Status(u16),
-    /// No bytes arrived within the time limit (the field).
+    /// No bytes arrived for the time in the field.
     #[error("no answer within {0:?}; check the connection and run again")]
     Timeout(Duration),
-    /// No connection: name resolution, refusal or TLS failed.
+    /// The connection failed, e.g. name resolution or TLS; the field has the reason.
     #[error("cannot be reached ({0}); check the connection, HF_ENDPOINT and the proxy settings")]
     Unreachable(String),
-    /// The server's certificate is not signed by an authority that is trusted here.
+    /// No trusted authority has signed the server's certificate.
     #[error("the certificate of {host} is not trusted ({reason}); {}", ADVICE)]
     Certificate {
-        /// The server's host name.
+        /// The host name of the server.
         host: String,
-        /// The fault that the TLS library found.
+        /// The fault as the TLS library reports it.
         reason: String,
     },
-    /// A file of certificates that the user named cannot be read.
+    /// A file of certificates that the settings name cannot be read.
     #[error(transparent)]
     Certificates(#[from] CertificatesError),
-    /// The connection ended in the middle of a file; the bytes so far are kept.
+    /// The connection broke during a download. The bytes so far stay in the cache.
     #[error("the download broke off at {done} of {} bytes ({reason}); run again to resume it", total_text(*.total))]
     Interrupted {
-        /// Bytes that the cache has now.
+        /// The number of bytes in the cache.
         done: u64,
-        /// Bytes of the whole file; `None` if the hub does not state it.
+        /// The number of bytes in the file; `None` if the hub does not say.
         total: Option<u64>,
-        /// The fault of the connection.
+        /// The cause of the broken connection.
         reason: String,
     },
-    /// The file has another length than the hub lists; the bytes are thrown away.
+    /// The length of the file differs from the hub's metadata. The bytes are deleted.
     #[error("the hub promised {promised} bytes but sends {sent}; nothing was kept, run again")]
     WrongSize {
-        /// Bytes of the file in the hub's metadata.
+        /// The length according to the hub's metadata.
         promised: u64,
-        /// Bytes of the file as sent; where more than promised come, those read until then.
+        /// The length that was sent; for longer files the number of bytes read so far.
         sent: u64,
     },
-    /// The SHA-256 of the file differs from the hub's; the bytes are thrown away.
+    /// The SHA-256 of the file differs from the hub's metadata. The bytes are deleted.
     #[error("the file arrived damaged (its SHA-256 is {found}); nothing was kept, run again")]
     WrongHash {
-        /// The digest of the bytes that came, 64 hexadecimal digits.
+        /// The SHA-256 of the received bytes: 64 hexadecimal digits.
         found: String,
     },
-    /// The answer does not follow the hub's protocol; the field says where.
+    /// The answer is not one of a Hugging Face hub; the field describes the fault.
     #[error("not a response of a Hugging Face hub ({0}): check HF_ENDPOINT")]
     BadReply(String),
-    /// A file came from another commit than the listing, also after a second listing.
+    /// Files came from another commit than the listing, even after the listing was repeated.
     #[error(
         "the hub lists the commit {listed} and sends files of {found}: run again when nobody changes the repository, or name a commit"
     )]
     OtherCommit {
-        /// The commit that the revision meant, 40 hexadecimal digits.
+        /// The commit in the listing: 40 hexadecimal digits.
         listed: String,
-        /// The commit that the answer for the file names.
+        /// The commit in the answer for the file.
         found: String,
     },
     /// No GGUF file has the quantisation, or several have it.
     #[error("{}", quantisation_text(.quantisation, .matching, .gguf))]
     Quantisation {
-        /// The quantisation as given, such as `Q4_K_M`.
+        /// The requested quantisation, e.g. `Q4_K_M`.
         quantisation: String,
-        /// The names of the files that match: none, or more than one.
+        /// The GGUF files with this quantisation: none, or at least two.
         matching: Vec<String>,
         /// All GGUF files of the repository.
         gguf: Vec<String>,
     },
-    /// The repository has weights in no supported format.
+    /// The repository has no weights in a supported format.
     #[error("the repository has no safetensors and no PyTorch weights{}", gguf_text(.gguf))]
     NoWeights {
-        /// The names of the GGUF files in the repository, each of which could be fetched by name.
+        /// All GGUF files of the repository; each can be fetched by its name.
         gguf: Vec<String>,
     },
 }
@@ -358,8 +361,8 @@ impl RequestError {
         }
     }
 
-    /// Whether the commit that the cache has may be used instead: the hub cannot be reached, or
-    /// refuses access. A hub that answers "does not exist" is believed.
+    /// Whether the cached commit may be used instead: the hub is unreachable or refuses access. If
+    /// the hub answers that something does not exist, the cache is not used.
     pub(crate) fn allows_cached_copy(&self) -> bool {
         let closed = matches!(
             self,

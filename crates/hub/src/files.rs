@@ -1,4 +1,4 @@
-//! The choice of the files of a repository that a model needs.
+//! The choice of files to download from a repository.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::error::{RequestError, RequestTarget};
 use crate::id::{is_gguf, safe_path};
 
 const REQUIRED: [&str; 2] = ["config.json", "tokenizer.json"];
-/// Files of tokenizers in formats that this program cannot read, named in the error.
+/// Tokenizers in unsupported formats; the error names the one that was found.
 const OTHER_TOKENIZERS: [&str; 5] = [
     "tokenizer.model",
     "vocab.json",
@@ -41,38 +41,38 @@ fn is_index(weights: &str) -> bool {
     weights.ends_with(".index.json")
 }
 
-/// The files to download first. The shards are known only when the index has been read.
+/// The files to download first. If the weights are sharded, their index names the rest.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Needed {
-    /// The names of the files: the weights or their index last, so that a missing tokenizer fails
-    /// before gigabytes.
+    /// The names of the files. The weights or their index come last, so that a missing tokenizer is
+    /// noticed before gigabytes are downloaded.
     pub files: Vec<String>,
-    /// The file among `files` that names the shards; `None` for weights in one file.
+    /// The index in `files` that names the shards; `None` if the weights are one file.
     pub index: Option<&'static str>,
 }
 
-/// The files of a model that a caller needs.
+/// The part of a model that is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Whole,
-    /// Everything but the weights. A GGUF file is one piece and is fetched whole.
+    /// All files but the weights. A GGUF file cannot be split and is fetched whole.
     Tokenizer,
 }
 
-/// Chooses the files to fetch from a repository with the files `listed`.
+/// Chooses from the files `listed` by the hub. `gguf` is the requested GGUF file, if any.
 pub(crate) fn needed(
     listed: &BTreeSet<String>,
     gguf: Option<&str>,
     part: Part,
     target: &RequestTarget,
 ) -> Result<Needed, HubError> {
-    // Also where the repository has weights next to the adapter: those are the base model's, and a
-    // search with them would silently be another model's.
+    // An adapter is refused even if weights are next to it. They are the base model's, and a search
+    // would silently use the wrong model.
     let has_weights = part == Part::Whole && gguf.is_none();
     if has_weights && listed.contains("adapter_config.json") {
         return Err(target.failed(RequestError::Adapter));
     }
-    // A GGUF file has its own configuration and tokenizer.
+    // A GGUF file contains the configuration and the tokenizer.
     let must = gguf.map_or(&REQUIRED[..], |_| &[]);
     let must = must.iter().copied().chain(gguf);
     let mut files = Vec::new();
@@ -110,11 +110,11 @@ struct Index {
     weight_map: std::collections::BTreeMap<String, String>,
 }
 
-/// Reads the names of the shards from the text of an index, each once.
+/// Returns the names of the shards in an index, without repetitions.
 ///
 /// # Errors
-/// [`RequestError::BadReply`] for a text that is not an index, that names no file, or that names a
-/// file outside the folder.
+/// Returns [`RequestError::BadReply`] if the text is not an index, names no file, or names a file
+/// outside the folder.
 pub(crate) fn shards(index: &str) -> Result<BTreeSet<String>, RequestError> {
     let index: Index = serde_json::from_str(index)
         .map_err(|error| RequestError::BadReply(format!("not a weight index, {error}")))?;
@@ -133,9 +133,10 @@ pub(crate) fn shards(index: &str) -> Result<BTreeSet<String>, RequestError> {
     }
 }
 
-/// Returns the names of the needed files that a snapshot folder lacks; empty if it is complete.
+/// Returns the needed files that a snapshot folder lacks; an empty list if the snapshot is
+/// complete.
 pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<String> {
-    // `is_file` follows a link, so a link whose blob was deleted counts as missing.
+    // `is_file` follows links, so a link to a deleted blob counts as missing.
     let lacks = |name: &&str| !snapshot.join(name).is_file();
     if let Some(file) = gguf {
         let lacking = Some(file).filter(lacks);
@@ -147,7 +148,7 @@ pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<St
         return missing;
     }
     match WEIGHTS.into_iter().find(|name| !lacks(name)) {
-        // Which format the hub has is unknown here, so the usual one is named.
+        // The hub's format is unknown here, so the most frequent one is reported.
         None => missing.push("model.safetensors".to_owned()),
         Some(name) if !is_index(name) => (),
         Some(name) => {
@@ -156,7 +157,7 @@ pub(crate) fn missing(snapshot: &Path, gguf: Option<&str>, part: Part) -> Vec<St
                 Some(shards) => {
                     missing.extend(shards.into_iter().filter(|shard| lacks(&shard.as_str())));
                 }
-                // A damaged index is as good as none: fetching it again replaces it.
+                // A damaged index counts as missing, so that it is fetched again.
                 None => missing.push(name.to_owned()),
             }
         }

@@ -1,4 +1,4 @@
-//! Reading of response headers: ranges, and how long to wait after status 429.
+//! Parsing of response headers: byte ranges, and the wait demanded with status 429.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,46 +8,47 @@ pub(crate) fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str>
     headers.get(name)?.to_str().ok()
 }
 
-/// Returns the first byte of a partial answer: 5 for `Content-Range: bytes 5-9/10`.
+/// Returns the offset of the first byte in a partial answer: 5 for `Content-Range: bytes 5-9/10`.
 pub(crate) fn range_start(headers: &HeaderMap) -> Option<u64> {
     let range = text_of(headers, "content-range")?.strip_prefix("bytes ")?;
     range.split_once('-')?.0.parse().ok()
 }
 
-/// Returns the time until a hub that limits requests takes the next one: from `RateLimit`, or else
-/// `Retry-After`, plus a second. `None` if neither can be read.
+/// Returns the time to wait before the next request: the value of `RateLimit` or else of
+/// `Retry-After`, plus one second. `None` if neither header can be parsed.
 pub(crate) fn wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let limit = text_of(headers, "ratelimit").and_then(window);
     let wait = limit.or_else(|| retry_after(headers, now))?;
-    // Both are whole seconds, rounded down: without one more the next request may come too early.
+    // Both headers have whole seconds, rounded down. Without the added second the request may be
+    // too early.
     Some(wait.saturating_add(Duration::from_secs(1)))
 }
 
-/// Returns the time to the end of the used-up window: 55 s for `"api";r=0;t=55`. The header may
-/// have several such items (RFC draft `ratelimit-headers`), and the longest used-up window counts.
+/// Returns the time until the used-up window ends: 55 s for `"api";r=0;t=55`. If several windows
+/// are used up (RFC draft `ratelimit-headers`), the longest time counts.
 fn window(text: &str) -> Option<Duration> {
     let items = text.split(',');
-    // An item without `r` is taken for used up: the status was 429, so some window is.
+    // An item without `r` counts as used up, since the status 429 means that some window is.
     let used_up = items.filter(|item| parameter(item, "r").is_none_or(|left| left == 0));
     let seconds = used_up.filter_map(|item| parameter(item, "t")).max()?;
     Some(Duration::from_secs(seconds))
 }
 
-/// Returns the number of a parameter: 55 for `t` of `"api";r=0;t=55`.
+/// Returns a numeric parameter of an item: 55 for `t` in `"api";r=0;t=55`.
 fn parameter(item: &str, name: &str) -> Option<u64> {
     let parameters = item.split(';').filter_map(|part| part.split_once('='));
     let mut named = parameters.filter(|(key, _)| key.trim() == name);
     named.next()?.1.trim().parse().ok()
 }
 
-/// Returns the time in `Retry-After`, which has seconds or a date.
+/// Returns the wait in `Retry-After`, which is a number of seconds or a date.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = text_of(headers, "retry-after")?.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));
     }
     let until = httpdate::parse_http_date(text).ok()?;
-    // Counted from the date of the answer and not from our clock, which may be wrong by hours.
+    // The date is compared with the answer's own date, since the local clock may be wrong.
     let sent = text_of(headers, "date").and_then(|text| httpdate::parse_http_date(text).ok());
     Some(
         until

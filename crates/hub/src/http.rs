@@ -19,8 +19,7 @@ use crate::id::{PUBLIC_HOSTS, safe_path};
 const MAX_REDIRECTS: usize = 10;
 /// Largest listing of a repository that is read, in bytes.
 const MAX_LISTING: u64 = 64 << 20;
-/// The bytes that are percent-encoded in an address: all but the unreserved ones of RFC 3986 and
-/// the slash between folders.
+/// The bytes to percent-encode in a path: all except the unreserved ones of RFC 3986 and the slash.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -30,34 +29,34 @@ const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
 
 #[derive(Debug)]
 pub(crate) struct Client {
-    /// Built by the first request: a hub that serves everything from the cache need not read the
-    /// system's certificates.
+    /// Built by the first request. If the cache has everything, the system's certificates are not
+    /// read.
     agent: OnceLock<Agent>,
     endpoint: Uri,
     config: HubConfig,
     pub clock: Arc<dyn Clock>,
 }
 
-/// The kind of a request, which decides its method and its time limit.
+/// The purpose of a request, which determines the method and the time limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Listing,
-    /// The headers of a file.
+    /// A HEAD request for a file.
     Metadata,
-    /// The bytes of a file from this offset to the end.
+    /// A GET request for a file, from this offset to the end.
     Bytes(u64),
 }
 
-/// A file as its headers describe it, before the download.
+/// The properties of a file, known from a HEAD request before the download.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Metadata {
-    /// The `ETag` without quotes, which is the blob's name in the cache.
+    /// The `ETag` without quotes; the blob in the cache has this name.
     pub etag: String,
-    /// Whether `etag` is the SHA-256 of the content, as for files in large file storage.
+    /// Whether `etag` is the SHA-256 of the contents, as it is for files in large file storage.
     pub is_sha256: bool,
-    /// Bytes of the file.
+    /// The length of the file in bytes, if the hub says.
     pub size: Option<u64>,
-    /// The commit that the hub read the file from; mirrors may omit the header.
+    /// The commit that the file belongs to; mirrors may not send the header.
     pub commit: Option<String>,
 }
 
@@ -77,7 +76,8 @@ impl Client {
                     config.endpoint
                 ),
             })?;
-        // A line break in the token could inject a header. The message must not show the token.
+        // A line break in the token could add a header to a request. The message must not show the
+        // token.
         if let Some(token) = &config.token
             && !token.bytes().all(|b| b.is_ascii_graphic())
         {
@@ -108,14 +108,13 @@ impl Client {
             .build();
         let mut builder = Agent::config_builder()
             .http_status_as_error(false)
-            // Redirects are followed below: each target decides whether it gets the token.
+            // `ask` follows redirects, because each target decides whether it gets the token.
             .max_redirects(0)
             .user_agent(concat!("beamgen/", env!("CARGO_PKG_VERSION")))
-            // A compressed answer would make Content-Length and ranges those of the compressed
-            // bytes.
+            // With compression, lengths and ranges would count compressed bytes.
             .accept_encoding("identity")
             .tls_config(tls);
-        // A proxy from the environment would look for `localhost` on its own machine.
+        // A proxy would resolve `localhost` to its own machine.
         if matches!(
             self.endpoint.host(),
             Some("localhost" | "127.0.0.1" | "[::1]")
@@ -125,7 +124,7 @@ impl Client {
         Ok(self.agent.get_or_init(|| builder.build().new_agent()))
     }
 
-    /// Requests a listing and returns its body.
+    /// Requests a listing of at most 64 MiB and returns the body.
     pub(crate) fn text(&self, url: &str) -> Result<String, RequestError> {
         let (mut response, uri) = self.ask(Wanted::Listing, url)?;
         let body = response.body_mut().with_config().limit(MAX_LISTING);
@@ -133,20 +132,19 @@ impl Client {
             .map_err(|error| request_error(error, &uri, self.config.timeout))
     }
 
-    /// Requests a file's headers (HEAD).
+    /// Requests a file's headers, without the file.
     pub(crate) fn metadata(&self, url: &str) -> Result<Metadata, RequestError> {
         let (response, _) = self.ask(Wanted::Metadata, url)?;
         let redirected = response.status().is_redirection();
         let headers = response.headers();
-        // For a large file the hub itself answers with a redirect. Its own `ETag` and length are
-        // those of the redirect; the file's are in the `X-Linked-` headers.
+        // For a large file the hub answers with a redirect, whose own `ETag` and length describe
+        // the redirect. The `X-Linked-` headers describe the file.
         let linked = text_of(headers, "x-linked-etag");
         let etag = linked
             .or_else(|| text_of(headers, "etag"))
             .ok_or_else(|| RequestError::BadReply("no ETag for the file".to_owned()))?;
         let etag = etag.trim_start_matches("W/").trim_matches('"').to_owned();
-        // The text becomes the name of a file, so a hostile hub must not be able to lead
-        // elsewhere.
+        // The text becomes a file name, and a hostile hub must not choose a path outside the cache.
         if etag.is_empty() || etag.len() > 200 || etag.contains('/') || safe_path(&etag).is_err() {
             return Err(RequestError::BadReply(format!(
                 "the ETag {etag:?} cannot name a file"
@@ -166,20 +164,20 @@ impl Client {
         })
     }
 
-    /// Requests the bytes of a file from `offset` on. A server without ranges answers with the
-    /// whole file (status 200).
+    /// Requests a file from `offset` to its end. A server without support for ranges sends the
+    /// whole file with status 200.
     pub(crate) fn get(&self, url: &str, offset: u64) -> Result<Response<Body>, RequestError> {
         Ok(self.ask(Wanted::Bytes(offset), url)?.0)
     }
 
-    /// Converts an error that ended a file's bytes.
+    /// Converts an error during the download of a file.
     pub(crate) fn broken(&self, error: ureq::Error) -> RequestError {
         request_error(error, &self.endpoint, self.config.download_timeout)
     }
 
-    /// Sends a request, follows redirects, and returns the answer with the address that gave it.
-    /// Statuses of failure are errors. A HEAD request stops at a redirect to another server if the
-    /// hub's answer has the `ETag`.
+    /// Sends a request and follows redirects. Returns the answer and the address that it came from.
+    /// Statuses of failure become errors. A HEAD request does not follow a redirect to another
+    /// server if the hub's own answer has the `ETag`.
     fn ask(&self, wanted: Wanted, url: &str) -> Result<(Response<Body>, Uri), RequestError> {
         let (method, limit) = match wanted {
             Wanted::Listing => (Method::GET, self.config.timeout),
@@ -192,21 +190,23 @@ impl Client {
             .map_err(|_| RequestError::BadReply(format!("invalid address {url:?}")))?;
         for _ in 0..=MAX_REDIRECTS {
             let mut request = Request::builder().method(&method).uri(&uri);
-            // Storage servers get the signed address and never the token: they belong to others.
+            // A storage server belongs to somebody else: it gets the signed address and never the
+            // token.
             if let Some(token) = &self.config.token
                 && (origin(&uri) == origin(&self.endpoint) || is_public_hub(&uri))
             {
                 request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
             }
-            // Without a range from byte 0: servers may refuse that range of an empty file.
+            // Offset 0 is requested without a range, because servers may refuse the range of an
+            // empty file.
             if let Wanted::Bytes(offset @ 1..) = wanted {
                 request = request.header(header::RANGE, format!("bytes={offset}-"));
             }
             let request = request
                 .body(())
                 .map_err(|error| RequestError::BadReply(error.to_string()))?;
-            // No limit for the whole request: a file of gigabytes takes as long as it takes, as
-            // long as bytes arrive.
+            // There is no limit for the whole request: a large file may take long while bytes
+            // arrive.
             let request = agent
                 .configure_request(request)
                 .timeout_resolve(Some(limit))
@@ -227,7 +227,7 @@ impl Client {
             })?;
             let next = resolve(&uri, location)
                 .ok_or_else(|| RequestError::BadReply(format!("a redirect to {location:?}")))?;
-            // Anybody on the way could exchange the bytes of files that have no SHA-256.
+            // Over http the bytes could be replaced on the way, and not every file has a SHA-256.
             if uri.scheme_str() == Some("https") && next.scheme_str() != Some("https") {
                 return Err(RequestError::BadReply(format!(
                     "a redirect from https to {:?}",
@@ -237,7 +237,7 @@ impl Client {
             let says_etag = ["x-linked-etag", "etag"]
                 .iter()
                 .any(|name| response.headers().contains_key(*name));
-            // The storage server would only repeat the size, and its `ETag` is another.
+            // The storage server would only repeat the size, with another `ETag`.
             if wanted == Wanted::Metadata && says_etag && origin(&next) != origin(&uri) {
                 return Ok((response, uri));
             }
@@ -250,7 +250,8 @@ impl Client {
 
     fn accept(&self, response: &Response<Body>, uri: &Uri) -> Result<(), RequestError> {
         let status = response.status();
-        // 416 goes to the caller: a server that does not know the range may still send the whole.
+        // The caller handles 416: a server that does not know the range may still send the whole
+        // file.
         if matches!(
             status,
             StatusCode::OK | StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE
@@ -259,8 +260,8 @@ impl Client {
         }
         let has_token = self.config.token.is_some();
         let code = text_of(response.headers(), "x-error-code");
-        // Hubs name the fault in `X-Error-Code`. Storage servers do not and know no repositories:
-        // their 403 means an expired signature, not a private model.
+        // Hubs send `X-Error-Code`, storage servers do not. A storage server's 403 means an expired
+        // signature and not a private model.
         let is_storage =
             code.is_none() && origin(uri) != origin(&self.endpoint) && !is_public_hub(uri);
         Err(match (status.as_u16(), code) {
@@ -307,8 +308,8 @@ fn request_error(error: ureq::Error, uri: &Uri, limit: Duration) -> RequestError
     }
 }
 
-/// Whether the address is the public hub over https, which may get the token when a mirror
-/// redirects there.
+/// Whether the address is the public hub over https. If a mirror redirects there, the token is
+/// sent, too.
 fn is_public_hub(uri: &Uri) -> bool {
     let (scheme, host, port) = origin(uri);
     let host = host.unwrap_or_default();
@@ -319,7 +320,7 @@ fn one_line(error: &ureq::Error) -> String {
     error.to_string().replace(['\n', '\r'], " ")
 }
 
-/// Returns the address of a file's bytes at a commit.
+/// Returns the address of a file at a commit, with special characters escaped.
 pub(crate) fn file_url(endpoint: &str, repo: &str, commit: &str, file: &str) -> String {
     let file = utf8_percent_encode(file, ESCAPED);
     format!("{endpoint}/{repo}/resolve/{commit}/{file}")
@@ -335,7 +336,7 @@ fn origin(uri: &Uri) -> (Option<&str>, Option<String>, u16) {
     (uri.scheme_str(), host, uri.port_u16().unwrap_or(usual))
 }
 
-/// Returns the absolute target of a redirect; `None` if the location is not an http address.
+/// Returns the absolute address of a redirect; `None` if the scheme is not http or https.
 fn resolve(base: &Uri, location: &str) -> Option<Uri> {
     let scheme = base.scheme_str()?;
     let authority = base.authority()?;

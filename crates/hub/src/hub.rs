@@ -1,4 +1,4 @@
-//! The hub with its cache: fetching a model and listing what the cache has.
+//! A hub with its cache: fetches models, and lists the cached ones.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::repo_dir::{RepoDir, hf_repo};
 use crate::retry::{Patience, Retry, TransferError};
 use crate::{HubConfig, HubError, ModelId, Progress, space};
 
-/// Files downloaded at the same time.
+/// The number of files that are downloaded at the same time.
 const AT_ONCE: usize = 2;
 
 /// A hub and its cache.
@@ -28,7 +28,7 @@ const AT_ONCE: usize = 2;
 pub struct Hub {
     config: HubConfig,
     client: Client,
-    /// Held while a request waits for the hub to lift a limit; see [`Retry::turn`].
+    /// Locked while a request waits until the hub's limit ends; see [`Retry::turn`].
     turn: Mutex<()>,
 }
 
@@ -43,24 +43,24 @@ struct Listing {
 pub struct Fetched {
     /// The snapshot folder, or the GGUF file if one was named.
     pub path: PathBuf,
-    /// The commit that was fetched: 40 hexadecimal digits.
+    /// The commit of the fetched files: 40 hexadecimal digits.
     pub commit: String,
     /// Whether no file had to be downloaded.
     pub from_cache: bool,
-    /// A line for the user if the hub could not be asked and the cached commit may be outdated.
+    /// A warning for the user: the hub was not reachable, so the cached commit may be outdated.
     pub note: Option<String>,
 }
 
 impl Hub {
-    /// Creates a hub with these settings. Makes no request.
+    /// Checks the settings. No request is made and no folder is created.
     ///
     /// # Errors
-    /// [`HubError::BadSetting`] for a malformed endpoint or token.
+    /// Returns [`HubError::BadSetting`] if the endpoint or the token is malformed.
     pub fn new(config: HubConfig) -> Result<Self, HubError> {
         Self::with_clock(config, Arc::new(SystemClock))
     }
 
-    /// Creates a hub that waits by another clock, for tests.
+    /// Like [`new`](Self::new), with a clock that tests can control.
     ///
     /// # Errors
     /// The errors of [`new`](Self::new).
@@ -72,10 +72,10 @@ impl Hub {
         })
     }
 
-    /// Parses a model's name, or the address of its page on this hub or the public one.
+    /// Parses a model's name, or the address of its page on this hub or on the public hub.
     ///
     /// # Errors
-    /// [`HubError::BadModelId`] if the text is neither.
+    /// Returns [`HubError::BadModelId`] if the text is neither a name nor such an address.
     pub fn model(&self, name: &str) -> Result<ModelId, HubError> {
         ModelId::at(&self.config.endpoint, name)
     }
@@ -83,14 +83,14 @@ impl Hub {
     /// Brings a model into the cache: the configuration, the tokenizer, and the weights in one
     /// format; or one GGUF file.
     ///
-    /// A full commit hash needs no request if its files are in the cache. A branch or a tag is
-    /// resolved by the hub. If the hub cannot be reached or refuses access, the commit of the last
-    /// call is used, and [`Fetched::note`] names it. A snapshot gets its links when all its files
-    /// have been downloaded and verified. A hub that limits requests is waited for up to 330 s.
+    /// A full commit hash needs no request if the cache has its files. A branch or tag is resolved
+    /// by the hub. If the hub is unreachable or refuses access, the commit of the last call is
+    /// used, and [`Fetched::note`] names that commit. A snapshot gets links only after all its
+    /// files were downloaded and verified. If the hub limits requests, the call waits up to 330 s.
     ///
     /// # Errors
-    /// Any [`HubError`] but [`HubError::BadModelId`]. The next call resumes an interrupted
-    /// download.
+    /// Returns any [`HubError`] except [`HubError::BadModelId`]. The next call resumes an
+    /// interrupted download.
     pub fn fetch(
         &self,
         id: &ModelId,
@@ -99,11 +99,11 @@ impl Hub {
         self.fetch_part(id, Part::Whole, progress)
     }
 
-    /// Fetches a model without its weights, for a model that a server runs. (A GGUF file is one
-    /// piece and is fetched whole.)
+    /// Fetches a model without its weights, for a model that runs on a server. A GGUF file cannot
+    /// be split and is fetched whole.
     ///
     /// # Errors
-    /// The errors of [`fetch`](Self::fetch).
+    /// Returns the errors of [`fetch`](Self::fetch).
     pub fn fetch_tokenizer(
         &self,
         id: &ModelId,
@@ -120,7 +120,7 @@ impl Hub {
     ) -> Result<Fetched, HubError> {
         let repo = RepoDir::new(&self.config.cache, id);
         match Self::in_cache(&repo, id, part) {
-            // A commit's files never change, so asking the hub could bring nothing new.
+            // The files of a commit never change, so a request could bring nothing new.
             Ok(known) if id.commit().is_some() || self.config.offline => Ok(known),
             Err(missing_files) if self.config.offline => Err(self.offline(id, &missing_files)),
             known => observed(progress, |reporter| {
@@ -140,14 +140,13 @@ impl Hub {
         }
     }
 
-    /// Returns the folder of the cache, which has one `models--ORG--NAME` folder per repository.
+    /// Returns the cache folder, which contains a folder `models--ORG--NAME` per repository.
     #[must_use]
     pub fn cache(&self) -> &Path {
         &self.config.cache
     }
 
-    /// Lists the models in the cache, sorted by name. Damaged entries are left out or listed as
-    /// incomplete.
+    /// Lists the cached models, sorted by name. Damaged entries are skipped or marked incomplete.
     #[must_use]
     pub fn cached(&self) -> Vec<CachedModel> {
         scan(&self.config.cache)
@@ -162,15 +161,14 @@ impl Hub {
         }
     }
 
-    /// Returns the model as the cache has it, or the names of the missing files: none if the whole
-    /// model is missing.
+    /// Returns the cached model, or the names of its missing files; no names if all is missing.
     fn in_cache(repo: &RepoDir, id: &ModelId, part: Part) -> Result<Fetched, Vec<String>> {
         let Some(commit) = repo.commit(id) else {
             return Err(vec![]);
         };
         let snapshot = repo.snapshot(&commit);
         let names = file_names(&snapshot);
-        // The hub may have several files of a quantisation; here only the cached ones can be meant.
+        // The hub may have more files with this quantisation; the cache is searched for one.
         let Ok(gguf) = id.gguf_among(names.iter().map(String::as_str)) else {
             let one = format!("one GGUF file of {}", id.quantisation().unwrap_or_default());
             return Err(if snapshot.is_dir() { vec![one] } else { vec![] });
@@ -235,11 +233,12 @@ struct Fetch<'a> {
 }
 
 impl Fetch<'_> {
-    /// Asks the hub and downloads. `known` is the cached model, returned if the hub does not
-    /// answer.
+    /// Asks the hub, then downloads. `known` is the cached model, which is returned if the hub is
+    /// unreachable or refuses access.
     fn run(&self, known: Option<Fetched>) -> Result<Fetched, HubError> {
         let target = self.hub.target(self.id);
-        // With a cached model to fall back on, a dead network must not delay the start by retries.
+        // A cached model can be used, so a network that is down must not delay the start by
+        // retries.
         let patience = match known {
             Some(_) => Patience::NONE,
             None => self.patience(),
@@ -257,8 +256,8 @@ impl Fetch<'_> {
             (listing, _) => listing.map_err(|stop| stop.at(&target))?,
         };
         match self.download(&listing) {
-            // The branch moved between the listing and a file. A second listing is consistent
-            // unless it moves again; then the error goes to the user.
+            // The branch moved after the listing. A second listing is consistent unless the branch
+            // moves again, and then the user gets the error.
             Err(HubError::Request {
                 error: RequestError::OtherCommit { .. },
                 ..
@@ -274,22 +273,22 @@ impl Fetch<'_> {
         Patience::new(self.hub.config.retries)
     }
 
-    /// Requests the commit that the revision means now, and the names of its files.
+    /// Requests the current commit of the revision, and the names of its files.
     fn listing(&self, patience: Patience) -> Result<Listing, TransferError> {
         let Self { hub, id, .. } = self;
         let url = format!("{}/api/{}", hub.config.endpoint, hf_repo(id).api_url());
         let text = self.retry.run(patience, || Ok(hub.client.text(&url)?))?;
         let info: RepoInfo = serde_json::from_str(&text)
             .map_err(|error| bad_reply(format!("not a listing of a repository, {error}")))?;
-        // The commit becomes the name of a folder.
+        // The commit becomes the name of a folder, so its form is checked.
         if !is_commit(&info.sha) || id.commit().is_some_and(|commit| commit != info.sha) {
             return Err(bad_reply(format!("the commit {:?}", info.sha)));
         }
         let names = info.siblings.into_iter().map(|sibling| sibling.rfilename);
         let files: BTreeSet<String> = names.collect();
         match files.iter().find(|name| safe_path(name).is_err()) {
-            // Only `..` proves bad intent. Repositories have odd names, such as with a colon, and
-            // only the files that are downloaded need a safe one.
+            // Only `..` is refused here. Repositories have odd names, e.g. with a colon, but only
+            // the files to download need safe ones.
             Some(name) if name.split('/').any(|part| part == "..") => {
                 Err(bad_reply(format!("the file name {name:?}")))
             }
@@ -311,20 +310,20 @@ impl Fetch<'_> {
 
         let mut new = self.bring(commit, &needed.files)?;
         if let Some(index) = needed.index {
-            // A new file has no link in the snapshot yet, so its blob is read.
+            // The snapshot may not have a link to a new index yet, so the blob is read.
             let fresh = new.iter().find(|(file, _)| file == index);
             let path = fresh.map_or(snapshot.join(index), |(_, etag)| repo.blob(etag));
             let text = std::fs::read_to_string(&path).map_err(HubError::io(&path))?;
             let shards = shards(&text).map_err(|error| target.with_file(index).failed(error))?;
-            // Found now, and not after gigabytes of the other shards.
+            // A missing shard is noticed before gigabytes of other shards are downloaded.
             if let Some(shard) = shards.iter().find(|shard| !files.contains(*shard)) {
                 return Err(target.with_file(shard).failed(RequestError::NoFile));
             }
             new.extend(self.bring(commit, &shards)?);
         }
 
-        // Links and then the reference: a crash in between leaves a snapshot that no branch names,
-        // and not a branch whose snapshot lacks files.
+        // Links come before the reference. A crash in between then leaves a snapshot without a
+        // branch, and not a branch whose snapshot is incomplete.
         for (file, etag) in &new {
             repo.link(commit, file, etag)?;
         }
@@ -334,8 +333,8 @@ impl Fetch<'_> {
         Ok(Fetched::new(snapshot, gguf, commit.clone(), new.is_empty()))
     }
 
-    /// Downloads the files that the snapshot lacks, two at a time, after a check that the disk has
-    /// room for all. Returns the files' names with the names of their blobs.
+    /// Downloads the files that the snapshot lacks, two at a time, after checking that the disk has
+    /// room for all. Returns the files with the names of their blobs.
     fn bring<'f>(
         &self,
         commit: &str,
@@ -350,8 +349,8 @@ impl Fetch<'_> {
             }
             let job = self.job(commit, file)?;
             let etag = job.metadata.etag.clone();
-            // Files of the same content share a blob. Two jobs would take turns at the blob's lock and
-            // report a wait.
+            // Files with equal contents share a blob. Two downloads of the blob would wait for each
+            // other.
             if !jobs.iter().any(|other| other.metadata.etag == etag) {
                 jobs.push(job);
             }
@@ -362,7 +361,7 @@ impl Fetch<'_> {
         space::check(&self.repo.root, missing)?;
 
         let next = AtomicUsize::new(0);
-        // Only the first error is kept: the others are consequences of stopping.
+        // Only the first error is kept; later ones follow from stopping the downloads.
         let failed = Mutex::new(None);
         let work = || {
             while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed))
@@ -377,7 +376,7 @@ impl Fetch<'_> {
             }
         };
         thread::scope(|scope| {
-            // This thread works, too, so a single file needs no other.
+            // This thread downloads, too, so a single file needs no second thread.
             for _ in 1..AT_ONCE.min(jobs.len()) {
                 scope.spawn(work);
             }
@@ -389,15 +388,15 @@ impl Fetch<'_> {
         }
     }
 
-    /// Requests a file's headers and returns the job of downloading it.
+    /// Requests a file's headers and prepares its download.
     fn job(&self, commit: &str, file: &str) -> Result<Job, HubError> {
         let Self { hub, id, .. } = self;
         let target = hub.target(id).with_file(file);
         let url = file_url(&hub.config.endpoint, id.repo(), commit, file);
         let metadata = self.retry.run(self.patience(), || {
             match hub.client.metadata(&url) {
-                // The hub has just listed the repository. A 404 without an error code, as mirrors
-                // send, is about the file.
+                // The repository was just listed, so it exists. Mirrors send 404 without a code for
+                // a missing file.
                 Err(RequestError::NoRepository) => Err(RequestError::NoFile.into()),
                 metadata => Ok(metadata?),
             }

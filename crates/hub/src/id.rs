@@ -1,4 +1,4 @@
-//! Parsing of models' names and of the addresses of their pages.
+//! Parsing of models' names, and of the addresses of models' pages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,17 +8,16 @@ use percent_encoding::percent_decode_str;
 use crate::error::RequestError;
 use crate::{HubError, NameError, PathError};
 
-/// The host names of the public hub.
+/// The host names of the public hub; the second is its short form.
 pub(crate) const PUBLIC_HOSTS: [&str; 2] = ["huggingface.co", "hf.co"];
 
-/// A repository of a hub at a revision, or one GGUF file of the repository: `ORG/NAME`,
-/// `ORG/NAME@REVISION`, `ORG/NAME:FILE.gguf`, `ORG/NAME@REVISION:FILE.gguf`. `ORG/NAME:Q4_K_M` is
-/// the GGUF file of a quantisation, in upper or lower case.
+/// A repository at a revision, or one GGUF file in it: `ORG/NAME`, `ORG/NAME@REVISION`,
+/// `ORG/NAME:FILE.gguf`, `ORG/NAME@REVISION:FILE.gguf`. In `ORG/NAME:Q4_K_M` the file is chosen by
+/// its quantisation, in upper or lower case.
 ///
-/// A revision is a branch, a tag or a commit; `main` if none is given. No part of a name is empty,
-/// `.` or `..`, so no name leads out of the cache. The address of a model's page on
-/// `huggingface.co` or `hf.co` is accepted as a name; for other hubs see
-/// [`Hub::model`](crate::Hub::model).
+/// A revision is a branch, a tag or a commit, by default `main`. No part of a name is empty, `.` or
+/// `..`, so a name cannot lead out of the cache. The address of a model's page on `huggingface.co`
+/// or `hf.co` can be parsed, too; for other hubs see [`Hub::model`](crate::Hub::model).
 ///
 /// ```
 /// # use beamgen_hub::ModelId;
@@ -36,7 +35,7 @@ pub struct ModelId {
     gguf: Option<Gguf>,
 }
 
-/// The way in which a GGUF file was named.
+/// The way in which one GGUF file is requested.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Gguf {
     File(String),
@@ -44,19 +43,19 @@ enum Gguf {
 }
 
 impl ModelId {
-    /// Returns the repository as `ORG/NAME`.
+    /// Returns the repository in the form `ORG/NAME`.
     #[must_use]
     pub fn repo(&self) -> &str {
         &self.repo
     }
 
-    /// Returns the branch, tag or commit; `main` if none was given.
+    /// Returns the branch, tag or commit; `main` by default.
     #[must_use]
     pub fn revision(&self) -> &str {
         &self.revision
     }
 
-    /// Returns the name of the GGUF file; `None` for a whole repository or a quantisation.
+    /// Returns the GGUF file, if one was requested by its name.
     #[must_use]
     pub fn file(&self) -> Option<&str> {
         match &self.gguf {
@@ -65,7 +64,7 @@ impl ModelId {
         }
     }
 
-    /// Returns the quantisation, such as `Q4_K_M`; `None` if the id names a file or no file.
+    /// Returns the quantisation, e.g. `Q4_K_M`, if a GGUF file was requested by quantisation.
     #[must_use]
     pub fn quantisation(&self) -> Option<&str> {
         match &self.gguf {
@@ -74,7 +73,7 @@ impl ModelId {
         }
     }
 
-    /// Returns the revision if it is a full commit hash, which never changes its meaning.
+    /// Returns the revision if it is a full commit hash, whose files never change.
     pub(crate) fn commit(&self) -> Option<&str> {
         is_commit(&self.revision).then_some(self.revision.as_str())
     }
@@ -92,8 +91,8 @@ impl ModelId {
         })
     }
 
-    /// Returns the GGUF file that the id means among the files of the repository; `None` if the id
-    /// means the whole repository.
+    /// Returns the requested GGUF file among a repository's files; `None` if the whole repository
+    /// was requested.
     pub(crate) fn gguf_among<'a>(
         &self,
         files: impl Iterator<Item = &'a str>,
@@ -106,8 +105,8 @@ impl ModelId {
         let gguf: Vec<String> = files.filter(|f| is_gguf(f)).map(str::to_owned).collect();
         let mut matching = gguf.clone();
         matching.retain(|file| has_quantisation(file, quantisation));
-        // Two matches are an error and not the first one: the choice would depend on the order of
-        // the listing.
+        // Two matching files are an error: choosing the first would depend on the order of the
+        // listing.
         match (matching.pop(), matching.is_empty()) {
             (Some(one), true) => Ok(Some(one)),
             (last, _) => {
@@ -140,15 +139,15 @@ impl fmt::Display for ModelId {
     }
 }
 
-/// Returns the path of an address at `endpoint` or on the public hub, without its first slash;
-/// `None` for any other text.
+/// Returns the path of an address at `endpoint` or on the public hub, without the first slash;
+/// `None` for other texts.
 fn page<'a>(text: &'a str, endpoint: &str) -> Option<&'a str> {
     if let Some(path) = text.strip_prefix(endpoint) {
         return path.strip_prefix('/');
     }
     let mut schemes = ["https://", "http://"].into_iter();
     let plain = schemes.find_map(|scheme| text.strip_prefix(scheme));
-    // Browsers hide the scheme, so a copied address may lack it.
+    // Browsers hide the scheme, so a copied address may not have one.
     let (host, path) = plain.unwrap_or(text).split_once('/')?;
     let is_public = PUBLIC_HOSTS.iter().any(|h| h.eq_ignore_ascii_case(host));
     is_public.then_some(path)
@@ -158,7 +157,7 @@ fn parse_page(path: &str) -> Result<ModelId, NameError> {
     let path = path.split(['?', '#']).next().unwrap_or(path);
     let path = path.trim_end_matches('/');
     let parts: Vec<&str> = path.splitn(5, '/').collect();
-    // Decoded after the split: a branch such as `refs/pr/1` has its slashes as %2F.
+    // Decoded after splitting: a branch such as `refs/pr/1` has its slashes as %2F.
     let (owner, name, revision, file) = match parts[..] {
         [owner, name, "tree" | "commit", revision] => (owner, name, revision, None),
         [owner, name, "blob" | "resolve" | "raw", revision, file] => {
@@ -167,7 +166,7 @@ fn parse_page(path: &str) -> Result<ModelId, NameError> {
         [_, _] => return parse(path),
         _ => return Err(NameError::Page),
     };
-    // The page of any other file, such as of one shard, means the whole model.
+    // The page of another file, e.g. a shard, stands for the whole model.
     let file = file.filter(|file| is_gguf(file)).map(Gguf::File);
     model(&format!("{owner}/{name}"), &percent_decoded(revision), file)
 }
@@ -214,7 +213,7 @@ fn model(repo: &str, revision: &str, gguf: Option<Gguf>) -> Result<ModelId, Name
     })
 }
 
-/// Whether a revision has only characters that need no escaping in an address or a shell.
+/// Whether a revision needs no escaping in an address or a shell.
 fn is_plain(revision: &str) -> bool {
     let mut characters = revision.chars();
     characters.all(|c| c.is_ascii_alphanumeric() || "._-+=/".contains(c))
@@ -228,30 +227,30 @@ fn path_error(part: &'static str, text: &str, reason: PathError) -> NameError {
     }
 }
 
-/// Whether a text has the form of a quantisation's name: `Q4_K_M`, `f16`, `UD-IQ2_XXS`. No name of
-/// a GGUF file has it, because the dot is missing.
+/// Whether a text looks like a quantisation: `Q4_K_M`, `f16`, `UD-IQ2_XXS`. File names have a dot
+/// and never match.
 fn is_quantisation(text: &str) -> bool {
     let mut characters = text.chars();
     !text.is_empty() && characters.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
 }
 
-/// Whether a file's name has the quantisation as a whole word: `Q4_K` is not in `x-Q4_K_M.gguf`,
-/// and `F16` is not in `x-BF16.gguf`.
+/// Whether a file's name contains the quantisation as a whole word: `x-Q4_K_M.gguf` does not
+/// contain `Q4_K`, and `x-BF16.gguf` does not contain `F16`.
 fn has_quantisation(file: &str, quantisation: &str) -> bool {
     let file = file.to_ascii_lowercase();
-    // Folders are ignored: repositories keep `Q8_0/x-Q4_0.gguf` and the like.
+    // Folders are ignored: some repositories have files like `Q8_0/x-Q4_0.gguf`.
     let name = file.rsplit('/').next().unwrap_or(&file);
     let quantisation = quantisation.to_ascii_lowercase();
     name.match_indices(&quantisation).any(|(at, _)| {
         let before = name[..at].chars().next_back();
         let after = name[at + quantisation.len()..].chars().next();
-        // `-` follows in the names of split files, `x-Q8_0-00001-of-00002.gguf`. `_` may not
-        // follow, because `Q4_K_M` is another quantisation than `Q4_K`; before it, `_` is common.
+        // `-` may follow, as in the split file `x-Q8_0-00001-of-00002.gguf`. `_` may come before,
+        // but may not follow: `Q4_K_M` is not `Q4_K`.
         before.is_none_or(|c| !c.is_alphanumeric()) && after.is_some_and(|c| c == '.' || c == '-')
     })
 }
 
-/// Checks the hub's rules for one half of a repository's name; `what` names the half.
+/// Checks the hub's rules for an organisation or a repository's name; errors call it `what`.
 fn repo_part(what: &'static str, part: &str) -> Result<(), NameError> {
     let reason = if part.is_empty() {
         "is empty"
@@ -265,7 +264,7 @@ fn repo_part(what: &'static str, part: &str) -> Result<(), NameError> {
     } else if part.starts_with(['.', '-']) || part.ends_with(['.', '-']) {
         "begins or ends with . or -"
     } else if part.contains("--") || part.contains("..") {
-        // `--` separates the halves in the cache's folder `models--ORG--NAME`.
+        // `--` separates organisation and name in the cache folder `models--ORG--NAME`.
         "has -- or .. in it"
     } else {
         return Ok(());
@@ -277,8 +276,7 @@ fn repo_part(what: &'static str, part: &str) -> Result<(), NameError> {
     })
 }
 
-/// Checks that a relative path of slash-separated parts stays below the folder that it is joined
-/// to, on any system.
+/// Checks that a relative path stays below the folder it is joined to, on every operating system.
 pub(crate) fn safe_path(path: &str) -> Result<(), PathError> {
     if path.chars().any(|c| c.is_control() || c == '\\') {
         return Err(PathError::Control);
@@ -299,7 +297,7 @@ pub(crate) fn is_gguf(file: &str) -> bool {
     file.to_ascii_lowercase().ends_with(".gguf")
 }
 
-/// Whether the text is a full commit hash: 40 lower-case hexadecimal digits.
+/// Whether a text is a full commit hash: 40 hexadecimal digits, lower case.
 pub(crate) fn is_commit(text: &str) -> bool {
     text.len() == 40 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }

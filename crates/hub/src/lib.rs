@@ -1,7 +1,8 @@
 //! Models by name: from `ORG/NAME` on a Hugging Face hub to a folder on this machine.
 //!
-//! [`Hub::fetch`] downloads only the files that a model needs, into the cache of Python's
-//! `huggingface_hub`, so each program finds the other's downloads. [`Hub::cached`] lists the cache.
+//! [`Hub::fetch`] downloads only the files that a model needs. The cache is the one of Python's
+//! `huggingface_hub`, so both programs find each other's downloads. [`Hub::cached`] lists the
+//! cache.
 //!
 //! ```no_run
 //! use beamgen_hub::{Hub, HubConfig, ModelId, Progress};
@@ -19,28 +20,28 @@
 //!
 //! # The cache after a failure
 //!
-//! A download goes to `blobs/ETAG.incomplete`. The file is renamed to `blobs/ETAG` once the length
-//! and, for large files, the SHA-256 are right. A snapshot gets links when all blobs are complete.
-//! So a failure leaves at most an unfinished blob, which the next call resumes, and never a file
-//! that looks whole.
+//! Downloads are written to `blobs/ETAG.incomplete`. A file is renamed to `blobs/ETAG` when its
+//! length and, for large files, its SHA-256 are verified. A snapshot gets its links when all blobs
+//! are complete. A failure therefore leaves at most an incomplete blob, which the next call
+//! resumes.
 //!
 //! # Use of the crate `hf-hub`
 //!
-//! `hf-hub` gives the layout of the cache, the addresses of the API and the type of a listing
-//! (`Cache`, `Repo`, `RepoInfo`). The crate's HTTP client is not used, because the client
+//! `hf-hub` provides the layout of the cache, the addresses of the API, and the type of a listing
+//! (`Cache`, `Repo`, `RepoInfo`). Its HTTP client is not used, because that client
 //!
 //! - drops the hub's error codes: gated, private and unknown repositories look alike,
 //! - has no time limit for a read,
 //! - checks neither the size nor the hash of a download,
 //! - does not escape file names.
 //!
-//! The crate's settings ignore `HF_HUB_CACHE`, `HF_TOKEN_PATH` and `XDG_CACHE_HOME`, and
-//! `create_ref` may leave half a reference after a crash.
+//! Also, `hf-hub` ignores `HF_HUB_CACHE`, `HF_TOKEN_PATH` and `XDG_CACHE_HOME`, and its
+//! `create_ref` may leave an incomplete reference after a crash.
 //!
 //! # Proxies and certificates
 //!
-//! `ureq` reads `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment. A hub on this
-//! machine is never reached through a proxy. [`Certificates`] determines which servers are trusted.
+//! `ureq` reads `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` from the environment. No proxy is used
+//! for a hub on this machine. [`Certificates`] determines which servers are trusted.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -1,4 +1,4 @@
-//! Progress events, sent from the threads of a download to the caller's thread.
+//! Progress events, which the threads of a download send to the caller's thread.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,33 +6,33 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Progress of a download. Events of two files may alternate.
+/// Progress of a download. Two files are downloaded at once, so their events alternate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// More bytes of a file are in the cache. Also sent once before the first byte is requested,
-    /// because a resumed file already has some.
+    /// The cache has `done` bytes of a file. Sent before the first request, too, since a resumed
+    /// file begins with some bytes.
     Bytes {
-        /// The file's name in the repository.
+        /// The name in the repository.
         file: String,
-        /// Bytes in the cache; less than in the last event if the download has to start again.
+        /// The number of bytes in the cache; decreases if a download is restarted.
         done: u64,
-        /// Bytes of the whole file; `None` if the hub does not state it.
+        /// The number of bytes in the file; `None` if the hub does not say.
         total: Option<u64>,
     },
     /// Another process is downloading the file.
     Waiting {
-        /// The file's name in the repository.
+        /// The name in the repository.
         file: String,
     },
-    /// The hub limits requests (status 429), so the request is repeated later.
+    /// The hub limits requests (status 429); the request will be repeated.
     Limited {
-        /// The time until the next request.
+        /// The time until the request is repeated.
         wait: Duration,
     },
 }
 
-/// The threads' end of a download: sends progress, and holds the flag that another thread failed.
+/// The handle with which the threads of one download report progress and stop each other.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     events: SyncSender<Progress>,
@@ -41,35 +41,37 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     pub(crate) fn tell(&self, event: Progress) {
-        // The receiver is gone only after a panic in the caller's function: stop the download then.
+        // The receiver is dropped early only if the caller's function panicked: stop the download.
         if self.events.send(event).is_err() {
             self.end();
         }
     }
 
-    /// Asks all threads of this download to stop.
+    /// Asks all threads of the download to stop.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        // Relaxed is enough: the flag guards no other data, and a late read costs one more buffer.
+        // `Relaxed` is enough: no other data depends on the flag, and a delay costs one more
+        // buffer.
         self.over.load(Ordering::Relaxed)
     }
 }
 
-/// Runs `work` on another thread and calls `progress` on this one for every event. `progress` is
-/// not `Send`, so the caller may print or update its own state.
+/// Runs `work` on another thread and calls `progress` on this one for each event. `progress` need
+/// not be `Send`, so it may change the caller's state.
 pub(crate) fn observed<T: Send>(
     progress: &mut dyn FnMut(Progress),
     work: impl FnOnce(&Reporter) -> T + Send,
 ) -> T {
     thread::scope(|scope| {
-        // Bounded: a slow `progress` slows the download instead of filling the memory with events.
+        // The channel is bounded: a slow `progress` slows the download instead of filling the
+        // memory.
         let (events, received) = sync_channel(64);
         let over = AtomicBool::new(false);
         let worker = scope.spawn(move || work(&Reporter { events, over }));
-        // Ends when `work` returns, because that drops the only sender.
+        // The loop ends when `work` returns and drops the only sender.
         for event in received {
             progress(event);
         }

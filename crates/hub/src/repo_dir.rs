@@ -1,4 +1,4 @@
-//! The folder of one repository in the cache, with the layout of Python's `huggingface_hub`:
+//! The cache folder of one repository. The layout is that of Python's `huggingface_hub`:
 //! `models--ORG--NAME/{blobs/ETAG, snapshots/COMMIT/FILE -> ../../blobs/ETAG, refs/REVISION}`, and
 //! locks in `.locks/`.
 
@@ -42,19 +42,20 @@ impl RepoDir {
         self.locks.join(format!("{etag}.lock"))
     }
 
-    /// Returns the commit that a revision meant when the hub was last asked.
+    /// Returns the commit of a revision, as the hub last reported it.
     pub(crate) fn commit(&self, id: &ModelId) -> Option<String> {
         if let Some(commit) = id.commit() {
             return Some(commit.to_owned());
         }
         let text = fs::read_to_string(self.root.join("refs").join(id.revision())).ok()?;
-        // The text becomes a part of a path, and a crash of another program may have damaged it.
+        // The text becomes part of a path, and the file may be damaged, so the form is checked.
         Some(text.trim().to_owned()).filter(|commit| is_commit(commit))
     }
 
-    /// Stores the commit that a revision means now, by a rename: no reader sees half a commit.
+    /// Records the commit of a revision. The file is replaced by a rename, so no reader sees half
+    /// of it.
     pub(crate) fn set_commit(&self, id: &ModelId, commit: &str) -> Result<(), HubError> {
-        // A write that changes nothing would fail needlessly on a read-only cache.
+        // Writing the same commit again could fail on a read-only cache.
         if self.commit(id).as_deref() == Some(commit) {
             return Ok(());
         }
@@ -63,7 +64,7 @@ impl RepoDir {
         beamgen_files::write(&path, commit).map_err(HubError::io(&path))
     }
 
-    /// Links a file of the snapshot to its blob, or copies it where the system has no links.
+    /// Links a file of the snapshot to its blob. On systems without links, the blob is copied.
     pub(crate) fn link(&self, commit: &str, file: &str, etag: &str) -> Result<(), HubError> {
         let pointer = self.snapshot(commit).join(file);
         if pointer.is_file() {
@@ -71,17 +72,17 @@ impl RepoDir {
         }
         make_parent(&pointer)?;
         if pointer.is_symlink() {
-            // A link whose blob was deleted: `is_file` follows the link and finds nothing.
+            // The link leads to a deleted blob: `is_file` is false, but the link exists.
             fs::remove_file(&pointer).map_err(HubError::io(&pointer))?;
         }
-        // Relative, so the cache can be moved. Two levels up for `snapshots/COMMIT`, one for each
-        // folder in the file's name.
+        // A relative link stays valid if the cache is moved. Two levels lead out of
+        // `snapshots/COMMIT`, and one more out of each folder in the file's name.
         let up = "../".repeat(2 + file.matches('/').count());
         match symlink(&format!("{up}blobs/{etag}"), &self.blob(etag), &pointer) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 Err(HubError::io(&pointer)(error))
             }
-            // AlreadyExists: another process was faster, with the same link.
+            // `AlreadyExists`: another process has made the same link.
             _ => Ok(()),
         }
     }
@@ -112,9 +113,9 @@ fn symlink(_target: &str, blob: &Path, pointer: &Path) -> io::Result<()> {
     fs::copy(blob, pointer).map(drop)
 }
 
-/// Takes an exclusive lock, which Python's `filelock` respects; dropping the file releases it.
-/// Returns `None` when the download is over. Also returns `None` where the file system has no
-/// locks: two processes may then download the same file, and the checks find a damaged one.
+/// Takes an exclusive lock, which Python's `filelock` respects; dropping the file releases the
+/// lock. Returns `None` if the download was stopped, or if the file system has no locks. In the
+/// latter case two processes may download the same file, and verification finds any damage.
 pub(crate) fn lock(
     path: &Path,
     reporter: &Reporter,
@@ -128,7 +129,7 @@ pub(crate) fn lock(
         .open(path)
         .map_err(HubError::io(path))?;
     let mut reported = false;
-    // Polled instead of a blocking `lock`, which could not notice that the download is over.
+    // Polled, because a blocking `lock` would not notice that the download was stopped.
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),

@@ -1,4 +1,5 @@
-//! Retries of requests: after a transient fault, and when the hub limits requests (status 429).
+//! Retries of requests after temporary faults, and waits while the hub limits requests (status
+//! 429).
 
 use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
@@ -8,18 +9,18 @@ use crate::clock::Clock;
 use crate::error::{RequestError, RequestTarget};
 use crate::progress::{Progress, Reporter};
 
-/// Longest time in all that one request waits because of status 429. The public hub counts requests
-/// in windows of five minutes, so a limit ends within that time.
+/// The maximum time that one request waits because of status 429. The public hub counts requests in
+/// windows of five minutes, so every limit ends within this time.
 const LONGEST: Duration = Duration::from_secs(330);
-/// Longest time until a sleeping thread notices that another thread's download failed.
+/// The maximum delay until a sleeping thread notices that the download was stopped.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The reason why an attempt failed: the request, or the disk.
+/// The reason why an attempt failed: the request or the disk.
 #[derive(Debug)]
 pub(crate) enum TransferError {
     Request {
         error: RequestError,
-        /// Whether this attempt added bytes to the file.
+        /// Whether the attempt added bytes to the file before it failed.
         progressed: bool,
     },
     Disk(HubError),
@@ -43,17 +44,17 @@ impl From<RequestError> for TransferError {
     }
 }
 
-/// The limits of retries.
+/// The limits for repeating a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Retries in a row that add no byte.
+    /// The number of retries in a row that may bring no new byte.
     pub retries: u32,
-    /// Longest sum of the waits that the hub asks for.
+    /// The maximum sum of the waits that the hub demands.
     limit: Duration,
 }
 
 impl Patience {
-    /// A single attempt, for requests that the cache can answer as well.
+    /// No retry and no wait, for requests that the cache can replace.
     pub(crate) const NONE: Self = Self {
         retries: 0,
         limit: Duration::ZERO,
@@ -67,18 +68,19 @@ impl Patience {
     }
 }
 
-/// Repeats the requests of one download.
+/// Repeats failed requests of one download.
 #[derive(Debug)]
 pub(crate) struct Retry<'a> {
     pub clock: &'a dyn Clock,
     pub reporter: &'a Reporter,
-    /// Locked by the request that waits for the hub to lift a limit. Others wait for the lock.
+    /// Locked by the request that waits for the hub's limit to end. Other requests wait for the
+    /// lock.
     pub turn: &'a Mutex<()>,
 }
 
 impl Retry<'_> {
-    /// Repeats an attempt that fails with a transient error. Progress resets the count and the
-    /// limit.
+    /// Calls `attempt` until it succeeds, fails permanently, or exceeds the limits. New bytes reset
+    /// the limits.
     pub(crate) fn run<T>(
         &self,
         patience: Patience,
@@ -91,8 +93,8 @@ impl Retry<'_> {
                 Err(TransferError::Request { error, progressed }) => (error, progressed),
                 other => return other,
             };
-            // A large file over a bad line may break off many times. As long as bytes arrive, each
-            // attempt brings the end nearer.
+            // A large file may need many attempts over a bad line. Each attempt that brings bytes
+            // comes nearer to the end.
             if progressed {
                 (failures, left) = (0, patience.limit);
             }
@@ -103,13 +105,14 @@ impl Retry<'_> {
                     left -= wait;
                     self.wait_for_the_hub(wait);
                 }
-                // Until the named time every request is refused, so retries would be wasted.
+                // The hub refuses all requests until the demanded time is over, so retries would be
+                // wasted.
                 RequestError::TooMany { wait: Some(_), .. } => return Err(error.into()),
                 _ if error.is_transient()
                     && failures < patience.retries
                     && !self.reporter.is_over() =>
                 {
-                    // 0.2, 0.4, ... 6.4 s: the cap keeps the shift and the wait small.
+                    // Waits 0.2, 0.4, ... 6.4 s; the minimum bounds the shift.
                     self.sleep(Duration::from_millis(200 << failures.min(5)));
                     failures += 1;
                 }
@@ -120,8 +123,8 @@ impl Retry<'_> {
 
     fn wait_for_the_hub(&self, wait: Duration) {
         match self.turn.try_lock() {
-            // Another thread is waiting already. When its lock is free, the limit is over for all,
-            // and the caller hears of one wait instead of two.
+            // Another thread is waiting already. When it releases the lock, the limit is over for
+            // both, and the caller is told of one wait only.
             Err(TryLockError::WouldBlock) => drop(self.turn.lock()),
             _turn => {
                 self.reporter.tell(Progress::Limited { wait });

@@ -1,11 +1,11 @@
-//! A check of the free disk space before a download.
+//! The check that the disk has room for a download.
 
 use std::path::Path;
 
 use crate::HubError;
 
-/// Returns an error if the folder's file system has fewer than `needed` bytes free. If the free
-/// space is unknown, the download is tried.
+/// Returns an error if the disk has fewer than `needed` bytes free. If the free space is unknown,
+/// the download is tried.
 pub(crate) fn check(folder: &Path, needed: u64) -> Result<(), HubError> {
     match free(folder) {
         Some(free) if needed > free => Err(HubError::NoSpace {
@@ -17,14 +17,14 @@ pub(crate) fn check(folder: &Path, needed: u64) -> Result<(), HubError> {
     }
 }
 
-/// Returns the bytes that this user may write. The folder itself need not exist yet.
+/// Returns the number of bytes that this user may write; `folder` need not exist.
 #[cfg(unix)]
 fn free(folder: &Path) -> Option<u64> {
     let folder = std::path::absolute(folder).ok()?;
-    // Before the first download the cache does not exist, and `statvfs` needs a path that does.
+    // `statvfs` needs an existing path, and before the first download the cache does not exist.
     let there = folder.ancestors().find(|folder| folder.exists())?;
     let found = rustix::fs::statvfs(there).ok()?;
-    // `f_bavail` and not `f_bfree`: the blocks reserved for root are of no use to us.
+    // `f_bavail`, since `f_bfree` includes blocks that only root may use.
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 

@@ -1,4 +1,4 @@
-//! The cache when the hub is unreachable, offline use, and damaged caches.
+//! Tests of the cache: without a reachable hub, offline, and damaged.
 
 use std::fs;
 
@@ -30,12 +30,12 @@ fn a_hub_that_is_away_lets_the_cache_stand_in() {
         );
         assert!(note.contains(&setup.config.endpoint), "{note}");
     }
-    // A hub that answers "does not exist" is believed, even if the cache has the model.
+    // If the hub answers that the revision does not exist, the cached model is not used.
     setup
         .server
         .trick("revision", 1, Trick::Status(404, "RevisionNotFound"));
     setup.fetch(REPO).expect_err("gone");
-    // No retries with a cached model to fall back on.
+    // With a cached model there are no retries.
     setup.config.endpoint = "http://127.0.0.1:9".to_owned();
     setup.config.retries = 5;
     let begin = std::time::Instant::now();
@@ -148,7 +148,7 @@ fn the_list_of_models() {
     assert!(!second.is_complete);
     assert_eq!(second.gguf, ["x/a.gguf"]);
     assert_eq!(second.bytes, 500);
-    // The refs are files of 40 bytes, which count, too.
+    // The two refs are files of 40 bytes each.
     assert_eq!(model.bytes, first.bytes + 500 + 2 * COMMIT.len() as u64);
 }
 

@@ -1,4 +1,4 @@
-//! The requests of a download, and the cache after it.
+//! Tests of the requests of a download, and of the cache after it.
 
 use std::fs;
 
@@ -145,7 +145,7 @@ fn shards_of_an_index() {
             error.contains(&shard(2)) && error.contains("no such file"),
             "{error}"
         );
-        // The missing shard is found before the others are downloaded.
+        // The missing shard was noticed before the other shards were downloaded.
         assert!(!setup.blobs().contains(&etag_of(b"changed", true)));
     }
 }
@@ -200,7 +200,7 @@ fn the_token_goes_to_the_hub_alone() {
 #[test]
 fn redirects_within_the_hub_and_to_a_mirror() {
     let setup = setup();
-    // A renamed repository gives a relative redirect without an ETag.
+    // For a renamed repository the hub sends a relative redirect without an `ETag`.
     let to = format!("/{REPO}/resolve/{COMMIT}/config.json");
     setup.server.trick("/resolve/", 1, Trick::Redirect(to));
     setup.fetch(REPO).expect("the model");
@@ -352,7 +352,7 @@ fn files_of_another_commit_are_refused() {
     );
     assert_eq!(setup.blobs(), [""; 0]);
     assert_eq!(listings(&setup), 2);
-    // A mirror may send no `X-Repo-Commit`.
+    // A mirror may not send `X-Repo-Commit`.
     let mirror = crate::setup::setup();
     let silent = Trick::Without("X-Repo-Commit");
     mirror.server.trick("HEAD", 99, silent);

@@ -9,8 +9,8 @@ use beamgen_hub::Progress;
 use crate::server::{COMMIT, REPO, etag_of};
 use crate::setup::{Setup, WEIGHTS_FILE, setup, weights};
 
-/// Returns the command of a Python script that has the variables `cache` and `repo`. `None` after a
-/// skip, if Python has no `huggingface_hub`.
+/// Returns a command that runs a Python script with the variables `cache` and `repo`. `None` if
+/// Python has no `huggingface_hub`; the test is then reported as skipped.
 fn command(setup: &Setup, script: &str) -> Option<Command> {
     let program = beamgen_test_support::python("import huggingface_hub")?;
     let cache = setup.config.cache.to_str().expect("UTF-8");
@@ -27,7 +27,7 @@ fn command(setup: &Setup, script: &str) -> Option<Command> {
     Some(command)
 }
 
-/// Runs a script and returns the text that it prints.
+/// Runs a script and returns its standard output.
 fn python(setup: &Setup, script: &str) -> Option<String> {
     let output = command(setup, script)?.output().expect("Python runs");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -53,7 +53,7 @@ print([(r.repo_id, [(v.commit_hash, sorted(v.refs), len(v.files)) for v in r.rev
 "#,
     );
     let Some(printed) = printed else { return };
-    // Python also asks for things that are not about the model.
+    // Python also makes requests that are not about the model.
     let seen = setup.server.seen().into_iter();
     let of_model: Vec<_> = seen.filter(|seen| seen.path.contains(REPO)).collect();
     assert!(of_model.is_empty(), "{of_model:?}");

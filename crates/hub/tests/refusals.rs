@@ -107,7 +107,7 @@ fn a_hub_that_is_ill_or_away() {
     let closed = refused(|s| s.config.endpoint = format!("http://{port}"));
     assert!(closed.contains("cannot be reached"), "{closed}");
     assert!(closed.to_lowercase().contains("refused"), "{closed}");
-    // RFC 6761: no host has a name that ends in .invalid.
+    // Names that end in `.invalid` never resolve (RFC 6761).
     let nameless = refused(|s| s.config.endpoint = "http://hub.invalid".to_owned());
     assert!(
         nameless.contains("cannot be reached") || nameless.contains("no answer"),
@@ -139,7 +139,7 @@ fn a_slow_hub() {
     );
 }
 
-/// `timeout` limits listings and headers, `download_timeout` the bytes of files.
+/// `timeout` limits listings and headers; `download_timeout` limits the bytes of files.
 #[test]
 fn a_slow_download() {
     let mut setup = setup();
@@ -157,8 +157,8 @@ fn a_slow_download() {
     assert!(slow.contains("no answer within 200ms"), "{slow}");
 }
 
-/// A refusal of the store is not about the repository. The file is requested again from the hub,
-/// which signs a new address.
+/// A storage server's refusal is not about the repository. Retries ask the hub, which signs a new
+/// address.
 #[test]
 fn a_store_that_refuses() {
     for status in [403, 404, 401] {
@@ -214,7 +214,7 @@ fn a_disk_without_room() {
     };
     let all = needed();
     assert!(all > promised);
-    // Bytes of an earlier call need no room.
+    // Bytes that an earlier call left need no more room.
     let part = format!("{}.incomplete", etag_of(&weights(), true));
     let blobs = setup.repo_dir().join("blobs");
     std::fs::create_dir_all(&blobs).expect("made");

@@ -1,4 +1,4 @@
-//! Connections that break, servers that lie about lengths and contents, and the files left by both.
+//! Tests of broken connections, wrong lengths and damaged contents, and of the files that remain.
 
 use std::fs;
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn incomplete() -> String {
     format!("{}.incomplete", etag_of(&weights(), true))
 }
 
-/// Returns the bytes of the weights that are left after a failure; every other file is complete.
+/// Returns the incomplete bytes of the weights, and checks that no snapshot or blob of them exists.
 fn left(setup: &Setup) -> Option<Vec<u8>> {
     assert!(setup.snapshots().is_empty(), "{:?}", setup.snapshots());
     assert!(!setup.blobs().contains(&etag_of(&weights(), true)));
@@ -30,7 +30,7 @@ fn whole(setup: &Setup) {
     assert!(!setup.blobs().contains(&incomplete()));
 }
 
-/// Returns the ranges of the requests to the store.
+/// Returns the `Range` header of each request to the storage server.
 fn ranges(setup: &Setup) -> Vec<Option<String>> {
     let seen = setup.server.seen().into_iter();
     seen.filter(|seen| seen.on_cdn)
@@ -112,7 +112,7 @@ fn a_server_bad_at_ranges_sends_it_from_the_beginning() {
         Trick::NoRanges,
         Trick::OtherRange,
         Trick::Status(416, ""),
-        // Without the size, only the hash can check the file.
+        // The size is unknown here, so only the hash can verify the file.
         Trick::Cut(WEIGHTS),
     ] {
         let setup = setup();
@@ -271,7 +271,7 @@ fn two_at_once_download_once() {
     whole(&setup);
 }
 
-/// A failure ends the download of the other file at once, and is the error that the caller gets.
+/// The first failure stops the other download at once, and the caller gets that failure.
 #[test]
 fn a_failure_ends_the_other_download() {
     let setup = setup();

@@ -16,38 +16,38 @@ pub(crate) const REPO: &str = "org/tiny";
 pub(crate) const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
 pub(crate) const NEXT_COMMIT: &str = "89abcdef0123456789abcdef0123456789abcdef";
 
-/// A fault that the server plays on requests whose `METHOD path` contains a text.
+/// A fault for requests whose `METHOD path` contains a given text.
 #[derive(Clone, Debug)]
 pub(crate) enum Trick {
-    /// An error status, with the value of `X-Error-Code` unless that is empty.
+    /// An error status; the second field is `X-Error-Code`, not sent if empty.
     Status(u16, &'static str),
-    /// Another body, with status 200.
+    /// Status 200 with this body.
     Body(&'static str),
-    /// Status 302 to this address.
+    /// Status 302 with this address.
     Redirect(String),
     /// A pause before the answer.
     Late(Duration),
-    /// The connection ends after this number of bytes of the body.
+    /// An end of the connection after this many bytes of the body.
     Cut(usize),
-    /// A pause after this number of bytes of the body, and then the end of the connection.
+    /// A pause after this many bytes of the body, then the end of the connection.
     Stall(usize, Duration),
     /// A pause before each 16 KiB of the body.
     Slow(Duration),
-    /// A body that is longer or shorter by this number of bytes, with a matching `Content-Length`.
+    /// A body with this many bytes more (or, if negative, fewer) and a matching `Content-Length`.
     Longer(isize),
-    /// A body whose last byte is changed.
+    /// A body with a wrong last byte.
     Damaged,
-    /// The whole file with status 200 instead of the requested range.
+    /// Status 200 with the whole file, although a range was requested.
     NoRanges,
-    /// Another range than the requested one.
+    /// Status 206 with another range than the requested one.
     OtherRange,
-    /// An answer without this header.
+    /// The usual answer without this header.
     Without(&'static str),
-    /// The usual answer, except that the named header has this value.
+    /// The usual answer, in which the named header has this value.
     Header(&'static str, String),
-    /// Status 429 with an additional header, such as `RateLimit`.
+    /// Status 429 with the named header, e.g. `RateLimit`.
     Limited(&'static str, String),
-    /// All revisions mean this commit from now on.
+    /// From now on every revision means this commit.
     Move(&'static str),
 }
 
@@ -69,15 +69,16 @@ struct Stored {
 
 #[derive(Default)]
 struct State {
-    /// The files by repository and name.
+    /// The files, keyed by repository and name.
     files: Mutex<BTreeMap<(String, String), Stored>>,
     commit: Mutex<String>,
     tricks: Mutex<Vec<(String, usize, Trick)>>,
     seen: Mutex<Vec<Seen>>,
     cdn: Mutex<String>,
-    /// The number of redirects so far. Each redirect has another signature.
+    /// The number of redirects; each redirect has its own signature.
     signatures: AtomicUsize,
-    /// The requests that the store is answering, and below the most at one time.
+    /// The number of requests that the storage server is answering; `most_at_work` is the maximum
+    /// so far.
     at_work: AtomicUsize,
     most_at_work: AtomicUsize,
 }
@@ -98,7 +99,7 @@ impl Server {
             thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
                     let state = Arc::clone(&state);
-                    // A client may give up: the tests of broken connections do.
+                    // Errors are ignored: in tests of broken connections the client hangs up.
                     thread::spawn(move || {
                         let at_work = usize::from(on_cdn);
                         let now = state.at_work.fetch_add(at_work, Ordering::SeqCst) + at_work;
@@ -119,12 +120,12 @@ impl Server {
         self.store(REPO, name, bytes, false);
     }
 
-    /// Stores a file in large file storage.
+    /// Stores a file that the hub redirects to the storage server.
     pub(crate) fn put_large(&self, name: &str, bytes: &[u8]) {
         self.store(REPO, name, bytes, true);
     }
 
-    /// Stores a file of any repository.
+    /// Stores a file in the given repository.
     pub(crate) fn store(&self, repo: &str, name: &str, bytes: &[u8], is_large: bool) {
         let bytes = bytes.to_vec();
         let stored = Stored { bytes, is_large };
@@ -150,12 +151,12 @@ impl Server {
             .push((on.to_owned(), times, trick));
     }
 
-    /// Returns the most requests that the store answered at one time.
+    /// Returns the maximum number of requests that the storage server answered at the same time.
     pub(crate) fn most_at_work(&self) -> usize {
         self.state.most_at_work.load(Ordering::SeqCst)
     }
 
-    /// Returns the requests since the last call.
+    /// Returns and forgets the requests since the last call.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         std::mem::take(&mut *self.state.seen.lock().unwrap())
     }
@@ -369,7 +370,7 @@ impl Reply {
         self
     }
 
-    /// Cuts the body to a range: `bytes=5-` or `bytes=0-0`.
+    /// Cuts the body to a range such as `bytes=5-` or `bytes=0-0`.
     fn part(mut self, range: &str) -> Self {
         let (start, end) = range
             .strip_prefix("bytes=")

@@ -13,7 +13,7 @@ use crate::server::{REPO, Server};
 pub(crate) struct VirtualClock(Mutex<Duration>);
 
 impl VirtualClock {
-    /// Returns the sum of all waits.
+    /// Returns the sum of all sleeps so far.
     pub(crate) fn waited(&self) -> Duration {
         *self.0.lock().unwrap()
     }
@@ -36,7 +36,7 @@ pub(crate) struct Setup {
     _dir: tempfile::TempDir,
 }
 
-/// Returns pseudo-random bytes, so that swapped parts of a file change its hash.
+/// Returns pseudo-random bytes, so that exchanged parts of a file change the hash.
 pub(crate) fn noise(len: usize, seed: u32) -> Vec<u8> {
     let mut state = seed;
     let mut next = || {
@@ -95,8 +95,8 @@ impl Setup {
         hub.fetch(&hub.model(id)?, &mut |_| ())
     }
 
-    /// Fetches a model, expects an error, and checks that the message is one line that names the
-    /// model and the hub.
+    /// Fetches a model that has to fail. Returns the message, after checking that it is one line
+    /// and names the model and the hub.
     pub(crate) fn refusal(&self, id: &str) -> String {
         let text = self.fetch(id).expect_err("a refusal").to_string();
         assert!(!text.contains('\n'), "{text}");

@@ -16,7 +16,7 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 /// The certificate that a client has to trust.
 pub(crate) const AUTHORITY: &str = include_str!("tls/authority.pem");
 
-/// Opens a port at which the server at `endpoint` answers over TLS, one request a connection.
+/// Opens a port that answers over TLS, one request per connection, and forwards to `endpoint`.
 pub(crate) fn front(endpoint: &str) -> SocketAddr {
     let target = endpoint.trim_start_matches("http://").to_owned();
     let config = Arc::new(config());
@@ -32,7 +32,7 @@ pub(crate) fn front(endpoint: &str) -> SocketAddr {
     })
 }
 
-/// Starts a proxy that knows only these names, and returns its address.
+/// Starts a proxy that resolves only the given names; returns its address.
 pub(crate) fn proxy(names: Vec<(&'static str, SocketAddr)>) -> String {
     let address = listen(move |mut stream| {
         let request = String::from_utf8(head(&mut stream)?).map_err(io::Error::other)?;
@@ -85,7 +85,7 @@ fn listen(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -
     address
 }
 
-/// Reads a request up to its empty line. The requests of these tests have no body.
+/// Reads a request up to the empty line. The requests in these tests have no body.
 fn head(from: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut byte = [0];

@@ -1,4 +1,4 @@
-//! Certificates that the hub's client trusts.
+//! Tests of the certificates that the client trusts.
 
 use std::path::Path;
 use std::time::Duration;
@@ -41,11 +41,11 @@ fn a_companys_certificate() {
         ] {
             assert!(text.contains(word), "{word}: {text}");
         }
-        // No retry: a certificate that is not trusted now will not be later.
+        // There was no retry, since waiting does not make a certificate trusted.
         assert_eq!(setup.clock.waited(), Duration::ZERO);
         setup.config.certificates = named(variable, &file);
         setup.fetch(GGUF).expect("the file");
-        // The cached model is used while the hub cannot be trusted.
+        // While the hub is not trusted, the cached model is used.
         setup.config.certificates = Certificates::default();
         let cached = setup.fetch(GGUF).expect("the cached file");
         let note = cached.note.expect("a note");

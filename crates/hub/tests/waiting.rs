@@ -1,4 +1,4 @@
-//! Waits for a hub that limits requests, measured with a virtual clock.
+//! Tests of waits while the hub limits requests, with a virtual clock.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn limited(seconds: u32) -> Trick {
     Trick::Limited("RateLimit", format!("\"api\";r=0;t={seconds}"))
 }
 
-/// Fetches the model. Returns the seconds of every wait that was reported to the caller.
+/// Fetches the model. Returns the result, and the reported waits in seconds.
 fn fetch(setup: &Setup) -> (Result<(), HubError>, Vec<u64>) {
     let mut waits = vec![];
     let id = REPO.parse().expect("a name");

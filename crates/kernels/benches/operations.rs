@@ -1,12 +1,12 @@
-//! Times every operation on one thread, next to peak rates of the machine.
+//! Times every operation on one thread, next to the machine's peak rates.
 //!
 //!     cargo bench -p beamgen-kernels                 # all
 //!     cargo bench -p beamgen-kernels -- linear       # those with this in their name
 //!
 //! Shapes are those of Qwen2.5-0.5B. `Gelem/s` are GFLOP/s (a multiply-add is two operations; int8
 //! products are counted alike), `GB/s` the bytes that an operation reads and writes. The group
-//! `ceilings` has the loops to compare with: multiply-adds and byte dot products in registers, a
-//! copy and a read of 256 MiB.
+//! `ceilings` has the peak rates to compare with: multiply-adds and byte dot products in registers,
+//! a copy and a read of 256 MiB.
 
 // the macro of criterion makes a public function
 #![allow(missing_docs)]
@@ -38,7 +38,7 @@ fn bytes_of(floats: usize) -> Throughput {
     Throughput::BytesDecimal(4 * floats as u64)
 }
 
-/// Runs one benchmark, whose `call` does `amount` work.
+/// Runs one benchmark. Each call of `call` does the work `amount`.
 fn bench(c: &mut Criterion, group: &str, name: &str, amount: Throughput, mut call: impl FnMut()) {
     let mut group = c.benchmark_group(group);
     group.throughput(amount);
@@ -80,7 +80,7 @@ fn linear(c: &mut Criterion) {
     ] {
         let serial = Parallel::serial();
         let layer = PackedLinear::pack_blocks(serial, inputs, outputs, format, |_, blocks| {
-            // Scales of 0.066, for numbers that are neither zero nor huge.
+            // The bytes make scales of 0.066, so that no number is zero or huge.
             blocks.fill(0x2C);
         });
         forward(c, &layer);
@@ -127,7 +127,7 @@ fn store(pages: &mut KvPages, qkv: &[f32], slots: &[KvSlot]) {
     kv_store(Cpu::serial(), pages, 0, qkv, QKV, k, v, slots);
 }
 
-/// All rows share one prefix and attend to its whole blocks together.
+/// All rows share one prefix, so whole blocks are read once for all rows.
 fn attend(c: &mut Criterion) {
     let shape = AttentionShape {
         heads: HEADS,

@@ -1,4 +1,5 @@
-//! Times attention over shared pages: each row by itself (flat) against rows together (tree).
+//! Times attention over shared pages: each row by itself (flat), and rows that share blocks
+//! together (tree).
 //!
 //!     cargo run --release -p beamgen-kernels --example attention -- \
 //!         [shape=0] [prefix=1024] [rows=32] [own=64] [threads=1] [format=0] [layers=1] [prefill=0]
@@ -6,8 +7,9 @@
 //! A table of all shapes, prefixes, formats (0 f32, 1 bf16, 2 f16) and threads that are not given.
 //! Each row has a shared prefix and `own` positions of its own; `prefill=1` takes `rows` tokens of
 //! one sequence after the prefix instead. `layers` above 1 gives every call another layer, as a
-//! model does, so that pages come from beyond the second-level cache. Flat and tree run in turn;
-//! the medians are of at least 9 pairs. The last column divides flat over float32 by the tree.
+//! model does, so that pages come from beyond the second-level cache. Flat and tree run in turn,
+//! and the times are medians of at least 9 pairs. The last column is the time of flat over float32,
+//! divided by the time of the tree.
 
 use std::time::Instant;
 
@@ -134,7 +136,7 @@ impl Setup {
         start.elapsed().as_secs_f64()
     }
 
-    /// Median seconds of a call, flat and tree.
+    /// Returns the median seconds of a call, flat and as a tree.
     fn times(&mut self, pool: &ThreadPool) -> (f64, f64) {
         pool.run(u64::MAX, |parallel| {
             let (mut flat, mut tree) = (Vec::new(), Vec::new());

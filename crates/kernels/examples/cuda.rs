@@ -1,15 +1,15 @@
-//! Times the operations on a CUDA device, at the sizes of Qwen2.5-1.5B and 7B in bfloat16, next to
-//! the rate at which the device copies.
+//! Times the operations on a CUDA device, at the sizes of Qwen2.5-1.5B and 7B in bfloat16. The
+//! device's rate of copies is the reference.
 //!
 //! `cargo run --release -p beamgen-kernels --example cuda [-- --json] [--dry]`. With `--json` it
 //! prints one object per line: the device, then the resources of each kernel. For each operation
 //! follow kernel, shape, rows, microseconds, bytes read and written, and floating-point operations.
 //! With `--dry` sizes are divided by 64, for an emulated device, whose times mean nothing.
 //!
-//! Each operation is recorded as a graph of one launch and one of 21; the difference is the time of
-//! 20, without the time of a replay. Before each replay a buffer larger than any second-level cache
-//! is written. Each launch reads other weights or another layer's keys and values, as in a pass
-//! over all layers. Activations stay where they are, which is the cache.
+//! Each operation is recorded twice: as a graph of one launch and as a graph of 21. The difference
+//! of their times is the time of 20 launches without the time of a replay. Before each replay a
+//! buffer larger than any second-level cache is written. Each launch reads other weights or another
+//! layer's keys and values, as in a pass over all layers. Activations stay in the cache.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -30,9 +30,9 @@ const HEAD_DIM: usize = 128;
 const PAGE: usize = 16;
 /// Outputs of the first layer of a reward model's head, and of its last one.
 const SCORES: [usize; 2] = [3584, 2];
-/// More bytes than any second-level cache has.
+/// The bytes that are written to empty the second-level cache. No card has a larger one.
 const COLD: usize = 256 << 20;
-/// The launches of an operation that are timed.
+/// The number of launches that are timed for each operation.
 const CALLS: usize = 20;
 const REPEATS: usize = 9;
 
@@ -51,7 +51,7 @@ const LAYERS: [(&str, usize, usize); 9] = [
 
 struct Bench {
     device: Device,
-    /// Memory that is written before a replay, to empty the cache.
+    /// A buffer that is larger than the cache, and written before each replay to empty the cache.
     scratch: RefCell<Buffer>,
     divisor: usize,
     calls: usize,
@@ -100,7 +100,7 @@ fn main() -> Result<(), CudaError> {
     for rows in bench.rows {
         bench.rowwise(*rows)?;
     }
-    // On the emulated device a sampled token takes longer than all other operations.
+    // The emulated device takes longer for a sampled token than for all other operations.
     let most = if dry { 16 } else { 256 };
     for rows in bench.rows.iter().filter(|rows| **rows <= most) {
         bench.sampling(*rows)?;
@@ -122,7 +122,7 @@ fn noise(n: usize) -> Vec<bf16> {
 }
 
 impl Bench {
-    /// A size, divided in a dry run; always a multiple of 64.
+    /// Returns `n`, divided in a dry run, and rounded up to a multiple of 64.
     fn size(&self, n: usize) -> usize {
         (n / self.divisor).next_multiple_of(64).max(64)
     }
@@ -132,7 +132,7 @@ impl Bench {
         self.device.upload(&values)
     }
 
-    /// Keeps the device busy for `time`, until its clocks have risen.
+    /// Keeps the device busy for `time`, so that its clocks rise.
     fn warm_up(&self, time: Duration) -> Result<(), CudaError> {
         let start = Instant::now();
         while start.elapsed() < time {
@@ -142,14 +142,15 @@ impl Bench {
         Ok(())
     }
 
-    /// Median seconds of a call. The argument of `call` counts the calls of a replay.
+    /// Returns the median seconds of a call. The argument of `call` counts the calls within a
+    /// replay, so that each can use other memory.
     fn time(&self, mut call: impl FnMut(usize) -> Result<(), CudaError>) -> Result<f64, CudaError> {
-        // Loads the kernels: the first launch must not be recorded.
+        // This launch loads the kernels, which is not allowed during a recording.
         call(0)?;
         let mut one = Graph::record(&self.device, || call(0))?;
         let all = || (0..=self.calls).try_for_each(&mut call);
         let mut all = Graph::record(&self.device, all)?;
-        // The first replay may have to copy the graph to the device.
+        // The first replay may also copy the graph to the device, so it is not timed.
         self.replay(&mut one)?;
         self.replay(&mut all)?;
         let mut seconds = Vec::new();
@@ -201,7 +202,8 @@ impl Bench {
         Ok(2.0 * bytes as f64 / seconds)
     }
 
-    /// Prints the device, the resources that each kernel takes, and the heads of the columns.
+    /// Prints the device, and then the heads of the columns or, with `--json`, the resources of
+    /// each kernel.
     fn facts(&self, copies: f64) -> Result<(), CudaError> {
         let info = self.device.info();
         if !self.json {
@@ -261,7 +263,7 @@ impl Bench {
         let kernel = if gated { "linear_silu" } else { "linear" };
         let shown = format!("{name} {inputs}x{outputs}");
         for &rows in self.rows {
-            // A gated layer writes half as many values, of half the size.
+            // A gated layer writes half as many values, each of half the size.
             let written = if gated { outputs } else { 4 * outputs };
             let costs = [
                 bytes + rows * (2 * inputs + written),

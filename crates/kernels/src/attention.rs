@@ -1,13 +1,13 @@
 //! Causal attention of single rows over paged keys and values, with grouped query heads.
 //!
 //! Positions are taken in blocks of whole pages, at most [`BLOCK`] long, with a running maximum
-//! (online softmax). The first block begins with the page of the first position attended to. So the
-//! order of all sums depends only on the row's position, the window and the page size.
+//! (online softmax). The first block begins with the page of the first position in the window. The
+//! order of all sums therefore depends only on the row's position, the window and the page size.
 //!
-//! Rows that share whole blocks (branches of a tree, tokens of a prompt) attend to them together.
-//! Then each row continues by itself with the maximum, sum and output reached so far. The sums of a
-//! row are those it would make by itself, in the same order, so the result has the same bits
-//! whatever is shared. Sharing is found by comparing page tables.
+//! Rows that share whole blocks (branches of a tree, tokens of a prompt) are computed together over
+//! these blocks. Then each row continues by itself with its own maximum, sum and output. A row's
+//! sums have the same order in both cases, so the result has the same bits whatever is shared.
+//! Shared blocks are found by comparing page tables.
 
 mod head;
 mod pairs;
@@ -27,13 +27,13 @@ use head::Float;
 use pairs::Pairs;
 use unit::{MOST, Stage, Unit};
 
-/// The most positions whose scores are held at once.
+/// The most positions whose scores are in working memory at once.
 const BLOCK: usize = crate::KvShape::MAX_PAGE_SIZE;
 
-/// The fewest shared blocks for which rows are taken together.
+/// The fewest shared blocks for which rows are computed together.
 const WORTH_SHARING: usize = 1;
 
-/// Layout of the queries, scale of the scores and the window.
+/// The layout of the queries, the scale of the scores and the window.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionShape {
     /// Query heads, a multiple of the key-value heads; head `h` reads key-value head
@@ -43,18 +43,19 @@ pub struct AttentionShape {
     pub stride: usize,
     /// Factor of the scores, usually `1 / sqrt(head_dim)`.
     pub scale: f32,
-    /// The most positions a row attends to, its own included (a sliding window); `None` means all.
+    /// The most positions that a row attends to, its own included (a sliding window). `None` means
+    /// all.
     pub window: Option<usize>,
 }
 
 impl AttentionShape {
-    /// Index of the first of `len` positions that is inside the window.
+    /// The first position that is inside the window of a row with `len` positions.
     fn first(&self, len: usize) -> usize {
         self.window.map_or(0, |window| len.saturating_sub(window))
     }
 }
 
-/// The positions that one row attends to.
+/// A row's page table, and the number of positions it attends to.
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionRow {
     /// Index in `tables` of the sequence's first page.
@@ -84,10 +85,11 @@ pub fn attention(
     run(cpu, pages, layer, shape, q, tables, rows, MOST, out);
 }
 
-/// [`attention`] without sharing, which gives the same bits: for measuring what sharing saves.
+/// Computes [`attention`] with the same bits, but shares no block between rows. Comparing the times
+/// of both shows the gain of sharing.
 ///
 /// # Panics
-/// Panics like [`attention`].
+/// If [`attention`] would panic.
 #[allow(clippy::too_many_arguments)]
 pub fn attention_flat(
     cpu: Cpu,
@@ -102,7 +104,7 @@ pub fn attention_flat(
     run(cpu, pages, layer, shape, q, tables, rows, 1, out);
 }
 
-/// Runs attention with at most `together` rows in a unit.
+/// Computes attention with at most `together` rows in a unit (rows that may share blocks).
 #[allow(clippy::too_many_arguments)]
 fn run(
     cpu: Cpu,
@@ -146,7 +148,7 @@ fn run(
     }
 }
 
-/// The arguments of a call, which all its tasks read.
+/// The arguments of a call, which are the same for all its tasks.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     pages: &'a KvPages,
@@ -155,19 +157,19 @@ struct Call<'a> {
     q: &'a [f32],
     tables: &'a [u32],
     rows: &'a [AttentionRow],
-    /// Floating-point operations of the whole call.
+    /// The estimated floating-point operations of the whole call, not of one task.
     work: u64,
 }
 
 impl Call<'_> {
-    /// Runs the call with at most `together` rows in a unit.
+    /// Splits the call into tasks. At most `together` rows form a unit.
     fn run<T: Stage>(self, cpu: Cpu, together: usize, out: &mut [f32]) {
         let kv_heads = self.pages.shape().kv_heads;
         let group = self.shape.heads / kv_heads;
-        // Rows times the query heads of a group must fit into a unit.
+        // The rows of a unit times the query heads of a group are at most [`MOST`].
         let together = together.min(MOST / group.min(MOST));
         let threads = cpu.parallel.threads_for(self.work);
-        // Rows have unequal lengths: a few runs per thread balance the load.
+        // Rows differ in length, so several runs per thread balance the load.
         let together = match threads {
             1 => together,
             _ => together.min((self.rows.len() * kv_heads).div_ceil(4 * threads)),
@@ -233,8 +235,8 @@ impl<T: Stage> Task for Items<'_, T> {
 }
 
 impl<'a, T: Stage> Items<'a, T> {
-    /// Returns how many rows from `first` on, up to `end`, are taken together, and how many leading
-    /// blocks they share.
+    /// Returns the number of rows from `first` on (before `end`) that are computed together, and
+    /// the number of leading blocks that they share.
     #[inline(always)]
     fn sharing(&self, first: usize, end: usize) -> (usize, usize) {
         let page_size = self.call.pages.shape().page_size;
@@ -268,11 +270,12 @@ impl<'a, T: Stage> Items<'a, T> {
             shared = common;
             count += 1;
         }
-        // A single row takes all its blocks by itself.
+        // A single row shares no block.
         if count == 1 { (1, 0) } else { (count, shared) }
     }
 
-    /// The unit of `heads` query heads of each row from `head` on, which read one key-value head.
+    /// Returns a unit with the `heads` query heads from `head` on of each row. All these heads read
+    /// one key-value head.
     #[inline(always)]
     fn unit(
         &self,
@@ -302,7 +305,7 @@ impl<'a, T: Stage> Items<'a, T> {
 }
 
 /// Computes one query head in float64 over `keys` and `values`, both `[positions, head_dim]`.
-/// [`attention`] over float32 is within 1e-5 of the result.
+/// [`attention`] over float32 is within 1e-5 of this result.
 #[must_use]
 pub fn attention_reference(q: &[f32], keys: &[f32], values: &[f32], scale: f32) -> Vec<f64> {
     let d = q.len();

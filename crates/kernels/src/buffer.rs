@@ -9,36 +9,36 @@ use memmap2::MmapMut;
 /// A cache line, and the width of an AVX-512 load: unaligned ones cost a second access.
 const ALIGN: usize = 64;
 
-/// Plain numbers, whose memory may begin as zeros.
+/// Plain numbers, which need no initialisation beyond zeroed memory.
 ///
 /// # Safety
-/// Every bit pattern, all zeros included, must be a value of the type.
+/// Every bit pattern must be a valid value of the type, also all zeros.
 pub(crate) unsafe trait Number: Copy + Send + Sync + 'static {}
 
-// SAFETY: every bit pattern is a float.
+// SAFETY: every bit pattern is a valid float.
 unsafe impl Number for f32 {}
-// SAFETY: every bit pattern is an integer.
+// SAFETY: every bit pattern is a valid integer.
 unsafe impl Number for u16 {}
-// SAFETY: every bit pattern is an integer.
+// SAFETY: every bit pattern is a valid integer.
 unsafe impl Number for u8 {}
 
-/// Bytes of a huge page. Weights and the KV cache are read from end to end in every pass. With
-/// pages of 4 KiB, looking up addresses takes much of that time, above all in virtual machines.
+/// The bytes of a huge page. Every pass reads all weights and the cache from end to end. With pages
+/// of 4 KiB, address translation takes much of that time, especially in virtual machines.
 const HUGE: usize = 2 << 20;
 
-/// A fixed number of zeroed numbers on a 64-byte boundary. A buffer of at least [`HUGE`] bytes
-/// comes from the system as untouched pages, huge ones where available.
+/// A buffer of numbers on a 64-byte boundary, which begin as zeros. At least [`HUGE`] bytes are
+/// mapped as untouched pages, huge ones if available; smaller buffers are on the heap.
 #[derive(Debug)]
 pub(crate) struct AlignedBuf<T: Number = f32> {
     data: NonNull<T>,
     len: usize,
-    /// The mapping that holds the numbers; `None` if they are on the heap.
+    /// The mapping that has the numbers; `None` if they are on the heap.
     mapped: Option<MmapMut>,
 }
 
-// SAFETY: the buffer owns its memory, as a `Vec<T>` does.
+// SAFETY: the buffer owns its memory, like a `Vec<T>`.
 unsafe impl<T: Number> Send for AlignedBuf<T> {}
-// SAFETY: a shared buffer gives out `&[T]` only, and numbers may be read from any thread.
+// SAFETY: a shared buffer only gives out `&[T]`, and any thread may read numbers.
 unsafe impl<T: Number> Sync for AlignedBuf<T> {}
 
 impl<T: Number> AlignedBuf<T> {
@@ -51,7 +51,7 @@ impl<T: Number> AlignedBuf<T> {
             };
         }
         let layout = Self::layout(len);
-        // A fresh mapping is zero without being touched; the heap might write zeros to used memory.
+        // A new mapping is zero without being touched. The heap may have to clear used memory.
         if layout.size() >= HUGE
             && let Some(buffer) = Self::mapped(len, layout.size())
         {
@@ -69,12 +69,13 @@ impl<T: Number> AlignedBuf<T> {
         }
     }
 
-    /// Maps `bytes` bytes for `len` numbers in pages of their own; `None` if the system refuses.
+    /// Maps memory for `len` numbers of `bytes` bytes in total. Returns `None` if the system
+    /// refuses.
     fn mapped(len: usize, bytes: usize) -> Option<Self> {
-        // Over-allocated by a huge page, so that the numbers can begin at a huge page's boundary.
-        // Untouched pages cost nothing.
+        // The mapping has one more huge page, so that the numbers can begin on the boundary of one.
+        // Pages that are never touched cost nothing.
         let mut map = MmapMut::map_anon(bytes.checked_add(HUGE)?).ok()?;
-        // Advice only: without huge pages the buffer works, but is read more slowly.
+        // Huge pages are only advice: without them, reading is slower.
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         let skip = map.as_ptr().align_offset(HUGE);
@@ -86,8 +87,8 @@ impl<T: Number> AlignedBuf<T> {
         })
     }
 
-    /// Returns the memory of `numbers` to the system, as far as it covers whole pages. The numbers
-    /// are zero afterwards, or unchanged.
+    /// Gives those pages of `numbers` back to the system that are entirely inside. Afterwards each
+    /// number is either unchanged or zero.
     ///
     /// # Panics
     /// If `numbers` is out of bounds.
@@ -95,8 +96,7 @@ impl<T: Number> AlignedBuf<T> {
         let part = &mut self[numbers];
         #[cfg(target_os = "linux")]
         {
-            // The largest page size that these machines use by default: `madvise` takes whole pages
-            // only.
+            // The largest default page size of this architecture. `madvise` takes whole pages only.
             const PAGE: usize = if cfg!(target_arch = "x86_64") {
                 1 << 12
             } else {
@@ -157,7 +157,7 @@ impl<'a> SharedBufs<'a> {
     }
 
     /// # Safety
-    /// `start..start + len` must be inside buffer `index`, and nothing else may use that part
+    /// `start..start + len` must be inside buffer `index`, and nothing else may use that range
     /// while the result lives.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]

@@ -1,4 +1,4 @@
-//! Peak rates of a machine's multiply-adds and memory, for benches to compare with.
+//! Measures a machine's peak rates of multiply-adds and of memory, as references for benchmarks.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,38 +9,39 @@ use crate::isa::{Int8Task, Task};
 use crate::simd::{Int8, LANES, Simd, prefetch};
 use crate::{Isa, Parallel, ThreadPool};
 
-/// Sums in registers that each turn of a loop adds to.
+/// The number of sums in registers that each turn of a loop updates.
 const SUMS: usize = 12;
 
-/// Lines of bytes that the dot products cycle through: few enough for the first-level cache.
+/// The number of 64-byte lines that the dot products read in turn. They fit in the first-level
+/// cache.
 const LINES: usize = 16;
 
 /// Loops of multiply-adds on sums in registers. They touch no memory beyond the first-level cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Ceilings {
-    /// The number of turns of each loop.
+    /// The number of turns of each loop; about 20,000 take a fraction of a millisecond.
     pub turns: usize,
 }
 
 impl Ceilings {
-    /// The operations of [`run_floats`](Self::run_floats); a multiply-add counts as two.
+    /// The number of operations in [`run_floats`](Self::run_floats); a multiply-add counts as two.
     #[must_use]
     pub fn floats(self) -> f64 {
         (2 * SUMS * LANES * self.turns) as f64
     }
 
-    /// The operations of [`run_bytes`](Self::run_bytes); a multiply-add counts as two.
+    /// The number of operations in [`run_bytes`](Self::run_bytes); a multiply-add counts as two.
     #[must_use]
     pub fn bytes(self) -> f64 {
         4.0 * self.floats()
     }
 
-    /// Runs fused multiply-adds of float32.
+    /// Runs fused multiply-adds of float32, which count [`floats`](Self::floats) operations.
     pub fn run_floats(self, isa: Isa) {
         isa.run(Floats(self.turns));
     }
 
-    /// Runs dot products of bytes, by VNNI where the tier has it. AMX's tiles can do more.
+    /// Runs dot products of bytes, with VNNI if the tier has it. AMX's tiles can be faster.
     pub fn run_bytes(self, isa: Isa) {
         isa.run_int8(Bytes(self.turns));
     }
@@ -52,8 +53,9 @@ impl Task for Floats {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // Enough sums to hide the latency of a multiply-add, few enough to stay in registers. Below
-        // AVX-512 a `V` takes two registers or more, hence half as many.
+        // The sums are enough to hide the latency of a multiply-add, and few enough for the
+        // registers. Below AVX-512 a vector takes two or more registers, so there are half as many
+        // sums.
         if S::WIDE {
             floats::<S, SUMS>(s, self.0);
         } else {
@@ -89,8 +91,9 @@ impl Int8Task for Bytes {
     }
 }
 
-/// Multiplies `N` rows by 16 outputs. Weights and inputs change from turn to turn, as in a layer:
-/// constant operands would let the compiler hoist the work that AVX2 does before it multiplies.
+/// Multiplies `N` rows by 16 outputs. Weights and inputs differ from turn to turn, as in a layer.
+/// With constant operands, the compiler would move the work that AVX2 does before each
+/// multiplication out of the loop.
 #[inline(always)]
 fn bytes<I: Int8, const N: usize>(i: I, turns: usize) {
     let weights = black_box([[1u8; 4 * LANES]; LINES]);
@@ -108,7 +111,7 @@ fn bytes<I: Int8, const N: usize>(i: I, turns: usize) {
     }
 }
 
-/// Two equally long mappings of the system, for measuring reads and copies.
+/// Two mappings of equal size, between which memory is read and copied.
 #[derive(Debug)]
 pub struct CeilingMemory {
     from: MmapMut,
@@ -116,14 +119,14 @@ pub struct CeilingMemory {
 }
 
 impl CeilingMemory {
-    /// Floats of a piece, the unit of work of a thread.
+    /// The number of floats that a task reads or copies, 256 KiB.
     const PIECE: usize = 1 << 16;
 
-    /// Maps two stretches of about `bytes` each and writes to both, so that their pages exist. To
-    /// measure memory and not a cache, `bytes` must exceed the last-level cache.
+    /// Maps two stretches of about `bytes` each, and writes to both, so that their pages exist.
+    /// `bytes` must exceed the last-level cache; otherwise the cache is measured.
     ///
     /// # Errors
-    /// If the system does not give that much memory.
+    /// If the system does not grant the memory.
     pub fn new(bytes: usize) -> std::io::Result<Self> {
         let bytes = bytes.max(1).next_multiple_of(4 * Self::PIECE);
         Ok(Self {
@@ -134,21 +137,21 @@ impl CeilingMemory {
 
     fn stretch(bytes: usize, value: u8) -> std::io::Result<MmapMut> {
         let mut memory = MmapMut::map_anon(bytes)?;
-        // Packed weights are on huge pages, too (`buffer.rs`); without them the ceiling is only
-        // lower.
+        // Packed weights are on huge pages, too (`buffer.rs`). Without huge pages, the measured
+        // rate is only lower.
         #[cfg(target_os = "linux")]
         let _ = memory.advise(memmap2::Advice::HugePage);
         memory.fill(value);
         Ok(memory)
     }
 
-    /// The bytes of one of the two stretches.
+    /// The bytes of one stretch; the two are equally large.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.from.len()
     }
 
-    /// Reads [`bytes`](Self::bytes) bytes, as weights are streamed.
+    /// Reads one stretch ([`bytes`](Self::bytes) bytes) in order, like a pass reads weights.
     pub fn run_read(&self, isa: Isa, parallel: Parallel) {
         let piece = 4 * Self::PIECE;
         parallel.for_each(self.bytes() / piece, u64::MAX, |i| {
@@ -156,8 +159,8 @@ impl CeilingMemory {
         });
     }
 
-    /// Copies one stretch to the other: reads and writes, in sum twice [`bytes`](Self::bytes)
-    /// bytes.
+    /// Copies one stretch to the other. This reads and writes twice [`bytes`](Self::bytes) bytes in
+    /// total.
     pub fn run_copy(&mut self, parallel: Parallel) {
         let (from, len) = (&self.from, self.to.len() / 4);
         // SAFETY: the mapping begins on a page and has four times as many bytes, all of them
@@ -196,7 +199,7 @@ impl Task for Sum<'_> {
     }
 }
 
-/// The peak rates of all threads of a pool together, in 10^9 per second.
+/// The peak rates of all threads of a pool together, in units of 10^9 per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MachineRates {
     /// Bytes read from memory.
@@ -210,11 +213,11 @@ pub struct MachineRates {
 }
 
 impl MachineRates {
-    /// Measures the rates: each is the best of nine windows of 15 ms. `memory` bytes are read and
-    /// copied, and twice as many are allocated meanwhile. The call takes about half a second.
+    /// Measures each rate as the best of nine windows of 15 ms, which takes about half a second in
+    /// total. The rates of memory use two arrays of `memory` bytes.
     ///
     /// # Errors
-    /// If the system does not give that much memory.
+    /// If the system does not grant twice `memory` bytes.
     pub fn measure(pool: &ThreadPool, isa: Isa, memory: usize) -> std::io::Result<Self> {
         let mut memory = CeilingMemory::new(memory)?;
         let loops = Ceilings { turns: 20_000 };
@@ -225,8 +228,8 @@ impl MachineRates {
                 parallel.for_each(threads, u64::MAX, |_| run(loops, isa));
             };
             let mut rates = [const { Vec::new() }; 4];
-            // The loops alternate, so that a short disturbance does not hit all windows of one of
-            // them.
+            // The loops take turns, so that a short disturbance does not hit all windows of one
+            // loop.
             for _ in 0..9 {
                 rates[0].push(rate(stretch, || memory.run_read(isa, parallel)));
                 rates[1].push(rate(2.0 * stretch, || memory.run_copy(parallel)));
@@ -246,7 +249,7 @@ impl MachineRates {
     }
 }
 
-/// Calls `body`, which does `amount` operations, for at least 15 ms; returns 10^9 operations per
+/// Calls `body`, which does `amount` operations, for at least 15 ms. Returns 10^9 operations per
 /// second.
 fn rate(amount: f64, mut body: impl FnMut()) -> f64 {
     let start = Instant::now();

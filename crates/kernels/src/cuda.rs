@@ -7,8 +7,7 @@
 //!
 //! Calls queue work on one stream, which runs it in the order of the calls while the host
 //! continues. Only [`Buffer::read`], [`Device::synchronize`] and calls that free memory wait for
-//! the stream. If queued work fails, a later call returns the error. No operation allocates. work
-//! fails, a later call returns the error. No operation allocates.
+//! the stream. If queued work fails, a later call returns the error. No operation allocates.
 
 mod attention;
 mod buffer;
@@ -63,7 +62,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// Bytes of a number: 4 or 2.
+    /// The bytes that one number takes in a buffer: 4 or 2.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -72,7 +71,7 @@ impl Number {
         }
     }
 
-    /// Picks from the names of a kernel for float32, bfloat16 and float16.
+    /// Selects a kernel's name for this type. `names` are those for float32, bfloat16 and float16.
     pub(crate) fn pick(self, names: [&'static str; 3]) -> &'static str {
         names[self as usize]
     }

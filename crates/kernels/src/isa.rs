@@ -1,4 +1,4 @@
-//! The choice of instructions: made once, passed on as a value.
+//! Chooses the instruction set. The choice is made once and passed on as a value.
 
 use crate::simd::{Int8, Portable, Simd};
 #[cfg(target_arch = "x86_64")]
@@ -9,17 +9,18 @@ use crate::simd::{
     vnni::{Vnni256, Vnni512},
 };
 
-/// A tier of instructions, as a configuration names it.
+/// The name of a tier of instructions. The machine may lack it; compare [`Isa`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IsaLevel {
-    /// AVX-512 and AMX's tiles of bytes and of bfloat16: another speed of int8 layers and of
-    /// attention over bfloat16, the same results.
+    /// AVX-512, and AMX's tiles of bytes and of bfloat16. Tiles speed up int8 layers and attention
+    /// over bfloat16, with the same results.
     Amx,
     /// AVX-512 F, VL, DQ and BW.
     Avx512,
     /// AVX2 with FMA and F16C.
     Avx2,
-    /// The instructions that the compiler finds for plain loops (SSE2 on x86-64, NEON on aarch64).
+    /// Plain loops, with the instructions that the compiler chooses (SSE2 on x86-64, NEON on
+    /// aarch64).
     Portable,
 }
 
@@ -29,7 +30,7 @@ pub enum IsaLevel {
 pub struct Isa {
     level: IsaLevel,
     /// Whether the tier's registers have the dot product of four bytes (AVX512-VNNI, AVX-VNNI,
-    /// aarch64's `dotprod`). That changes the speed of int8 layers, not their results.
+    /// aarch64's `dotprod`). It makes int8 layers faster, with the same results.
     vnni: bool,
 }
 
@@ -44,13 +45,13 @@ impl Isa {
             .expect("plain loops run everywhere")
     }
 
-    /// Returns the tier `level`, or `None` if this machine lacks it.
+    /// Returns the tier `level`, or `None` if this machine lacks the instructions.
     #[must_use]
     pub fn new(level: IsaLevel) -> Option<Self> {
         let present = match level {
             #[cfg(target_arch = "x86_64")]
             IsaLevel::Amx => {
-                // Calls with few rows multiply with VNNI, also where tiles exist.
+                // Calls with few rows use VNNI even if the machine has tiles.
                 Self::new(IsaLevel::Avx512).is_some_and(|isa| isa.vnni) && tiles::present()
             }
             #[cfg(target_arch = "x86_64")]
@@ -84,7 +85,7 @@ impl Isa {
         present.then_some(Self { level, vnni })
     }
 
-    /// The tier as it would be on a machine without VNNI.
+    /// Pretends that the machine lacks VNNI, so that tests cover the other instructions.
     #[cfg(test)]
     pub(crate) fn without_vnni(self) -> Self {
         let level = match self.level {
@@ -113,7 +114,7 @@ impl Isa {
         .collect()
     }
 
-    /// The level that a configuration names.
+    /// The name of this tier, as in a configuration. VNNI is not part of the name.
     #[must_use]
     pub fn level(self) -> IsaLevel {
         self.level
@@ -133,7 +134,7 @@ impl Isa {
         }
     }
 
-    /// The most rows of a register block of int8 layers.
+    /// The most rows of a register block of int8 layers. More would not fit in the registers.
     pub(crate) fn int8_rows(self) -> usize {
         match (self.level, self.vnni) {
             (IsaLevel::Amx | IsaLevel::Avx512, true) => 6,
@@ -194,7 +195,7 @@ pub(crate) fn run_avx2<T: Task>(task: T) -> T::Output {
     task.run(Avx2::new())
 }
 
-/// A [`Task`] over [`Int8`]; `run` must be `#[inline(always)]` here, too.
+/// A [`Task`] over [`Int8`]. Its `run` must be `#[inline(always)]`, too.
 pub(crate) trait Int8Task {
     fn run<I: Int8>(self, ints: I);
 }

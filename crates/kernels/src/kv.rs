@@ -1,8 +1,9 @@
 //! The memory of keys and values: fixed-size pages that hold a run of positions for all layers.
 //!
-//! A page is `[layer][kv_head][K | V]`, the two in the layout of their format (`kv/format.rs`).
-//! Keys are transposed, so that the scores of sixteen positions are sixteen lanes and need no sum
-//! across lanes. Values are stored by position, so that the output is accumulated in lanes as well.
+//! A page is `[layer][kv_head][K | V]`; keys and values have the layout of their format
+//! (`kv/format.rs`). Keys are transposed, so that the scores of sixteen positions are sixteen
+//! lanes, without sums across lanes. Values are stored by position, so that the output also
+//! accumulates in lanes.
 
 mod format;
 
@@ -13,10 +14,11 @@ use crate::simd::LANES;
 pub use format::KvFormat;
 pub(crate) use format::{F16, F32, Numbers, TINY};
 
-/// Approximate bytes of a slab. Memory is taken from the system slab by slab, as pages are needed.
+/// The approximate bytes of a slab. Memory is taken from the system slab by slab, as pages are
+/// needed.
 const SLAB_BYTES: usize = 4 << 20;
 
-/// Bytes after a head's region that may be read: kernels load whole vectors.
+/// The bytes after a head's region that may be read, because kernels load whole vectors.
 const BEYOND: usize = 4 * LANES;
 
 /// Sizes of a key-value memory.
@@ -33,20 +35,20 @@ pub struct KvShape {
 }
 
 impl KvShape {
-    /// The most positions of a page: attention has scratch memory for the scores of as many.
+    /// The most positions of a page; attention has working memory for as many scores.
     pub const MAX_PAGE_SIZE: usize = 256;
 }
 
-/// The place of one position's keys and values.
+/// The place of one position's keys and values, in every layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KvSlot {
-    /// Index of the page.
+    /// The number of the page, from 0.
     pub page: u32,
     /// The position inside the page.
     pub offset: u32,
 }
 
-/// Pages of keys and values, allocated in slabs. A page never moves.
+/// Pages of keys and values, allocated in slabs. A page never moves in memory.
 #[derive(Debug)]
 pub struct KvPages {
     shape: KvShape,
@@ -56,7 +58,7 @@ pub struct KvPages {
 }
 
 impl KvPages {
-    /// Returns a memory without pages; [`grow_to`](Self::grow_to) adds them.
+    /// Creates a memory without pages; [`grow_to`](Self::grow_to) adds them.
     ///
     /// # Panics
     /// If a size is 0, a page has more than [`KvShape::MAX_PAGE_SIZE`] positions, or a head of
@@ -66,7 +68,7 @@ impl KvPages {
         assert!(format.page_bytes(shape) > 0, "a page holds something");
         assert!(shape.page_size <= KvShape::MAX_PAGE_SIZE);
         assert!(format != KvFormat::Bf16 || shape.head_dim <= KvFormat::WIDEST_BF16);
-        // A page of more than `SLAB_BYTES` gets a slab by itself.
+        // A page of more than `SLAB_BYTES` gets its own slab.
         let pages_per_slab = (SLAB_BYTES / format.page_bytes(shape)).max(1);
         Self {
             shape,
@@ -76,31 +78,31 @@ impl KvPages {
         }
     }
 
-    /// The sizes given to [`stored_as`](Self::stored_as).
+    /// The sizes that were passed to [`stored_as`](Self::stored_as), which never change.
     #[must_use]
     pub fn shape(&self) -> KvShape {
         self.shape
     }
 
-    /// The number format of keys and values.
+    /// The number format of keys and values, which never changes.
     #[must_use]
     pub fn format(&self) -> KvFormat {
         self.format
     }
 
-    /// Bytes of a page, all layers and heads included.
+    /// The bytes of a page: keys and values of all layers and heads.
     #[must_use]
     pub fn page_bytes(&self) -> usize {
         self.format.page_bytes(self.shape)
     }
 
-    /// The number of allocated pages, always whole slabs of them.
+    /// The number of allocated pages, which is a multiple of the pages per slab.
     #[must_use]
     pub fn pages(&self) -> usize {
         self.slabs.len() * self.pages_per_slab
     }
 
-    /// Allocates slabs until pages `0..pages` exist; the last slab may add more.
+    /// Allocates slabs until pages `0..pages` exist. The last slab may have more pages.
     pub fn grow_to(&mut self, pages: usize) {
         while self.pages() < pages {
             // The kernels load whole vectors, which may reach beyond the last page's end; the
@@ -110,10 +112,10 @@ impl KvPages {
         }
     }
 
-    /// Copies all keys and values of page `from` to page `to`.
+    /// Copies the keys and values of page `from` to page `to`, in all layers.
     ///
     /// # Panics
-    /// If either page does not exist.
+    /// If `from` or `to` does not exist.
     pub fn copy_page(&mut self, from: u32, to: u32) {
         let len = self.page_bytes();
         let ((from_slab, from), (to_slab, to)) = (self.place(from), self.place(to));
@@ -130,18 +132,18 @@ impl KvPages {
         }
     }
 
-    /// Returns the memory of a page to the system, on Linux and as far as it covers whole pages of
-    /// the system. The page remains usable; its contents are lost.
+    /// Gives those parts of a page's memory back to the system that are whole system pages. Only
+    /// Linux does this. The page remains usable, but its contents are lost.
     ///
     /// # Panics
-    /// If the page does not exist.
+    /// If `page` does not exist.
     pub fn discard_page(&mut self, page: u32) {
         let (slab, start) = self.place(page);
         let end = start + self.page_bytes();
         self.slabs[slab].discard(start..end);
     }
 
-    /// Slab of a page, and index of the page's first byte in that slab.
+    /// Returns the slab of a page, and the offset of the page in that slab.
     fn place(&self, page: u32) -> (usize, usize) {
         let page = page as usize;
         (
@@ -150,10 +152,10 @@ impl KvPages {
         )
     }
 
-    /// The bytes of a head's keys and values in a page, and [`BEYOND`] bytes more that may be read.
+    /// The bytes of a head's keys and values in a page, and [`BEYOND`] more bytes that may be read.
     ///
     /// # Panics
-    /// If the page does not exist.
+    /// If `page` does not exist.
     #[inline(always)]
     pub(crate) fn head(&self, page: u32, layer: usize, head: usize) -> &[u8] {
         let (slab, start) = self.place(page);
@@ -187,19 +189,19 @@ pub fn kv_store(
     for slot in slots {
         assert!((slot.page as usize) < exists && (slot.offset as usize) < shape.page_size);
     }
-    // Keys are transposed: each value of a key goes to another cache line, hence the high cost.
+    // Keys are transposed, so each value goes to another cache line, which makes writing slow.
     let work = 100 * (slots.len() * width) as u64;
     let pages_per_slab = pages.pages_per_slab;
     let (page_bytes, head_bytes) = (pages.page_bytes(), format.head_bytes(shape));
     let slabs = SharedBufs::new(&mut pages.slabs);
-    // One task per head: no other task writes its region of a page, whatever the slots are.
+    // Each task writes the regions of one head, so tasks never write to the same memory.
     cpu.parallel.for_each(shape.kv_heads, work, |head| {
         for (slot, row) in slots.iter().zip(qkv.chunks_exact(stride)) {
             let page = slot.page as usize;
             let start =
                 page % pages_per_slab * page_bytes + (layer * shape.kv_heads + head) * head_bytes;
-            // SAFETY: page and layer exist (checked above), so the region is inside its slab;
-            // no other task touches this head's regions, and `pages` is borrowed uniquely.
+            // SAFETY: page and layer exist (checked above), so the region is inside its slab; no
+            // other task touches this head's regions, and `pages` is borrowed uniquely.
             let region = unsafe { slabs.part(page / pages_per_slab, start, head_bytes) };
             let column = head * shape.head_dim;
             let k = &row[k_offset + column..][..shape.head_dim];
@@ -267,7 +269,7 @@ mod tests {
         let mut pages = KvPages::stored_as(shape, KvFormat::F32);
         pages.grow_to(3);
         let len = pages.page_bytes();
-        // Only whole pages of the system go back, and those of Arm may have 64 KiB.
+        // Only whole pages of the system are given back, and on Arm these may have 64 KiB.
         assert!(
             len > 3 << 16,
             "a page of the cache holds none of the system"

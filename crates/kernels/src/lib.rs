@@ -1,19 +1,20 @@
-//! The operations of a decoding step, on the CPU, in float32. Weights in bfloat16 or float16 are
-//! widened before they are multiplied. Weights in blocks of a few bits are multiplied as bytes.
-//! Attention over keys and values in bfloat16 is computed in pairs of bfloat16.
+//! The operations of a decoding step on the CPU. The arithmetic is float32: weights in bfloat16 or
+//! float16 are converted before they are multiplied. There are two exceptions. Weights in quantised
+//! blocks are multiplied as bytes, and attention over bfloat16 keys and values multiplies pairs of
+//! bfloat16.
 //!
-//! Each operation is a file. It has a plain reference that accumulates in float64 next to the fast
-//! version, and tests that compare the two at awkward sizes. This is the only crate of the
-//! workspace with `unsafe` code.
+//! Each operation has its own file, with a plain reference that accumulates in float64, and tests
+//! that compare both at awkward sizes. Only this crate and the test helper `beamgen-emulated-cuda`
+//! have `unsafe` code.
 //!
 //! Three rules hold for every operation:
 //!
 //! * **Fixed order.** The value of an output row is computed in an order that depends only on that
-//!   row. The number of rows, their cut into tasks and the number of threads do not matter. Equal
+//!   row. The number of rows, their split into tasks and the number of threads do not matter. Equal
 //!   input rows give bitwise equal output rows.
 //! * **Same bits on every machine with fused multiply-add.** The AVX-512 and the AVX2 tier (and
 //!   the portable tier on aarch64) do the same roundings in the same order.
-//! * **No allocation**: callers bring the output, or a vector that they keep.
+//! * **No allocation.** The caller passes the output, or a vector that is reused.
 //!
 //! Operations take a [`Cpu`]: the instruction set and the threads to use. That argument is the
 //! seam where another device comes in.

@@ -27,8 +27,8 @@ const PANEL: usize = 32;
 ///
 /// Weights in float32, bfloat16 or float16 become float32 on their way into registers. Every output
 /// is a sum over `k = 0..K` in that order, one fused multiply-add after the other (where the
-/// machine has it), then the bias. That holds for every number of rows and every such format.
-/// Layers in blocks ([`WeightFormat::is_blocks`]) sum in an order as fixed, group by group.
+/// machine has it), then the bias. This holds for every number of rows and each of these formats.
+/// Layers in blocks ([`WeightFormat::is_blocks`]) sum group by group, also in a fixed order.
 #[derive(Debug)]
 pub struct PackedLinear {
     inputs: usize,
@@ -37,12 +37,12 @@ pub struct PackedLinear {
     bias: Option<AlignedBuf>,
 }
 
-/// The way in which a finished output gets into `y`.
+/// The way in which a finished output is written to `y`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Epilogue {
     /// Replaces the value in `y`.
     Store,
-    /// Adds to the value in `y` (a residual connection).
+    /// Adds the output to the value in `y` (a residual connection).
     Add,
 }
 
@@ -51,8 +51,8 @@ impl PackedLinear {
     /// `format` cannot represent are rounded ([`WeightFormat::round`]).
     ///
     /// # Panics
-    /// If the format is int8 and `inputs` is not a multiple of 32, or if weights cannot be rounded
-    /// to the format ([`pack_blocks`](Self::pack_blocks) takes its blocks).
+    /// If the format is int8 and `inputs` is not a multiple of 32, or if the format has blocks that
+    /// only [`pack_blocks`](Self::pack_blocks) takes.
     #[must_use]
     pub fn pack(
         parallel: Parallel<'_>,
@@ -86,11 +86,11 @@ impl PackedLinear {
         }
     }
 
-    /// Packs a layer in a format of blocks; `row(n, bytes)` writes the blocks of row `n` as a GGUF
-    /// file has them. Their numbers are kept as they are.
+    /// Packs a layer in a format of quantised blocks; `row(n, bytes)` writes the blocks of row `n`
+    /// as in a GGUF file. The blocks' numbers are kept unchanged.
     ///
     /// # Panics
-    /// If `format` has no blocks, or `inputs` is not a multiple of the values of a block.
+    /// If `format` has no blocks, or `inputs` is not a multiple of the values in a block.
     #[must_use]
     pub fn pack_blocks(
         parallel: Parallel<'_>,
@@ -122,14 +122,14 @@ impl PackedLinear {
         })
     }
 
-    /// Adds a bias, which has one value per output.
+    /// Adds a bias of one value per output. The bias is added to the sums before the epilogue.
     ///
     /// # Panics
-    /// If `bias` has another length.
+    /// If `bias` does not have one value per output.
     #[must_use]
     pub fn with_bias(mut self, bias: &[f32]) -> Self {
         assert_eq!(bias.len(), self.outputs);
-        // Whole panels, because the kernels load the bias in whole vectors.
+        // The kernels load the bias in whole vectors, so it is padded to whole panels.
         let mut padded = AlignedBuf::zeroed(self.outputs.div_ceil(PANEL) * PANEL);
         padded[..bias.len()].copy_from_slice(bias);
         self.bias = Some(padded);
@@ -148,7 +148,7 @@ impl PackedLinear {
         self.outputs
     }
 
-    /// The number format of the weights.
+    /// The format that the weights were packed in.
     #[must_use]
     pub fn format(&self) -> WeightFormat {
         match self.panels {
@@ -159,7 +159,7 @@ impl PackedLinear {
         }
     }
 
-    /// The bytes that a layer of this shape takes when packed; panels are padded to 32 outputs.
+    /// The bytes of a packed layer of this shape. Outputs are padded to a multiple of 32.
     #[must_use]
     pub fn bytes_for(inputs: usize, outputs: usize, format: WeightFormat, bias: bool) -> usize {
         let padded = outputs.next_multiple_of(PANEL);
@@ -171,7 +171,7 @@ impl PackedLinear {
         weights + if bias { 4 * padded } else { 0 }
     }
 
-    /// Bytes of the packed weights and the bias.
+    /// The bytes of the packed weights and the bias, padding included.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let weights = match &self.panels {
@@ -199,7 +199,7 @@ impl PackedLinear {
     }
 
     /// Computes `y: [M, outputs]` from `x: [M, inputs]`, both row-major without gaps. Only layers
-    /// in blocks use `scratch`.
+    /// in blocks use `scratch`, for their quantised inputs.
     ///
     /// # Panics
     /// If the lengths disagree.
@@ -242,7 +242,7 @@ impl PackedLinear {
         let panels = self.outputs.div_ceil(PANEL);
         let work = 2 * (rows * self.inputs * self.outputs) as u64;
         let row_tasks = cpu.parallel.row_tasks(rows, self.bytes(), work);
-        // Tasks that the rows do not give are made by splitting the panels.
+        // If the rows make too few tasks, the panels are split, too.
         let panel_tasks = cpu.parallel.tasks_for(work).div_ceil(row_tasks).min(panels);
         cpu.parallel
             .for_each(row_tasks * panel_tasks, work, |task| {
@@ -260,7 +260,7 @@ impl PackedLinear {
     }
 }
 
-/// Estimated operations of packing: 16 for reading, converting and spreading each weight.
+/// The estimated operations of packing: 16 for reading, converting and placing each weight.
 fn packing_work(inputs: usize, outputs: usize) -> u64 {
     16 * (inputs * outputs) as u64
 }
@@ -286,7 +286,7 @@ fn pack<W: Stored>(
 }
 
 /// Computes one row in float64 with row-major weights. [`PackedLinear::forward`] is within 1e-6
-/// times the root of `inputs` of the result.
+/// times the square root of `inputs` of this result.
 #[must_use]
 pub fn linear_reference(x: &[f32], weight: &[f32], bias: Option<&[f32]>) -> Vec<f64> {
     weight

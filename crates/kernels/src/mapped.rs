@@ -1,4 +1,4 @@
-//! Files mapped into memory.
+//! Maps files into memory.
 
 use std::fs::File;
 use std::io;
@@ -6,9 +6,9 @@ use std::ops::{Deref, Range};
 
 /// A file mapped for reading.
 ///
-/// Nobody may change or shorten the file while it is mapped: reading a part that was cut off ends
-/// the process. A checkpoint is mapped only while it is loaded, and [`is_whole`](Self::is_whole)
-/// detects a file that was shortened before it is read further.
+/// No process may change or shorten the file while it is mapped: reading beyond the new end would
+/// kill this process. A checkpoint is mapped only while it is loaded, and
+/// [`is_whole`](Self::is_whole) detects a shortened file before the next read.
 #[derive(Debug)]
 pub struct MappedFile {
     bytes: memmap2::Mmap,
@@ -19,7 +19,7 @@ impl MappedFile {
     /// Maps an open file.
     ///
     /// # Errors
-    /// If the system cannot map the file.
+    /// The system's error, if it refuses the mapping.
     pub fn of(file: File) -> io::Result<Self> {
         // SAFETY: the mapping is private and read-only. A checkpoint that another process
         // rewrites in place while it is being loaded is outside what any mapping reader
@@ -46,8 +46,8 @@ impl MappedFile {
         #[cfg(unix)]
         {
             let advice = memmap2::UncheckedAdvice::DontNeed;
-            // SAFETY: nothing was ever written to the mapping, so that it can be read from the file
-            // again. Advice that fails only leaves the memory in use.
+            // SAFETY: nothing was ever written to the mapping, so it can be read from the file
+            // again. If the advice fails, the memory only stays in use.
             let _ = unsafe {
                 self.bytes
                     .unchecked_advise_range(advice, bytes.start, bytes.len())

@@ -1,14 +1,14 @@
-//! Selection of the largest values of a row, by number or by sum. Pivots take the place of a sort.
+//! Selects the largest values of a row, by number or by sum. A search with pivots replaces a sort.
 
 use crate::Isa;
 use crate::isa::Task;
 use crate::simd::{LANES, Simd};
 use crate::softmax::{BLOCK, for_vectors};
 
-/// Pivots of a round. Compared with four, seven take a sixth longer with AVX-512 and a tenth less
-/// with AVX2.
+/// The number of pivots in a round. Seven pivots would be a sixth slower with AVX-512, and a tenth
+/// faster with AVX2.
 const PIVOTS: usize = 4;
-/// At most this many values are sorted.
+/// The most values that are sorted at the end of the search.
 const FEW: usize = 64;
 
 /// Appends the indices of values of at least `floor`, in rising order. `first` is the index of
@@ -17,30 +17,31 @@ pub fn indices_at_least(isa: Isa, x: &[f32], floor: f32, first: usize, out: &mut
     isa.run(Indices(x, floor, first, out));
 }
 
-/// Writes, for each block of weights, the sum of the weights of at least `least`. The order of the
-/// additions is that of [`exp_sums`](crate::exp_sums).
+/// For each block of weights, writes the sum of the weights that are at least `least`. The
+/// additions have the order of [`exp_sums`](crate::exp_sums).
 ///
 /// # Panics
-/// If `sums` does not have one place a block.
+/// If `sums` does not have one place per block.
 pub fn sums_at_least(isa: Isa, weights: &[f32], least: f32, sums: &mut [f64]) {
     assert_eq!(sums.len(), weights.len().div_ceil(BLOCK));
     isa.run(SumsAtLeast(weights, least, sums));
 }
 
-/// The edge of a nucleus, which is the fewest largest weights that reach a given sum.
+/// The limit of a nucleus. A nucleus is the fewest largest weights whose sum reaches a given value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nucleus {
-    /// The least weight of the nucleus.
+    /// The least weight in the nucleus.
     pub least: f32,
-    /// The number of weights in the nucleus that equal `least`: at least 1.
+    /// The number of weights in the nucleus that equal `least`; at least 1.
     pub equals: usize,
-    /// Whether weights outside the nucleus equal `least`, too.
+    /// Whether weights outside the nucleus also equal `least`.
     pub more: bool,
 }
 
-/// Finds the nucleus of `weights`: the fewest largest ones, at least one, that make the fraction
-/// `p` of `sum`. The weights are 0 to 1 and have the sum `sum`. `None` means all weights above 0.
-/// `spare` is working memory; it grows to a place for each weight and sixteen more.
+/// Finds the nucleus of `weights`: the fewest largest weights, at least one, whose sum reaches the
+/// fraction `p` of `sum`. The weights must be from 0 to 1, and `sum` must be their sum. `None`
+/// means that all weights above 0 are in the nucleus. `spare` is working memory, which grows to
+/// sixteen more places than weights.
 #[must_use]
 pub fn nucleus(
     isa: Isa,
@@ -51,15 +52,15 @@ pub fn nucleus(
 ) -> Option<Nucleus> {
     spare.resize(weights.len() + LANES, 0.0);
     let p = f64::from(p).clamp(0.0, 1.0);
-    // Above 0, so that `p` of 0 takes the largest weight.
+    // The target is above 0, so that a `p` of 0 takes the largest weight.
     let missing = (sum * p).max(f64::MIN_POSITIVE);
     // Bits of positive floats are in the order of the floats, and nearly even in their logarithm.
     // The limit is above `low` and at most `high`: all the weights of at most `low` together have
     // less than the rest of the sum.
     let mut low = (0.999 * (1.0 - p) * sum / weights.len() as f64) as f32;
     let mut high = 1.0f32;
-    // The sum of the weights above `high`; and, once weights at most `high` and above `low` are in
-    // `spare`, their number.
+    // `above` is the sum of the weights above `high`. `left` is the number of weights in `spare`,
+    // which are those above `low` and at most `high`.
     let mut above = 0.0;
     let mut left = None;
     while high.to_bits() - low.to_bits() > 1 && left.is_none_or(|n| n > FEW) {
@@ -132,7 +133,7 @@ impl Task for SumsAtLeast<'_> {
         for (block, out) in weights.chunks(BLOCK).zip(sums) {
             let mut sum = s.widen(s.splat(0.0));
             for_vectors!(s, block, |at, _n, v| {
-                // The lanes after the end are minus infinity.
+                // The lanes beyond the end are minus infinity, so they are never added.
                 sum = s.add_where(sum, s.widen(v), v, least);
             });
             *out = s.sum_wide(sum);
@@ -140,7 +141,7 @@ impl Task for SumsAtLeast<'_> {
     }
 }
 
-/// Sums the values above each of the pivots, which are positive.
+/// Sums the values above each pivot. The pivots are positive and rising.
 struct SumsAbove<'a>(&'a [f32], [f32; PIVOTS]);
 
 impl Task for SumsAbove<'_> {
@@ -227,7 +228,7 @@ mod tests {
         w
     }
 
-    /// The indices of the nucleus, found by sorting and summing in float64.
+    /// Returns the indices in the nucleus, by sorting and summing in float64.
     fn nucleus_reference(weights: &[f32], p: f32) -> Vec<usize> {
         let mut ids: Vec<usize> = (0..weights.len()).collect();
         ids.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));

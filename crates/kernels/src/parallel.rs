@@ -10,34 +10,33 @@ use std::sync::Arc;
 
 use workers::{Entered, Workers};
 
-/// Work of fewer floating-point operations is not shared. It takes about 4 microseconds; a region
-/// costs half a microsecond, and moves its data between caches.
+/// The fewest floating-point operations that are split between threads. One thread needs about 4
+/// microseconds for them. A region costs half a microsecond, and moves its data between caches.
 const WORTH_SPLITTING: u64 = 400_000;
 
 /// Floating-point operations of a task, unless that makes more than [`TASKS_PER_THREAD`] tasks.
 const WORTH_A_TASK: u64 = 50_000;
 
-/// The most tasks for each thread.
 const TASKS_PER_THREAD: usize = 8;
 
-/// The most rows of a matrix product in a task ([`Parallel::row_tasks`]).
+/// The most rows of a matrix product in one task ([`Parallel::row_tasks`]).
 pub(crate) const TASK_ROWS: usize = 96;
 
-/// The threads of one process. Clones share them; both models should use one pool. The threads end
-/// with the last clone.
+/// The worker threads of a process. Clones share the threads, and all models should use one pool.
+/// The threads end with the last clone.
 #[derive(Clone, Debug)]
 pub struct ThreadPool {
     workers: Option<Arc<Workers>>,
 }
 
 impl ThreadPool {
-    /// The most threads of a pool. Systems end processes that start tens of thousands.
+    /// The most threads of a pool. Operating systems kill processes that start tens of thousands.
     pub const MAX_THREADS: usize = 1024;
 
-    /// Starts a pool of `threads` threads, the caller's included; 0 means one for each physical
-    /// core that the process may use. With 1, no thread is started and all work runs on the
-    /// caller's thread. The same happens if the system refuses to start threads. A number above
-    /// [`MAX_THREADS`](Self::MAX_THREADS) is lowered to it.
+    /// Starts a pool of `threads` threads, the caller's included. 0 means one for each physical
+    /// core that the process may use. With 1, or if the system refuses to start threads, all work
+    /// runs on the caller's thread. Numbers above [`MAX_THREADS`](Self::MAX_THREADS) are lowered to
+    /// it.
     #[must_use]
     pub fn new(threads: usize) -> Self {
         let threads = match threads {
@@ -50,16 +49,16 @@ impl ThreadPool {
         }
     }
 
-    /// The number of threads, the caller's included.
+    /// The number of threads of a region, the caller's included.
     #[must_use]
     pub fn threads(&self) -> usize {
         self.workers.as_ref().map_or(1, |workers| workers.threads())
     }
 
     /// Runs `body`, whose operations may use these threads. `work` is a rough count of its
-    /// floating-point operations; little work stays on the calling thread. All work stays there
-    /// while another call uses the pool (also a call whose task makes this one). The same holds for
-    /// a while after other processes have delayed the pool's threads.
+    /// floating-point operations. Everything runs on the calling thread in three cases: if the work
+    /// is small, if another call uses the pool (also a call whose task makes this one), and for a
+    /// while after other processes have delayed the pool's threads.
     ///
     /// # Panics
     /// If `body` or one of its tasks does.
@@ -86,7 +85,7 @@ pub struct Parallel<'a> {
 }
 
 impl<'a> Parallel<'a> {
-    /// Only the calling thread.
+    /// Uses only the calling thread, so that operations need no pool.
     #[must_use]
     pub const fn serial() -> Self {
         Self {
@@ -100,16 +99,16 @@ impl<'a> Parallel<'a> {
             .filter(|entered| work >= WORTH_SPLITTING && entered.threads() > 1)
     }
 
-    /// The number of threads to use for `work` floating-point operations: 1 if that is too little
-    /// to share.
+    /// The number of threads for `work` floating-point operations: 1 if that is too little to
+    /// split.
     #[must_use]
     pub fn threads_for(self, work: u64) -> usize {
         self.entered(work).map_or(1, Entered::threads)
     }
 
-    /// The number of tasks to cut `work` floating-point operations into: 1 if that is too little to
-    /// share, else several for each thread. Threads that are late or have longer tasks then leave
-    /// some to the others.
+    /// The number of tasks to split `work` floating-point operations into: 1 if that is too little,
+    /// otherwise several for each thread. A thread that is late, or has longer tasks, then leaves
+    /// some of its tasks to other threads.
     #[must_use]
     pub fn tasks_for(self, work: u64) -> usize {
         match self.threads_for(work) {
@@ -121,10 +120,11 @@ impl<'a> Parallel<'a> {
         }
     }
 
-    /// The number of runs of rows to cut a matrix product with `bytes` bytes of weights into. A run
-    /// is short enough that its inputs stay in the second-level cache while the weights stream
-    /// through. With many rows each thread gets rows of its own, which the previous operation left
-    /// in its cache. Few rows are cut only if the weights fit into every thread's cache.
+    /// The number of runs of rows to split a matrix product into; the weights have `bytes` bytes. A
+    /// run is short enough for its inputs to stay in the second-level cache while the weights
+    /// stream through. Many rows are split evenly between the threads, so that a thread finds its
+    /// rows of the previous operation in its cache. Few rows are split only if the weights fit in
+    /// each thread's cache.
     pub(crate) fn row_tasks(self, rows: usize, bytes: usize, work: u64) -> usize {
         const SMALL: usize = 512 << 10;
         let threads = self.threads_for(work);

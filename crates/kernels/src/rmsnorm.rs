@@ -116,7 +116,7 @@ fn factor<S: Simd>(s: S, x: &[f32], eps: f32) -> f32 {
     1.0 / (s.sum(sum) / x.len() as f32 + eps).sqrt()
 }
 
-/// Computes one row of [`rmsnorm`] in float64. The fast version is within 1e-6 relative.
+/// Computes one row of [`rmsnorm`] in float64. The relative error of [`rmsnorm`] is at most 1e-6.
 #[must_use]
 pub fn rmsnorm_reference(x: &[f32], weight: &[f32], eps: f32) -> Vec<f64> {
     let square: f64 = x.iter().map(|x| f64::from(*x).powi(2)).sum();

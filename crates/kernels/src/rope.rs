@@ -5,8 +5,8 @@ use crate::Cpu;
 use crate::isa::Task;
 use crate::simd::Simd;
 
-/// Cosines and sines, float32 whatever the model's dtype, for the positions that
-/// [`cover`](Self::cover) was asked for.
+/// The cosines and sines of all positions up to the last [`cover`](Self::cover), in float32
+/// whatever the type of the weights.
 #[derive(Clone, Debug)]
 pub struct RopeTable {
     /// `[positions][cos: half | sin: half]`, where `half` is the number of frequencies.
@@ -17,9 +17,10 @@ pub struct RopeTable {
 }
 
 impl RopeTable {
-    /// An empty table for heads of `head_dim`. Pair `i` of the first `2 * frequencies.len()`
-    /// elements of a head turns by `position * frequencies[i]` radians; the other elements do not
-    /// turn. Cosines and sines are multiplied by `scale` (`YaRN`'s attention factor, else 1).
+    /// Creates an empty table for heads of `head_dim`. Pair `i` of the first `2 *
+    /// frequencies.len()` elements of a head is rotated by `position * frequencies[i]` radians; the
+    /// other elements stay unchanged. Cosines and sines are multiplied by `scale` (`YaRN`'s
+    /// attention factor, otherwise 1).
     ///
     /// # Panics
     /// If the pairs do not fit into a head.
@@ -28,8 +29,8 @@ impl RopeTable {
         assert!(2 * frequencies.len() <= head_dim);
         Self {
             table: Vec::new(),
-            // Rounded to float32 before they are multiplied by the position: so it was when the
-            // checkpoints were trained.
+            // Frequencies are rounded to float32 before they are multiplied by the position, like
+            // in the training of the checkpoints.
             frequencies: frequencies.iter().map(|f| *f as f32).collect(),
             head_dim,
             scale: scale as f32,
@@ -42,19 +43,19 @@ impl RopeTable {
         size_of::<f32>() * 2 * pairs * Self::rounded(positions)
     }
 
-    /// Bytes of the cosines and sines computed so far.
+    /// The bytes of the cosines and sines that were computed so far.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of::<f32>() * self.table.len()
     }
 
-    /// Positions that are computed when `positions` are needed: powers of two, so that a growing
-    /// sequence extends the table rarely.
+    /// The number of positions to compute if `positions` are needed. It is a power of two, so that
+    /// a growing sequence rarely extends the table.
     fn rounded(positions: usize) -> usize {
         positions.next_power_of_two().max(256)
     }
 
-    /// The number of positions that the table covers.
+    /// The number of positions that can be rotated without a further [`cover`](Self::cover).
     #[must_use]
     pub fn positions(&self) -> usize {
         self.table.len() / (2 * self.frequencies.len()).max(1)
@@ -141,8 +142,8 @@ impl Task for Rows<'_> {
     }
 }
 
-/// Turns one head in float64. [`rope`] is within 1e-4 absolute at position 10^4 (the angle is
-/// rounded to float32), within 1e-6 near the start.
+/// Rotates one head in float64. The absolute error of [`rope`] is at most 1e-4 at position 10^4,
+/// where the angle's rounding to float32 dominates, and 1e-6 near the start.
 #[must_use]
 pub fn rope_reference(head: &[f32], frequencies: &[f64], scale: f64, position: usize) -> Vec<f64> {
     let half = frequencies.len();

@@ -4,14 +4,14 @@ use crate::Cpu;
 use crate::isa::Task;
 use crate::simd::{LANES, Simd};
 
-/// Computes rows of `width` floats from rows `[gate | up]` of `2 * width`.
+/// Computes `rows` of `width` floats from rows `[gate | up]` of `2 * width` floats.
 ///
 /// # Panics
 /// If the lengths disagree.
 pub fn silu_mul(cpu: Cpu, gate_up: &[f32], width: usize, y: &mut [f32]) {
     assert!(width > 0 && y.len().is_multiple_of(width));
     assert_eq!(gate_up.len(), 2 * y.len());
-    // The exponential and the division make about 30 operations of each float.
+    // The exponential and the division cost about 30 operations per float.
     cpu.parallel
         .for_row_runs(y, width, 30 * gate_up.len() as u64, |first, y| {
             let gate_up = &gate_up[2 * first * width..][..2 * y.len()];
@@ -61,7 +61,8 @@ fn body<S: Simd>(s: S, gate: S::V, up: S::V) -> S::V {
     s.mul(s.div(gate, s.add(one, e)), up)
 }
 
-/// [`silu_mul`] of one pair in float64. The fast version is within 1e-6 relative.
+/// Computes one value of [`silu_mul`] in float64. The relative error of [`silu_mul`] is at most
+/// 1e-6.
 #[must_use]
 pub fn silu_mul_reference(gate: f32, up: f32) -> f64 {
     let gate = f64::from(gate);

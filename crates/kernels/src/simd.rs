@@ -1,4 +1,4 @@
-//! Sixteen float32 lanes over the vector registers of each tier.
+//! Vectors of sixteen float32 lanes, on the registers of each tier.
 //!
 //! Every tier has the same sixteen lanes and the same order of operations, so that all tiers
 //! with fused multiply-add give the same bits.
@@ -26,11 +26,10 @@ use crate::isa::Task;
 /// Lanes of a vector.
 pub(crate) const LANES: usize = 16;
 
-/// `x + ROUND` rounds `x` to an integer and leaves that integer in the low bits of the sum: 1.5 *
-/// 2^23.
+/// Adding this number, 1.5 * 2^23, rounds to an integer, which is then in the low bits of the sum.
 const ROUND: f32 = 12_582_912.0;
 
-/// Prefetches the cache line at `p`. Any address is allowed.
+/// Prefetches the cache line at `p` on x86-64. Any address is allowed.
 #[inline(always)]
 pub(crate) fn prefetch(p: *const u8) {
     // SAFETY: the instruction, which every x86-64 machine has, reads nothing and never faults.
@@ -53,7 +52,7 @@ pub(crate) trait Simd: Copy {
     const WIDE: bool;
 
     /// Runs `task` as a separate function with the same instructions. Compile time grows faster
-    /// than the length of a function: long bodies used in several places are called, not inlined.
+    /// than the length of a function, so long bodies with several uses are called and not inlined.
     fn call<T: Task>(self, task: T) -> T::Output;
 
     fn splat(self, x: f32) -> Self::V;
@@ -75,9 +74,9 @@ pub(crate) trait Simd: Copy {
     fn sub(self, a: Self::V, b: Self::V) -> Self::V;
     fn mul(self, a: Self::V, b: Self::V) -> Self::V;
     fn div(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The larger of `a` and `b` in each lane; `b` where `a` is NaN.
+    /// The larger of `a` and `b` in each lane; `b` if `a` is NaN.
     fn max(self, a: Self::V, b: Self::V) -> Self::V;
-    /// The smaller of `a` and `b` in each lane; `b` where `a` is NaN.
+    /// The smaller of `a` and `b` in each lane; `b` if `a` is NaN.
     fn min(self, a: Self::V, b: Self::V) -> Self::V;
     /// `a * b + c`, rounded once where the machine can.
     fn fma(self, a: Self::V, b: Self::V, c: Self::V) -> Self::V;
@@ -112,7 +111,8 @@ pub(crate) trait Simd: Copy {
     /// where v is below -49.
     #[inline(always)]
     fn exp2_bf16(self, v: Self::V) -> Self::V {
-        // 2^-60 is normal, as `add_exponent` needs; lanes below -49 become 0 in the end.
+        // 2^-60 is a normal number, which `add_exponent` requires. Lanes below -49 become 0 at the
+        // end.
         let x = self.max(v, self.splat(-60.0));
         let shifted = self.add(x, self.splat(ROUND));
         let r = self.sub(x, self.sub(shifted, self.splat(ROUND)));
@@ -190,14 +190,14 @@ pub(crate) trait Simd: Copy {
 
     /// Stores the lanes of `mask` one after the other.
     /// # Safety
-    /// `p` must be valid for writing 16 floats; floats after the kept lanes may change.
+    /// `p` must be valid for writing 16 floats. Floats beyond the kept lanes may change.
     #[inline(always)]
     unsafe fn compress(self, p: *mut f32, v: Self::V, mask: u16) {
         if mask == 0 {
             return;
         }
-        // Every lane is written, and the next lane overwrites one that the mask drops: that needs
-        // no branch per lane.
+        // Every lane is written, and a lane that the mask drops is overwritten by the next one.
+        // This needs no branch per lane.
         let mut to = 0;
         for (i, x) in self.to_array(v).into_iter().enumerate() {
             // SAFETY: the caller's promise; at most `i` lanes were kept before.
@@ -234,13 +234,14 @@ pub(crate) trait Simd: Copy {
         a[0]
     }
 
-    /// The largest of the lanes, compared pairwise as `max` does.
+    /// The largest lane, compared pairwise like [`max`](Self::max).
     #[inline(always)]
     fn max_lane(self, v: Self::V) -> f32 {
         let mut a = self.to_array(v);
         let mut half = LANES / 2;
         while half > 0 {
-            // Not `f32::max`: a NaN on the left gives the right lane, as in `max` of the tiers.
+            // `f32::max` would ignore a NaN, but `max` of the tiers returns the right operand if
+            // the left one is NaN.
             for i in 0..half {
                 a[i] = if a[i] > a[i + half] {
                     a[i]

@@ -1,4 +1,4 @@
-//! Reductions of one row of logits: largest values, weights and their sums, log-sum-exp.
+//! Reduces a row of logits: the largest values, the weights and their sums, and log-sum-exp.
 //!
 //! NaN counts as minus infinity everywhere. A row is cut into blocks of [`BLOCK`]; sums are in
 //! float64, of sixteen lanes within a block, and of the blocks in their order.
@@ -10,14 +10,14 @@ use crate::simd::{LANES, Simd, prefetch};
 /// Logits of a block.
 pub const BLOCK: usize = 1024;
 
-/// The number of maxima that [`maxima`] keeps for a row of `len` logits: sixteen a block.
+/// The number of maxima that [`maxima`] writes for a row of `len` logits: sixteen per block.
 #[must_use]
 pub fn maxima_len(len: usize) -> usize {
     len.div_ceil(BLOCK) * LANES
 }
 
-/// Returns the largest value; minus infinity if there is none. `out` receives the largest of every
-/// sixteenth value of a block: sixteen for the first block, then sixteen for the second.
+/// Returns the largest value; minus infinity if no value is larger. For each block, `out` receives
+/// sixteen maxima: maximum `i` is over the values `i`, `i + 16`, `i + 32` and so on of the block.
 ///
 /// # Panics
 /// If the length of `out` is not [`maxima_len`].
@@ -35,30 +35,31 @@ pub fn exp_weights(isa: Isa, x: &[f32], max: f32, scale: f32, out: &mut [f32]) {
     isa.run(Weights { x, max, scale, out });
 }
 
-/// Input of [`exp_sums`]: a row of logits and the largest of them.
+/// The input of [`exp_sums`]: a row of logits, and the weights to compute.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpRow<'a> {
-    /// The logits of a row.
+    /// The logits of the row. NaN counts as minus infinity.
     pub x: &'a [f32],
-    /// The largest logit, which must be finite.
+    /// The largest logit of the row, which must be finite.
     pub max: f32,
-    /// Factor of `x - max` in the exponent of a weight; above 0.
+    /// The factor of `x - max` in the exponent of a weight (one over the temperature); above 0.
     pub scale: f32,
-    /// The least weight that counts in the sums of the blocks.
+    /// The least weight that counts in the sums of the blocks; 0 counts all.
     pub least: f32,
-    /// The row that will be read next, prefetched meanwhile; empty if there is none.
+    /// The row that will be read next, which is prefetched; empty if there is none.
     pub next: &'a [f32],
 }
 
-/// Sums weights in one pass over a row. `sums[b]` becomes the sum of the weights of block `b`
-/// ([`exp_weights`]) that are at least `least`; `weights`, if given, receives all weights. Returns
-/// Σ e^(x - max) over the whole row.
+/// Computes weights ([`exp_weights`]) and their sums in one pass over a row. `sums[b]` becomes the
+/// sum of the weights of block `b` that are at least `least`. `weights`, if given, receives all
+/// weights. Returns Σ e^(x - max) over the whole row.
 ///
 /// # Panics
-/// If `sums` does not have one place a block, or `weights` one a logit.
+/// If `sums` does not have one place per block, or `weights` one per logit.
 pub fn exp_sums(isa: Isa, row: ExpRow<'_>, weights: Option<&mut [f32]>, sums: &mut [f64]) -> f64 {
     assert_eq!(sums.len(), row.x.len().div_ceil(BLOCK));
-    // With another scale the two sums differ whatever `least` is, so that `WHOLE` has no use.
+    // If the scale is not 1, the sums of blocks and the total have different terms in any case, so
+    // `WHOLE` cannot save work.
     let (unit, whole) = (row.scale == 1.0, row.least <= 0.0);
     let Some(out) = weights else {
         return match (unit, whole) {
@@ -75,7 +76,7 @@ pub fn exp_sums(isa: Isa, row: ExpRow<'_>, weights: Option<&mut [f32]>, sums: &m
     }
 }
 
-/// ln Σ e^x: minus infinity if all values are, plus infinity if one is.
+/// Computes ln Σ e^x: minus infinity if all values are, plus infinity if one value is.
 #[must_use]
 pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f64 {
     let max = isa.run(Max(x));
@@ -85,8 +86,8 @@ pub fn log_sum_exp(isa: Isa, x: &[f32]) -> f64 {
     f64::from(max) + isa.run(Sum { x, max }).ln()
 }
 
-/// Calls `$body` with each vector `$v` of `$x`, the last one filled up with minus infinity. `$at`
-/// is the index where the vector begins, `$n` the number of its lanes that are values. A macro
+/// Runs `$body` for each vector `$v` of `$x`; the last vector is filled up with minus infinity.
+/// `$at` is the index of the vector's first value, and `$n` its number of values. This is a macro
 /// because a closure around vector code can lose the tier's instructions.
 macro_rules! for_vectors {
     ($s:expr, $x:expr, |$at:ident, $n:ident, $v:ident| $body:block) => {
@@ -172,7 +173,7 @@ impl Task for Sum<'_> {
     fn run<S: Simd>(self, s: S) -> f64 {
         let max = s.splat(self.max);
         let mut total = 0.0;
-        // Block by block, as `exp_sums` adds, so that both give the same bits.
+        // The blocks are added in the order of `exp_sums`, so that both give the same bits.
         for block in self.x.chunks(BLOCK) {
             let mut sum = s.widen(s.splat(0.0));
             for_vectors!(s, block, |at, _n, v| {
@@ -205,8 +206,9 @@ impl Task for Weights<'_> {
     }
 }
 
-/// `UNIT`: the scale is 1. `WHOLE`: `least` drops nothing, so with `UNIT` both sums are equal.
-/// `STORE`: keeps the weights.
+/// A pass of [`exp_sums`]. `UNIT` means that the scale is 1. `WHOLE` means that `least` drops no
+/// weight, so with `UNIT` the sums of blocks add up to the total. `STORE` means that weights are
+/// stored.
 struct Sums<'a, const UNIT: bool, const WHOLE: bool, const STORE: bool>(
     ExpRow<'a>,
     &'a mut [f32],
@@ -220,7 +222,7 @@ impl<const UNIT: bool, const WHOLE: bool, const STORE: bool> Task for Sums<'_, U
         let Self(row, weights, sums) = self;
         let (max, scale) = (s.splat(row.max), s.splat(row.scale));
         let least = s.splat(row.least);
-        // Without a next row this one is fetched again, which spares the loop a branch.
+        // Without a next row, this row is prefetched again, which saves a branch in the loop.
         let next = if row.next.is_empty() { row.x } else { row.next };
         let mut total = 0.0;
         for (i, (block, kept)) in row.x.chunks(BLOCK).zip(sums).enumerate() {
@@ -249,8 +251,8 @@ impl<const UNIT: bool, const WHOLE: bool, const STORE: bool> Task for Sums<'_, U
     }
 }
 
-/// [`log_sum_exp`] in float64, for finite values. The fast version is within 3e-7 absolute, and
-/// sums of weights within 3e-7 relative.
+/// Computes [`log_sum_exp`] in float64, for finite values. The absolute error of [`log_sum_exp`] is
+/// at most 3e-7, and sums of weights have a relative error of at most 3e-7.
 #[must_use]
 pub fn log_sum_exp_reference(x: &[f32]) -> f64 {
     let max = x
@@ -343,7 +345,7 @@ mod tests {
                     let mut w = vec![0.0; n];
                     exp_weights(isa, &x, max, scale, &mut w);
                     assert_eq!(w, kept);
-                    // `Sum`, which keeps no sums of blocks, adds the same weights in the same
+                    // `Sum` keeps no sums of blocks, but it adds the same weights in the same
                     // order.
                     assert_eq!(total, isa.run(Sum { x: &x, max }));
                     let want: f64 = weights(row, 1.0).iter().sum();

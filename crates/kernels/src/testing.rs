@@ -7,7 +7,7 @@ use crate::{Cpu, Isa, Parallel};
 /// Sizes around the widths of registers and panels.
 pub(crate) const SIZES: [usize; 14] = [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 37, 129];
 
-/// Every tier of this machine, on one thread.
+/// Returns every tier of this machine, each on the calling thread only.
 pub(crate) fn cpus() -> Vec<Cpu<'static>> {
     Isa::all()
         .into_iter()

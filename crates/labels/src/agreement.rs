@@ -1,4 +1,4 @@
-//! The agreement of people who rated the same chains.
+//! The agreement between people who rated the same chains.
 
 use std::collections::BTreeMap;
 
@@ -6,32 +6,33 @@ use serde::Serialize;
 
 use crate::{LabelledChain, LabelledStep};
 
-/// The agreement of two people who rated overlapping sets of chains.
+/// The agreement between two people on the chains that both rated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Agreement {
-    /// The names of the two people, in alphabetical order.
+    /// The people's names, in alphabetical order.
     pub raters: [String; 2],
-    /// The agreement on the ratings (1, 0 or -1) of the steps that both rated.
+    /// The agreement on single steps, over all steps that both people rated 1, 0 or -1.
     pub steps: Kappa,
-    /// The agreement on the first wrong step, for the chains that both rated far enough: the step,
-    /// or none.
+    /// The agreement on the index of a chain's first wrong step, where "no wrong step" is a value,
+    /// too. A chain counts if each person rated all its steps up to the first one rated wrong.
     pub first_errors: Kappa,
 }
 
-/// Cohen's kappa (<https://doi.org/10.1177/001316446002000104>) and its counts.
+/// Cohen's kappa (<https://doi.org/10.1177/001316446002000104>), with the counts it is computed
+/// from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Kappa {
     /// The number of items that both people rated.
     pub count: u64,
-    /// The number of items on which they agree.
+    /// The number of items that both people rated equally.
     pub equal: u64,
-    /// The agreement beyond chance, as a share of the largest possible: 1 is full agreement, 0 is
-    /// chance. `None` if chance alone would always agree.
+    /// `(observed - chance) / (1 - chance)`: 1 is full agreement, 0 is chance, below 0 is worse
+    /// than chance. `None` if the agreement by chance is 1, or without items.
     pub kappa: Option<f64>,
 }
 
 impl Kappa {
-    /// Counts pairs of ratings by two people.
+    /// Computes the agreement from one pair per item: the first person's rating and the second's.
     #[must_use]
     pub fn of<T: Ord>(pairs: impl IntoIterator<Item = (T, T)>) -> Self {
         let (mut count, mut equal) = (0_u64, 0);
@@ -42,7 +43,7 @@ impl Kappa {
             said.entry(a).or_default()[0] += 1;
             said.entry(b).or_default()[1] += 1;
         }
-        // Both sums are exact integers, so the result is rounded only once.
+        // The sums are integers: observed and chance agreement are subtracted without rounding.
         let by_chance: u64 = said.values().map(|[a, b]| a * b).sum();
         let most = count * count - by_chance;
         let beyond = (count * equal) as i64 - by_chance as i64;
@@ -54,19 +55,20 @@ impl Kappa {
     }
 }
 
-/// The ratings of one person for one chain, by step.
+/// One person's ratings of a chain, one entry per step; `None` where the person did not rate.
 type Ratings = Vec<Option<i8>>;
 
-/// Returns the agreement of each two people on the chains, sorted by name. Chains with the same
-/// problem and steps count as one chain. A rating without a name belongs to the person whose name
-/// is given with its chain.
+/// Returns the agreement of every two people, sorted by name. Chains with the same problem and the
+/// same steps count as one chain. Each chain comes with a name for the person whose ratings have no
+/// name.
 #[must_use]
 pub fn agreement<'a>(
     chains: impl IntoIterator<Item = (&'a str, &'a LabelledChain)>,
 ) -> Vec<Agreement> {
     let mut by_rater: BTreeMap<&str, BTreeMap<String, Ratings>> = BTreeMap::new();
     for (unnamed, chain) in chains {
-        // A key hashes the whole chain, so it is computed only if somebody rated the chain.
+        // A key is a hash of the whole chain, so it is computed at most once, and only for rated
+        // chains.
         let mut key = None;
         let mut add = |rater: &'a str, of: &dyn Fn(&LabelledStep) -> Option<i8>| {
             let ratings: Ratings = chain.steps.iter().map(of).collect();
@@ -89,7 +91,7 @@ pub fn agreement<'a>(
     let raters: Vec<_> = by_rater.iter().collect();
     let mut all = Vec::new();
     for (i, (one, of_one)) in raters.iter().enumerate() {
-        // Each pair once: agreement is symmetric.
+        // Later raters only: each pair of people is compared once.
         for (other, of_other) in &raters[i + 1..] {
             let both = || {
                 of_one
@@ -97,7 +99,7 @@ pub fn agreement<'a>(
                     .filter_map(|(key, a)| Some((a, of_other.get(key)?)))
             };
             let steps = both().flat_map(|(a, b)| a.iter().zip(b));
-            // A chain counts only if both ratings determine the first error.
+            // `?` skips the chain if the first error is unknown for one of the two people.
             let first = both().filter_map(|(a, b)| Some((first_error(a)?, first_error(b)?)));
             all.push(Agreement {
                 raters: [(**one).to_owned(), (**other).to_owned()],
@@ -109,8 +111,8 @@ pub fn agreement<'a>(
     all
 }
 
-/// Returns the first wrong step, or `Some(None)` if no step is wrong; `None` if the ratings end
-/// before that is known.
+/// Returns the index of the first wrong step, `Some(None)` if all steps are rated and none is
+/// wrong, or `None` if an unrated step comes before any wrong one.
 fn first_error(ratings: &[Option<i8>]) -> Option<Option<usize>> {
     for (i, rating) in ratings.iter().enumerate() {
         if (*rating)? < 0 {
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn two_people_are_compared_by_step_and_by_first_error() {
         let chains = [
-            // Both rate the second step wrong. One of them stopped there.
+            // Both rate the second step wrong; Anna does not rate the third.
             chain(
                 "a",
                 &[
@@ -171,11 +173,11 @@ mod tests {
                     &[("ben", -1)],
                 ],
             ),
-            // Anna finds no error, Ben finds the first step wrong.
+            // Anna rates no step wrong, Ben rates the first step wrong.
             chain("b", &[&[("anna", 1), ("ben", -1)], &[("anna", 0)]]),
-            // Ben has not rated the last step.
+            // Ben has not rated the last step, so his first error is unknown.
             chain("c", &[&[("anna", 1), ("ben", 1)], &[("anna", 1)]]),
-            // Neither finds an error.
+            // Both rate every step right.
             chain("d", &[&[("anna", 1), ("ben", 1)]]),
         ];
         let found = agreement(chains.iter().map(|chain| ("file", chain)));

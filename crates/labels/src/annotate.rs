@@ -1,9 +1,9 @@
-//! Annotation: people rate steps, and a file keeps the ratings.
+//! Annotation: people rate the steps of chains, and a file records the ratings.
 //!
-//! The file is only ever appended to. It has each chain once, with its recorded facts, and after
-//! the chain an [`Event`] for every change of a rating or remark. The file can therefore be resumed
-//! at its end and shared by several people, and [`open`](crate::open) reads it as chains with
-//! [ratings](crate::LabelledStep::ratings).
+//! The file is only ever appended to. It contains each rated chain once, and after the chain an
+//! [`Event`] for every change of a rating or remark. An annotation can therefore be resumed from
+//! the file, and several people can share the file. [`open`](crate::open) reads the file as chains
+//! with [ratings](crate::LabelledStep::ratings).
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -17,26 +17,27 @@ use serde_json::Value;
 use crate::event::Event;
 use crate::{Format, LabelledChain, LabelsError, Rated};
 
-/// The order in which chains are rated.
+/// The order in which a person is shown the chains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The order in which the file has the chains.
+    /// The order of the chains in their file.
     #[default]
     Given,
-    /// A random order, which follows from the seed and the chains.
+    /// A random order. The same seed and chains give the same order.
     Random,
-    /// Chains with a step that a judge is unsure about come first, by the distance of the score
-    /// from one half.
+    /// The chains about which a judge is least sure come first. A chain is sorted by its step whose
+    /// score is nearest to one half.
     Unsure,
-    /// Chains with a step on which a judge and the rollouts differ come first, by that difference.
+    /// The chains in which a judge and the rollouts disagree most come first. A chain is sorted by
+    /// its largest difference between a score and a share of right rollouts.
     Apart,
-    /// Chains with a wrong answer that a judge rates high come first, by their lowest score (the
-    /// convincing wrong answers of PRM800K).
+    /// The wrong answers that a judge rates highest come first, sorted by the lowest score of a
+    /// step (the convincing wrong answers of PRM800K).
     Convincing,
 }
 
 impl Order {
-    /// All orders, as help texts list them.
+    /// All orders; help texts list them in this sequence.
     pub const ALL: [Self; 5] = [
         Self::Given,
         Self::Random,
@@ -45,7 +46,7 @@ impl Order {
         Self::Convincing,
     ];
 
-    /// Returns the name on command lines.
+    /// Returns the lower-case name that command lines use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -57,13 +58,13 @@ impl Order {
         }
     }
 
-    /// Returns the order with this name.
+    /// Returns the order that [`name`](Self::name) calls `name`, or `None`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|order| order.name() == name)
     }
 
-    /// Returns the facts that the order needs, in words.
+    /// Describes the facts without which no chain can be sorted; error messages quote the text.
     fn facts(self) -> &'static str {
         match self {
             Self::Given | Self::Random => "none",
@@ -73,8 +74,8 @@ impl Order {
         }
     }
 
-    /// Returns the value of rating a chain, the higher the earlier; `None` if the facts are
-    /// missing.
+    /// Returns the sort key of a chain: the highest comes first. `None` if the chain lacks the
+    /// facts.
     fn worth(self, chain: &LabelledChain) -> Option<f64> {
         let steps = chain.steps.iter();
         match self {
@@ -96,12 +97,12 @@ impl Order {
         }
     }
 
-    /// Returns the indices of the chains in this order; chains of unknown value come last, in the
-    /// given order. `None` if no chain has the facts that the order needs.
+    /// Returns the indices of the chains in this order. Chains that lack the facts come last, in
+    /// the given order. `None` if all chains lack the facts.
     fn sorted(self, chains: &[LabelledChain], seed: u64) -> Option<Vec<usize>> {
         let mut places: Vec<usize> = (0..chains.len()).collect();
         if self == Self::Random {
-            // Hashed by text: adding or removing other chains does not reorder the rest.
+            // Each chain is hashed by its own text, so adding chains does not reorder the others.
             places.sort_by_cached_key(|&at| {
                 let mut hash = Fingerprint::default();
                 hash.field(&seed.to_le_bytes());
@@ -115,128 +116,130 @@ impl Order {
                 .into_iter()
                 .map(|worth| worth.unwrap_or(f64::NEG_INFINITY))
                 .collect();
-            // Stable, so chains of equal or unknown value keep the order of the file.
+            // `sort_by` is stable: chains with equal keys or without facts keep the order of the
+            // file.
             places.sort_by(|&a, &b| worth[b].total_cmp(&worth[a]));
         }
         Some(places)
     }
 }
 
-/// The settings of an annotation.
+/// The settings of an [`Annotation`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The name of the person who rates.
+    /// The name under which the file records this person's ratings.
     pub rater: String,
-    /// The order in which chains are rated.
+    /// The order in which the chains are shown.
     pub order: Order,
-    /// The seed of [`Order::Random`], which the other orders ignore.
+    /// The seed of [`Order::Random`]; the other orders ignore the seed.
     pub seed: u64,
-    /// Whether a chain is done at its first wrong step, so that later steps need no rating.
+    /// Whether a chain is done at its first wrong step, so that the steps after it need no rating.
     pub stops: bool,
 }
 
-/// An action of the person who rates.
+/// An action of the person who rates. The page sends actions as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Act {
-    /// Returns the view and changes nothing.
+    /// Changes nothing; only asks for the current view.
     Look {},
-    /// Rates the current step: 1 right, 0 neutral, -1 wrong. Moves to the next step without a
-    /// rating, or to the next chain that is not done.
+    /// Rates the current step. The annotation then moves to the next unrated step of the chain or,
+    /// if the chain is done, to the next chain that is not.
     Rate {
-        /// 1 right, 0 neutral, -1 wrong.
+        /// 1 for right, 0 for neutral, -1 for wrong.
         rating: i8,
     },
-    /// Sets the remark on the current step; an empty text removes it.
+    /// Sets the remark on the current step; a blank text removes the remark.
     Comment {
-        /// The text of the remark; white space around it is removed.
+        /// The remark; white space at both ends is removed.
         text: String,
     },
-    /// Takes back the last rating or remark of this session.
+    /// Takes back the last rating or remark since the annotation was opened.
     Undo {},
-    /// Moves to another step or chain; both count from 0.
+    /// Moves to a step of a chain.
     Go {
-        /// The index of the chain in the order of rating.
+        /// The index of the chain in the order shown, from 0.
         chain: usize,
-        /// The index of the step in the chain.
+        /// The index of the step in the chain, from 0.
         #[serde(default)]
         step: usize,
     },
-    /// Sets whether a chain is done at its first wrong step.
+    /// Changes [`Options::stops`].
     Stop {
-        /// Whether later steps need no rating.
+        /// Whether a chain is done at its first wrong step.
         at_first_error: bool,
     },
 }
 
-/// The state shown to the person. It contains no facts except the problem and its answer, so that
-/// ratings are the person's own.
+/// The state that is shown to the person. Labels and scores from elsewhere are left out, because
+/// they would influence the ratings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct View<'a> {
-    /// The name of the person who rates.
+    /// The name under which ratings are recorded.
     pub rater: &'a str,
-    /// The index of the current chain in the order of rating, from 0.
+    /// The index of the current chain in the order shown, from 0.
     pub chain: usize,
-    /// The number of chains.
+    /// The number of chains to rate, after equal chains were merged.
     pub chains: usize,
-    /// The number of chains that are done.
+    /// The number of chains that need no more ratings.
     pub done: usize,
-    /// The index of the current step, from 0.
+    /// The index of the step that the next rating or remark applies to, from 0.
     pub step: usize,
-    /// Whether the current chain is done.
+    /// Whether the current chain needs no more ratings.
     pub is_done: bool,
     /// Whether a chain is done at its first wrong step.
     pub stops: bool,
-    /// Whether a change of this session can be taken back.
+    /// Whether [`Act::Undo`] has a change to take back.
     pub can_undo: bool,
-    /// The text of the problem.
+    /// The problem of the current chain.
     pub problem: &'a str,
-    /// The reference answer, if the chain has it.
+    /// The reference answer to the problem, if known.
     pub answer: Option<&'a str>,
-    /// The steps of the current chain.
+    /// All steps of the current chain, rated or not.
     pub steps: Vec<StepView<'a>>,
 }
 
-/// A step with the person's opinion on it.
+/// A step with the rating and remark of this person.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepView<'a> {
-    /// The text of the step.
+    /// The step as the generator wrote it.
     pub text: &'a str,
-    /// The rating: 1 right, 0 neutral, -1 wrong; `None` before the step is rated.
+    /// 1 for right, 0 for neutral, -1 for wrong; `None` before the step is rated.
     pub rating: Option<i8>,
-    /// The remark on the step.
+    /// The person's remark, if any.
     pub comment: Option<&'a str>,
 }
 
-/// A running annotation: the chains that a person rates, and the file that keeps the ratings.
+/// A running annotation: the chains to rate and the file that records the ratings.
 #[derive(Debug)]
 pub struct Annotation {
     options: Options,
-    /// The chains in the order of rating.
+    /// The chains in the order shown.
     chains: Vec<LabelledChain>,
-    /// The keys of the chains that the file contains.
+    /// The keys of the chains that the file contains already.
     written: HashSet<String>,
     path: PathBuf,
     file: File,
     chain: usize,
     step: usize,
-    /// For each change of this session: chain, step, and the opinion before it.
+    /// The changes since the annotation was opened: chain, step, and the opinion before the change.
     changes: Vec<(usize, usize, Rated)>,
 }
 
 impl Annotation {
-    /// Resumes the file or creates it, and moves to the first chain that is not done.
+    /// Opens or creates the file, restores this person's ratings from it, and moves to the first
+    /// chain that is not done.
     ///
     /// # Errors
-    /// The file cannot be read or written, or contains something else than chains and ratings; or
-    /// the chains lack the facts that the order needs.
+    /// Returns an error if the file cannot be read or written, if it contains something other than
+    /// chains and ratings, or if no chain has the facts that the order needs.
     pub fn open(
         mut chains: Vec<LabelledChain>,
         out: &Path,
         options: Options,
     ) -> Result<Self, LabelsError> {
         let mut seen = HashSet::new();
-        // Ratings refer to chains by key, so of equal chains only one can be rated.
+        // The file refers to chains by key, and equal chains have the same key: keep the first.
         chains.retain(|chain| seen.insert(chain.key()));
         let places: HashMap<String, usize> =
             chains.iter().map(LabelledChain::key).zip(0..).collect();
@@ -256,7 +259,8 @@ impl Annotation {
         let mut written = HashSet::new();
         if !before.trim_ascii().is_empty() {
             let before = crate::parse(&before[..], &source_name, Some(Format::own()))?;
-            // A file with other contents is not an annotation: nothing is appended to it.
+            // A record that is not a chain or a rating means that this is another kind of file:
+            // never append to it.
             if let Some(first) = before.rejected.into_iter().next() {
                 return Err(LabelsError::NoneUsable {
                     source_name,
@@ -269,8 +273,8 @@ impl Annotation {
                 let key = before.key();
                 if let Some(&at) = places.get(&key) {
                     for (step, before) in chains[at].steps.iter_mut().zip(&before.steps) {
-                        // Ratings of other people stay in the file but are not shown: they would
-                        // influence this person.
+                        // Other people's ratings stay in the file but are not shown, since they
+                        // would influence this person.
                         let rated = before.ratings.get(&options.rater).cloned();
                         step.set_rated(&options.rater, rated.unwrap_or_default());
                     }
@@ -294,10 +298,11 @@ impl Annotation {
         Ok(annotation)
     }
 
-    /// Carries out an action and returns the new view. On an error nothing changes.
+    /// Carries out an action and returns the new view. After an error the state is unchanged.
     ///
     /// # Errors
-    /// The step or the rating does not exist, or the file cannot be written.
+    /// Returns an error if the step does not exist, the rating is not 1, 0 or -1, or the file
+    /// cannot be written.
     pub fn act(&mut self, act: Act) -> Result<View<'_>, LabelsError> {
         match act {
             Act::Look {} => {}
@@ -309,7 +314,8 @@ impl Annotation {
                 self.change(Rated { rating, comment })?;
             }
             Act::Undo {} => {
-                // Written first: if that fails, the change stays and can be undone again.
+                // The file is written first: after an error the change stays on the list and can be
+                // undone again.
                 if let Some((chain, step, before)) = self.changes.last().cloned() {
                     self.write(chain, step, before)?;
                     self.changes.pop();
@@ -328,7 +334,7 @@ impl Annotation {
         Ok(self.view())
     }
 
-    /// Returns what the person sees, after all actions so far.
+    /// Returns the state to show, after all actions so far.
     #[must_use]
     pub fn view(&self) -> View<'_> {
         let chain = &self.chains[self.chain];
@@ -344,7 +350,7 @@ impl Annotation {
             rater: &self.options.rater,
             chain: self.chain,
             chains: self.chains.len(),
-            // Counted again for each view: other settings of `stops` change which chains are done.
+            // Counted for each view, because [`Act::Stop`] changes which chains are done.
             done: (0..self.chains.len())
                 .filter(|&at| self.is_done(at))
                 .count(),
@@ -367,8 +373,7 @@ impl Annotation {
         self.change(Rated { rating, comment })?;
         if !self.is_done(self.chain) {
             let steps = self.chains[self.chain].steps.len();
-            // Onwards from the current step and then from the start, so that skipped steps come up
-            // again.
+            // Steps after the current one come first, then those before it that were skipped.
             let mut places = (self.step + 1..steps).chain(0..self.step);
             let left = places.find(|&at| self.said(self.chain, at).rating.is_none());
             self.step = left.unwrap_or(self.step);
@@ -378,13 +383,14 @@ impl Annotation {
         Ok(())
     }
 
-    /// Returns the next chain that is not done, searching on from the current chain.
+    /// Returns the next chain that is not done: first those after the current chain, then those
+    /// before it.
     fn next_left(&self) -> Option<usize> {
         let mut places = (self.chain + 1..self.chains.len()).chain(0..self.chain);
         places.find(|&at| !self.is_done(at))
     }
 
-    /// Moves to the first step of a chain without a rating.
+    /// Moves to a chain, at its first unrated step; at the first step if all are rated.
     fn go(&mut self, chain: usize) {
         let steps = 0..self.chains[chain].steps.len();
         let left = steps
@@ -393,7 +399,7 @@ impl Annotation {
         (self.chain, self.step) = (chain, left.unwrap_or(0));
     }
 
-    /// Returns the opinion of the person on a step.
+    /// Returns this person's opinion on a step; the empty opinion before the step is rated.
     fn said(&self, chain: usize, step: usize) -> Rated {
         let step = &self.chains[chain].steps[step];
         step.ratings
@@ -402,13 +408,14 @@ impl Annotation {
             .unwrap_or_default()
     }
 
-    /// Whether the person has rated as much of a chain as the settings ask for.
+    /// Whether a chain needs no more ratings: all steps are rated, or with `stops` all steps up to
+    /// the first wrong one.
     fn is_done(&self, chain: usize) -> bool {
         let steps = 0..self.chains[chain].steps.len();
         let mut ratings = steps.map(|step| self.said(chain, step).rating);
         if self.options.stops {
-            // The chain ends at its first wrong step; a gap before that step means that it is not
-            // done.
+            // Finds the first step that is unrated or wrong. The chain is done if that step is
+            // wrong.
             let end = ratings.find(|rating| rating.is_none_or(|rating| rating < 0));
             end.is_none_or(|rating| rating.is_some())
         } else {
@@ -416,7 +423,7 @@ impl Annotation {
         }
     }
 
-    /// Changes the opinion on the current step, and records the old one for undo.
+    /// Changes the opinion on the current step. The old opinion can be restored by an undo.
     fn change(&mut self, to: Rated) -> Result<(), LabelsError> {
         let (chain, step) = (self.chain, self.step);
         let before = self.said(chain, step);
@@ -425,7 +432,7 @@ impl Annotation {
         Ok(())
     }
 
-    /// Appends the opinion on a step to the file, after its chain if the file lacks it.
+    /// Appends an opinion to the file. The chain is written first if the file does not contain it.
     fn write(&mut self, chain: usize, step: usize, rated: Rated) -> Result<(), LabelsError> {
         let labelled = &self.chains[chain];
         let event = Event {
@@ -441,7 +448,7 @@ impl Annotation {
             error,
         })?;
         self.written.insert(event.chain);
-        // Memory follows the file: an opinion that was not written is not shown as recorded.
+        // Changed after the write, so that an opinion which was not recorded is never shown.
         self.chains[chain].steps[step].set_rated(&self.options.rater, rated);
         Ok(())
     }
@@ -454,15 +461,15 @@ impl Annotation {
         }
         serde_json::to_writer(&mut lines, event)?;
         lines.push(b'\n');
-        // A single write, so that the lines of several people do not mix.
+        // One write for all lines: the lines of several people who share the file do not mix.
         (&self.file).write_all(&lines)?;
-        // A rating is a person's work: it must survive a crash of the machine.
+        // A rating is a person's work and has to survive a crash of the machine.
         self.file.sync_data()
     }
 }
 
-/// Opens a file for appending and returns its contents. A last line that was only partly written is
-/// cut off.
+/// Opens a file for appending and returns its contents. A crash may have left an unfinished last
+/// line: that line is cut off.
 fn reopen(path: &Path) -> io::Result<(File, Vec<u8>)> {
     let mut file = beamgen_files::append(path)?;
     let mut bytes = Vec::new();
@@ -474,7 +481,7 @@ fn reopen(path: &Path) -> io::Result<(File, Vec<u8>)> {
         .map_or(0, |at| at + 1);
     if whole < bytes.len() {
         if serde_json::from_slice::<Value>(&bytes[whole..]).is_ok() {
-            // The line is whole except for its end: a person may have edited the file.
+            // Only the line break is missing, e.g. after an edit by hand.
             file.write_all(b"\n")?;
         } else {
             file.set_len(whole as u64)?;

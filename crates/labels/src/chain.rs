@@ -1,4 +1,4 @@
-//! The data model of a labelled chain.
+//! The data model: a chain of steps with the facts recorded on each step.
 
 use std::collections::BTreeMap;
 
@@ -7,40 +7,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::Source;
 
-/// A problem and one chain of steps, with the facts recorded on them.
+/// A problem and one chain of steps that answers it, with the recorded facts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledChain {
-    /// The name of the chain within its file.
+    /// The identifier of the chain within its file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// The problem's text.
     pub problem: String,
-    /// The steps in order, without blank texts.
+    /// The steps in order; no text is blank.
     pub steps: Vec<LabelledStep>,
-    /// The index of the first wrong step, from 0, or -1 if none is wrong, for sources that mark only
-    /// that step. Nothing is known of the steps after it.
+    /// The index of the first wrong step, from 0, or -1 if no step is wrong. Data sets that mark
+    /// only this step set the field; the steps after it may be right or wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_error: Option<i64>,
     /// Whether the chain's final answer is right.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<bool>,
-    /// The reference answer to the problem.
+    /// The reference answer to the problem, which `outcome` refers to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<String>,
-    /// The name of the data set that contains the chain.
+    /// The name of the data set that the chain comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The difficulty of the problem, as the source names it.
+    /// The difficulty of the problem, in the words of the data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<String>,
-    /// The kind of mistake in the chain, as the source names it.
+    /// The kind of mistake in the chain, in the words of the data set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// The generator that wrote the steps.
+    /// The generator that wrote the steps, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
-    /// The rules that derive the chain's labels by default; empty for the usual rules.
+    /// The sources of labels for this chain, in order of precedence. If empty,
+    /// [`LabelRule`](crate::LabelRule) uses its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rule: Vec<Source>,
 }
@@ -49,38 +50,39 @@ pub struct LabelledChain {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledStep {
-    /// The text of the step, without its boundary.
+    /// The step as the generator wrote it, without the boundary that ends it.
     pub text: String,
-    /// The rating of an unnamed person: 1 right, 0 neutral, -1 wrong (PRM800K).
+    /// The rating by a person without a name: 1 right, 0 neutral, -1 wrong, as in PRM800K.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<i8>,
-    /// The ratings of people, by name.
+    /// The ratings by people with names; the key is the name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ratings: BTreeMap<String, Rated>,
-    /// A hard label of unknown origin.
+    /// A hard label whose origin is not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right: Option<bool>,
-    /// A soft label in `[0, 1]` of unknown origin.
+    /// A soft label in `[0, 1]` whose origin is not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft: Option<f64>,
-    /// The counts of rollouts from this step, which sampled the rest of the chain.
+    /// The counts of rollouts: completions that were sampled after this step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollouts: Option<Rollouts>,
-    /// The verdicts of checkers, by name. A checker that abstained is missing.
+    /// The verdicts of checkers; the key is the checker's name. A checker that abstained has no
+    /// entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub verdicts: BTreeMap<String, Checked>,
-    /// The scores of judges, by name: the probability that the step is right.
+    /// The scores of judges: the probability that the step is right; the key is the judge's name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub opinions: BTreeMap<String, f64>,
-    /// Other steps after the same prefix, from which the chain does not continue. Only their own
-    /// facts count, not those of their prefix.
+    /// Other candidates for this step, from which the chain does not continue. An alternative has
+    /// facts about itself only; the steps before it are those of the chain.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<LabelledStep>,
 }
 
 impl LabelledChain {
-    /// Returns the fingerprint of the problem's text and the steps' texts. The facts do not change
-    /// it, so the same chain has the same key in every file.
+    /// Returns a hash of the problem's text and the steps' texts. Facts are not hashed, so a chain
+    /// has the same key in every file.
     #[must_use]
     pub fn key(&self) -> String {
         let mut hash = Fingerprint::default();
@@ -91,8 +93,8 @@ impl LabelledChain {
         hash.finish()
     }
 
-    /// Returns the chain without alternatives, and then a chain for each alternative: the steps
-    /// before it without their facts, and the alternative. Every fact is in one chain only.
+    /// Returns the chain without its alternatives, and one further chain for each alternative.
+    /// Steps before an alternative lose their facts there, so that each fact counts once.
     #[must_use]
     pub fn with_alternatives(&self) -> Vec<Self> {
         let mut path = self.clone();
@@ -128,7 +130,7 @@ impl LabelledChain {
 }
 
 impl LabelledStep {
-    /// Makes a step without facts.
+    /// Makes a step that has a text and no facts.
     #[must_use]
     pub fn unlabelled(text: String) -> Self {
         Self {
@@ -137,7 +139,7 @@ impl LabelledStep {
         }
     }
 
-    /// Makes a step with a hard label of unknown origin.
+    /// Makes a step with a hard label and no other facts.
     pub(crate) fn labelled(text: String, right: bool) -> Self {
         Self {
             right: Some(right),
@@ -153,7 +155,7 @@ pub struct Rated {
     /// 1 right, 0 neutral, -1 wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<i8>,
-    /// The person's remark on the step.
+    /// A remark in the person's own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
@@ -162,27 +164,27 @@ pub struct Rated {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checked {
-    /// The step was proved right.
+    /// The checker proved the step right.
     Pass,
     /// The step was proved wrong, for this reason.
     Fail(String),
 }
 
-/// The counts of completions sampled from a prefix, by their answers.
+/// The counts of completions that were sampled after a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rollouts {
-    /// The number of completions that came to their own end.
+    /// The number of completions that ended by themselves.
     pub n: u32,
-    /// The number of those completions whose answer is right.
+    /// The number of completions among `n` whose answer is right; at most `n`.
     pub k: u32,
-    /// The number of further completions that a length limit cut off, neither right nor wrong.
+    /// The number of completions, not among `n`, that the length limit cut off.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub truncated: u32,
-    /// The seed of the sampling.
+    /// The seed with which the completions were sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// The generator of the completions, if another one wrote the chain.
+    /// The generator of the completions, if it is not the generator of the chain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<Policy>,
 }
@@ -191,9 +193,9 @@ pub struct Rollouts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
-    /// The name or fingerprint of the generator.
+    /// A name or fingerprint that identifies the generator.
     pub generator: String,
-    /// The sampling temperature.
+    /// The sampling temperature, finite and at least 0.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
 }

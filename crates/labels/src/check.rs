@@ -1,12 +1,13 @@
-//! Checks of a chain before it is used.
+//! Validation of a chain after it was read.
 
 use crate::{LabelledChain, LabelledStep, Policy, Reason};
 
 impl LabelledChain {
-    /// Checks that every text is present and every number is in its range.
+    /// Checks that no text is blank, every number is in its range, and no alternative has
+    /// alternatives.
     ///
     /// # Errors
-    /// The first fault that was found.
+    /// Returns the first fault; a fault of a step names the step, from 1.
     pub fn check(&self) -> Result<(), Reason> {
         let no_problem = self.problem.trim().is_empty();
         refuse_if(
@@ -44,7 +45,7 @@ impl LabelledStep {
         let mut all = self.rating.into_iter().chain(by_name);
         let is_other = all.any(|rating| !(-1..=1).contains(&rating));
         refuse_if(is_other, "field \"rating\": write 1, 0 or -1")?;
-        // Written as not in the range, so that NaN is refused, too.
+        // `!contains` instead of two comparisons: NaN is refused, too.
         let soft = "field \"soft\": write a number from 0 to 1";
         refuse_if(self.soft.is_some_and(is_outside), soft)?;
         let any_outside = self.opinions.values().copied().any(is_outside);

@@ -1,122 +1,123 @@
-//! Errors of files of labels.
+//! Errors of reading and writing files of labelled chains.
 
 use std::io;
 
 use crate::{Place, Reason};
 
-/// An error of a file of labels. Messages are one line.
+/// An error of reading or writing a file of labelled chains. Each message is a single line that
+/// says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LabelsError {
-    /// The file cannot be opened or read.
+    /// The file or the standard input cannot be opened or read.
     #[error("{source_name}: {}: give a readable file, or `-` for stdin", beamgen_files::reason(.error))]
     Unreadable {
-        /// The name of the file, or `<stdin>`.
+        /// The path, or `<stdin>`.
         source_name: String,
-        /// The error that the operating system reported.
+        /// The cause reported by the operating system.
         error: io::Error,
     },
-    /// The file has no record.
+    /// The file contains no record at all.
     #[error("{source_name}: no chains in it: write one JSON object a line")]
     Empty {
-        /// The name of the file, or `<stdin>`.
+        /// The path, or `<stdin>`.
         source_name: String,
     },
-    /// A line of JSON lines is not JSON, or contains only a part of it.
+    /// A line of a file of JSON lines is not complete JSON.
     #[error("{source_name}: line {line}: {reason}: write one JSON object a line")]
     Line {
-        /// The name of the file, or `<stdin>`.
+        /// The path, or `<stdin>`.
         source_name: String,
-        /// The number of the line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// The fault of the line.
+        /// The message of the JSON parser.
         reason: String,
     },
-    /// The file begins as a JSON array and does not continue as one.
+    /// The file begins with `[` but is not a JSON array.
     #[error("{source_name}: not JSON: {reason}")]
     Array {
-        /// The name of the file, or `<stdin>`.
+        /// The path, or `<stdin>`.
         source_name: String,
         /// The message of the JSON parser, with line and column.
         reason: String,
     },
-    /// The first records of the file fit no known format.
+    /// The first record has the fields of no known format.
     #[error("{source_name}: {place}: unknown format (fields: {fields}): name one of {formats}")]
     Unknown {
-        /// The name of the file, or `<stdin>`.
+        /// The path, or `<stdin>`.
         source_name: String,
-        /// The place of the first record.
+        /// The position of the first record.
         place: Place,
-        /// The fields of the first record, separated by commas.
+        /// The first record's field names, separated by commas.
         fields: String,
-        /// The names of all formats, separated by commas.
+        /// The names of all known formats, separated by commas.
         formats: String,
     },
-    /// Every record was rejected, or a record was rejected where all are needed.
+    /// No record could be used, or one record could not be used in a file that needs all of them.
     #[error("{source_name}: {place}: {reason}{}", further(*.others))]
     NoneUsable {
-        /// The name of the file, or `<stdin>`.
+        /// The path, or `<stdin>`.
         source_name: String,
-        /// The place of the first rejected record.
+        /// The position of the first rejected record.
         place: Place,
-        /// The reason for the rejection of that record.
+        /// The reason why the first rejected record was rejected.
         reason: Reason,
-        /// The number of further rejected records.
+        /// The number of rejected records after the first one.
         others: usize,
     },
-    /// A file of problems contains no problem's text.
+    /// No record of a file of problems contains a problem.
     #[error(
         "{source_name}: no problems in it: write JSON objects with \"problem\" or \"question\""
     )]
     NoProblems {
-        /// The name of the file, or `<stdin>`.
+        /// The path, or `<stdin>`.
         source_name: String,
     },
-    /// The file cannot be appended to.
+    /// The file of an annotation cannot be opened or appended to.
     #[error("{source_name}: {}: name a file that can be written", beamgen_files::reason(.error))]
     Unwritable {
-        /// The name of the file.
+        /// The path of the file.
         source_name: String,
-        /// The error that the operating system reported.
+        /// The cause reported by the operating system.
         error: io::Error,
     },
-    /// The chains lack the facts that an order needs.
+    /// No chain has the facts by which [`Order`](crate::annotate::Order) sorts.
     #[error("the order {order} needs {facts}, which no chain has: add them, or use another order")]
     NoFacts {
-        /// The name of the order.
+        /// The order's name on command lines.
         order: &'static str,
-        /// The facts that the order needs, in words.
+        /// A description of the missing facts.
         facts: &'static str,
     },
-    /// The step or its chain does not exist.
+    /// The person moved to a chain or step that does not exist.
     #[error("chain {chain} has no step {step}: both count from 0")]
     NoStep {
-        /// The index of the chain, from 0.
+        /// The requested index of the chain, from 0.
         chain: usize,
-        /// The index of the step, from 0.
+        /// The requested index of the step, from 0.
         step: usize,
     },
-    /// The rating is not 1, 0 or -1.
+    /// A rating is outside -1 to 1.
     #[error("invalid rating {rating}: use 1 (right), 0 (neutral) or -1 (wrong)")]
     NoRating {
-        /// The rating that was given.
+        /// The rejected value.
         rating: i8,
     },
     /// A record of a pool of solutions cannot be used.
     #[error("{source_name}: {place}: {reason}")]
     NoSolutions {
-        /// The name of the file, or `<stdin>`.
+        /// The path, or `<stdin>`.
         source_name: String,
-        /// The place of the record.
+        /// The position of the record in the file.
         place: Place,
-        /// The reason why the record cannot be used.
+        /// The fault of the record.
         reason: Reason,
     },
-    /// The name of a format is unknown.
+    /// No format has the requested name.
     #[error("unknown format {name:?}: use one of {formats}")]
     NoFormat {
-        /// The unknown name.
+        /// The requested name.
         name: String,
-        /// The names of all formats, separated by commas.
+        /// The names of all known formats, separated by commas.
         formats: String,
     },
 }

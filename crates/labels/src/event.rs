@@ -1,4 +1,4 @@
-//! Ratings of people as separate lines, after the chains that they refer to.
+//! Ratings as separate lines of a file, each after the chain that it refers to.
 
 use std::collections::HashMap;
 
@@ -7,34 +7,34 @@ use serde_json::Value;
 
 use crate::{LabelledChain, LabelledStep, Rated, Reason};
 
-/// A line with the complete opinion of a person on a step, which replaces the earlier opinion.
+/// A line that replaces a person's opinion on a step. Rating and remark are both replaced.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
-    /// The [key](LabelledChain::key) of a chain on an earlier line.
+    /// The [key](LabelledChain::key) of the rated chain, which is on an earlier line.
     pub chain: String,
-    /// The index of the step in the chain, from 0.
+    /// The index of the rated step in its chain, from 0.
     pub step: usize,
-    /// The name of the person.
+    /// The name of the person who rated.
     pub rater: String,
-    /// The rating: 1 right, 0 neutral, -1 wrong; `None` removes an earlier rating.
+    /// 1 for right, 0 for neutral, -1 for wrong; `None` removes the earlier rating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<i8>,
-    /// The remark on the step; `None` removes an earlier remark.
+    /// A remark in the person's own words; `None` removes the earlier remark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
 impl Event {
-    /// Reads the event of a record; `None` if the record is not an event.
+    /// Reads a record as an event; `None` if the record is not an event but a chain.
     pub(crate) fn of(record: &Value) -> Option<Result<Self, Reason>> {
-        // A chain has neither of these fields, which tells the two kinds of lines apart.
+        // No chain has the fields `chain` and `rater`.
         record.get("chain").and(record.get("rater"))?;
         let event = Self::deserialize(record);
         Some(event.map_err(|error| Reason::with("not a rating of a step", error.to_string())))
     }
 
-    /// Applies the event to its chain. `places` has the index of each chain by key.
+    /// Applies the event to the chain that it refers to. `places` maps keys to indices in `chains`.
     pub(crate) fn apply(
         self,
         chains: &mut [LabelledChain],
@@ -55,14 +55,15 @@ impl Event {
             rating: self.rating,
             comment: self.comment,
         };
-        // Replaced as a whole: an event has the complete opinion, so a missing part was taken back.
+        // A field that the event lacks was removed by the person, so nothing is merged.
         step.set_rated(&self.rater, rated);
         Ok(())
     }
 }
 
 impl LabelledStep {
-    /// Replaces the opinion of a person on the step; an empty opinion is removed.
+    /// Replaces a person's opinion on the step. An opinion without rating and remark removes the
+    /// entry.
     pub(crate) fn set_rated(&mut self, rater: &str, rated: Rated) {
         if rated == Rated::default() {
             self.ratings.remove(rater);

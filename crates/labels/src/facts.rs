@@ -1,11 +1,11 @@
-//! The facts of a step, as rules read them.
+//! Summaries of a step's facts, from which rules derive labels.
 
 use crate::source::Quantity;
 use crate::{Checked, LabelledStep};
 
 impl LabelledStep {
-    /// Returns the rating of a person, or the most frequent rating; `Some(None)` if two ratings are
-    /// equally frequent.
+    /// Returns the rating by the named person or, without a name, the most frequent rating.
+    /// `Some(None)` if two ratings are equally frequent; `None` without ratings.
     pub(crate) fn rated(&self, by: Option<&str>) -> Option<Option<i8>> {
         if let Some(name) = by {
             return self.ratings.get(name)?.rating.map(Some);
@@ -18,11 +18,12 @@ impl LabelledStep {
         let most = counts.iter().copied().max().filter(|&most| most > 0)?;
         let mut best = (-1..).zip(counts).filter(|&(_, count)| count == most);
         let first = best.next().map(|(rating, _)| rating);
-        // A tie is reported as such: other sources must not decide what people dispute.
+        // A tie is not `None`: a rule would then ask its next source, which must not decide a
+        // dispute.
         Some(first.filter(|_| best.next().is_none()))
     }
 
-    /// Returns the verdicts of a checker, or of all checkers.
+    /// Returns the verdicts of the named checker or, without a name, of all checkers.
     pub(crate) fn checked<'a>(
         &'a self,
         by: Option<&'a str>,
@@ -33,13 +34,13 @@ impl LabelledStep {
             .map(|(_, checked)| checked)
     }
 
-    /// Whether a checker fails the step; `None` asks all checkers.
+    /// Whether the named checker or, without a name, any checker proved the step wrong.
     pub(crate) fn fails(&self, by: Option<&str>) -> bool {
         let mut verdicts = self.checked(by);
         verdicts.any(|verdict| matches!(verdict, Checked::Fail(_)))
     }
 
-    /// Returns the score of a judge, or the mean score of all judges.
+    /// Returns the score by the named judge or, without a name, the mean score of all judges.
     pub(crate) fn opinion(&self, by: Option<&str>) -> Option<f64> {
         match by {
             Some(name) => self.opinions.get(name).copied(),
@@ -48,13 +49,14 @@ impl LabelledStep {
         }
     }
 
-    /// Returns the share of right rollouts; `None` if no rollout came to its own end.
+    /// Returns the share of right answers among the rollouts that ended by themselves; `None` if
+    /// there are none.
     pub(crate) fn share(&self) -> Option<f64> {
         let rollouts = self.rollouts.as_ref()?;
         (rollouts.n > 0).then(|| f64::from(rollouts.k) / f64::from(rollouts.n))
     }
 
-    /// Returns a number that a rule compares with a bound, if it is recorded.
+    /// Returns the number that a rule compares with a bound; `None` if the step lacks that fact.
     pub(crate) fn quantity(&self, of: &Quantity) -> Option<f64> {
         match of {
             Quantity::Share => self.share(),

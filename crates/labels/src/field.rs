@@ -1,24 +1,24 @@
-//! Access to the fields of a record, with a check of their types.
+//! Typed access to the fields of a record; errors name the field and what to write.
 
 use serde_json::{Map, Value};
 
 use crate::{LabelledChain, LabelledStep, Reason};
 
-/// A record of a file: a JSON object.
+/// One record of a file of chains.
 pub(crate) type Record = Map<String, Value>;
 
-/// Returns the value of the first of these fields that exists and is not null, with its name.
+/// Returns the first of these fields that exists and is not null, as its name and value.
 pub(crate) fn any<'a>(
     record: &'a Record,
     fields: &[&'static str],
 ) -> Option<(&'static str, &'a Value)> {
     fields
         .iter()
-        // Many writers fill missing fields with null.
+        // Many writers fill missing fields with null, so null counts as missing.
         .find_map(|&field| Some((field, record.get(field).filter(|value| !value.is_null())?)))
 }
 
-/// Returns a value like [`any`]; it is an error if none of the fields exists.
+/// Returns a field as [`any`] does. If none of the names exists, the error names the first.
 pub(crate) fn needed<'a>(
     record: &'a Record,
     fields: &[&'static str],
@@ -27,13 +27,16 @@ pub(crate) fn needed<'a>(
         .ok_or_else(|| Reason::new(format!("field \"{}\": missing: add it", fields[0])))
 }
 
-/// Returns a text that is not blank.
+/// Returns the text of the first of these fields that exists.
+///
+/// # Errors
+/// Returns an error if no field exists, or if its value is blank or not a text.
 pub(crate) fn text(record: &Record, fields: &[&'static str]) -> Result<String, Reason> {
     let (field, value) = needed(record, fields)?;
     checked(value, field)
 }
 
-/// Returns a list, which may be empty.
+/// Returns the list in the first of these fields that exists; the list may be empty.
 pub(crate) fn list<'a>(
     record: &'a Record,
     fields: &[&'static str],
@@ -44,7 +47,10 @@ pub(crate) fn list<'a>(
         .ok_or_else(|| Reason::new(format!("field \"{field}\": write a list")))
 }
 
-/// Returns a list of at least one text, none of them blank.
+/// Returns the list of texts in the first of these fields that exists.
+///
+/// # Errors
+/// Returns an error if the list is empty, or if an item is blank or not a text.
 pub(crate) fn texts(record: &Record, fields: &[&'static str]) -> Result<Vec<String>, Reason> {
     let (field, _) = needed(record, fields)?;
     let items = list(record, fields)?;
@@ -59,7 +65,7 @@ pub(crate) fn texts(record: &Record, fields: &[&'static str]) -> Result<Vec<Stri
     each.collect()
 }
 
-/// Returns a value as text that is not blank.
+/// Returns a value as a text; an error if the value is blank or not a text.
 pub(crate) fn checked(value: &Value, field: &str) -> Result<String, Reason> {
     match value.as_str() {
         Some(text) if text.trim().is_empty() => Err(Reason::new(format!(
@@ -70,7 +76,7 @@ pub(crate) fn checked(value: &Value, field: &str) -> Result<String, Reason> {
     }
 }
 
-/// Returns a list with one item for each of `count` steps; `item` names an item in messages.
+/// Returns a list that has exactly `count` items, one for each step. Messages call an item `item`.
 pub(crate) fn one_a_step<'a>(
     record: &'a Record,
     field: &'static str,
@@ -87,7 +93,7 @@ pub(crate) fn one_a_step<'a>(
     Ok(items)
 }
 
-/// Returns a value as an object; `wanted` tells in messages what `field` should contain.
+/// Returns a value as an object. Messages ask for `wanted` in `field`.
 pub(crate) fn object<'a>(
     value: &'a Value,
     field: &str,
@@ -98,12 +104,12 @@ pub(crate) fn object<'a>(
         .ok_or_else(|| Reason::new(format!("field \"{field}\": write {wanted}")))
 }
 
-/// Returns the beginning of a value, for messages.
+/// Returns at most 20 characters of a value, for messages.
 pub(crate) fn shown(value: &Value) -> String {
     value.to_string().chars().take(20).collect()
 }
 
-/// Returns a text or a number as text; `None` for anything else.
+/// Returns a text, or a number converted to text. `None` for other types and for missing fields.
 pub(crate) fn scalar(record: &Record, fields: &[&'static str]) -> Option<String> {
     match any(record, fields)?.1 {
         Value::String(text) => Some(text.clone()),
@@ -112,13 +118,13 @@ pub(crate) fn scalar(record: &Record, fields: &[&'static str]) -> Option<String>
     }
 }
 
-/// Returns a boolean, which some files write as 1 or 0; `None` if the field is missing or null.
+/// Returns a boolean; `None` if the field is missing or null. Some files write 1 and 0.
 pub(crate) fn truth(record: &Record, field: &'static str) -> Result<Option<bool>, Reason> {
     let value = any(record, &[field]);
     value.map(|(_, value)| truth_of(value, field)).transpose()
 }
 
-/// Returns a value as a boolean, which some files write as 1 or 0.
+/// Converts true, false, 1 or 0 to a boolean; other values are errors.
 pub(crate) fn truth_of(value: &Value, field: &str) -> Result<bool, Reason> {
     match (value, value.as_f64()) {
         (Value::Bool(truth), _) => Ok(*truth),
@@ -131,7 +137,8 @@ pub(crate) fn truth_of(value: &Value, field: &str) -> Result<bool, Reason> {
     }
 }
 
-/// Makes a chain, with the fields that have the same names in most formats.
+/// Makes a chain and fills the fields whose names most formats share: `id`, `answer`, `source`,
+/// `level` and `class`.
 pub(crate) fn chain(record: &Record, problem: String, steps: Vec<LabelledStep>) -> LabelledChain {
     LabelledChain {
         id: scalar(record, &["id", "idx"]),

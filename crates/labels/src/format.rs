@@ -1,4 +1,4 @@
-//! The formats of labelled chains, with a row and a file for each.
+//! The table of formats of labelled chains; each format has a file of its own.
 
 use serde_json::Value;
 
@@ -20,24 +20,24 @@ mod rlhflow;
 mod tree;
 mod trl;
 
-/// A format of files of labelled chains.
+/// A format of labelled chains: its names for the fields, its reader and its writer.
 #[derive(Debug)]
 pub struct Format {
-    /// The name on command lines and in messages, lower case with hyphens.
+    /// The lower-case name with hyphens that command lines use.
     pub name: &'static str,
-    /// The fields of a record, in a few words.
+    /// A short description of a record's fields, for help texts.
     pub about: &'static str,
-    /// Whether a record has the fields of this format.
+    /// Whether a record belongs to this format, judged by its fields.
     fits: fn(&Record) -> bool,
-    /// Reads the chains of a record.
+    /// Converts a record to chains, which need not be valid yet.
     import: fn(&Record) -> Result<Vec<LabelledChain>, Reason>,
-    /// Makes a record of a chain and its labels; `None` for formats that are only read.
+    /// Makes a record of a chain and its labels; `None` if the format is read-only.
     pub(crate) export: Option<Export>,
 }
 
 type Export = fn(&LabelledChain, &Targets) -> Result<Value, Reason>;
 
-/// All formats. If a record fits several formats, the first one counts.
+/// All formats. A record is read by the first format that it fits.
 pub static FORMATS: [&Format; 11] = [
     &own::FORMAT,
     &prm800k::FORMAT,
@@ -53,10 +53,10 @@ pub static FORMATS: [&Format; 11] = [
 ];
 
 impl Format {
-    /// Returns the format with this name.
+    /// Returns the format that command lines call `name`.
     ///
     /// # Errors
-    /// The name is unknown; [`LabelsError::NoFormat`] lists all formats.
+    /// Returns [`LabelsError::NoFormat`] if the name is unknown; the error lists all names.
     pub fn named(name: &str) -> Result<&'static Self, LabelsError> {
         FORMATS
             .into_iter()
@@ -67,27 +67,27 @@ impl Format {
             })
     }
 
-    /// Returns the project's own format, the only one that keeps all facts.
+    /// Returns the project's own format, the only one that keeps every fact.
     #[must_use]
     pub fn own() -> &'static Self {
         &own::FORMAT
     }
 
-    /// Returns all names, separated by commas.
+    /// Returns the names of all formats, separated by commas, for messages.
     #[must_use]
     pub fn names() -> String {
         FORMATS.map(|format| format.name).join(", ")
     }
 
-    /// Returns the format that a record fits.
+    /// Detects the format of a record by its fields; `None` if the record fits no format.
     #[must_use]
     pub fn of(record: &Value) -> Option<&'static Self> {
         let record = record.as_object()?;
         FORMATS.into_iter().find(|format| (format.fits)(record))
     }
 
-    /// Returns the format to read a record with if labels do not matter. Records in which labels
-    /// are separate from the steps, and records of unknown format, are read as plain chains.
+    /// Returns the format for reading a record whose labels are not needed. Formats with steps and
+    /// labels in separate fields are then read as plain chains, and so are unknown formats.
     pub(crate) fn unlabelled(record: &Value) -> &'static Self {
         let separate: [&Self; 4] = [
             &own::FORMAT,
@@ -102,16 +102,17 @@ impl Format {
         format.unwrap_or(&plain::FORMAT)
     }
 
-    /// Reads the chains of one record, at least one. Each of them passes [`LabelledChain::check`].
+    /// Reads the chains of one record; there is at least one, and each passes
+    /// [`LabelledChain::check`].
     ///
     /// # Errors
-    /// The reason why the record cannot be used.
+    /// Returns the reason why the record cannot be used.
     pub fn import(&self, record: &Value) -> Result<Vec<LabelledChain>, Reason> {
         let record = record
             .as_object()
             .ok_or_else(|| Reason::new("not an object: write one JSON object a chain"))?;
         let chains = (self.import)(record)?;
-        // Checked here for all formats, so that their importers need not repeat it.
+        // Checked here for all formats, so that no importer can forget it.
         chains.iter().try_for_each(LabelledChain::check)?;
         Ok(chains)
     }

@@ -1,9 +1,9 @@
-//! Labelled chains: problems with their steps and the facts that are recorded on each step. Reward
-//! models are trained on them and measured against them.
+//! Labelled chains: problems with steps, and the facts recorded on each step. Reward models are
+//! trained on these chains and evaluated with them.
 //!
-//! A file has one [`LabelledChain`] a line, as JSON. It keeps the raw facts by source: ratings of
-//! people, counts of rollouts, verdicts of checkers, scores of judges. Labels are not stored: a
-//! [`LabelRule`] derives them from the facts when they are used. [`open`] reads this and all other
+//! A file has one [`LabelledChain`] per line, as JSON. It stores raw facts by source: people's
+//! ratings, counts of rollouts, verdicts of checkers, scores of judges. Labels are not stored; a
+//! [`LabelRule`] derives them from the facts. [`open`] reads the own format and all other
 //! [`FORMATS`].
 
 #![forbid(unsafe_code)]

@@ -1,13 +1,13 @@
-//! Monte Carlo labels: chains and rollouts from their steps, sampled in one search.
+//! Monte Carlo labels: a search samples chains, and then rollouts from the steps of the chains.
 //!
-//! [`MonteCarlo`] is a strategy of the search. It samples chains to their end, and then further
-//! completions (rollouts) from their steps. A rollout begins with a fork of the cache that the
-//! chain left, so no token of a prefix is read again. The rollouts of all problems in flight share
-//! every forward pass. The strategy grades complete texts; the search itself knows nothing of the
-//! answer.
+//! [`MonteCarlo`] configures a strategy of the search. The strategy samples chains to their end,
+//! and then rollouts: further completions after each step. A rollout forks the key-value cache that
+//! the chain left behind, so the tokens of its prefix are not read again. Rollouts of all problems
+//! that are searched at the same time share forward passes. The strategy grades complete texts; the
+//! search itself does not know the answer.
 //!
-//! The rollouts of a step do not depend on the mode: [`Mode::Early`] samples a beginning of the
-//! rollouts of [`Mode::All`].
+//! The samples of a step do not depend on the mode: the rollouts of [`Mode::Early`] are the first
+//! of those of [`Mode::All`].
 
 mod bisect;
 mod mine;
@@ -25,49 +25,48 @@ use crate::{LabelledChain, Policy};
 use sampled::Sampled;
 use strategy::{Labeller, lock};
 
-/// The settings of the labelling of a problem.
+/// The settings for labelling a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MonteCarlo {
-    /// The number of chains to sample. Equal chains become one labelled chain, and equal prefixes
-    /// share their rollouts.
+    /// The number of chains to sample. Equal chains become one labelled chain; chains with equal
+    /// prefixes share the rollouts of these.
     pub chains: usize,
-    /// The number of rollouts from each step, which [`Mode`] may lower or raise. With 0 the chains
-    /// have only their outcomes.
+    /// The number of rollouts per step; [`Mode`] may change the number. With 0, chains are only
+    /// labelled by their outcome.
     pub rollouts: u32,
-    /// The choice of steps, and of the number of rollouts of each.
+    /// The choice of the steps that get rollouts.
     pub mode: Mode,
-    /// For [`Mode::Binary`]: the number of wrong rollouts, chosen by `OmegaPRM`'s rule, that are
-    /// searched for their first error in addition to the chains. They become chains with the source
+    /// The number of wrong rollouts in which [`Mode::Binary`] also searches for the first error.
+    /// `OmegaPRM`'s rule chooses the rollouts. Each becomes a labelled chain with the source
     /// `rollout`.
     pub searches: u32,
-    /// The choice of chains to roll out by the scores of a reward model; `None` for all chains.
-    /// Cannot be combined with `searches`.
+    /// The choice of hard examples by a reward model; `None` for all chains. Cannot be combined
+    /// with `searches`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mine: Option<Mine>,
-    /// Whether problems whose chains are all right or all wrong are left out: they get no rollouts
-    /// and no labelled chains. Such problems teach a reward model nothing about choosing among
-    /// chains. `OmegaPRM` (<https://arxiv.org/abs/2406.06592>) leaves out too easy and too hard
-    /// problems, too.
+    /// Whether to skip problems whose chains are all right or all wrong: no rollouts, no labelled
+    /// chains. Such a problem does not teach a reward model to choose among its chains. `OmegaPRM`
+    /// (<https://arxiv.org/abs/2406.06592>) also skips too easy and too hard problems.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub mixed: bool,
 }
 
-/// Hard examples, mined by a reward model: the wrong chains of a problem that the model scores
-/// highest, and equally many right chains that it scores lowest. Only these chains are rolled out
-/// and labelled. Problems without a wrong chain are left out.
+/// Hard examples, mined with a reward model: the wrong chains that score highest, and equally many
+/// right chains that score lowest. Only these get rollouts and labels. A problem without a wrong
+/// chain has no hard examples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mine {
-    /// The largest number of wrong chains of a problem.
+    /// The maximum number of wrong chains per problem, at least 1.
     pub wrong: usize,
-    /// The aggregation that makes a chain's score from the scores of its steps.
+    /// The function that combines the scores of a chain's steps into one score.
     pub aggregation: Aggregation,
 }
 
 impl Default for MonteCarlo {
-    /// Returns 4 chains with 8 rollouts of every step (Math-Shepherd,
-    /// <https://arxiv.org/abs/2312.08935>).
+    /// Returns the settings of Math-Shepherd (<https://arxiv.org/abs/2312.08935>): 4 chains, and 8
+    /// rollouts of every step.
     fn default() -> Self {
         Self {
             chains: 4,
@@ -80,32 +79,33 @@ impl Default for MonteCarlo {
     }
 }
 
-/// The steps that are rolled out, and the number of rollouts.
+/// The choice of the steps that get rollouts, and of their number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// All steps, with equal numbers of rollouts.
+    /// Every step gets the same number of rollouts.
     #[default]
     All,
-    /// All steps, each until a rollout is right, which settles the hard label. Rollouts are sampled
-    /// in waves that double, and those still growing when one is right are dropped. The share k / n
-    /// is biased, so only the hard label is meaningful.
+    /// Every step gets rollouts until one of them is right, which decides the hard label. Rollouts
+    /// are started in waves, each as large as all earlier ones together. Once a rollout is right,
+    /// the running ones are dropped. The share of right rollouts is therefore biased: use only the
+    /// hard label.
     Early,
-    /// Binary search for the first error of each wrong chain (`OmegaPRM`,
+    /// A binary search for the first error of each wrong chain (`OmegaPRM`,
     /// <https://arxiv.org/abs/2406.06592>). If a rollout from the middle step is right, the error
     /// is after that step, otherwise at or before it. Right chains are not searched.
     Binary,
-    /// All steps, with more rollouts if few chains are right (`GenPRM`,
-    /// <https://arxiv.org/abs/2504.00891>): 4 times as many if less than 0.1 of the problem's
-    /// chains are right, twice as many below 0.9.
+    /// Every step gets more rollouts in hard problems (`GenPRM`,
+    /// <https://arxiv.org/abs/2504.00891>): 4 times the number if less than 0.1 of the problem's
+    /// chains are right, twice the number if less than 0.9 are.
     Adaptive,
 }
 
 impl Mode {
-    /// All modes, as help texts list them.
+    /// All modes; help texts list them in this sequence.
     pub const ALL: [Self; 4] = [Self::All, Self::Early, Self::Binary, Self::Adaptive];
 
-    /// Returns the name used in configurations, such as `"early"`.
+    /// Returns the name in configurations, which is the serialized form.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -117,11 +117,11 @@ impl Mode {
     }
 }
 
-/// A function that tells whether the text of a complete chain is right.
+/// Decides whether the final answer of a complete chain is right.
 pub type Grader = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// Makes a grader that compares a chain's answer with the reference. A chain without an answer is
-/// wrong, and so is one whose answer cannot be compared.
+/// Makes a grader that compares a chain's final answer with `reference`. A chain is wrong if it has
+/// no answer, or if the comparison cannot be decided.
 #[must_use]
 pub fn graded_by_answer(reference: String) -> Grader {
     Arc::new(move |text| {
@@ -131,19 +131,20 @@ pub fn graded_by_answer(reference: String) -> Grader {
 }
 
 impl MonteCarlo {
-    /// Checks the settings.
+    /// Checks the settings that would leave nothing to do.
     ///
     /// # Errors
-    /// The number of chains is 0, or mining asks for no chains, or a binary search has no rollouts.
+    /// Returns an error if `chains` or `mine.wrong` is 0, or if `rollouts` is 0 in
+    /// [`Mode::Binary`].
     pub fn validate(&self) -> Result<(), ConfigError> {
         ConfigError::check_count("chains", self.chains)?;
         ConfigError::check_count("mine", self.mine.map_or(1, |mine| mine.wrong))?;
-        // A binary search is nothing but rollouts; the other modes without rollouts label outcomes.
+        // A binary search needs rollouts; the other modes can label outcomes without any.
         let is_idle = self.mode == Mode::Binary && self.rollouts == 0;
         ConfigError::check_count("rollouts", usize::from(!is_idle))
     }
 
-    /// Starts the labelling of one problem.
+    /// Prepares the labelling of one problem with these settings.
     #[must_use]
     pub fn labelling(self, is_right: Grader) -> Labelling {
         Labelling {
@@ -154,7 +155,7 @@ impl MonteCarlo {
     }
 }
 
-/// The labelling of one problem: it makes the strategy for the search and keeps the labels.
+/// The labelling of one problem. The strategy and this handle share the samples.
 #[derive(Clone)]
 pub struct Labelling {
     options: MonteCarlo,
@@ -163,8 +164,8 @@ pub struct Labelling {
 }
 
 impl Labelling {
-    /// Makes the strategy for the problem's request. Each call starts the labelling again, which
-    /// the search needs when it sets a problem back.
+    /// Makes the strategy for the problem's search. Each new strategy discards the earlier samples
+    /// when it begins: the search may restart a problem.
     #[must_use]
     pub fn strategy(&self) -> Box<dyn Strategy> {
         Box::new(Labeller::new(
@@ -174,7 +175,7 @@ impl Labelling {
         ))
     }
 
-    /// Returns the labels from everything sampled so far, whether or not the search has ended.
+    /// Returns the labels that follow from the samples so far; the search may still be running.
     #[must_use]
     pub fn labels(&self, problem: &Problem, seed: u64, policy: &Policy) -> Labels {
         lock(&self.sampled).labels(self.options, problem, seed, policy)
@@ -184,48 +185,51 @@ impl Labelling {
 /// The labelled chains of a problem.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Labels {
-    /// The distinct chains with at least one whole step, in the order in which they were sampled.
+    /// The distinct chains with at least one complete step, in the order in which they were
+    /// sampled.
     pub chains: Vec<LabelledChain>,
-    /// Statistics of the sampling.
+    /// The statistics of this problem.
     pub counts: Counts,
 }
 
-/// Statistics of the sampling, which add up over problems.
+/// Statistics of the sampling; those of several problems can be added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
-    /// Sampled chains, equal chains included. Rollouts that were searched like chains do not count.
+    /// The number of sampled chains, equal ones included, without rollouts that were searched like
+    /// chains.
     pub chains: u64,
-    /// Chains whose answer is right.
+    /// The number of chains with a right answer.
     pub right: u64,
-    /// Chains cut off by a limit, which are neither right nor wrong.
+    /// The number of chains without an own end, which are neither right nor wrong.
     pub cut: u64,
-    /// Distinct labelled chains: with [`Mine`] only mined chains, with [`MonteCarlo::mixed`] only
-    /// chains of mixed problems.
+    /// The number of labelled chains: distinct ones and, with [`Mine`] or [`MonteCarlo::mixed`],
+    /// only the chosen ones.
     pub distinct: u64,
-    /// Problems with both right and wrong chains.
+    /// The number of problems with both right and wrong chains.
     #[serde(default)]
     pub mixed: u64,
-    /// Distinct prefixes with at least one complete rollout.
+    /// The number of distinct prefixes from which at least one rollout reached its own end.
     pub labels: u64,
-    /// Rollouts that came to their own end, whether right or wrong.
+    /// The number of rollouts that reached their own end.
     pub rollouts: u64,
-    /// Further rollouts that a length limit cut off, which are neither right nor wrong.
+    /// The number of other rollouts that a length limit cut off; they are neither right nor wrong.
     pub truncated: u64,
-    /// Tokens of the chains. All other generated tokens belong to rollouts.
+    /// The number of tokens in chains. All other generated tokens are in rollouts.
     pub chain_tokens: u64,
-    /// Rollouts that were begun, dropped ones included.
+    /// The number of rollouts that were started, including dropped ones.
     pub begun: u64,
-    /// Tokens of the prefixes before rollouts, counted once for each rollout.
+    /// The number of tokens of the prefixes of all started rollouts; a prefix counts once per
+    /// rollout.
     pub prefix_tokens: u64,
 }
 
 impl Counts {
-    /// Returns the tokens of one problem that forks saved: those that would be read again if each
-    /// chain and each rollout began with its own prompt and prefix.
+    /// Returns how many tokens of one problem forks saved: tokens that would be read again if every
+    /// chain read the prompt, and every rollout the prompt and its prefix.
     #[must_use]
     pub fn spared_tokens(&self, prompt_tokens: u64) -> u64 {
-        // The first chain reads the prompt, and every other sample is a fork.
+        // Only the first chain reads the prompt; every other chain or rollout begins with a fork.
         let others = (self.chains + self.begun).saturating_sub(1);
         self.prefix_tokens + others * prompt_tokens
     }

@@ -1,12 +1,12 @@
-//! A normal form of problem texts, equal for the same problem from two files.
+//! A normal form of problem texts, to find the same problem in two files.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::{LabelsError, read};
 
-/// Returns the text in lower case, without LaTeX spacing and math delimiters. Words, numbers and
-/// operators are separated by single spaces; other punctuation counts as a space.
+/// Returns a text in lower case, without LaTeX spacing and math delimiters. Words, numbers and
+/// operators are separated by single spaces; other ASCII punctuation counts as white space.
 #[must_use]
 pub fn normalised(text: &str) -> String {
     let mut normal = String::with_capacity(text.len());
@@ -16,17 +16,17 @@ pub fn normalised(text: &str) -> String {
             let name = length_of(&rest[1..], |c| c.is_ascii_alphabetic());
             let lower = rest[1..=name].to_lowercase();
             match lower.as_str() {
-                // Commands that change only the looks.
+                // These commands only change the appearance.
                 "" | "left" | "right" | "quad" | "qquad" | "displaystyle" | "textstyle" | "big"
                 | "bigl" | "bigr" | "limits" | "nonumber" | "noindent" => {}
-                // Commands with the same meaning as another one.
+                // Each of these commands means the same as the shorter name.
                 "dfrac" | "tfrac" => push(&mut normal, "frac"),
                 "leq" => push(&mut normal, "le"),
                 "geq" => push(&mut normal, "ge"),
                 "mbox" => push(&mut normal, "text"),
                 other => push(&mut normal, other),
             }
-            // `\,` and the like are spacing, `\(` is a delimiter, and `\%` is a sign that stays.
+            // `\,` is spacing and `\(` a delimiter: both are skipped. The sign of `\%` stays.
             match rest[1..].chars().next() {
                 Some(sign) if name == 0 && !"%#&".contains(sign) => 1 + sign.len_utf8(),
                 _ => 1 + name,
@@ -37,8 +37,8 @@ pub fn normalised(text: &str) -> String {
             end
         } else {
             let end = first.len_utf8();
-            // Signs outside of ASCII may be operators; of other punctuation only these change the
-            // meaning.
+            // Of ASCII punctuation only these signs change the meaning. Other signs may be
+            // operators.
             if "+-*/=<>^_%|!".contains(first) || (!first.is_ascii() && !first.is_whitespace()) {
                 push(&mut normal, &rest[..end]);
             }
@@ -49,7 +49,7 @@ pub fn normalised(text: &str) -> String {
     normal
 }
 
-/// Returns the number of bytes of the characters at the beginning of `text` for which `is` holds.
+/// Returns the length in bytes of the longest prefix in which all characters satisfy `is`.
 fn length_of(text: &str, is: fn(char) -> bool) -> usize {
     text.find(|c| !is(c)).unwrap_or(text.len())
 }
@@ -61,7 +61,7 @@ fn push(normal: &mut String, token: &str) {
     normal.push_str(token);
 }
 
-/// The names of fields that contain a problem's text, in files of problems, benchmarks and chains.
+/// The fields that contain a problem's text in files of problems, benchmarks and chains.
 const FIELDS: [&str; 7] = [
     "problem",
     "question",
@@ -72,15 +72,15 @@ const FIELDS: [&str; 7] = [
     "q",
 ];
 
-/// Returns the [`normalised`] problems of a JSON file of any kind: the texts of its records under
-/// the usual names.
+/// Returns the [`normalised`] problems of a JSON file. The format does not matter: the texts are
+/// found by the usual names of fields.
 ///
 /// # Errors
-/// The file cannot be read, is not JSON, or has no such text.
+/// Returns an error if the file cannot be read, is not JSON, or has no field with a problem.
 pub fn problems_of(path: &Path) -> Result<BTreeSet<String>, LabelsError> {
     let mut problems = BTreeSet::new();
     read::file(path, &mut |_, record| {
-        // PRM800K has the problem one level deeper.
+        // PRM800K has the problem inside an object `question`.
         let within = record
             .get("question")
             .filter(|question| question.is_object());

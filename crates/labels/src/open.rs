@@ -1,4 +1,4 @@
-//! Reading a file of labelled chains in any known format.
+//! Reading of labelled chains from a file in any known format.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -10,29 +10,30 @@ use serde_json::Value;
 use crate::event::Event;
 use crate::{Format, LabelledChain, LabelsError, Place, Reason, read};
 
-/// The number of records in which a known format must appear.
+/// The number of records after which the search for a known format gives up.
 const LOOKED_AT: usize = 16;
 
 /// The contents of a file of labelled chains.
 #[derive(Clone, Debug)]
 pub struct Labelled {
-    /// The name of the file in messages.
+    /// The path or `<stdin>`, for messages.
     pub source: String,
-    /// The format of the file.
+    /// The format that was named or detected.
     pub format: &'static Format,
-    /// The chains in the file's order; never empty.
+    /// The chains in the order of the file; at least one.
     pub chains: Vec<LabelledChain>,
-    /// The place of each chain in the file. A record may contain several chains.
+    /// The position of each chain, parallel to `chains`. Chains of the same record have equal
+    /// positions.
     pub places: Vec<Place>,
-    /// The number of records in the file, rejected ones included.
+    /// The number of all records, including rejected ones and ratings.
     pub records: usize,
-    /// The records that were left out, each with the reason.
+    /// The records that could not be used, each with the reason.
     pub rejected: Vec<Rejected>,
 }
 
 impl Labelled {
-    /// Returns a message with the number of rejected records and the reason for the first; `None`
-    /// if no record was rejected.
+    /// Returns a message that counts the rejected records and gives the reason for the first one;
+    /// `None` if no record was rejected.
     #[must_use]
     pub fn left_out(&self) -> Option<String> {
         let first = self.rejected.first()?;
@@ -47,33 +48,32 @@ impl Labelled {
     }
 }
 
-/// A record that was left out.
+/// A record that could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
-    /// The record's place in the file.
+    /// The position of the record.
     pub place: Place,
-    /// The fault of the record.
+    /// The reason why the record could not be used.
     pub reason: Reason,
 }
 
-/// Reads a regular file of JSON lines or one JSON array; `-` is the standard input. Without a named
-/// format, the format is recognised from the first records. Records that cannot be used are listed
-/// in [`Labelled::rejected`].
+/// Reads a regular file: JSON lines or one JSON array. `-` is the standard input. Without `format`,
+/// the first records decide. Records that cannot be used go to [`Labelled::rejected`].
 ///
 /// # Errors
-/// The file cannot be read, is not JSON, has an unknown format, or has no usable record. The
-/// message is one line.
+/// Returns a message of one line if the file cannot be read, is not JSON, has an unknown format, or
+/// has no usable record.
 pub fn open(path: &Path, format: Option<&'static Format>) -> Result<Labelled, LabelsError> {
     let mut reader = Reader::new(read::source(path), format, true);
     read::file(path, &mut |place, record| reader.take(place, record))?;
     reader.done()
 }
 
-/// Reads a file like [`open`], of chains that need no labels. A problem with its steps is enough,
-/// or a problem with a `response`, which `cut` splits into steps.
+/// Reads a file like [`open`], for uses that need no labels. Records with a problem and steps are
+/// accepted, and also records with a problem and a `response`, which `cut` splits into steps.
 ///
 /// # Errors
-/// The file cannot be read, is not JSON, or has a record that cannot be used.
+/// Returns an error if the file cannot be read, is not JSON, or has a record that cannot be used.
 pub fn open_unlabelled(
     path: &Path,
     cut: &dyn Fn(&str) -> Vec<String>,
@@ -86,11 +86,11 @@ pub fn open_unlabelled(
     reader.done()
 }
 
-/// Reads a file like [`open`] or, if its chains have no labels, like [`open_unlabelled`]. Facts
-/// that the file has are kept.
+/// Reads a file like [`open`], and like [`open_unlabelled`] if that finds no labelled chains.
+/// Recorded facts are kept.
 ///
 /// # Errors
-/// The file cannot be read, is not JSON, or has no usable record.
+/// Returns an error if neither [`open`] nor [`open_unlabelled`] can read the file.
 pub fn open_any(path: &Path, cut: &dyn Fn(&str) -> Vec<String>) -> Result<Labelled, LabelsError> {
     match open(path, None) {
         Err(LabelsError::Unknown { .. } | LabelsError::NoneUsable { .. }) => {
@@ -100,10 +100,11 @@ pub fn open_any(path: &Path, cut: &dyn Fn(&str) -> Vec<String>) -> Result<Labell
     }
 }
 
-/// Reads like [`open`], from any input; `source` is its name in messages.
+/// Reads any input like [`open`]; messages call the input `source`.
 ///
 /// # Errors
-/// The input cannot be read, is not JSON, has an unknown format, or has no usable record.
+/// Returns an error if the input cannot be read, is not JSON, has an unknown format, or has no
+/// usable record.
 pub fn parse(
     input: impl BufRead,
     source: &str,
@@ -116,21 +117,22 @@ pub fn parse(
     reader.done()
 }
 
-/// The state of reading a file.
+/// The state while a file is read.
 struct Reader {
     source: String,
     format: Option<&'static Format>,
-    /// Whether labels matter. Otherwise every record must be usable.
+    /// Whether labels are needed. If not, a single unusable record is an error.
     is_labelled: bool,
-    /// Records that were read before the format was recognised.
+    /// The records read before the format was known.
     waiting: Vec<(Place, Value)>,
     chains: Vec<LabelledChain>,
     places: Vec<Place>,
     records: usize,
     rejected: Vec<Rejected>,
-    /// The index of the first chain with each key. Filled in when an [`Event`] needs it.
+    /// The index of the first chain with each key. The map is extended only before an [`Event`] is
+    /// applied.
     keys: HashMap<String, usize>,
-    /// The number of chains that are in `keys`.
+    /// The number of chains, from the first, that `keys` covers.
     keyed: usize,
 }
 
@@ -166,7 +168,7 @@ impl Reader {
                 Err(self.unknown())
             };
         };
-        // Other formats may have records with the fields of an event, which mean something else.
+        // In other formats the fields of an event may mean something else.
         let may_be_rated = std::ptr::eq(format, Format::own()) || !self.is_labelled;
         for (place, record) in std::mem::take(&mut self.waiting) {
             self.records += 1;
@@ -188,7 +190,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Adds the chains read since the last call to `keys`; of equal chains the first counts.
+    /// Extends `keys` to all chains read so far. Of equal chains the first is kept.
     fn key_chains(&mut self) {
         for (chain, at) in self.chains[self.keyed..].iter().zip(self.keyed..) {
             self.keys.entry(chain.key()).or_insert(at);
@@ -196,8 +198,8 @@ impl Reader {
         self.keyed = self.chains.len();
     }
 
-    /// Drops repeated chains among ratings, which two people leave who begin a file at the same
-    /// time.
+    /// Drops repeated chains in a file with ratings. Repeats arise if two people start the file at
+    /// the same time.
     fn drop_repeats(&mut self) {
         self.key_chains();
         let mut first = Vec::with_capacity(self.chains.len());
@@ -211,7 +213,8 @@ impl Reader {
     }
 
     fn done(mut self) -> Result<Labelled, LabelsError> {
-        // Only in a file with ratings a repeated chain is an accident.
+        // `keyed` is above 0 only if the file has ratings; in other files repeated chains may be
+        // intended.
         if self.keyed > 0 {
             self.drop_repeats();
         }

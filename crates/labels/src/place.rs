@@ -1,13 +1,13 @@
-//! The place of a record in a file.
+//! The position of a record in its file.
 
 use std::fmt;
 
-/// The place of a record in a file, counted from 1. In messages `line 3` or `item 3`.
+/// The position of a record in its file, from 1. Messages show `line 3` or `item 3`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The number of a line in a file of JSON lines.
+    /// The line number in a file of JSON lines.
     Line(usize),
-    /// The number of an item in a JSON array.
+    /// The item number in a JSON array.
     Item(usize),
 }
 

@@ -1,4 +1,4 @@
-//! Reading records from JSON lines or one JSON array, in bounded memory.
+//! Reading of records from JSON lines or one JSON array, with bounded memory.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::{LabelsError, Place};
 
-/// The largest length of a line, in bytes.
+/// The maximum length of a line in bytes: 16 MiB.
 pub(crate) const MAX_LINE_BYTES: usize = 16 << 20;
 
-/// The largest length of a JSON array, in bytes.
+/// The maximum length of a JSON array in bytes: 256 MiB.
 pub(crate) const MAX_ARRAY_BYTES: u64 = 256 << 20;
 
-/// Returns the name of a file in messages; `-` is the standard input.
+/// Returns the name for messages: the path, or `<stdin>` for `-`.
 pub(crate) fn source(path: &Path) -> String {
     if path == Path::new("-") {
         "<stdin>".to_owned()
@@ -25,7 +25,7 @@ pub(crate) fn source(path: &Path) -> String {
     }
 }
 
-/// Calls `each` with every record of the file, until `each` returns an error.
+/// Calls `each` with every record of a file, in order. The first error of `each` ends the reading.
 pub(crate) fn file(
     path: &Path,
     each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
@@ -45,7 +45,7 @@ fn unreadable(source: &str) -> impl Fn(io::Error) -> LabelsError {
     }
 }
 
-/// Calls `each` with every record of any input; `source` is its name in messages.
+/// Reads any input like [`file()`]; messages call the input `source`.
 pub(crate) fn records(
     mut input: impl BufRead,
     source: &str,
@@ -67,7 +67,7 @@ pub(crate) fn records(
             return Err(unreadable(source)(error));
         }
         let mut bytes = line.as_slice();
-        // A byte order mark; concatenated files may begin with several.
+        // Byte order marks are skipped. A file joined from several may begin with more than one.
         while let (1, Some(rest)) = (number, bytes.strip_prefix(b"\xef\xbb\xbf")) {
             bytes = rest;
         }
@@ -75,9 +75,11 @@ pub(crate) fn records(
         if bytes.is_empty() {
             continue;
         }
-        // A record is an object, so only a file that is one array begins with a bracket.
+        // A record is an object, so a bracket at the beginning means that the whole file is one
+        // array.
         if number == 1 && bytes.starts_with(b"[") {
-            // The array may continue on other lines: the first one is put back before the input.
+            // The array may continue on later lines, so the first line is put back in front of the
+            // input.
             let rest = io::Cursor::new(bytes.to_vec()).chain(&mut input);
             return array(rest, source, each);
         }
@@ -90,7 +92,7 @@ pub(crate) fn records(
             let reason = format!("longer than {} MiB", MAX_LINE_BYTES >> 20);
             return Err(fault(reason));
         }
-        // A line may hold several records: files are sometimes joined without a line break.
+        // Files may be joined without a line break, so a line may contain several records.
         for record in serde_json::Deserializer::from_slice(bytes).into_iter() {
             let record =
                 record.map_err(|error| fault(format!("not JSON ({})", json_reason(&error))))?;
@@ -104,7 +106,7 @@ fn array(
     source: &str,
     each: &mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
 ) -> Result<(), LabelsError> {
-    // The text is bounded here; its items are visited one by one and never held all at once.
+    // The text is held in memory up to the limit; its items are parsed and passed on one by one.
     let bytes = beamgen_files::read_capped(input, MAX_ARRAY_BYTES).map_err(unreadable(source))?;
     let mut stopped = None;
     let items = Items {
@@ -123,7 +125,7 @@ fn array(
     }
 }
 
-/// Visits the items of an array one by one, so that never all of them are in memory as values.
+/// Passes each item of an array on after parsing it, so that memory never holds all of them.
 struct Items<'a> {
     each: &'a mut dyn FnMut(Place, Value) -> Result<(), LabelsError>,
     stopped: &'a mut Option<LabelsError>,
@@ -142,7 +144,7 @@ impl<'de> Visitor<'de> for Items<'_> {
             number += 1;
             if let Err(error) = (self.each)(Place::Item(number), item) {
                 *self.stopped = Some(error);
-                // serde carries only texts: the real error waits in `stopped`.
+                // A serde error can hold only text, so the typed error is kept in `stopped`.
                 return Err(A::Error::custom("stopped"));
             }
         }

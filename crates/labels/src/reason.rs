@@ -1,18 +1,18 @@
-//! The reason why a record cannot be used.
+//! The reasons why records are rejected.
 
 use std::fmt;
 
-/// The reason why a record was rejected.
+/// The reason why a record was rejected, split so that equal faults can be counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
-    /// The fault. Equal faults have equal texts, so that they can be counted.
+    /// The fault, with the same text for all records that have this fault.
     pub what: String,
-    /// The part of the message that differs between records with the same fault.
+    /// The part of the message that is specific to one record.
     pub detail: Option<String>,
 }
 
 impl Reason {
-    /// Makes a reason without detail.
+    /// Makes a reason whose message is the same for all records.
     #[must_use]
     pub fn new(what: impl Into<String>) -> Self {
         Self {
@@ -21,7 +21,7 @@ impl Reason {
         }
     }
 
-    /// Makes a reason with a detail about this record.
+    /// Makes a reason; its message shows `detail` in brackets after `what`.
     #[must_use]
     pub fn with(what: impl Into<String>, detail: impl Into<String>) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! Rules that derive labels from raw facts.
+//! Label rules: how labels follow from the recorded facts of a chain.
 
 use std::str::FromStr;
 
@@ -6,35 +6,38 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Bound, Checked, LabelledChain, LabelledStep, Source};
 
-/// The label that a neutral rating becomes.
+/// The label for a step that a person rated neutral (0).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neutral {
-    /// 1, as in Lightman et al. (<https://arxiv.org/abs/2305.20050>) and Qwen's PRM800K model.
+    /// The label is 1, as in Lightman et al. (<https://arxiv.org/abs/2305.20050>) and Qwen's
+    /// PRM800K model.
     #[default]
     Positive,
-    /// 0, as in TRL's example.
+    /// The label is 0, as in TRL's example.
     Negative,
-    /// No label: the step is ignored.
+    /// The rating gives no label.
     Drop,
-    /// 0.5, a soft label.
+    /// The label is 0.5.
     Half,
 }
 
-/// The way in which rollouts become a label.
+/// The function from the counts of rollouts to a label. The share is `k / n`, the part of the
+/// finished rollouts whose answer is right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RolloutLabel {
-    /// 1 if any completion is right (Math-Shepherd, <https://arxiv.org/abs/2312.08935>).
+    /// 1 if at least one rollout is right, otherwise 0 (Math-Shepherd,
+    /// <https://arxiv.org/abs/2312.08935>).
     #[default]
     Hard,
-    /// The share k / n of right completions.
+    /// The share itself, a soft label.
     Soft,
-    /// 1 if the share of right completions is above this threshold.
+    /// 1 if the share is above this threshold, otherwise 0.
     Threshold(f64),
-    /// 1 if the share of right completions is at least this part of the share one step before
-    /// (relative progress of `GenPRM`, <https://arxiv.org/abs/2504.00891>, which takes 0.8). The
-    /// first step, and a step after a share of 0, is labelled as by `Hard`.
+    /// 1 if the share, divided by the share of the previous step, is at least this ratio. This is
+    /// the relative progress of `GenPRM` (<https://arxiv.org/abs/2504.00891>), which uses 0.8. The
+    /// first step, and a step after a share of 0, are labelled as by `Hard`.
     Ratio(f64),
 }
 
@@ -62,57 +65,59 @@ impl FromStr for RolloutLabel {
     }
 }
 
-/// The required agreement between a label and the second opinion: both are above one half, or both
-/// are not. [`Known`](Self::Known) suits checkers, which give verdicts on few steps; the others
-/// suit models.
+/// How a second opinion filters labels. The second opinion on a step is a checker's fail or,
+/// without one, the mean score of the judges. It agrees with a label if both are above one half or
+/// neither is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Agree {
-    /// A step has a label only if the second opinion agrees.
+    /// Only labels with an agreeing second opinion are kept. Suits judges, which score every step.
     Steps,
-    /// A chain has labels only if both have the same first wrong step, or none (consensus
-    /// filtering, Qwen, <https://arxiv.org/abs/2501.07301>).
+    /// All labels of a chain are kept if labels and second opinions have the same first wrong step,
+    /// or none; otherwise all are dropped (consensus filtering, Qwen,
+    /// <https://arxiv.org/abs/2501.07301>).
     Chains,
-    /// A step loses its label only if there is a second opinion that disagrees.
+    /// Only labels with a disagreeing second opinion are dropped. Suits checkers, which decide few
+    /// steps.
     Known,
 }
 
-/// A rule that derives labels from raw facts.
+/// A rule that derives labels from the facts of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LabelRule {
-    /// The origins of labels, in order of precedence. If empty, the rules that the chain itself
-    /// names are used; if it names none, ratings, then rollouts, then given labels.
+    /// The sources of labels, in order of precedence. If the list is empty, the chain's own list is
+    /// used and, if that is empty too, [`USUAL`](Self::USUAL).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// The label that a neutral rating becomes.
+    /// The label for a step that was rated neutral.
     pub neutral: Neutral,
-    /// The way in which rollouts become a label.
+    /// The function from counts of rollouts to a label.
     pub rollouts: RolloutLabel,
-    /// Whether steps after the first wrong one (label 0) lose their labels.
+    /// Whether the steps after the first label 0 lose their labels.
     pub first_error_only: bool,
-    /// The required agreement with a second opinion. Under all but [`Agree::Known`], steps without
-    /// a second opinion have no label.
+    /// The filter by a second opinion; `None` keeps all labels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agree: Option<Agree>,
 }
 
-/// The result for a step so far: `None` before any origin decided it, otherwise its label, which
-/// may be none.
+/// The state of a step: `None` while no source has decided the step, then the decision, which may
+/// be that the step has no label.
 type Known = Option<Option<f64>>;
 
 impl LabelRule {
-    /// The origins of labels by default.
+    /// The default sources: people's ratings, then rollouts, then labels of unknown origin.
     pub const USUAL: [Source; 3] = [Source::Rating(None), Source::Rollouts, Source::Given];
 
-    /// Returns the origins of labels that are used for a chain.
+    /// Returns the sources that apply to a chain: the first list that is not empty of the rule's
+    /// own, the chain's, and [`USUAL`](Self::USUAL).
     #[must_use]
     pub fn sources<'a>(&'a self, chain: &'a LabelledChain) -> &'a [Source] {
         let mut lists = [&self.sources[..], &chain.rule].into_iter();
         lists.find(|list| !list.is_empty()).unwrap_or(&Self::USUAL)
     }
 
-    /// Returns a label in `[0, 1]` for each step of the chain's path; `None` for a step without a
+    /// Returns a label in `[0, 1]`, or `None`, for each step of the chain; alternatives get no
     /// label.
     #[must_use]
     pub fn labels(&self, chain: &LabelledChain) -> Vec<Option<f64>> {
@@ -122,7 +127,7 @@ impl LabelRule {
         }
         let mut labels: Vec<Option<f64>> = known.into_iter().map(Option::flatten).collect();
         self.keep_agreed(chain, &mut labels);
-        // After the second opinion, which may have dropped the first error.
+        // Done last, since the second opinion may have dropped the label of the first error.
         if self.first_error_only
             && let Some(wrong) = labels.iter().position(|&label| label == Some(0.0))
         {
@@ -131,9 +136,9 @@ impl LabelRule {
         labels
     }
 
-    /// Returns the label of the whole chain for an outcome reward model: whether its answer is
-    /// right. If the rule names origins, the label is the lowest label of the steps instead; it is
-    /// known only if the last step has a label, or some step is 0.
+    /// Returns the label of the whole chain, for an outcome reward model. Without sources the label
+    /// is the chain's outcome. With sources it is the lowest label of a step; that minimum is known
+    /// if a label is 0 or the last step has a label.
     #[must_use]
     pub fn chain_label(&self, chain: &LabelledChain) -> Option<f64> {
         if self.sources.is_empty() {
@@ -144,7 +149,7 @@ impl LabelRule {
         lowest.filter(|&lowest| lowest == 0.0 || labels.last().is_some_and(Option::is_some))
     }
 
-    /// Adds the labels of one origin to the steps that are still undecided.
+    /// Lets one source decide the steps that no earlier source has decided.
     fn add(&self, source: &Source, chain: &LabelledChain, known: &mut [Known]) {
         let steps = &chain.steps;
         let any_wrong = known
@@ -162,13 +167,14 @@ impl LabelRule {
                         Neutral::Positive => Some(Some(1.0)),
                         Neutral::Negative => Some(Some(0.0)),
                         Neutral::Half => Some(Some(0.5)),
-                        // Without the rating, the marked first error may still label the step.
+                        // A dropped rating leaves the step to the marked first error, if the chain
+                        // has one.
                         Neutral::Drop => Some(marked(chain, i)),
                     },
                     rated => rated.map(|rating| Some(hard(rating? > 0))),
                 },
                 Source::Rollouts => {
-                    // Ratios compare with the share one step before, which the first step lacks.
+                    // The first step has no previous share to compare with.
                     let before = i.checked_sub(1).and_then(|before| steps[before].share());
                     self.sampled(step, before).map(Some)
                 }
@@ -194,8 +200,8 @@ impl LabelRule {
                     sure.map(|p| Some(if *is_hard { hard(p > 0.5) } else { p }))
                 }
                 Source::Outcome => {
-                    // A wrong outcome does not show which step is wrong. Only at the last step the
-                    // chain is known to contain the error.
+                    // A wrong outcome does not tell which step is wrong. The whole chain contains
+                    // the error, so only the last step is labelled.
                     let outcome = chain.outcome.filter(|_| !any_wrong);
                     let known = outcome.filter(|&right| right || i + 1 == steps.len());
                     known.map(|right| Some(hard(right)))
@@ -211,15 +217,15 @@ impl LabelRule {
         }
     }
 
-    /// Drops the labels that a second opinion contradicts. The second opinion is a checker's fail
-    /// or, without one, the mean score of the judges.
+    /// Filters labels by a second opinion: a checker's fail or, without one, the mean score of the
+    /// judges.
     fn keep_agreed(&self, chain: &LabelledChain, labels: &mut [Option<f64>]) {
         fn is_right(p: f64) -> bool {
             p > 0.5
         }
         let second = || {
             chain.steps.iter().map(|step| {
-                // A proof outweighs opinions.
+                // A checker's fail is a proof and overrides the judges' scores.
                 let opinion = if step.fails(None) {
                     Some(0.0)
                 } else {
@@ -241,7 +247,8 @@ impl LabelRule {
             Some(Agree::Chains) => {
                 let mut own = labels.iter().map(|label| label.map(is_right));
                 let first = own.position(|is_right| is_right == Some(false));
-                // Without any opinion both sides would have no first error, and seem to agree.
+                // Without second opinions no step is below one half, which is no agreement with a
+                // chain that has no wrong label.
                 let judged = second().any(|opinion| opinion.is_some());
                 if !judged || second().position(|opinion| opinion == Some(false)) != first {
                     labels.fill(None);
@@ -250,8 +257,7 @@ impl LabelRule {
         }
     }
 
-    /// Returns the label of a step by its rollouts. `before` is the share of right rollouts one
-    /// step before.
+    /// Returns the label that rollouts give a step. `before` is the share of the previous step.
     fn sampled(&self, step: &LabelledStep, before: Option<f64>) -> Option<f64> {
         let share = step.share()?;
         Some(match self.rollouts {
@@ -270,7 +276,8 @@ fn hard(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-/// Returns the label of a step in a chain whose first wrong step is marked; `None` after that step.
+/// Returns the label of step `i` if the chain's first error is marked: 1 before the error, 0 at it,
+/// `None` after it.
 fn marked(chain: &LabelledChain, i: usize) -> Option<f64> {
     match usize::try_from(chain.first_error?) {
         Err(_) => Some(1.0),
@@ -369,11 +376,11 @@ mod tests {
         let late = [Some(0.9), Some(0.7), Some(0.4)];
         assert_eq!(labels(Agree::Steps, late), [yes, None, None]);
         assert_eq!(labels(Agree::Chains, late), [None; 3]);
-        // A checker has verdicts on few steps only.
+        // A checker decides few steps only.
         let (fails, first_fails) = ([None, None, Some(0.0)], [Some(0.0), Some(0.0), None]);
         assert_eq!(labels(Agree::Known, fails), [yes, no, None]);
         assert_eq!(labels(Agree::Known, first_fails), [None, no, yes]);
-        // A missing opinion is not an agreement, even for a chain without a wrong step.
+        // Without opinions the labels are dropped, even if the chain has no wrong step.
         let mut silent = chain([None; 3]);
         for agree in [Agree::Steps, Agree::Chains] {
             let rule = LabelRule {
@@ -410,7 +417,7 @@ mod tests {
         }
     }
 
-    /// Returns the labels of a chain by rules in their written form.
+    /// Returns the labels by sources in their text form.
     fn by(chain: &LabelledChain, sources: &[&str]) -> Vec<Option<f64>> {
         let sources = sources.iter().map(|text| text.parse().unwrap()).collect();
         let rule = LabelRule {
@@ -420,8 +427,9 @@ mod tests {
         rule.labels(chain)
     }
 
-    /// Makes three steps with 8, 6 and 0 right rollouts of 8. The first step passes a checker, the
-    /// second fails. One judge scores 0.95, 0.6, 0.1, another scores only the first step, 0.85.
+    /// Makes three steps with 8, 6 and 0 right rollouts of 8. A checker passes the first step and
+    /// fails the second. Judge a scores 0.95, 0.6 and 0.1; judge b scores only the first step,
+    /// 0.85.
     fn all_facts() -> LabelledChain {
         let mut chain = LabelledChain {
             steps: vec![step(8, 8), step(8, 6), step(8, 0)],
@@ -443,12 +451,13 @@ mod tests {
     fn each_rule_reads_its_own_facts_and_the_first_that_speaks_counts() {
         let chain = all_facts();
         let (yes, no) = (Some(1.0), Some(0.0));
-        // A fail is 0, and later steps have no label, even by the rules after it.
+        // A fail decides its own step and all later steps, so later sources label only the steps
+        // before.
         assert_eq!(by(&chain, &["verdict"]), [None, no, None]);
         assert_eq!(by(&chain, &["verdict", "rollouts"]), [yes, no, None]);
         assert_eq!(by(&chain, &["rollouts", "verdict"]), [yes, yes, no]);
         assert_eq!(by(&chain, &["verdict=other", "pass"]), [yes, None, None]);
-        // A right outcome labels no chain in which a step is wrong.
+        // If a source before it finds a wrong step, a right outcome labels nothing.
         assert_eq!(by(&chain, &["outcome"]), [yes; 3]);
         assert_eq!(by(&chain, &["verdict", "outcome"]), [None, no, None]);
         assert_eq!(by(&chain, &["verdict=other", "outcome"]), [yes; 3]);
@@ -470,7 +479,7 @@ mod tests {
         assert_eq!(by(&chain, &["V<0.8&judge<0.6"]), [None, None, no]);
         let both = ["V<0.2&judge<0.5", "V>0.9&judge=b>0.8"];
         assert_eq!(by(&chain, &both), [yes, None, no]);
-        // By default, neither verdicts nor opinions give labels.
+        // The default sources use neither verdicts nor scores of judges.
         assert_eq!(by(&chain, &[]), [yes, yes, no]);
     }
 
@@ -504,7 +513,7 @@ mod tests {
         assert_eq!(by(&two, &["rating=cleo"]), [Some(1.0)]);
         assert_eq!(by(&two, &["rating=dora"]), [None]);
         assert_eq!(by(&two, &["rating=dora", "given"]), [Some(1.0)]);
-        // A tie gives no label, whatever else is recorded.
+        // With a tie the step has no label, although `right` is recorded.
         assert_eq!(by(&rated(&[("anna", -1), ("ben", 1)]), &[]), [None]);
     }
 

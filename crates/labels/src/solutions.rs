@@ -1,7 +1,7 @@
-//! Pools of existing solutions: problems with the solutions that models wrote for them.
+//! Pools of existing solutions: problems, each with solutions that models wrote.
 //!
-//! [`open`] reads a file in any of the [`LAYOUTS`]: JSON lines, or one JSON array. Records of the
-//! same problem are joined.
+//! [`open`] reads a file in any of the [`LAYOUTS`], as JSON lines or one JSON array. Records with
+//! the same problem become one problem.
 
 use std::collections::HashMap;
 use std::io::BufRead;
@@ -18,25 +18,25 @@ mod process_bench;
 mod qwen;
 mod search_and_learn;
 
-/// The largest number of solutions in a file; all of them are held in memory.
+/// The maximum number of solutions in a file, all of which are held in memory.
 const MOST: usize = 1 << 20;
 
-/// The largest number of bytes of all solutions together.
+/// The maximum number of bytes in all texts of solutions: 1 GiB.
 const MOST_BYTES: usize = 1 << 30;
 
-/// A layout of files of solutions.
+/// A layout of files of solutions: its names for the fields, and its reader.
 #[derive(Debug)]
 pub struct Layout {
-    /// The name in messages and reports, lower case with hyphens.
+    /// The lower-case name with hyphens for messages and reports.
     pub name: &'static str,
-    /// The fields of a record, in a few words.
+    /// A short description of a record's fields, for messages.
     pub about: &'static str,
-    /// Whether a record has the fields of this layout.
+    /// Whether a record belongs to this layout, judged by its fields.
     fits: fn(&Record) -> bool,
     read: fn(&Record) -> Result<Solved, Reason>,
 }
 
-/// All layouts. If a record fits several layouts, the first one counts.
+/// All layouts. The first record that fits a layout decides; the first layout that fits is used.
 pub static LAYOUTS: [&Layout; 5] = [
     &own::LAYOUT,
     &qwen::LAYOUT,
@@ -46,13 +46,13 @@ pub static LAYOUTS: [&Layout; 5] = [
 ];
 
 impl Layout {
-    /// Returns the layout that a record fits.
+    /// Detects the layout of a record by its fields; `None` if the record fits no layout.
     fn of(record: &Value) -> Option<&'static Self> {
         let record = record.as_object()?;
         LAYOUTS.into_iter().find(|layout| (layout.fits)(record))
     }
 
-    /// Returns all names, separated by commas.
+    /// Returns the names of all layouts, separated by commas.
     #[must_use]
     pub fn names() -> String {
         LAYOUTS.map(|layout| layout.name).join(", ")
@@ -62,37 +62,38 @@ impl Layout {
 /// A problem and its solutions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Solved {
-    /// The problem's name within its file; by default the number of its record.
+    /// The problem's identifier in the file, by default the line or item number of its first
+    /// record.
     pub id: Option<String>,
-    /// The text of the problem, without white space changes.
+    /// The problem exactly as the file has it.
     pub problem: String,
-    /// The reference answer, if the file has it.
+    /// The reference answer, against which solutions are graded if the file does not grade them.
     pub reference: Option<String>,
-    /// The solutions in the file's order; at least one.
+    /// The solutions in the order of the file; at least one.
     pub solutions: Vec<Solution>,
 }
 
-/// A solution with the facts that its file records.
+/// A solution with the facts recorded in its file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Solution {
-    /// The text of the solution, whole or in steps.
+    /// The solution as the model wrote it.
     pub text: Text,
-    /// Whether the solution's answer is right, according to the file.
+    /// Whether the answer is right, if the file says so.
     pub right: Option<bool>,
-    /// The answer that the file extracted from the solution; blank if there was none.
+    /// The answer that the file extracted from the solution; empty if the file found none.
     pub answer: Option<String>,
-    /// The scores of the steps, or a single score of the whole solution.
+    /// The scores of the steps, or a single score for the whole solution.
     pub scores: Option<Vec<f32>>,
-    /// The index of the first wrong step as marked by people, from 0, or -1 if no step is wrong.
+    /// The index of the first wrong step according to people, from 0, or -1 if no step is wrong.
     pub first_error: Option<i64>,
 }
 
-/// The text of a solution, with or without steps.
+/// The text of a solution, with or without known steps.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Text {
-    /// A text that is still to be split into steps.
+    /// A text in one piece, to be split into steps later.
     Whole(String),
-    /// A text that its source split into steps.
+    /// A text that the file has as steps.
     Steps(Vec<String>),
 }
 
@@ -102,33 +103,35 @@ impl Default for Text {
     }
 }
 
-/// The contents of a file of solutions.
+/// The problems of a file and what is known about the file.
 #[derive(Clone, Debug)]
 pub struct Pool {
     /// The name of the file in messages.
     pub source: String,
-    /// The layout of the file.
+    /// The detected layout.
     pub layout: &'static Layout,
-    /// The problems in the order of their first solutions; at least one. Either every solution of
-    /// the file is marked right or wrong, or every problem has a reference answer.
+    /// The problems in the order of their first records; at least one. Either the file says of
+    /// every solution whether it is right, or every problem has a reference answer.
     pub problems: Vec<Solved>,
 }
 
-/// Reads the first `limit` problems of a regular file; `-` is the standard input.
+/// Reads the first `limit` problems of a regular file, with all their solutions. `-` is the
+/// standard input.
 ///
 /// # Errors
-/// The file cannot be read, is not JSON, has an unknown layout, or has a record that cannot be
-/// used. The message is one line with the file and the line.
+/// Returns a message of one line, with the file and the position, if the file cannot be read, is
+/// not JSON, has an unknown layout, or has a record that cannot be used.
 pub fn open(path: &Path, limit: Option<usize>) -> Result<Pool, LabelsError> {
     let mut reader = Reader::new(read::source(path), limit);
     read::file(path, &mut |place, record| reader.read(place, &record))?;
     reader.done()
 }
 
-/// Reads like [`open`], from any input; `source` is its name in messages.
+/// Reads any input like [`open`]; messages call the input `source`.
 ///
 /// # Errors
-/// The input cannot be read, is not JSON, has an unknown layout, or has a bad record.
+/// Returns an error if the input cannot be read, is not JSON, has an unknown layout, or has a
+/// record that cannot be used.
 pub fn parse(input: impl BufRead, source: &str, limit: Option<usize>) -> Result<Pool, LabelsError> {
     let mut reader = Reader::new(source.to_owned(), limit);
     read::records(input, source, &mut |place, record| {
@@ -146,7 +149,7 @@ struct Reader {
     by_text: HashMap<String, usize>,
     solutions: usize,
     bytes: usize,
-    /// Whether the file marks solutions as right or wrong; `None` before the first solution.
+    /// Whether the file says which solutions are right; `None` before the first solution.
     judges: Option<bool>,
 }
 
@@ -194,7 +197,7 @@ impl Reader {
         match self.by_text.get(&solved.problem) {
             Some(&at) => {
                 let there = &mut self.problems[at];
-                // Two references would grade the solutions of one problem differently.
+                // With two references the solutions of one problem would be graded differently.
                 match (&there.reference, &solved.reference) {
                     (Some(one), Some(other)) if one != other => {
                         let what =
@@ -218,7 +221,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Refuses files that are too large, and solutions that could be neither right nor wrong.
+    /// Refuses a file that is too large, and a solution that could not be graded.
     fn check(&mut self, solved: &Solved) -> Result<(), Reason> {
         for solution in &solved.solutions {
             let judges = *self.judges.get_or_insert(solution.right.is_some());
@@ -235,7 +238,7 @@ impl Reader {
             let what = "field \"answer\": missing: write the reference answer, or for each solution whether it is right";
             return Err(Reason::new(what));
         }
-        // Checked while reading, so that the limits bound the memory.
+        // Checked for each record, so that memory stays within the limits.
         self.solutions += solved.solutions.len();
         if self.solutions > MOST || self.bytes > MOST_BYTES {
             return Err(Reason::new(format!(
@@ -262,7 +265,7 @@ impl Reader {
     }
 }
 
-/// The fields of a layout in which each field is a list with an item for each solution.
+/// The names of fields in a layout with parallel lists: each list has one item per solution.
 struct Columns {
     solutions: &'static str,
     answers: &'static str,
@@ -277,7 +280,7 @@ impl Columns {
             let Some((_, Value::Array(items))) = field::any(record, &[name]) else {
                 return Ok(None);
             };
-            // A shorter list would assign answers to the wrong solutions.
+            // With another length, answers would be assigned to the wrong solutions.
             if items.len() != texts.len() {
                 let what = format!("field \"{name}\": write one item for each solution");
                 let detail = format!("{} for {} solutions", items.len(), texts.len());
@@ -303,7 +306,7 @@ impl Columns {
     }
 }
 
-/// Reads the problem of a record, without solutions.
+/// Reads a problem and its reference, without the solutions.
 fn solved(record: &Record, reference: &[&'static str]) -> Result<Solved, Reason> {
     let problem = field::text(record, &["problem", "question", "prompt"])?;
     if problem.len() > beamgen_eval::MAX_PROBLEM_BYTES {
@@ -321,13 +324,13 @@ fn solved(record: &Record, reference: &[&'static str]) -> Result<Solved, Reason>
     })
 }
 
-/// Reads a text, which may be blank: a model may have written nothing.
+/// Reads a text that may be blank, since a model may have written nothing.
 fn string(value: &Value, field: &str) -> Result<String, Reason> {
     let text = value.as_str().map(str::to_owned);
     text.ok_or_else(|| Reason::new(format!("field \"{field}\": write text")))
 }
 
-/// Returns an answer as text; blank if it is neither text nor a number.
+/// Converts an answer to text; empty if the value is neither text nor a number.
 fn text_of(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -336,7 +339,7 @@ fn text_of(value: &Value) -> String {
     }
 }
 
-/// Reads a score of the whole solution, or a list of the steps' scores.
+/// Reads one score for the whole solution, or a list of the steps' scores.
 fn scores(value: &Value, field: &str) -> Result<Vec<f32>, Reason> {
     let items = value
         .as_array()
@@ -344,7 +347,7 @@ fn scores(value: &Value, field: &str) -> Result<Vec<f32>, Reason> {
     let mut scores = Vec::with_capacity(items.len());
     for item in items {
         let score = item.as_f64().map(|score| score as f32);
-        // An f64 above the range of f32 becomes infinite.
+        // A number above the range of `f32` becomes infinite and is refused.
         let Some(score) = score.filter(|score| score.is_finite()) else {
             let what = format!("field \"{field}\": write a number, or a list of the steps' scores");
             return Err(Reason::with(what, field::shown(item)));
@@ -354,7 +357,7 @@ fn scores(value: &Value, field: &str) -> Result<Vec<f32>, Reason> {
     Ok(scores)
 }
 
-/// Reads the index of the first wrong step of `count` steps, or -1.
+/// Reads the index of the first wrong step, below `count`, or -1; `None` without the field.
 fn first_error(record: &Record, name: &'static str, count: usize) -> Result<Option<i64>, Reason> {
     let Some((_, label)) = field::any(record, &[name]) else {
         return Ok(None);

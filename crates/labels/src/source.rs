@@ -1,67 +1,69 @@
-//! A rule for labels: the origin of a step's label.
+//! The sources of labels: rules that derive a step's label from one kind of fact.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The origin of a step's label. In a list of origins the first that has a label for the step
-/// counts.
+/// A source of labels. Of several sources, the first that decides a step counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Source {
-    /// The rating of the person with this name, or the most frequent rating. If two ratings are
-    /// equally frequent, the step has no label.
+    /// The rating of the named person or, without a name, the most frequent rating. If two ratings
+    /// are equally frequent, the step has no label.
     Rating(Option<String>),
-    /// The counts of rollouts, turned into a label by [`RolloutLabel`](crate::RolloutLabel).
+    /// The counts of rollouts, which [`RolloutLabel`](crate::RolloutLabel) converts to a label.
     Rollouts,
-    /// The labels of unknown origin, and the first errors that a source marks.
+    /// The labels of unknown origin (`right`, `soft`), and the marked first error of a chain.
     Given,
-    /// The fails of the checker with this name, or of all checkers. The first failed step is 0, and
-    /// later steps have no label.
+    /// The fails of the named checker or, without a name, of all checkers. The first failed step
+    /// has the label 0; later steps have no label.
     Verdict(Option<String>),
-    /// The passes of the checker with this name, or of all checkers. A passed step is 1.
+    /// The passes of the named checker or, without a name, of all checkers. A passed step has the
+    /// label 1.
     Pass(Option<String>),
-    /// The score of the judge with this name, or the mean score of all judges.
+    /// The score of the named judge or, without a name, the mean score of all judges.
     Judge {
-        /// The judge's name; `None` for the mean of all.
+        /// The name of a judge; `None` for the mean of all judges.
         name: Option<String>,
-        /// The least certainty, from 0.5 to 1: a score between 1 - cut and cut gives no label.
+        /// The required certainty, from 0.5 to 1: scores between `1 - cut` and `cut` give no label.
+        /// `None` accepts all scores.
         cut: Option<f64>,
-        /// Whether a score above one half becomes 1 and any other score 0.
+        /// Whether the score is rounded to a hard label: 1 above one half, otherwise 0.
         hard: bool,
     },
-    /// The chain's outcome, unless an origin before it calls a step wrong. Every step of a right
-    /// chain is 1, and the last step of a wrong chain is 0.
+    /// The chain's outcome. A right outcome labels every step 1, a wrong one labels the last step
+    /// 0. No effect if an earlier source labels a step wrong.
     Outcome,
-    /// A label for steps whose numbers are all beyond their bounds: 0 below them, or 1 above them.
+    /// A label for steps on which every number is beyond its bound: 0 for upper bounds (`<`), 1 for
+    /// lower bounds (`>`).
     When {
-        /// The numbers, each with its bound.
+        /// The numbers that are compared, each with its bound.
         bounds: Vec<Bound>,
-        /// Whether the numbers have to be above their bounds, which gives 1.
+        /// Whether all bounds are lower bounds, which give the label 1.
         above: bool,
     },
 }
 
-/// A bound for a number that is recorded on a step.
+/// A bound for one number of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// The number to compare.
+    /// The number that is compared with the bound.
     pub of: Quantity,
-    /// The bound, from 0 to 1. An equal number is not beyond it.
+    /// The limit, from 0 to 1. A number equal to the limit is not beyond it.
     pub bound: f64,
 }
 
-/// A number that may be recorded on a step.
+/// A number that may be recorded on a step, in `[0, 1]`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Quantity {
-    /// The share of right rollouts, written `V`.
+    /// The share of right rollouts; rules write `V`.
     Share,
-    /// The score of the judge with this name, or the mean score of all judges.
+    /// The score of the named judge or, without a name, the mean score of all judges.
     Judge(Option<String>),
 }
 
-/// The advice for a text that is not a rule.
+/// The message for a text that is not a source.
 const ADVICE: &str = "write rating, rollouts, given, verdict, pass, judge, judge-hard or outcome (rating=NAME, \
                       verdict=CHECKER, judge=NAME:CUT), or bounds as in V<0.2&judge<0.5";
 
@@ -70,7 +72,8 @@ impl FromStr for Source {
 
     fn from_str(text: &str) -> Result<Self, String> {
         fn judge(rest: &str, hard: bool) -> Result<Source, String> {
-            // A name may contain colons, as the address of a server does: only a number is a cut.
+            // A name may contain colons, e.g. `http://host:8080`: only a number from 0 to 1 is a
+            // cut.
             let (name, cut) = match rest.rsplit_once(':') {
                 Some((name, cut)) if cut.parse::<f64>().is_ok_and(is_share) => {
                     (name, cut.parse().ok())
@@ -108,7 +111,7 @@ fn is_share(number: f64) -> bool {
     (0.0..=1.0).contains(&number)
 }
 
-/// Reads the name after `=`; an empty text means no name.
+/// Reads `=NAME`; an empty text is `None`.
 fn named(text: &str) -> Result<Option<String>, String> {
     match text.strip_prefix('=') {
         None if text.is_empty() => Ok(None),
@@ -121,7 +124,7 @@ fn when(text: &str) -> Result<Source, String> {
     fn bound(text: &str) -> Result<Bound, String> {
         let (of, bound) = text.rsplit_once(['<', '>']).ok_or(ADVICE)?;
         let bound = bound.parse::<f64>().ok().filter(|&bound| is_share(bound));
-        // Bounds are shares, like labels: `V<2` would always hold, so it is an error.
+        // All numbers are shares, so a bound above 1 is an error: `V<2` would always hold.
         let of = match of.strip_prefix("judge") {
             _ if of == "V" => Quantity::Share,
             Some(name) => Quantity::Judge(named(name)?),

@@ -1,4 +1,4 @@
-//! Splitting chains into training and test sets.
+//! The split of chains into training and test sets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,30 +6,31 @@ use beamgen_eval::Fingerprint;
 
 use crate::{LabelledChain, normalised};
 
-/// A split by problem: all chains of a problem are in the same set.
+/// A split by problem: all chains of one problem are in the same set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
-    /// The indices of the training chains, in rising order.
+    /// The indices of the training chains, ascending.
     pub train: Vec<usize>,
-    /// The indices of the test chains, in rising order.
+    /// The indices of the test chains, ascending.
     pub test: Vec<usize>,
-    /// The indices of the chains in neither set, whose problems are excluded from training.
+    /// The indices, ascending, of chains in neither set, because their problem must not be trained
+    /// on.
     pub excluded: Vec<usize>,
-    /// The numbers of problems: training, test, excluded.
+    /// The number of problems in training, test and neither, in this order.
     pub problems: [usize; 3],
 }
 
-/// Splits chains into training and test sets. The test set gets `share` of the problems by
-/// [`normalised`] text, and at least one.
+/// Splits chains into training and test sets. The test set gets the part `share` of the problems,
+/// but at least one problem. Problems are equal if their [`normalised`] texts are.
 ///
-/// The choice depends only on the seed and on the problems' texts, not on the order or number of
-/// chains. A problem of `exclude` (normalised texts) is never in the training set; the test set
-/// does not depend on `exclude`.
+/// The split depends only on `seed` and the problems' texts, not on the order or number of chains.
+/// Problems in `exclude` (normalised texts) are never in the training set; the test set does not
+/// depend on `exclude`.
 #[must_use]
 pub fn split(chains: &[LabelledChain], share: f64, seed: u64, exclude: &BTreeSet<String>) -> Parts {
     let texts: Vec<String> = chains.iter().map(|c| normalised(&c.problem)).collect();
-    // Ranked by hash: a problem keeps its rank when others are added, so the test set of a growing
-    // file changes little.
+    // Problems are ranked by hash: the ranks of two problems do not change if others are added, so
+    // the test set of a growing file changes little.
     let ranked: BTreeMap<String, &str> = texts
         .iter()
         .map(|text| (rank(text, seed), text.as_str()))
@@ -55,7 +56,7 @@ pub fn split(chains: &[LabelledChain], share: f64, seed: u64, exclude: &BTreeSet
     parts
 }
 
-/// Returns a pseudo-random sort key of a problem.
+/// Returns a sort key that depends only on the problem's text and the seed.
 fn rank(text: &str, seed: u64) -> String {
     let mut hash = Fingerprint::default();
     hash.field(&seed.to_le_bytes());

@@ -1,4 +1,4 @@
-//! Statistics of a file of labelled chains.
+//! The statistics of a file of labelled chains.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,53 +7,53 @@ use serde::Serialize;
 
 use crate::{Checked, LabelRule, LabelledChain, LabelledStep, Rejected, normalised};
 
-/// Counts of chains, steps, labels and facts.
+/// Counts of the chains in a file, of their steps, and of the labels and facts of these steps.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stat {
-    /// The number of chains.
+    /// The number of chains, repeated ones included.
     pub chains: usize,
-    /// The number of distinct problems, by [`normalised`] text.
+    /// The number of problems with distinct [`normalised`] texts.
     pub problems: usize,
-    /// The number of steps on the chains' paths, without alternatives.
+    /// The number of steps of all chains, without alternatives.
     pub steps: usize,
-    /// The number of alternatives of these steps.
+    /// The number of alternatives to these steps.
     pub alternatives: usize,
-    /// The number of steps on the paths that have a label.
+    /// The number of steps, without alternatives, that have a label.
     pub labels: usize,
-    /// The number of labels equal to 1.
+    /// The number of labels that are exactly 1.
     pub positive: usize,
-    /// The number of labels between 0 and 1.
+    /// The number of labels other than 0 and 1.
     pub between: usize,
-    /// The number of labels equal to 0.
+    /// The number of labels that are exactly 0.
     pub negative: usize,
-    /// The number of distinct labelled prefixes: a step with its label, after the same problem and
-    /// steps.
+    /// The number of distinct prefixes with a label. A prefix is a problem and the steps up to the
+    /// labelled one.
     pub distinct: usize,
-    /// The number of labels of prefixes that had a label before.
+    /// The number of labels whose prefix was labelled earlier in the file.
     pub repeats: usize,
-    /// The number of repeats whose label differs from the last label of the prefix.
+    /// The number of repeats that differ from the latest label of the same prefix.
     pub contradictions: usize,
-    /// The number of prefixes with different labels.
+    /// The number of distinct prefixes with at least two different labels.
     pub disputed: usize,
-    /// The number of chains that equal an earlier chain step by step.
+    /// The number of chains that have the same problem and steps as an earlier chain.
     pub duplicate_chains: usize,
-    /// The number of steps that have a fact, by the fact's source; for facts of whole chains, the
-    /// number of chains.
+    /// The number of steps per kind of fact, e.g. `pass by arithmetic`. For facts of whole chains,
+    /// which begin with `chain:`, the number of chains.
     pub facts: BTreeMap<String, usize>,
-    /// The number of people who rated.
+    /// The number of people with at least one rating.
     pub raters: usize,
-    /// The number of chains whose answer is right.
+    /// The number of chains whose outcome is right.
     pub right_answers: usize,
-    /// The number of right chains with a step that is labelled wrong, which are unsound.
+    /// The number of chains with a right outcome and a step whose label is below one half.
     pub right_unsound: usize,
-    /// The number of chains of each level that their sources name.
+    /// The number of chains per level, for chains that name one.
     pub levels: BTreeMap<String, usize>,
-    /// The number of rejected records, by reason.
+    /// The number of rejected records per reason, without the details.
     pub rejected: BTreeMap<String, usize>,
 }
 
 impl Stat {
-    /// Counts chains, with the labels that a rule derives.
+    /// Counts chains and the labels that `rule` derives from their facts.
     #[must_use]
     pub fn of<'a>(
         chains: impl IntoIterator<Item = &'a LabelledChain>,
@@ -78,7 +78,7 @@ impl Stat {
                     usize::from(labels.iter().flatten().any(|&label| label < 0.5));
             }
             problems.insert(normalised(&chain.problem));
-            // A prefix is hashed step by step: the same step after other steps is another prefix.
+            // The hash is extended step by step: the same step after other steps is another prefix.
             let mut prefix = Fingerprint::default();
             prefix.field(chain.problem.as_bytes());
             for (step, label) in chain.steps.iter().zip(labels) {
@@ -95,7 +95,7 @@ impl Stat {
             }
             stat.duplicate_chains += usize::from(!whole.insert(prefix.finish()));
         }
-        // A person who only wrote remarks is not a rater.
+        // Only ratings are counted here; a person who wrote only remarks is not a rater.
         let raters = stat.facts.keys().filter(|f| f.starts_with("rating by "));
         stat.raters = raters.count();
         stat.problems = problems.len();
@@ -169,10 +169,10 @@ impl Stat {
     }
 }
 
-/// The labels seen for a prefix.
+/// The labels of one prefix.
 #[derive(Default)]
 struct Seen {
-    /// The last label of the prefix.
+    /// The latest label, with which the next one is compared.
     last: Option<f64>,
     disputed: bool,
 }

@@ -1,4 +1,4 @@
-//! Tests of the formats, on texts written for them and on published data; and of Monte Carlo
+//! Tests of the formats, on texts made for the tests and on published data, and of Monte Carlo
 //! labels, on a scripted generator.
 
 #[path = "labels/annotate.rs"]

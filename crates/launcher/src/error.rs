@@ -1,20 +1,20 @@
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-/// The reason why a program was not started. Every message is one line.
+/// An error of starting a program. Each message is one line.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// The launcher does not exist.
+    /// The program that starts other programs was not found.
     #[error(
         "program {} not found, which starts other programs: install it next to this program or on the \
          search path, or name a launcher",
         launcher.display()
     )]
     Missing {
-        /// The program that was searched.
+        /// The path or name that was tried.
         launcher: PathBuf,
     },
-    /// The launcher cannot be started, or its instructions cannot be sent.
+    /// The launcher cannot be started, or the pipe of the program's input cannot be handed to it.
     #[error("the launcher {} cannot be started: {source}", launcher.display())]
     Launcher {
         /// The launcher's program.
@@ -48,7 +48,7 @@ impl LaunchError {
     /// exist, and 126 for one that cannot be started.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
-        // The codes that shells use, so that callers treat a guard like a shell.
+        // Shells use these codes, so a caller can treat a guard like a shell.
         match self {
             Self::Program { source, .. } if source.kind() == ErrorKind::NotFound => 127,
             Self::Instructions(_) => 2,

@@ -1,4 +1,5 @@
-//! The process that wants a program: it starts a guard, which starts the program.
+//! The side of the process that wants a program: it starts a guard, and the guard starts the
+//! program.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, PipeWriter};
@@ -15,8 +16,8 @@ const NAME: &str = "beamgen-launcher";
 /// The longest time that a guard may take to end its program, before it is killed itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Starts programs through a guard. It is a command line, to which a guard's instructions are
-/// added.
+/// Starts programs, each through a guard. A launcher is a command line; the instructions for the
+/// guard are appended to the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launcher {
     program: PathBuf,
@@ -77,7 +78,7 @@ impl Launcher {
         let name = format!("{NAME}{}", std::env::consts::EXE_SUFFIX);
         let program = std::env::current_exe();
         let sibling = program.map(|program| program.with_file_name(&name));
-        // The launcher of the same installation is preferred: the instructions change with
+        // A launcher of the same installation is preferred, because the instructions differ between
         // versions.
         let found = sibling.ok().filter(|path| path.is_file());
         Self::new(found.unwrap_or_else(|| name.into()))
@@ -87,8 +88,8 @@ impl Launcher {
     /// error.
     ///
     /// # Errors
-    /// [`LaunchError`] if the launcher does not exist or cannot be started. If it cannot start the
-    /// program, it writes the reason to standard error and ends with 126 or 127.
+    /// Returns an error if the launcher does not exist or cannot be started. If the launcher cannot
+    /// start the program, it writes the reason to standard error and exits with 126 or 127.
     pub fn start(&self, program: &Program) -> Result<Running, LaunchError> {
         self.try_start(program).map_err(|source| {
             let launcher = self.program.clone();
@@ -101,7 +102,8 @@ impl Launcher {
 
     fn try_start(&self, program: &Program) -> io::Result<Running> {
         let limits = serde_json::to_string(&program.limits)?;
-        // The guard gets the control as its standard input, so the program's input goes through it.
+        // The guard's standard input is the control. The program's input is therefore sent over the
+        // control.
         let (control, theirs) = sys::control()?;
         let (from_input, input) = io::pipe()?;
         let mut command = Command::new(&self.program);
@@ -132,7 +134,7 @@ impl Default for Launcher {
     }
 }
 
-/// A running program. When this is dropped, the program and its whole group are killed.
+/// A running program. Dropping the value kills the program and its process group.
 #[derive(Debug)]
 pub struct Running {
     /// The standard input of the program.
@@ -146,7 +148,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Returns how the program ended; `None` while it runs.
+    /// Returns the exit status of the program, or `None` while the program is running.
     ///
     /// # Errors
     /// The error of the system.
@@ -154,8 +156,8 @@ impl Running {
         self.guard.try_wait()
     }
 
-    /// Kills the program with its whole group, unless it has ended, and returns how it ended. This
-    /// takes at most a second.
+    /// Kills the program and its process group, unless the program has ended, and returns the exit
+    /// status. Takes at most about a second.
     ///
     /// # Errors
     /// The error of the system.
@@ -164,9 +166,8 @@ impl Running {
     }
 
     fn finish(&mut self) -> io::Result<ExitStatus> {
-        // Closing the control is the order to kill the group, which only the guard can do safely:
-        // it has not yet waited for the program, so the group's number cannot belong to anybody
-        // else.
+        // When the control closes, the guard kills the group. Only the guard can do so safely: it
+        // has not waited for the program yet, so no other group can have the same number.
         sys::close(&self.control);
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -184,7 +185,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A destructor cannot report an error.
+        // `drop` cannot return the error.
         let _ = self.finish();
     }
 }

@@ -32,15 +32,15 @@ pub use error::LaunchError;
 pub use launcher::{Launcher, Program, Running};
 pub use limits::Limits;
 
-/// The first word of a guard's instructions. Its number must change with the instructions' form.
+/// The first word of the instructions for a guard. Change the number when the format changes.
 const GUARD: &str = "beamgen-guard-1";
 
 /// The first word of the instructions of a process that becomes the program.
 const BECOME: &str = "beamgen-become-1";
 
-/// Does a launcher's work if this process was started for it, and returns the exit code of the
-/// process. `arguments` are the whole command line, of which those from `at` on may be a launcher's
-/// instructions. Returns `None` if they are not.
+/// Runs as a guard or becomes the program, if the arguments from `at` on are instructions; returns
+/// the exit code of this process. Returns `None` if they are no instructions. `arguments` is the
+/// whole command line.
 ///
 /// # Errors
 /// The program cannot be started, or the instructions cannot be read. The process has to print why,

@@ -1,4 +1,4 @@
-//! Programs that a launcher starts: how they end, their limits and their pipes.
+//! Tests of programs that a launcher starts: their ends, limits and pipes.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -24,7 +24,7 @@ fn limited(command: &str, limits: Limits) -> Running {
     running.expect("it starts")
 }
 
-/// Waits for the end of a program; returns its status, its output and its errors.
+/// Waits for the end of a program; returns the status, standard output and standard error.
 fn ended(mut running: Running) -> (ExitStatus, String, String) {
     drop(running.input.take());
     let [mut output, mut errors] = [String::new(), String::new()];
@@ -42,7 +42,7 @@ fn ended(mut running: Running) -> (ExitStatus, String, String) {
     }
 }
 
-/// Reads the numbers in the first line that a program writes.
+/// Reads the process numbers that a program prints on its first line.
 fn pids(running: &mut Running) -> Vec<i32> {
     let mut line = String::new();
     let pipe = running.output.as_mut().expect("a pipe");
@@ -67,7 +67,7 @@ fn assert_gone(pids: &[i32]) {
     }
 }
 
-/// Whether a process runs. A zombie does not.
+/// Whether a process is running. A zombie has ended, so it does not count.
 fn runs(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
     stat.is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
@@ -90,8 +90,8 @@ fn exit_codes_and_signals_pass() {
         let (status, ..) = ended(start(&format!("exit {code}")));
         assert_eq!(status.code(), Some(code));
     }
-    // INT and HUP are left out: under `nohup` or in the background, tests inherit that these are
-    // ignored, and so does the program.
+    // INT and HUP are left out: tests that run under `nohup` or in the background ignore both
+    // signals, and programs inherit that.
     for signal in [Signal::TERM, Signal::KILL, Signal::SEGV, Signal::ABORT] {
         let number = signal.as_raw();
         let (status, ..) = ended(start(&format!("kill -{number} $$")));
@@ -101,7 +101,7 @@ fn exit_codes_and_signals_pass() {
 
 #[test]
 fn its_group_ends_with_it_and_with_the_wish_for_it() {
-    // The program ignores the end of its input, and signals that can be ignored.
+    // The program ignores the end of its input and every signal that can be ignored.
     let hang = "trap '' TERM HUP INT; sleep 1000 & echo $PPID $$ $!; sleep 1001";
     let mut running = start(hang);
     let pids = pids(&mut running);
@@ -116,7 +116,7 @@ fn its_group_ends_with_it_and_with_the_wish_for_it() {
     assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
     assert_gone(&pids);
 
-    // Processes that it leaves in its group end with it.
+    // Processes that the program leaves in its group end with the program.
     let mut running = start("sleep 1000 & echo $PPID $$ $!; exit 5");
     let left = self::pids(&mut running);
     let (status, ..) = ended(running);
@@ -141,7 +141,7 @@ fn it_is_in_a_session_and_a_group_of_its_own() {
     let own = getsid(None).expect("a session");
     assert_eq!(session(pids[0]), session(pids[1]));
     assert_ne!(session(pids[1]), own);
-    // The program's number is also the number of its group.
+    // The program leads its group, so the group has the program's number.
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pids[1])).expect("it runs");
     let (_, fields) = stat.rsplit_once(')').expect("a name");
     let group = fields.split_whitespace().nth(2);
@@ -186,7 +186,7 @@ fn limits_hold() {
     ] {
         expect(&output, name, want);
     }
-    // Without limits only the core file limit is set, and all others are unchanged.
+    // Without limits only core files are disabled; all other limits stay.
     let (_, output, _) = ended(start("cat /proc/self/limits"));
     expect(&output, "Max core file size", "0");
     let own = std::fs::read_to_string("/proc/self/limits").expect("Linux");
@@ -219,7 +219,7 @@ fn a_program_that_uses_more_than_it_may_is_stopped() {
         memory: Some(64 << 20),
         ..Limits::default()
     };
-    // `tail` keeps the whole line in memory, since it has no end.
+    // `tail` has to hold the whole line, because the line has no end.
     let keep = "head -c 100000000 /dev/zero | tail -n 1 | wc -c";
     assert_eq!(ended(start(keep)).1.trim(), "100000000");
     assert_ne!(ended(limited(keep, limits)).1.trim(), "100000000");
@@ -269,7 +269,7 @@ fn by_hand_it_refuses_to_start() {
             "{errors}"
         );
     }
-    // A guard without a control starts nothing.
+    // A guard starts nothing if its standard input is not a control.
     let guard = Command::new(LAUNCHER)
         .args(["beamgen-guard-1", "{}", "sh", "-c", "echo started"])
         .stdin(Stdio::null())

@@ -4,8 +4,8 @@ use crate::LivePage;
 use crate::assets::{ANNOTATE_SCRIPT, ANNOTATE_STYLE, DOM_SCRIPT, THEME};
 use crate::page::{May, Page};
 
-/// Creates the page on which a person rates the steps of chains. The page posts lists of acts to
-/// `act`, relative to its own address, and shows the view that the server returns.
+/// Makes the page for rating steps. The page posts lists of acts to `act`, relative to its own
+/// address, and shows the view that the server returns.
 #[must_use]
 pub fn annotate_page() -> LivePage {
     Page {

@@ -1,35 +1,36 @@
-//! A reliability diagram as SVG: how often answers are right, by the score of their chain.
+//! A reliability diagram in SVG: the share of right answers by the score of the chosen chain.
 
 use std::fmt::Write;
 
 use beamgen_eval::Record;
 use beamgen_eval::quality::{Bin, Binning, ScoredChain, View};
 
-/// The seed of the intervals. It is fixed, so that a page that is written again does not change.
+/// The seed for the intervals. A constant, so that writing the same page again gives the same
+/// bytes.
 const SEED: u64 = 0;
 
-/// The number of bars in the histogram below the diagram.
+/// The number of bars in the histogram of scores.
 const BARS: usize = 20;
 
-/// The width of the diagram in pixels.
+/// The width of the plotting area, in SVG units.
 const WIDE: f64 = 380.0;
-/// The height of the diagram in pixels.
+/// The height of the plotting area, in SVG units.
 const HIGH: f64 = 170.0;
-/// The distance of the diagram from the left edge, in pixels.
+/// The space left of the plotting area for its labels, in SVG units.
 const LEFT: f64 = 46.0;
-/// The distance of the diagram from the upper edge, in pixels.
+/// The space above the plotting area, in SVG units.
 const TOP: f64 = 10.0;
-/// The height of each half of the histogram, in pixels.
+/// The height of the right and of the wrong half of the histogram, in SVG units.
 const BAR: f64 = 24.0;
 
-/// The diagram with its legend, and a table of its numbers for readers who cannot see it. `None` if
-/// no problem has both a score and a grade.
+/// Returns the diagram with a caption and a table of its numbers for readers who cannot see
+/// pictures. `None` if no problem has both a score and a grade.
 pub(crate) fn calibration(records: &[Record]) -> Option<String> {
     let graded: Vec<ScoredChain> = records
         .iter()
         .filter_map(|record| Some((record.correct?, record.score?)))
         .enumerate()
-        // Each problem becomes a chain of one step, whose label is the grade of the answer.
+        // The binning expects chains of labelled steps: each problem becomes one step.
         .map(|(at, (correct, score))| ScoredChain {
             id: at.to_string(),
             problem: at as u32,
@@ -42,9 +43,9 @@ pub(crate) fn calibration(records: &[Record]) -> Option<String> {
     if graded.is_empty() {
         return None;
     }
-    // The same code as for labelled chains, so that both reports bin alike.
+    // Reports on labelled chains use the same code, so the bins are formed alike.
     let view = View::new(&graded, crate::DOUBTFUL, |_| true);
-    // Scores of trained models crowd at the ends, where bins of equal width would be nearly empty.
+    // Scores crowd near 0 and 1; bins of equal width would leave the middle nearly empty.
     let bins = view.calibration(Binning::EqualMass, SEED);
     let mut html = String::from("<figure class=\"calibration\">\n");
     picture(&mut html, &bins, &view.histogram(BARS));
@@ -106,8 +107,8 @@ fn picture(html: &mut String, bins: &[Bin], histogram: &[(usize, usize)]) {
             "<circle class=\"point\" cx=\"{at:.1}\" cy=\"{right:.1}\" r=\"4\"/>"
         );
     }
-    // Counts are drawn as logarithms: otherwise the few wrong answers would not show next to the
-    // many right ones.
+    // Bars have logarithmic heights. Otherwise a few wrong answers would be invisible next to many
+    // right ones.
     let tall = |count: usize| (count as f64).ln_1p();
     let most = histogram
         .iter()

@@ -1,4 +1,4 @@
-//! Renders a report in Markdown as a page.
+//! Rendering of a Markdown report as a page.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -7,8 +7,8 @@ use pulldown_cmark::{Alignment, CowStr, Event, Options, Parser, Tag, TagEnd, htm
 use crate::assets::{DOCUMENT_STYLE, THEME};
 use crate::page::{May, Page};
 
-/// Renders a report in Markdown as a page in one file. `picture` returns the bytes of an SVG file
-/// that the report shows; if it returns `None`, the page shows only the picture's description.
+/// Renders a Markdown report as a page in one file. `picture` returns the SVG file of an address.
+/// Without that file, the page shows the picture's description.
 #[must_use]
 pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Vec<u8>>) -> String {
     let events = Parser::new_ext(markdown, Options::ENABLE_TABLES).flat_map(|event| match event {
@@ -23,19 +23,20 @@ pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Ve
             title,
             id,
         })],
-        // A wide table scrolls by itself. `tabindex` lets keys scroll it, too.
+        // A wide table scrolls within its own region; `tabindex` makes the region scroll by keys,
+        // too.
         Event::Start(Tag::Table(columns)) => vec![
             Event::Html(
                 "<div class=\"wide\" role=\"region\" aria-label=\"Table\" tabindex=\"0\">".into(),
             ),
-            // The style sheet aligns columns: a style on each cell would need a permission in the
-            // policy.
+            // The columns' alignment is dropped: it would be a `style` on each cell, which the
+            // content security policy forbids. The style sheet aligns columns.
             Event::Start(Tag::Table(vec![Alignment::None; columns.len()])),
         ],
         Event::End(TagEnd::Table) => {
             vec![Event::End(TagEnd::Table), Event::Html("</div>\n".into())]
         }
-        // Markup in the text stays as it is: the policy lets none of it run.
+        // HTML in the report is kept; the content security policy prevents scripts from running.
         other => vec![other],
     });
     let mut body = String::from("<main>\n");
@@ -52,10 +53,10 @@ pub fn document(title: &str, markdown: &str, picture: &dyn Fn(&str) -> Option<Ve
     .html()
 }
 
-/// Returns the address of a picture: its bytes as a `data:` address, or `url` without them.
+/// Returns a `data:` address with the picture's bytes, or `url` without a picture.
 fn inlined(url: CowStr<'static>, picture: &dyn Fn(&str) -> Option<Vec<u8>>) -> CowStr<'static> {
     match picture(&url) {
-        // The page must work without network and without the files next to the report.
+        // A page has to work without network and without the files next to the report.
         Some(bytes) => format!(
             "data:image/svg+xml;base64,{}",
             BASE64_STANDARD.encode(bytes)

@@ -1,5 +1,5 @@
-//! Explains a wrong answer: which step went wrong, whether the scorer noticed, and whether a better
-//! branch was pruned.
+//! Explanations of a wrong answer: which step is wrong, whether the scorer noticed, and whether a
+//! better branch was pruned.
 
 use beamgen_eval::Record;
 use beamgen_eval::answer::{self, Verdict};
@@ -8,28 +8,28 @@ use serde::Serialize;
 
 use crate::search::Search;
 
-/// The score from which a step counts as sure.
+/// The lowest score of a step about which the scorer is sure.
 pub const SURE: f32 = 0.9;
-/// The score below which the scorer takes a step for wrong.
+/// A step below this score counts as wrong for the scorer.
 pub const DOUBTFUL: f32 = 0.5;
 
-/// The answer to one question about a problem's search.
+/// One question about a problem's search, with its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The question, as the page shows it.
+    /// The text of the question on the page.
     pub question: &'static str,
-    /// The answer in a sentence or two.
+    /// The answer in one or two sentences.
     pub answer: String,
-    /// The id of the step that the answer is about; `None` if there is no such step.
+    /// The id of the step that the answer names; `None` if it names none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
-    /// Whether `node` ends a chain that the page shows next to the chosen chain.
+    /// Whether `node` is the end of another chain, which the page shows next to the chosen one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub rival: bool,
 }
 
-/// Returns three findings for a wrong answer, and one finding for another answer whose chain is
-/// unsound. Empty if no chain was chosen.
+/// Explains the outcome of a problem. A wrong answer has three findings; any other answer has one
+/// if its chain is unsound. Without a chosen chain there are none.
 #[must_use]
 pub fn findings(record: &Record, search: &Search) -> Vec<Finding> {
     let Some(chain) = search.chosen.map(|chosen| search.chain(chosen)) else {
@@ -56,7 +56,7 @@ pub fn findings(record: &Record, search: &Search) -> Vec<Finding> {
     vec![which, seen, better(record, search, right)]
 }
 
-/// The finding about the step that makes the chosen chain unsound.
+/// Returns the finding that the chosen chain is unsound, if the record says so.
 fn unsound(record: &Record, chain: &[u32]) -> Option<Finding> {
     let unsound = record.unsound.as_ref()?;
     Some(Finding {
@@ -67,7 +67,7 @@ fn unsound(record: &Record, chain: &[u32]) -> Option<Finding> {
     })
 }
 
-/// Returns the step that is probably the first wrong one, and the evidence as a sentence.
+/// Returns the step that is probably the first wrong one, with a sentence about the evidence.
 fn suspect(
     record: &Record,
     search: &Search,
@@ -81,8 +81,8 @@ fn suspect(
             .position(|&step| step == id)
             .map_or(0, |at| at + 1)
     };
-    // The evidence is tried from the strongest to the weakest: an exact check, a checker's proof,
-    // the place where a right chain branched off, and only then the scores.
+    // The strongest evidence is used: an exact check, then a checker's proof, then the step at
+    // which a right chain branches off, and last the scores.
     if let Some(&wrong) = chain.iter().find(|&&id| step(id).label == Some(false)) {
         return Some((wrong, format!("Step {}, by an exact check.", number(wrong))));
     }
@@ -119,7 +119,7 @@ fn suspect(
     Some((id, text))
 }
 
-/// Answers whether the scorer gave the suspected step a low score.
+/// Describes whether the score of the suspected step was low.
 fn seen(search: &Search, suspect: Option<u32>) -> String {
     match suspect.and_then(|node| search.steps[node as usize].score) {
         None => "It has no score.".to_owned(),
@@ -133,10 +133,10 @@ fn seen(search: &Search, suspect: Option<u32>) -> String {
     }
 }
 
-/// The last step of the best complete chain whose answer is the reference.
+/// Returns the last step of the best complete chain with the right answer.
 fn right_chain(record: &Record, search: &Search) -> Option<u32> {
     let reference = record.reference.as_deref()?;
-    // Without a tree the ids of the answers' chains name no step of the page.
+    // Without a tree the page does not have the steps that the answers refer to.
     let rivals = record.answers.iter().filter(|_| search.has_tree);
     rivals
         .filter(|rival| (rival.node.0 as usize) < search.steps.len())
@@ -144,7 +144,7 @@ fn right_chain(record: &Record, search: &Search) -> Option<u32> {
         .map(|rival| rival.node.0)
 }
 
-/// Answers whether a better branch than the chosen chain was pruned.
+/// Describes whether a better branch than the chosen chain was pruned.
 fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
     let finding = |answer: String, node: Option<u32>| Finding {
         question: "Was a better branch pruned?",
@@ -171,15 +171,16 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
     let score = |id: u32| search.steps[id as usize].chain_score;
     let best = |ids: &[u32]| {
         let scored = ids.iter().copied().filter_map(|id| Some((id, score(id)?)));
-        // A later chain replaces the best only if its score is higher: of equal chains the first.
+        // On equal scores the first chain is kept, since `reduce` replaces only for a higher score.
         scored
             .reduce(|best, next| if next.1 > best.1 { next } else { best })
             .map(|(id, _)| id)
     };
-    // One label means that the problem's steps can be checked, so labels decide, not scores.
+    // If one step has a label, the problem's steps can be checked: labels are better evidence than
+    // scores.
     let label = |id: u32| search.steps[id as usize].label;
     if pruned.iter().any(|&id| label(id).is_some()) {
-        // A chain that was right so far could still have become the answer.
+        // A pruned chain without a wrong step could still have led to the right answer.
         let right: Vec<u32> = pruned
             .iter()
             .copied()
@@ -225,7 +226,8 @@ fn better(record: &Record, search: &Search, right: Option<u32>) -> Finding {
     }
 }
 
-/// The clause that no right step was sampled where the chosen chain went wrong; empty if one was.
+/// Returns a clause if no right step was sampled at the depth of the chosen chain's first wrong
+/// step; otherwise an empty text.
 fn missing(search: &Search) -> String {
     let label = |id: u32| search.steps[id as usize].label;
     let chain = search.chosen.map_or_else(Vec::new, |end| search.chain(end));
@@ -240,7 +242,7 @@ fn missing(search: &Search) -> String {
     }
 }
 
-/// The votes and the score of an answer, as text.
+/// Returns the votes and the score of an answer, formatted for a sentence.
 fn standing(answer: Option<&AnswerVotes>) -> (String, String) {
     let votes = match answer.map_or(0, |answer| answer.votes) {
         1 => "1 vote".to_owned(),
@@ -253,7 +255,7 @@ fn standing(answer: Option<&AnswerVotes>) -> (String, String) {
     )
 }
 
-/// The reasons for which a chain was pruned, in parentheses; empty if the run has none.
+/// Returns the facts about the pruning of a chain in parentheses; empty if the run records none.
 fn why(search: &Search, id: u32) -> String {
     let step = &search.steps[id as usize];
     let mut parts = Vec::new();

@@ -1,12 +1,11 @@
 //! Searches as web pages: the page of a run file, the live page of a server, the page on which a
 //! person rates steps, and a report in Markdown as a page.
 //!
-//! Every page is one file that works without network. Scripts and styles are in the file, and the
-//! content security policy allows only these, by their hashes. Texts of models and problems are
-//! data: they are in JSON blocks in which no markup can begin, and scripts put them into text
-//! nodes.
+//! Every page is one file that works without network. The content security policy allows only the
+//! page's own scripts and styles, by their hashes. Texts from models and problems are in JSON
+//! blocks, where no markup can begin, and scripts put these texts into text nodes only.
 //!
-//! The scripts and styles are plain files in `assets/`, which need no build step. One view of a
+//! The scripts and styles are the files in `assets/`; no build step is needed. One view of a
 //! search (`assets/view.js`) serves all pages.
 
 #![forbid(unsafe_code)]

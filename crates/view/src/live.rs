@@ -1,4 +1,4 @@
-//! The live page of a server, on which people run searches.
+//! The live page of a server: people enter problems and watch the search.
 
 use std::fmt::Write;
 
@@ -7,8 +7,7 @@ use beamgen_search::StrategyName;
 use crate::assets::{LIVE_SCRIPT, LIVE_STYLE, THEME, VIEW_SCRIPTS, VIEW_STYLE};
 use crate::page::{May, Page};
 
-/// Numbers of a search that the page offers: the key in a request, the label, and the smallest
-/// value.
+/// The numeric settings on the page: the key in requests, the label, and the minimum.
 const NUMBERS: [(&str, &str, &str); 6] = [
     ("n", "N", "1"),
     ("m", "M", "1"),
@@ -18,17 +17,17 @@ const NUMBERS: [(&str, &str, &str); 6] = [
     ("deadline", "deadline in seconds", "0"),
 ];
 
-/// A page, with the content security policy that its server sends in a header.
+/// A page and the content security policy that its server has to send as a header.
 #[derive(Clone, Debug)]
 pub struct LivePage {
-    /// The whole file.
+    /// The whole page, with its scripts and styles.
     pub html: String,
     /// The value of the header `Content-Security-Policy`.
     pub policy: String,
 }
 
-/// Creates the page on which people type a problem and watch the search. The page talks only to its
-/// own server, by the routes of docs/reference/http.md.
+/// Makes the page on which people enter a problem and watch the search. The page sends requests
+/// only to its own server, by the routes of docs/reference/http.md.
 #[must_use]
 pub fn live_page() -> LivePage {
     Page {
@@ -43,11 +42,11 @@ pub fn live_page() -> LivePage {
 }
 
 impl Page<'_> {
-    /// Renders the file, with the policy that its server sends in a header.
+    /// Renders the page together with the policy for the header.
     pub(crate) fn live(&self) -> LivePage {
         LivePage {
             html: self.html(),
-            // Browsers ignore `frame-ancestors` in a page's own policy, so the header adds it.
+            // Browsers ignore `frame-ancestors` in a page, so only the header has it.
             policy: format!("{}; frame-ancestors 'none'", self.policy()),
         }
     }

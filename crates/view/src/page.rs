@@ -1,4 +1,4 @@
-//! Assembles a page in one file: policy, styles, data, body and script.
+//! Rendering of a page as one file: policy, styles, body, data and script.
 
 use std::fmt::Write;
 
@@ -7,35 +7,36 @@ use base64::prelude::BASE64_STANDARD;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// The parts of a page. Text from elsewhere may be only in `data`, or in `body` after [`escaped`].
+/// The parts of a page. Untrusted text may only be in `title` and `data`, or in `body` after
+/// [`escaped`].
 pub(crate) struct Page<'a> {
-    /// The title as plain text.
+    /// The title as plain text, which is escaped when rendered.
     pub title: &'a str,
-    /// Style sheets, which are joined to one.
+    /// The style sheets, joined to one.
     pub styles: &'a [&'a str],
-    /// Scripts, which are joined to one. It is at the end, so that all elements exist when it runs.
+    /// The scripts, joined to one at the end of the page, when all elements exist.
     pub scripts: &'a [&'a str],
-    /// JSON blocks, each with the id by which the script finds it.
+    /// JSON blocks for the script; each has the id of its element and the text.
     pub data: Vec<(String, String)>,
-    /// The markup of the body, without scripts.
+    /// The HTML of the body, without scripts.
     pub body: &'a str,
-    /// The resources that the page may use in addition to its own style and script.
+    /// The resources, besides its own style and script, that the page may use.
     pub may: May,
 }
 
-/// Resources that a page may use.
+/// The resources that the content security policy allows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum May {
-    /// Only the page's own style and script.
+    /// Nothing but the page's own style and script.
     ShowItself,
-    /// Pictures that are part of the file.
+    /// Also pictures that are in the file as `data:` addresses.
     ShowPictures,
-    /// The server that the page came from.
+    /// Also requests to the page's own server, and pictures in `data:` addresses.
     AskItsServer,
 }
 
 impl Page<'_> {
-    /// Renders the whole file.
+    /// Renders the page.
     pub(crate) fn html(&self) -> String {
         let (style, script) = (self.style(), self.script());
         let data: usize = self.data.iter().map(|(_, json)| json.len() + 64).sum();
@@ -45,13 +46,13 @@ impl Page<'_> {
         let _ = writeln!(
             html,
             "<meta http-equiv=\"content-security-policy\" content=\"{}\">",
-            // The policy is in the file, so that a page opened from disk has it, too.
+            // A policy in the file also protects a page that is opened from disk.
             self.policy()
         );
         html.push_str("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
         html.push_str("<meta name=\"referrer\" content=\"no-referrer\">\n");
         if self.may == May::AskItsServer {
-            // Without this, browsers would ask the server for an icon.
+            // Without this line browsers would request an icon from the server.
             html.push_str("<link rel=\"icon\" href=\"data:,\">\n");
         }
         let _ = writeln!(html, "<title>{}</title>", escaped(self.title));
@@ -62,8 +63,8 @@ impl Page<'_> {
                 html,
                 "<script type=\"application/json\" id=\"{}\">{}</script>",
                 escaped(id),
-                // JSON has `<` only inside strings, where the escape has the same value. Without it
-                // no tag and no comment can begin in the block.
+                // In JSON, `<` occurs only inside strings, where the escape means the same. So no
+                // tag or comment can begin in the block.
                 json.replace('<', "\\u003c")
             );
         }
@@ -74,7 +75,8 @@ impl Page<'_> {
         html
     }
 
-    /// The content security policy, which allows only this style and this script by their hashes.
+    /// Returns the content security policy. It allows the page's own style and script by their
+    /// hashes.
     pub(crate) fn policy(&self) -> String {
         let mut policy = format!("default-src 'none'; style-src '{}'", hash(&self.style()));
         let script = self.script();
@@ -103,12 +105,15 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 
-/// Serializes a value to JSON. All keys of maps must be strings.
+/// Serializes a value to JSON.
+///
+/// # Panics
+/// Panics if a map has keys that are not strings.
 pub(crate) fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("a value of strings, numbers and lists")
 }
 
-/// Escapes text for markup and for attributes.
+/// Escapes a text for use between tags and in quoted attributes.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! The data of a problem on a run's page, without its steps.
+//! The data of one problem on a run's page; the steps are in a separate block.
 
 use beamgen_eval::answer::{self, Verdict};
 use beamgen_eval::{Record, Spent};
@@ -7,30 +7,31 @@ use serde::Serialize;
 use crate::findings::{Finding, findings};
 use crate::search::Search;
 
-/// The outcome of a problem.
+/// The outcome of a problem, by which the page sorts and filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Outcome {
-    /// The answer equals the reference.
+    /// The answer equals the reference, and nothing proves its chain unsound.
     Right,
-    /// The answer certainly differs from the reference.
+    /// The answer differs from the reference for certain.
     Wrong,
-    /// The answer could not be compared with the reference.
+    /// The comparison with the reference could not be decided.
     CannotTell,
-    /// The answer equals the reference, but its chain is unsound.
+    /// The answer equals the reference, but a step of its chain is wrong.
     Unsound,
-    /// The answer was withheld: it scored below the threshold, or its chain is unsound.
+    /// The answer was found but not given: its score is below the threshold, or its chain is
+    /// unsound.
     Withheld,
-    /// No chain ended with an answer.
+    /// No chain reached an answer.
     NoAnswer,
     /// The problem could not be tried.
     NotTried,
-    /// The problem has no reference.
+    /// There is an answer but no reference to compare it with.
     Ungraded,
 }
 
 impl Outcome {
-    /// The outcome of a record. Earlier arms win, as a record may fit several.
+    /// Returns the outcome of a record. A record may fit several arms; the first one counts.
     pub(crate) fn of(record: &Record) -> Self {
         match record.correct {
             _ if record.error.is_some() => Self::NotTried,
@@ -45,14 +46,14 @@ impl Outcome {
     }
 }
 
-/// A problem, with its outcome and the numbers that the page shows.
+/// A problem with its outcome and the numbers shown.
 #[derive(Serialize)]
 pub(crate) struct Problem<'a> {
     id: &'a str,
     problem: &'a str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     context: &'a [String],
-    /// The number of given steps at the start of the chosen chain.
+    /// The number of steps at the start of the chosen chain that were given and not sampled.
     #[serde(skip_serializing_if = "is_zero")]
     given: usize,
     reference: Option<&'a str>,
@@ -72,12 +73,12 @@ pub(crate) struct Problem<'a> {
     ledger: &'a Spent,
     /// Whether the record has a tree.
     tree: bool,
-    /// The id of the last step in the chosen chain.
+    /// The id of the last step of the chosen chain.
     chosen: Option<u32>,
     findings: Vec<Finding>,
 }
 
-/// One of a problem's answers, with its votes.
+/// One of the distinct answers to a problem.
 #[derive(Serialize)]
 struct Answer<'a> {
     answer: &'a str,
@@ -86,12 +87,12 @@ struct Answer<'a> {
     score: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<u32>,
-    /// Whether the answer equals the reference; `None` without one, or if they are incomparable.
+    /// Whether the answer equals the reference; `None` without a reference or if that is undecided.
     correct: Option<bool>,
 }
 
 impl<'a> Problem<'a> {
-    /// Creates the page's data from a record; `search` has the record's steps.
+    /// Makes the data of a record; `search` has the record's steps.
     pub(crate) fn of(record: &'a Record, search: &Search) -> Self {
         let all: usize = record.answers.iter().map(|answer| answer.votes).sum();
         let answers = record.answers.iter().map(|votes| Answer {
@@ -99,7 +100,8 @@ impl<'a> Problem<'a> {
             votes: votes.votes,
             weight: votes.weight,
             score: votes.score,
-            // Without a tree the page has only the chosen chain, so other ids would lead nowhere.
+            // Without a tree only the chosen chain has steps on the page, so ids of other chains
+            // are invalid.
             node: search.has_tree.then_some(votes.node.0),
             correct: record.reference.as_deref().and_then(|reference| {
                 match answer::compare(&votes.answer, reference) {
@@ -124,7 +126,7 @@ impl<'a> Problem<'a> {
             share: record
                 .answers
                 .first()
-                // Answers are sorted with the chosen one first.
+                // The first answer is the chosen one.
                 .map(|chosen| chosen.votes as f64 / all.max(1) as f64),
             finish: &record.finish,
             answers: answers.collect(),

@@ -1,4 +1,4 @@
-//! The page of a run file.
+//! The page of a run: its figures, and a list of problems that open as searches.
 
 use std::fmt::Write;
 
@@ -13,27 +13,27 @@ use crate::page::{May, Page, escaped, json};
 use crate::problem::Problem;
 use crate::search::{Check, Search, aggregation};
 
-/// The contents of a run's page.
+/// The contents of a run's page, as [`report`] renders it.
 pub struct Run<'a> {
     /// The name of the run's file.
     pub name: &'a str,
-    /// The header: the first line of the run's file.
+    /// The first line of the run's file, with the settings.
     pub header: &'a RunHeader,
-    /// The run's problems, each once.
+    /// The problems of the run, each at most once.
     pub records: &'a [Record],
-    /// Decides which steps are right, where that is possible.
+    /// A function that decides which steps are right, if the steps can be checked.
     pub check: Check<'a>,
 }
 
-/// The data of a run that the page's script reads.
+/// The JSON block with the problems, which the page's script reads.
 #[derive(Serialize)]
 struct RunData<'a> {
     stem: &'a str,
     problems: Vec<Problem<'a>>,
 }
 
-/// Renders the page of a run in one file: its problems by outcome and by score, a reliability
-/// diagram, and each problem with its search.
+/// Renders the page of a run as one file: figures, a reliability diagram, the problems by outcome
+/// and score, and each problem's search.
 #[must_use]
 pub fn report(run: &Run<'_>) -> String {
     let aggregation = aggregation(run.header);
@@ -52,7 +52,7 @@ pub fn report(run: &Run<'_>) -> String {
             .collect(),
     };
     let mut data = vec![("run".to_owned(), json(&run_data))];
-    // Each search has a block of its own, which is parsed only when a reader opens the problem.
+    // Each search is a separate block, which is parsed only when its problem is opened.
     data.extend(
         searches
             .iter()
@@ -98,7 +98,8 @@ fn body(run: &Run<'_>) -> String {
     html
 }
 
-/// The strategy and the size of the search; `None` if the header has no search settings.
+/// Returns the strategy and the size of the search; `None` if the header has no settings of a
+/// search.
 fn described(header: &RunHeader) -> Option<String> {
     let search = header.settings.get("search")?;
     let shown = |key: &str| match search.get(key)? {
@@ -134,7 +135,7 @@ fn figures(html: &mut String, records: &[Record]) {
         figure(format!("{mean:.1} %"), &name);
     }
     let unsound = records.iter().filter_map(Record::right_but_unsound).count();
-    // Shown only if there are any: most runs check no step.
+    // Most runs check no steps, so the figure is shown only if it is not 0.
     if unsound > 0 {
         figure(unsound.to_string(), "right, but unsound");
     }
@@ -147,7 +148,7 @@ fn figures(html: &mut String, records: &[Record]) {
 
 fn settings(html: &mut String, header: &RunHeader) {
     let mut text = String::new();
-    // The settings as they were given, and the device and memory that the run used.
+    // First the settings as given, then what the run derived from them, e.g. device and memory.
     for part in [&header.settings, &header.effective] {
         if !part.is_empty() {
             let pretty = serde_json::to_string_pretty(part).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The steps of a search in the form in which pages get them.
+//! The steps of a search in the form that pages show.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use beamgen_eval::{Record, RunHeader};
 use beamgen_search::{Aggregation, ChainTree, Finish, Pruned, State};
 use serde::{Deserialize, Serialize};
 
-/// Decides whether the last step of a chain is right, given the problem's text and the chain.
-/// `None` if the problem's steps cannot be checked.
+/// A function that decides whether the last step of a chain is right, given the problem's text and
+/// the texts of the chain. `None` if the problem's steps cannot be checked.
 pub type Check<'a> = &'a dyn Fn(&str, &[&str]) -> Option<bool>;
 
-/// A [`Check`] for problems whose steps cannot be checked.
+/// The [`Check`] for problems whose steps cannot be checked; always returns `None`.
 pub fn unchecked(_problem: &str, _chain: &[&str]) -> Option<bool> {
     None
 }
 
-/// The function by which a run combined the scores of a chain's steps; the default if its header
-/// has none.
+/// Returns the function by which a run combined the scores of a chain's steps; the default if the
+/// run's header does not name one.
 #[must_use]
 pub fn aggregation(header: &RunHeader) -> Aggregation {
     let search = header.settings.get("search");
@@ -25,64 +25,64 @@ pub fn aggregation(header: &RunHeader) -> Aggregation {
     written.unwrap_or_default()
 }
 
-/// The steps of a search from the root on, parents before children. A step's id is its position.
+/// The steps of a search. A step's id is its index; parents come before their children.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// All steps of the tree; without a tree, only the chosen chain.
+    /// The root and all other steps of the tree. Without a tree, the root and the chosen chain.
     pub steps: Vec<Step>,
-    /// The id of the last step in the chosen chain; `None` if no chain was chosen.
+    /// The id of the last step of the chosen chain; `None` if no chain was chosen.
     pub chosen: Option<u32>,
     /// Whether the record has a tree.
     pub has_tree: bool,
 }
 
-/// A step as in a run file, except that its tokens are only counted.
+/// A step as recorded in a run file, with a count in place of its tokens.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
-    /// The id of the step before this one; `None` for the root.
+    /// The id of the previous step; `None` for the root.
     pub parent: Option<u32>,
-    /// The text, boundary included.
+    /// The text with the boundary that ended the step.
     pub text: String,
-    /// The scorer's probability that the step is right.
+    /// The scorer's probability that the step is right; `None` if the step was not scored.
     pub score: Option<f32>,
-    /// The score that the step had in its middle, if early rejection asked for it.
+    /// The score of the unfinished step; only with early rejection, which may ask for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial_score: Option<f32>,
-    /// The opinion of each of several judges, by name; `None` for a judge that abstained.
+    /// The score of each judge, by name; `None` for a judge that abstained.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub judges: BTreeMap<String, Option<f32>>,
-    /// The 10, 50 and 90 % quantiles of the probability of success.
+    /// The 10, 50 and 90 % quantiles of the probability that the chain will succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantiles: Option<[f32; 3]>,
-    /// The score of the chain that ends with this step.
+    /// The combined score of the chain up to this step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_score: Option<f32>,
-    /// Whether the step is right, by an exact check; `None` if the step cannot be checked.
+    /// The verdict of an exact check on the step; `None` if the step cannot be checked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<bool>,
-    /// The number of tokens.
+    /// The number of tokens; 0 if the run recorded no tree.
     pub tokens: usize,
-    /// The sum of the tokens' log-probabilities.
+    /// The sum of the log-probabilities of the step's tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprob: Option<f32>,
-    /// The number of siblings that were sampled with this text, this one included.
+    /// The number of equal siblings that were sampled and merged into this step, itself included.
     pub copies: usize,
-    /// The strategy's round in which the step was requested.
+    /// The round of the strategy that requested the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub round: Option<u32>,
-    /// The reason why the step was pruned.
+    /// The rank or cut-off by which the step was pruned, if it was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pruned: Option<Pruned>,
-    /// The id of an earlier sibling with the same text, which the search continues instead.
+    /// The id of an equal earlier sibling, from which the search continues instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<u32>,
-    /// The last state of the step in the search.
+    /// The state in which the search left the step.
     #[serde(flatten)]
     pub state: State,
 }
 
 impl Search {
-    /// Creates the steps of a record's tree, or of its chosen chain if the record has no tree.
+    /// Reads the steps of a record's tree, or of its chosen chain if the record has no tree.
     #[must_use]
     pub fn of(record: &Record, aggregation: Aggregation, check: Check<'_>) -> Self {
         let mut search = match &record.tree {
@@ -94,8 +94,8 @@ impl Search {
             if !search.is_empty_step(id) {
                 let chain = search.chain(id);
                 let texts: Vec<&str> = chain.iter().map(|&id| search.text(id)).collect();
-                // The check sees the chain from the beginning: a step may be wrong only because of
-                // an earlier one.
+                // The check gets the chain from its first step, since a step may be wrong only
+                // because of an earlier one.
                 search.steps[id as usize].label = check(&record.problem, &texts);
             }
         }
@@ -113,7 +113,7 @@ impl Search {
             chain_score: tree.chain_score(id, aggregation),
             label: None,
             tokens: node.tokens.len(),
-            // The root is the prompt, which was not sampled.
+            // The root is the prompt, which was not sampled and has no log-probability.
             logprob: node.parent.is_some().then_some(node.logprob),
             copies: node.copies,
             round: node.round,
@@ -148,7 +148,7 @@ impl Search {
             duplicate_of: None,
             state,
         };
-        // The page expects a root, which a recorded chain does not have.
+        // Pages expect a root, which a recorded chain does not have.
         let mut steps = vec![step(None, "", None, BTreeMap::new(), State::Expanded)];
         for (at, recorded) in record.steps.iter().enumerate() {
             let (parent, judges) = (Some(at as u32), recorded.judges.clone());
@@ -157,7 +157,7 @@ impl Search {
         }
         let last = steps.len() - 1;
         let finish = serde_json::from_value::<Finish>(record.finish.as_str().into());
-        // A run of a newer version may have ends that this version does not know.
+        // A newer version may have written an end that this version does not know.
         if let Ok(finish) = finish
             && last > 0
         {
@@ -170,11 +170,11 @@ impl Search {
         }
     }
 
-    /// The end of the chosen chain. The record names it with the answer; without an answer it is
-    /// searched by its text.
+    /// Returns the end of the chosen chain. A record with an answer names the node; otherwise the
+    /// chain is found by its text.
     fn chosen_of(&self, record: &Record) -> Option<u32> {
         if let Some(answer) = record.answers.first() {
-            // A record from a file may name any number.
+            // The file may be damaged or foreign, so the id may be out of range.
             return ((answer.node.0 as usize) < self.steps.len()).then_some(answer.node.0);
         }
         let wanted: Vec<&str> = record.steps.iter().map(|step| step.text.as_str()).collect();
@@ -186,7 +186,8 @@ impl Search {
             })
     }
 
-    /// Returns the ids of the steps from the first one to `id`, without empty steps.
+    /// Returns the ids of the steps from the first one to `id`. The root and empty steps are left
+    /// out.
     #[must_use]
     pub fn chain(&self, id: u32) -> Vec<u32> {
         let mut chain = Vec::new();
@@ -201,7 +202,8 @@ impl Search {
         chain
     }
 
-    /// A step's text as records have it: without its boundary and the blank lines before it.
+    /// Returns a step's text as records have it: without leading line breaks and trailing white
+    /// space.
     #[must_use]
     pub fn text(&self, id: u32) -> &str {
         let text = &self.steps[id as usize].text;

@@ -1,11 +1,11 @@
-//! Findings about wrong answers, and the cases in which a record is not enough.
+//! Tests of findings about wrong answers, also for records with missing data.
 
 use beamgen_eval::Record;
 use beamgen_search::Aggregation;
 use beamgen_view::{Check, Finding, Search, findings, unchecked};
 use serde_json::{Value, json};
 
-/// Creates a step below `parent`.
+/// Makes the JSON of a step below `parent`; `more` adds or replaces fields.
 fn step(parent: u32, depth: u32, text: &str, score: f32, more: &Value) -> Value {
     let mut step = json!({
         "parent": parent, "children": [], "depth": depth, "stream": 0, "tokens": [1], "text": text,
@@ -17,8 +17,8 @@ fn step(parent: u32, depth: u32, text: &str, score: f32, more: &Value) -> Value 
     step
 }
 
-/// Creates a record with two branches: `1 2 3`, chosen and wrong, and `1 4 5`; `6` was pruned next
-/// to `2`.
+/// Makes a record with two branches: `1 2 3` is chosen and wrong, `1 4 5` is the rival. Node `6` is
+/// a pruned sibling of `2`.
 fn record(rival: &str) -> Record {
     let ended = json!({"state": "finished", "finish": "answer"});
     let pruned = json!({"state": "pruned", "pruned": {

@@ -1,4 +1,4 @@
-//! The live page, and reports that are rendered as pages.
+//! Tests of the live page and of Markdown reports as pages.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;

@@ -1,22 +1,22 @@
-//! The exact truth of a solution's lines.
+//! The exact check of a solution, line by line.
 
 use super::WorldProblem;
 
-/// The truth of one line.
+/// The result of checking one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The line is right.
+    /// The line has the one right form, and all lines before were right.
     Right,
-    /// The line is wrong from a byte on; from 0 if its subject is wrong already.
+    /// The line departs from the right line. `from` is 0 if even the person is wrong.
     Wrong {
-        /// The first wrong byte of the line.
+        /// The byte at which the line departs from the right one.
         from: usize,
     },
 }
 
-/// Follows a chain line by line. A line is right if it is the right line of its person, that person
-/// was not worked out before in this chain, and no earlier line was wrong. The answer line is right
-/// if the answer is, and the asked person was worked out.
+/// Checks a chain line by line. A person's line is right if it has the one right form, the person
+/// had no line before, and no earlier line was wrong. The answer line is right if its number is,
+/// and if the asked person had a line before.
 #[derive(Clone, Debug)]
 pub struct Checker {
     lines: Vec<String>,
@@ -26,7 +26,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// Starts a chain for this problem.
+    /// Starts a chain for `problem`; no person has been worked out yet.
     pub fn new(problem: &WorldProblem) -> Self {
         let n = problem.facts.len();
         Self {
@@ -44,7 +44,7 @@ impl Checker {
         } else {
             self.judge(line)
         };
-        // After a wrong line the chain works with wrong numbers.
+        // After a wrong line the numbers of the chain are wrong, so every later line is wrong, too.
         self.failed |= verdict != Verdict::Right;
         verdict
     }
@@ -76,7 +76,7 @@ impl Checker {
         if line == right {
             return Verdict::Right;
         }
-        // A line that is longer than the right one departs where the right one ends.
+        // If the line continues after the right line's end, it departs at that end.
         let from = line
             .bytes()
             .zip(right.bytes())
@@ -86,8 +86,8 @@ impl Checker {
     }
 }
 
-/// Returns the kind of a wrong line, from the place where it departs from the right one. `early` is
-/// whether somebody was not worked out before the line.
+/// Names the kind of mistake in a wrong line, from the byte at which it departs. `early`: at least
+/// one person was not worked out before the line.
 pub fn mistake(line: &str, verdict: Verdict, early: bool) -> &'static str {
     let Verdict::Wrong { from } = verdict else {
         return "none";
@@ -106,7 +106,7 @@ pub fn mistake(line: &str, verdict: Verdict, early: bool) -> &'static str {
     match before.split_once(": ") {
         None => "wrong fact",
         Some((_, sum)) if sum.contains('=') => "wrong result",
-        // The operation comes after the first number and its space.
+        // Only the first number comes before: the next word is the operation.
         Some((_, sum)) if sum.ends_with(' ') && sum.matches(' ').count() == 1 => "wrong operation",
         Some(_) => "wrong operand",
     }

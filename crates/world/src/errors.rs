@@ -1,27 +1,26 @@
-//! Mistakes of the kinds that people make, for the generator's noisy solutions and the PRM's
-//! corrupted lines.
+//! Mistakes as people make them: noisy solutions for training the generator, and corrupted lines
+//! for training the reward model.
 
 use super::{MAX_NUMBER, NAMES, Relation, WorldProblem};
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 
-/// Probabilities of mistakes in a line of a noisy solution. Some kinds of line mislead more often
-/// than others (people read "fewer" as "more"), so a problem has easy and hard lines, as real ones
-/// do.
+/// The probabilities of mistakes in a line of a noisy solution. Some relations mislead more often
+/// than others: people read "fewer" as "more". A problem therefore has easy and hard lines.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorRates {
-    /// Any line: another person's number or fact, or a result that is off by a little.
+    /// Any line: the number or fact of another person is used, or the result is off by 1, 2 or 10.
     pub any: f64,
     /// "fewer" worked out as "more".
     pub fewer_as_more: f64,
     /// "half as many" doubled.
     pub half_as_double: f64,
-    /// A product or sum whose carry was lost, so that the result is ten too small.
+    /// A carry is lost in a product or sum, so the result is 10 too small.
     pub lost_carry: f64,
-    /// The person named just before, instead of the person that the fact names.
+    /// The number of the latest person is used instead of the number of the named person.
     pub nearest_person: f64,
-    /// The answer given before the last person, spread over the lines of a solution.
+    /// The answer is given before the last person's line; the rate is per solution, not per line.
     pub premature: f64,
 }
 
@@ -39,7 +38,7 @@ impl Default for ErrorRates {
 }
 
 impl ErrorRates {
-    /// Returns the rates multiplied by `factor`, at most 1.
+    /// Returns the rates times `factor`; no rate exceeds 1.
     pub fn scaled(&self, factor: f64) -> Self {
         let scaled = |rate: f64| (rate * factor).min(1.0);
         Self {
@@ -53,13 +52,13 @@ impl ErrorRates {
     }
 }
 
-/// Writes a solution with mistakes at `rates`; after a mistake it continues with the wrong number.
-/// It is as long as [`WorldProblem::solution`], or shorter (a premature answer).
+/// Writes a solution with mistakes. Lines after a mistake use the wrong number. A premature answer
+/// makes the solution shorter; otherwise it has as many lines as [`WorldProblem::solution`].
 pub fn noisy_solution(rng: &mut impl Rng, p: &WorldProblem, rates: &ErrorRates) -> Vec<String> {
     let mut values = p.values.clone();
     let mut out = Vec::new();
     for i in 0..p.facts.len() {
-        // Only where a number is known and the last person is not next, so that the answer is
+        // At least two numbers are known, and more than one person is left: the answer would be
         // premature.
         if i > 1 && i + 1 < p.facts.len() && rng.random_bool(rates.premature / p.facts.len() as f64)
         {
@@ -74,26 +73,26 @@ pub fn noisy_solution(rng: &mut impl Rng, p: &WorldProblem, rates: &ErrorRates) 
     out
 }
 
-/// Somebody who makes mistakes and works out the line of fact `i`.
+/// A person who makes mistakes while working out the line of fact `i`.
 struct Pupil<'a> {
     p: &'a WorldProblem,
     i: usize,
-    /// The numbers that the solution has so far, right or not.
+    /// The numbers of all people; those before `i` are as the solution has them, right or wrong.
     values: &'a [i64],
     rates: &'a ErrorRates,
 }
 
 impl Pupil<'_> {
-    /// The line with the sum `values[a] op b = result`, and the result.
+    /// Returns the line with the sum `values[a] op b = result`, and the result.
     fn sum(&self, a: usize, op: char, b: i64, result: i64) -> (String, i64) {
         let left = format!("{} {op} {b} = ", self.values[a]);
         (self.p.line_of(self.i, &left, result), result)
     }
 
-    /// The person whose number is used where the fact names `person`.
+    /// Returns the person whose number is used in place of `person`'s; often the same person.
     fn misread(&self, rng: &mut impl Rng, person: usize) -> usize {
         let i = self.i;
-        // The person worked out last is the nearest mistake, if the fact names another.
+        // The latest person is the likeliest mistake, unless the fact names that person.
         if i >= 2 && person + 1 != i && rng.random_bool(self.rates.nearest_person) {
             i - 1
         } else if i >= 2 && rng.random_bool(self.rates.any / 2.0) {
@@ -111,7 +110,8 @@ impl Pupil<'_> {
         }
     }
 
-    /// A result that may lose its carry, if the sum has one, before it is off.
+    /// Returns the result after possible mistakes: a lost carry if the sum has one, then a small
+    /// error.
     fn carry(&self, rng: &mut impl Rng, carries: bool, result: i64) -> i64 {
         let lost = carries && result > 10 && rng.random_bool(self.rates.lost_carry);
         self.off(rng, if lost { result - 10 } else { result })
@@ -122,7 +122,7 @@ fn clamp(number: i64) -> i64 {
     number.clamp(1, MAX_NUMBER)
 }
 
-/// Writes the line of fact `i` with mistakes at `rates`; returns the result on it, too.
+/// Writes the line of fact `i`, with mistakes at `rates`, and returns it with its result.
 fn pupil_line(
     rng: &mut impl Rng,
     p: &WorldProblem,
@@ -181,11 +181,11 @@ fn pupil_line(
     }
 }
 
-/// Returns a wrong version of the line after the first `done` lines of the right solution. It never
-/// equals a right continuation.
+/// Returns a wrong line to follow the first `done` lines of the right solution. No right
+/// continuation equals this line.
 pub fn corrupt(rng: &mut impl Rng, p: &WorldProblem, done: usize) -> String {
     let n = p.facts.len();
-    // A random change can give the right line, or another right continuation: the checker decides.
+    // A random change may give a right line by chance, so the checker decides.
     let mut right = super::Checker::new(p);
     for line in p.solution().iter().take(done) {
         right.next(line);
@@ -198,7 +198,7 @@ pub fn corrupt(rng: &mut impl Rng, p: &WorldProblem, done: usize) -> String {
     }
 }
 
-/// Samples a number that looks plausible in place of `near`.
+/// Samples a wrong number that is plausible in place of `near`.
 fn number(rng: &mut impl Rng, p: &WorldProblem, near: i64) -> i64 {
     if rng.random_bool(0.6) {
         clamp(near + [-20, -10, -10, -2, -1, 1, 2, 10, 10, 20][rng.random_range(0..10)])
@@ -209,7 +209,7 @@ fn number(rng: &mut impl Rng, p: &WorldProblem, near: i64) -> i64 {
     }
 }
 
-/// Replaces the number in place `which` of the line, counted from its end.
+/// Replaces one number of the line; `which` counts from the end of the line, from 0.
 fn swap_number(rng: &mut impl Rng, p: &WorldProblem, line: &str, which: usize) -> String {
     let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
     let at: Vec<usize> = (0..words.len())
@@ -226,18 +226,18 @@ fn swap_number(rng: &mut impl Rng, p: &WorldProblem, line: &str, which: usize) -
 fn candidate(rng: &mut impl Rng, p: &WorldProblem, i: usize, n: usize) -> String {
     if i == n {
         return match rng.random_range(0..4) {
-            0 => p.line(rng.random_range(0..n)), // says again what is known
+            0 => p.line(rng.random_range(0..n)), // a fact that the chain may have stated before
             _ => WorldProblem::answer_line(number(rng, p, p.answer())),
         };
     }
     match rng.random_range(0..10) {
-        // The last number is the result of the line.
+        // Number 0 from the end is the result.
         0 | 1 => swap_number(rng, p, &p.line(i), 0),
         2 => {
             let which = rng.random_range(1..4);
             swap_number(rng, p, &p.line(i), which)
         }
-        // The whole line is worked out with another person's number.
+        // The line is calculated from the number of another person.
         3 => {
             let mut values = p.values.clone();
             let other = values[rng.random_range(0..n)];
@@ -249,7 +249,7 @@ fn candidate(rng: &mut impl Rng, p: &WorldProblem, i: usize, n: usize) -> String
             let result = p.facts[i].relation.result(&values).unwrap_or(p.values[i]);
             p.line_with(i, &values, result.clamp(1, MAX_NUMBER))
         }
-        // A wrong operation, with the result that belongs to it.
+        // The operation may be wrong, and the result fits the wrong operation.
         4 | 5 => {
             let rates = ErrorRates {
                 any: 0.3,
@@ -261,20 +261,20 @@ fn candidate(rng: &mut impl Rng, p: &WorldProblem, i: usize, n: usize) -> String
             };
             pupil_line(rng, p, i, &p.values, &rates).0
         }
-        // Another person's fact, under this person's name.
+        // The fact of another person with this person's name.
         6 => {
             let j = rng.random_range(0..n);
             let line = p.line(j);
             let rest = line.split_once(' ').map_or("", |(_, r)| r);
             format!("{} {rest}", p.name(i))
         }
-        // This person's fact, under another name.
+        // The fact of this person with a random name.
         7 => {
             let line = p.line(i);
             let rest = line.split_once(' ').map_or("", |(_, r)| r);
             format!("{} {rest}", NAMES[rng.random_range(0..NAMES.len())])
         }
-        // A name is swapped inside the fact.
+        // One name inside the fact is replaced by another person of the problem.
         8 => {
             let line = p.line(i);
             let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
@@ -288,7 +288,7 @@ fn candidate(rng: &mut impl Rng, p: &WorldProblem, i: usize, n: usize) -> String
             }
             words.join(" ")
         }
-        // A premature answer, or a line that was there already.
+        // An answer that comes too early, or a repeated line.
         _ => {
             if i > 0 && rng.random_bool(0.4) {
                 p.line(rng.random_range(0..i))

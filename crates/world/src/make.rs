@@ -1,20 +1,20 @@
-//! Sampling problems, and the rule that keeps test problems out of training.
+//! Sampling of problems, and the rule that separates training and test problems.
 
 use super::{Fact, ITEMS, MAX_NUMBER, NAMES, Relation, WorldProblem};
 use rand::{Rng, seq::SliceRandom};
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::{Deserialize, Serialize};
 
-/// The difficulty of problems: how many people they have, and how far back facts refer.
+/// The difficulty of problems: the number of people, and how far back a fact may refer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difficulty {
-    /// The fewest people of a problem, which is the number of solution lines before the answer.
+    /// The minimum number of people, who have one solution line each.
     pub min_people: usize,
-    /// The most people of a problem.
+    /// The maximum number of people, at most 16 ([`NAMES`]).
     pub max_people: usize,
-    /// The most people back that a fact may refer to: 1 is the person just before. A person further
-    /// back has to be found by name, which models of the bundled size learn late or not at all.
+    /// How many people back a fact may refer; 1 is the person just before. To use someone further
+    /// back a model has to find the name, which small models learn late or not at all.
     #[serde(alias = "reach")]
     pub dependency_distance: usize,
 }
@@ -27,7 +27,7 @@ impl Difficulty {
         dependency_distance: 1,
     };
 
-    /// Whether a problem is one that could be sampled at this difficulty.
+    /// Whether a problem could be sampled at this difficulty.
     pub fn covers(self, problem: &WorldProblem) -> bool {
         let people = problem.facts.len();
         let mut facts = problem.facts.iter().enumerate();
@@ -35,7 +35,7 @@ impl Difficulty {
             && facts.all(|(i, fact)| self.allows(i, fact))
     }
 
-    /// Whether fact `i` refers to no person that is too far back.
+    /// Whether fact `i` refers only to people who are near enough.
     fn allows(self, i: usize, fact: &Fact) -> bool {
         let back = self.dependency_distance;
         match fact.relation {
@@ -49,23 +49,23 @@ impl Difficulty {
     }
 }
 
-/// A part of the world's problems.
+/// A set of problems; every problem of the world is in exactly one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// Problems that models are trained on.
+    /// Problems that may be trained on.
     Train,
-    /// Problems that models are measured on.
+    /// Problems that are kept for measuring.
     Test,
 }
 
-/// Returns the split of a problem, from a hash of its text only. A quarter is held out, and
-/// everybody who samples a problem agrees on whether it may be trained on.
+/// Returns the split of a problem, which depends on its text only. One problem in four is a test
+/// problem. Every program that samples problems therefore agrees on what may be trained on.
 pub fn split_of(text: &str) -> Split {
     // FNV-1a, 64 bit
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325u64, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
     });
-    // Not the lowest bits, which depend on few bits of the text's bytes.
+    // The lowest bits of the hash depend on few bits of the text, so higher bits are used.
     if (hash >> 20) % 4 == 0 {
         Split::Test
     } else {
@@ -73,12 +73,12 @@ pub fn split_of(text: &str) -> Split {
     }
 }
 
-/// Samples a problem of a split.
+/// Samples a problem until one is in `split`.
 pub fn problem(rng: &mut impl Rng, difficulty: Difficulty, split: Split) -> WorldProblem {
     loop {
         let people = rng.random_range(difficulty.min_people..=difficulty.max_people);
         if let Some(p) = draw(rng, people, difficulty.dependency_distance)
-            // Both splits are sampled alike and differ only in the hash.
+            // The splits differ only in the hash, not in the distribution of problems.
             && split_of(&p.text()) == split
         {
             return p;
@@ -86,7 +86,7 @@ pub fn problem(rng: &mut impl Rng, difficulty: Difficulty, split: Split) -> Worl
     }
 }
 
-/// Returns endless problems of a split, the same for the same seed.
+/// Samples problems of a split without end; the seed determines the sequence.
 pub fn problems(
     seed: u64,
     difficulty: Difficulty,
@@ -99,7 +99,7 @@ pub fn problems(
 /// Returns the twin of a problem: the same people, things and relations with other numbers and
 /// another answer, of the same split. `None` if none was found.
 pub fn twin(rng: &mut impl Rng, problem: &WorldProblem) -> Option<WorldProblem> {
-    // A twin of a test problem must not be a training problem.
+    // Same split: a twin of a test problem must not be a training problem.
     let split = split_of(&problem.text());
     let twins = (0..TRIES).filter_map(|_| renumbered(rng, problem));
     let mut fit =
@@ -107,14 +107,14 @@ pub fn twin(rng: &mut impl Rng, problem: &WorldProblem) -> Option<WorldProblem> 
     fit.next()
 }
 
-/// The most problems that are tried for a twin.
+/// The number of attempts after which [`twin`] gives up.
 const TRIES: usize = 200_000;
 
 fn between(rng: &mut impl Rng, least: i64, most: i64) -> Option<i64> {
     (least <= most).then(|| rng.random_range(least..=most))
 }
 
-/// Replaces the numbers of a problem by random ones, if its answer can then be worked out.
+/// Replaces the numbers of a problem by random ones; `None` if no valid problem results.
 fn renumbered(rng: &mut impl Rng, problem: &WorldProblem) -> Option<WorldProblem> {
     let mut facts: Vec<Fact> = Vec::with_capacity(problem.facts.len());
     let mut values: Vec<i64> = Vec::with_capacity(problem.facts.len());
@@ -136,11 +136,10 @@ fn renumbered(rng: &mut impl Rng, problem: &WorldProblem) -> Option<WorldProblem
     WorldProblem::new(problem.item, facts)
 }
 
-/// Returns the random numbers of one step of a stage. They do not depend on what other steps
-/// sample.
+/// Returns the random numbers for one step of a stage. Other steps do not affect them.
 pub fn rng(seed: u64, stage: u64, step: usize) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ stage.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    // A stream for each step: skipping or repeating steps leaves the others as they are.
+    // Each step has its own stream, so skipping or repeating steps does not change other steps.
     rng.set_stream(step as u64);
     rng
 }
@@ -162,11 +161,11 @@ fn draw(rng: &mut impl Rng, people: usize, dependency_distance: usize) -> Option
     WorldProblem::new(item, facts)
 }
 
-/// Samples a relation to people at most `dependency_distance` back that stays within the numbers.
-/// Every kind is about equally frequent.
+/// Samples a relation to people at most `dependency_distance` back whose result is from 1 to
+/// [`MAX_NUMBER`]. The kinds are about equally frequent.
 fn relation(rng: &mut impl Rng, values: &[i64], dependency_distance: usize) -> Option<Relation> {
     let (last, back) = (values.len() - 1, dependency_distance.min(values.len()));
-    // Some kinds may be impossible from these numbers; a problem that finds none is given up.
+    // A kind may be impossible for the sampled person; after 20 attempts the problem is dropped.
     for _ in 0..20 {
         let p = last - rng.random_range(0..back);
         let v = values[p];
@@ -193,7 +192,7 @@ fn relation(rng: &mut impl Rng, values: &[i64], dependency_distance: usize) -> O
     None
 }
 
-/// Samples a sum as solution lines have it: ` 34 + 8 = 42.`
+/// Samples a sum as it is written in solutions: ` 34 + 8 = 42.`
 pub fn sum(rng: &mut impl Rng) -> String {
     loop {
         let a = rng.random_range(1..=MAX_NUMBER);

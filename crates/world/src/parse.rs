@@ -2,7 +2,7 @@
 
 use super::{Fact, ITEMS, NAMES, Relation, WorldProblem};
 
-/// Returns the problem that `text` states; `None` if it does not belong to this world.
+/// Parses a problem of this world; `None` if the text has another form.
 pub fn parse(text: &str) -> Option<WorldProblem> {
     let mut item = None;
     let mut facts: Vec<Fact> = Vec::new();
@@ -41,20 +41,20 @@ pub fn parse(text: &str) -> Option<WorldProblem> {
         same_item(what, &mut item)?;
         facts.push(Fact { person, relation });
     }
-    // The question must be about the last person, as in every problem of the world.
+    // The question has to be about the last person.
     (asked? + 1 == facts.len()).then_some(())?;
-    // Refuses numbers that are out of range, too.
+    // `new` also checks the numbers' range.
     WorldProblem::new(item?, facts)
 }
 
-/// Index of the fact about a person of that name.
+/// Returns the index of the fact about the person called `name`.
 fn fact_about(facts: &[Fact], name: &str) -> Option<usize> {
     let person = NAMES.iter().position(|n| *n == name)?;
     facts.iter().position(|f| f.person == person)
 }
 
-/// Sets `item` to the index of the item called `name`; `None` if there is no such item, or if `item`
-/// is another one already.
+/// Sets `item` to the index of the thing called `name`. `None` if the name is unknown, or if `item`
+/// is already set to another thing.
 fn same_item(name: &str, item: &mut Option<usize>) -> Option<()> {
     let i = ITEMS.iter().position(|x| *x == name)?;
     (*item.get_or_insert(i) == i).then_some(())

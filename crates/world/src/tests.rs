@@ -142,7 +142,7 @@ fn the_right_solution_is_right_and_every_corruption_wrong() {
             }
             let bad = corrupt(&mut rng, &p, done);
             assert_ne!(c.next(&bad), Verdict::Right, "{bad}");
-            // After a wrong line, no line is right.
+            // After a wrong line even the right line counts as wrong.
             assert_ne!(c.next(&lines[done]), Verdict::Right);
         }
     }
@@ -159,7 +159,7 @@ fn the_checker_knows_where_a_line_departs() {
             from: "Leo has 8 more pens than Mia: 34 + 8 = 4".len()
         }
     );
-    // A repeated line, an unknown person, an answer that comes too early, an empty line.
+    // A repeated line, an unknown person, a premature answer, and an empty line.
     for line in [
         "Mia has 34 pens: 34.",
         "Hugo has 34 pens: 34.",

@@ -1,4 +1,5 @@
-// Vercel's AI SDK: node ai_sdk.mjs http://127.0.0.1:8080, beside node_modules with ai, @ai-sdk/openai-compatible and zod
+// Vercel's AI SDK. Run `node ai_sdk.mjs http://127.0.0.1:8080` next to node_modules with ai,
+// @ai-sdk/openai-compatible and zod.
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateObject, generateText, streamText } from 'ai'
 import { z } from 'zod'

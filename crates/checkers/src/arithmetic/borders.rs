@@ -1,17 +1,17 @@
-//! The distinction of dollar signs: borders of LaTeX mathematics, or money.
+//! Dollar signs: telling the borders of LaTeX mathematics from money.
 
 /// The dollar signs of a text that begin or end mathematics.
 #[derive(Debug, Default)]
 pub(super) struct Borders {
-    /// The byte offsets of the signs, in order.
+    /// The byte offsets of the signs, ascending.
     pub at: Vec<usize>,
-    /// Whether the first sign ends mathematics that began before the text.
+    /// Whether the first sign ends mathematics that an earlier text began.
     pub begins_open: bool,
 }
 
 impl Borders {
-    /// Finds the borders of a text; `is_open` if the text begins in mathematics. A formula has no
-    /// words of prose between its borders, and an empty line ends every formula.
+    /// Finds the borders in a text. `is_open` says that the text begins inside mathematics. Between
+    /// two borders there are no words of prose, and an empty line ends all mathematics.
     pub(super) fn of(text: &str, mut is_open: bool) -> Self {
         let mut borders = Self::default();
         let mut start = 0;
@@ -52,21 +52,21 @@ impl Borders {
     }
 }
 
-/// Whether the dollar sign at `at` may end mathematics: no white space comes before the sign, and
-/// no digit after it, which would make it a sum of money.
+/// Whether the dollar sign at `at` may end mathematics: no white space before the sign, and no
+/// digit after it (`$5` is money).
 fn closes(text: &str, at: usize) -> bool {
     let is_digit = text[at + 1..].starts_with(|c: char| c.is_ascii_digit());
     !text[..at].ends_with(char::is_whitespace) && !is_digit
 }
 
-/// Whether a text may begin in the middle of mathematics: the text ends mathematics, or is
-/// mathematics as a whole.
+/// Whether a text may continue mathematics of the text before: the text has an end of mathematics,
+/// or no prose at all.
 pub(super) fn may_go_on(text: &str) -> bool {
     let ends = ["$", "\\]", "\\)", "\\end"];
     ends.iter().any(|end| text.contains(end)) || is_mathematics(text)
 }
 
-/// Returns the byte offsets of single dollar signs without a backslash before them.
+/// Returns the byte offsets of dollar signs that are neither escaped (`\$`) nor doubled (`$$`).
 fn signs(text: &str) -> Vec<usize> {
     let bytes = text.as_bytes();
     let is = |at: usize, byte| bytes.get(at) == Some(&byte);

@@ -1,4 +1,4 @@
-//! Comparison of two sides of an equation, whose printed numbers may be rounded.
+//! The comparison of two sides of an equation; printed numbers may be rounded.
 
 use beamgen_eval::number::Rational;
 use num_bigint::BigInt;
@@ -9,17 +9,17 @@ use super::expression::Expression;
 use super::value::{Value, unit};
 use super::words::CONVERSIONS;
 
-/// The number of decimal places from which a number comes from binary floating point.
+/// With at least this many decimals a number is taken for the output of a floating-point program.
 const FLOAT_PLACES: usize = 12;
 
-/// The result of a comparison.
+/// The result of comparing two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Match {
-    /// The sides are equal, exactly or within the intervals of their printed numbers.
+    /// The sides are equal, or their intervals overlap.
     Equal,
-    /// The sides are equal as printed: the printed number stands for a number with more digits.
+    /// The printed side is the other side, rounded to the printed places.
     Rounded,
-    /// The sides may be equal or not.
+    /// The difference may come from rounding, or may be a mistake.
     Unclear,
     /// No reading of the numbers makes them equal.
     Different,
@@ -45,13 +45,13 @@ pub(crate) fn compare(left: &Expression, right: &Expression, relation: Relation)
     }
 }
 
-/// Whether a number printed with many places differs only by the noise of binary floating point.
+/// Whether two numbers agree to 12 digits, as results of double precision do.
 fn is_float_noise(value: &Rational, printed: &Rational) -> bool {
     let scale = Rational::from_integer(num_traits::pow(BigInt::from(10), 12));
     (value - printed).abs() * scale <= value.abs().max(Rational::one())
 }
 
-/// Compares a value with a number that is printed with `places` decimals; `None` for an exact one.
+/// Compares a value with a number printed with `places` decimals. `None` means an exact number.
 fn as_printed(value: &Value, printed: &Rational, places: Option<usize>) -> Match {
     let Some(places) = places else {
         let inside = value.low <= *printed && *printed <= value.high;
@@ -66,7 +66,7 @@ fn as_printed(value: &Value, printed: &Rational, places: Option<usize>) -> Match
     }
     let unit = unit(places);
     if value.is_exact() && (&value.at / &unit).is_integer() {
-        // "2.5 = 3": a value that fits into the printed places is not rounded, so it is wrong.
+        // "2.5 = 3": the value fits into the printed places, so nobody rounded.
         return Match::Different;
     }
     let two = Rational::from_integer(2.into());
@@ -79,15 +79,15 @@ fn as_printed(value: &Value, printed: &Rational, places: Option<usize>) -> Match
             Match::Equal
         }
     } else if low < unit && high > -unit {
-        // Digits may have been cut off instead of rounded.
+        // The digits may have been cut off instead of rounded.
         Match::Unclear
     } else {
         Match::Different
     }
 }
 
-/// Whether rounding on the way may explain the difference: at most two percent, unless both values
-/// are exact whole numbers.
+/// Whether rounded intermediate results may explain the difference: at most 2 percent, and not
+/// between two exact whole numbers.
 fn is_close(one: &Value, other: &Value) -> bool {
     let difference = (&one.at - &other.at).abs();
     let scale = one.at.abs().max(other.at.abs());
@@ -95,8 +95,8 @@ fn is_close(one: &Value, other: &Value) -> bool {
     !whole && difference * Rational::from_integer(50.into()) <= scale
 }
 
-/// Compares two sides that are approximately equal: equal within a twentieth or a unit of the last
-/// printed digit, different beyond a quarter.
+/// Compares two sides under "about". Equal: within 5 percent or one unit of the last printed digit.
+/// Different: more than 25 percent apart.
 fn about(left: &Expression, right: &Expression, l: &Value, r: &Value) -> Match {
     let difference = (&l.at - &r.at).abs();
     let scale = l.at.abs().max(r.at.abs());
@@ -115,7 +115,7 @@ fn about(left: &Expression, right: &Expression, l: &Value, r: &Value) -> Match {
     }
 }
 
-/// Returns a unit of the last significant digit: 100 for 3400, 0.01 for 2.75.
+/// Returns the place value of the last significant digit: 100 for 3400, 0.01 for 2.75.
 fn last_digit(number: &Rational, places: usize) -> Rational {
     let ten = Rational::from_integer(10.into());
     let mut digit = unit(places);
@@ -128,14 +128,14 @@ fn last_digit(number: &Rational, places: usize) -> Rational {
     digit
 }
 
-/// Whether one side is the other times a factor of [`CONVERSIONS`], within a percent.
+/// Whether the ratio of the sides is one of [`CONVERSIONS`], within 1 percent.
 pub(crate) fn is_conversion(left: &Value, right: &Value) -> bool {
     if left.at.is_zero() || right.at.is_zero() {
         return false;
     }
     let ratio = (&left.at / &right.at).abs();
     let ratio = ratio.clone().max(ratio.recip());
-    // A percent of tolerance, because results of conversions are often rounded.
+    // The tolerance is for results of conversions that were rounded.
     CONVERSIONS.iter().any(|&factor| {
         let factor = Rational::from_integer(factor.into());
         let off = (&ratio - &factor).abs() * Rational::from_integer(100.into());

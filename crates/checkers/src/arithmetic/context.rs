@@ -10,16 +10,16 @@ use num_traits::{One, Signed, ToPrimitive, Zero};
 use super::lex::{Kind, Lexed, Token, any_word, lex, tokens};
 use super::{MAX_TEXT, words};
 
-/// The most moduli, and the most operators, that are remembered.
+/// The maximum number of moduli, of bases, and of operators that are remembered for a chain.
 const MAX_MODULI: usize = 64;
 
-/// Reasons why an equation may be true that is false for plain numbers.
+/// Facts from the problem and the steps that may make an apparently false equation true.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     moduli: BTreeSet<BigInt>,
-    /// The bases that were named. Sums of digits may be meant modulo a base.
+    /// The bases that were named. Digit sums may be meant modulo one of them.
     bases: BTreeSet<BigInt>,
-    /// Whether the last text has a modulus of unknown value.
+    /// Whether the latest text names a modulus whose value is unknown.
     any_modulus: bool,
     /// Whether numbers may be written in another base than ten.
     pub other_base: bool,
@@ -39,7 +39,8 @@ impl Context {
         context
     }
 
-    /// Reads the next step of the chain. Operators that the chain defines become unknown symbols.
+    /// Reads the next step. An operator that the problem or a step defines becomes
+    /// [`Kind::Unknown`].
     pub(crate) fn read(&mut self, step: &str) -> Lexed {
         let mut lexed = lex(step, self.is_open);
         self.is_open = lexed.ends_open;
@@ -57,7 +58,8 @@ impl Context {
         self.other_base |= has_base(text, tokens);
         let says_so = any_word(tokens, words::defines_operator);
         for (at, window) in tokens.windows(4).enumerate() {
-            // "a * b = a + 2b" defines a star. In a problem a star needs no word of definition.
+            // "a * b = a + 2b" defines a star. In a step the word "define" or "operation" is also
+            // required.
             let before = at.checked_sub(1).map(|before| &tokens[before]);
             if self.operators.len() < MAX_MODULI
                 && let Some(operator) = defined(text, before, window)
@@ -68,12 +70,12 @@ impl Context {
         }
     }
 
-    /// Whether the numbers may be equal after all: modulo a number that was named, or as a digit
-    /// and a sum with a carry.
+    /// Whether two different numbers may be meant as equal: modulo a named number, or as a digit
+    /// and the sum before its carry.
     pub(crate) fn may_equal(&self, one: &Rational, other: &Rational) -> bool {
         let difference = one - other;
-        // The difference may be a fraction; then its numerator decides, which abstains too often
-        // and never fails a right step.
+        // For a fraction only the numerator is tested. The test may then hold by accident, which
+        // makes a step abstain but never fails a right one.
         let divides = |modulus: &&BigInt| (difference.numer() % *modulus).is_zero();
         let is_digit = |number: &Rational, base: &BigInt| {
             number.is_integer() && !number.is_negative() && number.numer() < base
@@ -85,7 +87,8 @@ impl Context {
     }
 
     fn read_moduli(&mut self, text: &str, tokens: &[Token]) {
-        // A modulus of unknown value excuses its own step only; a known one stays for the chain.
+        // An unknown modulus excuses only the step that names it; known moduli stay for the whole
+        // chain.
         self.any_modulus = false;
         let has_remainder = any_word(tokens, words::is_remainder);
         for (at, token) in tokens.iter().enumerate() {
@@ -108,7 +111,7 @@ impl Context {
             }
             let last = at.checked_sub(1).and_then(|at| tokens[at].word());
             let implied: &[i64] = match word.to_lowercase().as_str() {
-                // "9 + 5 = 2 on a clock", "7 * 8 has the last digit 6".
+                // "9 + 5 = 2 on a clock"; "7 * 8 has the last digit 6".
                 "clock" | "o'clock" => &[12, 24],
                 "parity" => &[2],
                 "digit" | "digits" if last.is_some_and(words::is_place) => &[10, 100, 1000],
@@ -120,7 +123,7 @@ impl Context {
     }
 }
 
-/// Returns the number after a word for "modulo" or "base", if it is more than 1.
+/// Returns the number after a word like "modulo" or "base"; `None` if it is not above 1.
 fn modulus(behind: &[Token]) -> Option<BigInt> {
     let mut behind = behind
         .iter()
@@ -131,12 +134,12 @@ fn modulus(behind: &[Token]) -> Option<BigInt> {
     }
 }
 
-/// Whether problems often redefine this sign of multiplication.
+/// Whether the sign is a star, to which problems often give a meaning of their own.
 fn is_star(operator: &str) -> bool {
     matches!(operator, "*" | "\\ast" | "∗")
 }
 
-/// Returns the operator of `a * b = ...`, or of `a * b` with words after it.
+/// Returns the operator if the four tokens are `a * b =`, or `a * b` and a word or a border.
 fn defined<'a>(text: &'a str, before: Option<&Token>, window: &[Token]) -> Option<&'a str> {
     let [left, operator, right, behind] = window else {
         return None;
@@ -148,11 +151,11 @@ fn defined<'a>(text: &'a str, before: Option<&Token>, window: &[Token]) -> Optio
     }
     let spelled = &text[operator.at.clone()];
     let is_whole = behind.is(&Kind::Equals) || behind.is(&Kind::Money) || behind.word().is_some();
-    // The token after has to be a relation, a border or a word: "a * b + c" defines nothing.
+    // In "a * b + c" an operator follows, so nothing is defined.
     is_whole.then_some(spelled)
 }
 
-/// Whether a text has numbers in another base: `12_5`, "base 7", "binary".
+/// Whether a text has numbers in a base other than ten: `12_5`, "base 7", "binary".
 fn has_base(text: &str, tokens: &[Token]) -> bool {
     let subscript = tokens.windows(2).any(|pair| {
         let is_number = matches!(pair[0].kind, Kind::Number(..) | Kind::Close);

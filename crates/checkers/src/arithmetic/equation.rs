@@ -1,27 +1,27 @@
-//! Chains of equations in a text, with the parts of their sides that are expressions.
+//! Chains of equations in a text, and the expressions at the ends of their sides.
 
 use super::expression::{Expression, Fuel, Known, Reading, read};
 use super::lex::{Kind, Lexed, Token};
 use super::words;
 
-/// The longest side that is read, in tokens.
+/// The maximum number of tokens of a side that are read.
 const MAX_SIDE: usize = 512;
 
-/// The relation of two sides.
+/// The sign between two sides: equal, or approximately equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relation {
     Equal,
     About,
 }
 
-/// The kind of text before an expression in its side.
+/// The kind of text before an expression on its side of the equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// No text, or words that do not change the expression's meaning.
+    /// Nothing, or words that do not change the expression's meaning.
     Clear,
-    /// Text that may change the expression's meaning: a mismatch proves nothing.
+    /// Text that may change the expression's meaning, so a difference proves nothing.
     Doubtful,
-    /// An operator with an unknown operand: the expression is a part of a larger one.
+    /// An operator: the expression is only a part of a longer one.
     Part,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct Found<'a> {
     pub tokens: &'a [Token],
     pub expression: Expression,
     pub before: Before,
-    /// Whether the expression is the whole side.
+    /// Whether the expression covers all tokens of its side.
     pub whole: bool,
-    /// Whether a number or an operator follows: the expression may be longer than was read.
+    /// Whether the side may continue the expression, because a number or an operator follows.
     pub goes_on: bool,
 }
 
@@ -46,11 +46,11 @@ pub(crate) struct Side<'a> {
     pub beginning: Option<Found<'a>>,
 }
 
-/// A chain of equations such as `a = b = c`.
+/// A chain of equations such as `a = b = c`, which has three sides.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chain<'a> {
     pub sides: Vec<Side<'a>>,
-    /// The relations between neighbouring sides, one fewer than sides.
+    /// The relations between neighbouring sides; one fewer than there are sides.
     pub relations: Vec<Relation>,
 }
 
@@ -61,13 +61,14 @@ impl<'a> Chain<'a> {
             .flatten()
     }
 
-    /// Whether a side has an operator, so that the chain calculates and does not only define.
+    /// Whether some side is a calculation with numbers, so that the chain is more than a
+    /// definition.
     pub(crate) fn is_calculation(&self) -> bool {
         self.readings()
             .any(|found| found.expression.operators > 0 && !found.expression.has_variables)
     }
 
-    /// Returns the variables that are a whole side.
+    /// Returns the variables that make up an end of a side, as `x` does in `x = 3`.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
         self.readings()
             .filter(|found| found.before != Before::Part && !found.goes_on)
@@ -75,26 +76,27 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// The tokens between two breaks, with at least one relation among them.
+/// The tokens between two breaks of a text; at least one of them is a relation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment<'a> {
     tokens: &'a [Token],
-    /// Whether the line above has no relation and may be the first summand of a column.
+    /// Whether the line above has no relation: in a column of summands, that line may be the first
+    /// one.
     below_open_line: bool,
-    /// Whether the beginning may continue the text before the break.
+    /// Whether the first side may continue a text from before the break.
     is_cut: bool,
-    /// Whether the row below may continue the end.
+    /// Whether the row below may continue the last side.
     continues: bool,
-    /// Whether the segment is a question, which claims nothing.
+    /// Whether the segment ends with a question mark, so that its equations claim nothing.
     is_asked: bool,
 }
 
-/// Splits a text into the segments that have equations.
+/// Splits a text at breaks and returns the segments that have a relation.
 pub(crate) fn segments(text: &Lexed) -> Vec<Segment<'_>> {
     let tokens = &text.tokens;
     let mut segments = Vec::new();
-    // The pieces between breaks, with the facts about their neighbours that a piece cannot show: a
-    // false verdict would come from reading half of a longer equation.
+    // Each segment is given facts about its neighbours: half of a longer equation, read alone,
+    // would give false verdicts.
     let mut below_open_line = false;
     let mut is_cut = text.begins_open;
     let mut parts = tokens.split_inclusive(is_break).map(without_end).peekable();
@@ -105,7 +107,7 @@ pub(crate) fn segments(text: &Lexed) -> Vec<Segment<'_>> {
         let is_rest = below.first().is_some_and(|first| first.kind.is_operator());
         let is_last = parts.peek().is_none();
         if has_relation {
-            // A row below without a relation can only be the rest of this equation's right side.
+            // A row below without a relation can only continue the right side of this equation.
             let claims_nothing = !below.iter().any(|token| relation(token).is_some());
             segments.push(Segment {
                 tokens: part,
@@ -118,8 +120,8 @@ pub(crate) fn segments(text: &Lexed) -> Vec<Segment<'_>> {
         }
         below_open_line =
             !has_relation && !part.is_empty() && end.is_some_and(|end| is_newline(end, tokens));
-        // The next segment continues this one after "3 +" at the end of a line, and if its row
-        // begins with an operator.
+        // The next segment continues this one if this one ends with an operator ("3 +"), or if the
+        // next row begins with one.
         is_cut = part.last().is_some_and(|last| last.kind.is_operator()) || is_row && is_rest;
     }
     segments
@@ -129,7 +131,7 @@ fn is_break(token: &Token) -> bool {
     matches!(token.kind, Kind::Break | Kind::Row | Kind::Question)
 }
 
-/// Splits off the break at the end of the tokens, if one is there.
+/// Separates the break at the end, if there is one, from the tokens before it.
 fn without_end(part: &[Token]) -> (&[Token], Option<&Token>) {
     match part.split_last() {
         Some((end, part)) if is_break(end) => (part, Some(end)),
@@ -146,7 +148,7 @@ fn relation(token: &Token) -> Option<Relation> {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads the equations of the segment with the known values of variables.
+    /// Reads the equations of the segment. `known` gives the values of variables.
     pub(crate) fn read(&self, known: &Known, fuel: &mut Fuel) -> Vec<Chain<'a>> {
         let parts: Vec<&[Token]> = self.tokens.split(|t| relation(t).is_some()).collect();
         let last = parts.len() - 1;
@@ -155,22 +157,22 @@ impl<'a> Segment<'a> {
         let mut chain = Chain::default();
         for (i, part) in parts.into_iter().enumerate() {
             let mut side = Side::default();
-            // A middle side of `a = b = c` is read twice: its beginning is compared with a, and its
-            // ending with c. For a plain side both are the same expression.
+            // A middle side of `a = b = c` is read at both ends: a is compared with the beginning
+            // of b, and c with the end of b. In most cases both ends are the same expression.
             if i > 0 {
                 side.beginning = beginning(part, known, fuel);
             }
             if i < last {
                 side.ending = ending(part, known, fuel);
             }
-            // The first side may lack the summands of the line above.
+            // The first side may be the end of a sum that began on the line above.
             if let (0, Some(first)) = (i, &mut side.ending)
                 && first.whole
                 && (self.is_cut || self.below_open_line && part[0].is(&Kind::Minus))
             {
                 first.before = Before::Part;
             }
-            // "Is 3 + 4 = 8?" claims nothing.
+            // "Is 3 + 4 = 8?" asks and does not claim.
             if let (true, Some(ending)) = (self.is_asked, &mut side.ending)
                 && ending.before == Before::Clear
             {
@@ -181,7 +183,7 @@ impl<'a> Segment<'a> {
             }
             let goes_on = side.beginning.as_ref().is_some_and(|found| found.whole);
             if i > 0 && i < last && !goes_on {
-                // "A = 3 and B = 4" are two equations, and 3 is not equal to B.
+                // "A = 3 and B = 4" is two equations; 3 and B are not compared.
                 let end = Side {
                     beginning: side.beginning.take(),
                     ending: None,
@@ -204,7 +206,7 @@ fn is_newline(end: &Token, tokens: &[Token]) -> bool {
 }
 
 fn beginning<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Found<'a>> {
-    // Cut, to bound the work on hostile texts.
+    // Only the first tokens are read, so that hostile texts cost a bounded amount of work.
     let side = &side[..side.len().min(MAX_SIDE)];
     let expression = read(side, known, Reading::default(), fuel).ok()?;
     let rest = &side[expression.length..];
@@ -217,23 +219,24 @@ fn beginning<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Fo
     })
 }
 
-/// Whether the expression may continue, as a number or an operator follows soon: "2 hours and 30
-/// minutes", "7 - Tom".
+/// Whether a number or an operator follows soon, so that the expression may continue: "2 hours and
+/// 30 minutes", "7 - Tom".
 fn goes_on(rest: &[Token]) -> bool {
     let words = rest.iter().take_while(|t| t.word().is_some()).count();
     let next = rest.get(words).map(|token| &token.kind);
     match next {
         None | Some(Kind::Close | Kind::Break) => false,
-        // "7 apples and 3 pears": at most two words, or the number belongs to another statement.
+        // Up to two words may be between, as in "7 apples and 3 pears"; a number further away
+        // belongs to another statement.
         Some(Kind::Number(..) | Kind::Money) => words <= 2,
         Some(_) => words == 0,
     }
 }
 
-/// Returns the longest expression at the end of the side.
+/// Returns the longest expression that ends where the side ends.
 fn ending<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Found<'a>> {
     let side = &side[side.len().saturating_sub(MAX_SIDE)..];
-    // From the left, so the first expression that reaches the end of the side is the longest.
+    // Starts are tried from the left, so the first expression that reaches the end is the longest.
     let starts = (0..side.len()).filter(|&i| begins(&side[i]));
     for start in starts {
         let tokens = &side[start..];
@@ -249,7 +252,8 @@ fn ending<'a>(side: &'a [Token], known: &Known, fuel: &mut Fuel) -> Option<Found
                 expression,
             });
         }
-        // Without fuel a shorter expression could be found that is a part of the true one.
+        // With the fuel used up, a longer expression may be missed, and a shorter one would be
+        // wrong.
         if fuel.0 == 0 {
             return None;
         }
@@ -265,8 +269,8 @@ fn begins(token: &Token) -> bool {
     }
 }
 
-/// Whether the words before an expression suppose it or take a multiple of it: "if 3 + 4", "assume
-/// that 3 + 4", "twice the sum 3 + 4".
+/// Whether one of the last three words before an expression makes it a condition or a multiple: "if
+/// 3 + 4", "assume that 3 + 4", "twice the sum 3 + 4".
 fn is_conditional(before: &[Token]) -> bool {
     const NEAR: usize = 3;
     let mut words = before.iter().rev().map_while(Token::word).take(NEAR);
@@ -282,12 +286,12 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
         && side.get(start + 1).is_some_and(|next| next.spaced);
     let earlier = |back: usize| start.checked_sub(back).map(|at| &side[at]);
     match &previous.kind {
-        // "# 3 + 4": the symbol may be an operator.
+        // "# 3 + 4": the unknown symbol may be an operator.
         Kind::Unknown => Before::Part,
         kind if kind.is_operator() => Before::Part,
         // "P(X = 2)", "100 + (100 * 2 = 300"
         Kind::Open if expression.variable.is_some() => Before::Part,
-        // "2 * (3 + 4 = 7": the bracket of a larger expression was not closed.
+        // "2 * (3 + 4 = 7": the open bracket belongs to a longer expression.
         Kind::Open => match earlier(2).map(|token| &token.kind) {
             Some(Kind::Number(..) | Kind::Close | Kind::Unknown | Kind::Fraction) => Before::Part,
             Some(kind) if kind.is_operator() => Before::Part,
@@ -296,7 +300,7 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
         Kind::Word(_) | Kind::Number(..) | Kind::Close | Kind::Percent | Kind::Fraction if dash => {
             Before::Part
         }
-        // "5 (3 + 4) = 35": a product without a sign, or a remark.
+        // "5 (3 + 4) = 35": either a product without a sign or a remark in brackets.
         Kind::Number(..) | Kind::Close | Kind::Percent | Kind::Fraction => Before::Doubtful,
         // A function of what is in the brackets, or a product.
         Kind::Word(_) if side[start].is(&Kind::Open) && !side[start].spaced => Before::Part,
@@ -330,7 +334,7 @@ fn before(side: &[Token], start: usize, expression: &Expression) -> Before {
         {
             Before::Doubtful
         }
-        // "x 3 + 4": an article, or a product.
+        // "x 3 + 4": the letter may be a factor. "a 3 + 4": the letter may be an article.
         Kind::Word(word) if words::is_variable(word) && !expression.has_variables => {
             let is_article = matches!(word.as_str(), "a" | "I") && !previous.math;
             if is_article {

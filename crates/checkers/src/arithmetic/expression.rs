@@ -1,5 +1,5 @@
-//! The parser of expressions: the length of an expression, its value if that is known, and all that
-//! makes the value doubtful.
+//! The parser of expressions: finds how long an expression is, its value if known, and everything
+//! that makes the value doubtful.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,13 +11,13 @@ use super::lex::{Kind, Token};
 use super::value::{Value, unit};
 use super::words;
 
-/// The deepest nesting of brackets, signs and powers that is parsed.
+/// The maximum nesting of brackets, signs and powers.
 const MAX_DEPTH: usize = 64;
 
-/// The most words of a unit after a number.
+/// The maximum number of words in the unit after a number.
 const MAX_UNIT_WORDS: usize = 6;
 
-/// The facts from earlier steps that the parser uses.
+/// Facts from earlier steps that the parser uses.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Known {
     /// Values of variables.
@@ -26,7 +26,7 @@ pub(crate) struct Known {
     pub rounded: BTreeSet<Rational>,
 }
 
-/// A choice of the meaning of ambiguous notation.
+/// One choice for each ambiguous notation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// `20%` is 20, not 20/100.
@@ -42,7 +42,7 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Returns all readings that can differ from the usual one for an expression with these
+    /// Returns the readings, other than the usual one, that can change an expression with these
     /// features.
     pub(crate) fn others(features: Features) -> impl Iterator<Item = Self> {
         (1..16u8).filter_map(move |bits| {
@@ -62,7 +62,7 @@ impl Reading {
     }
 }
 
-/// The ambiguous notations that an expression has.
+/// The ambiguous notations that occur in an expression.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Features {
     pub percent: bool,
@@ -82,47 +82,46 @@ impl Features {
     }
 }
 
-/// An expression that was parsed.
+/// A parsed expression, with facts that decide what a difference proves.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expression {
-    /// The value; `None` if a variable is unknown or the calculation has no value.
+    /// The value; `None` if a variable is unknown or an operation has no result (division by 0).
     pub value: Option<Value>,
-    /// The value of the operand that the expression begins with, which a running total is compared
-    /// with; `None` if it is unknown.
+    /// The value of the first operand, for comparison with a running total; `None` if unknown.
     pub first: Option<Value>,
-    /// The signed number and its decimal places if the expression is only a number.
+    /// The number and its decimal places, if the expression is only a number with an optional sign.
     pub literal: Option<(Rational, Option<usize>)>,
-    /// The name if the expression is only a variable.
+    /// The name, if the expression is only a variable.
     pub variable: Option<String>,
-    /// Whether the expression is a quotient of two numbers or a percentage.
+    /// Whether the expression is a percentage or a quotient of two numbers.
     pub is_share: bool,
-    /// The number of tokens of the expression.
+    /// The number of tokens in the expression.
     pub length: usize,
-    /// The number of tokens up to the last number, bracket or variable, without a unit after it.
+    /// The number of tokens without the unit at the end.
     pub core: usize,
-    /// The number of operators.
+    /// The number of operators, products without a sign included.
     pub operators: usize,
-    /// The words after the numbers, without the ending of a plural.
+    /// The units: words after numbers, in lower case and singular.
     pub units: BTreeSet<String>,
-    /// Whether the expression has money, a percentage or a unit.
+    /// Whether a currency sign, a percentage or a unit occurs.
     pub measured: bool,
-    /// Whether the expression has a variable.
+    /// Whether a variable occurs, known or not.
     pub has_variables: bool,
-    /// Whether a part of the expression may mean something else: a mismatch then proves nothing.
+    /// Whether some part has a second meaning, so that a difference proves nothing.
     pub doubtful: bool,
-    /// The ambiguous notations in the expression.
+    /// The ambiguous notations that occur.
     pub features: Features,
 }
 
-/// The reason why tokens are not an expression.
+/// The error for tokens that do not begin with an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Nothing;
 
-/// The work that may still be done, in tokens read.
+/// The remaining work: each nested part that is parsed takes one unit.
 #[derive(Debug)]
 pub(crate) struct Fuel(pub u32);
 
-/// Parses the expression at the beginning of the tokens.
+/// Parses the longest expression at the beginning of `tokens`.
 pub(crate) fn read(
     tokens: &[Token],
     known: &Known,
@@ -202,7 +201,8 @@ impl<'a> Parser<'a> {
 
     fn sum(&mut self) -> Parsed {
         let mut total = self.term()?;
-        // Only the outermost sum: a running total compares the operand that the line begins with.
+        // Recorded for the outermost sum only, since a running total repeats the first operand of a
+        // line.
         if self.depth == 0 && self.read.operators == 0 {
             self.read.first.clone_from(&total.value);
         }
@@ -213,7 +213,7 @@ impl<'a> Parser<'a> {
                 _ => return Ok(total),
             };
             let start = self.at;
-            // "12 and -6" are two numbers and not a difference.
+            // In "12 and -6" the minus is the sign of a second number, not a subtraction.
             if !plus && self.begins_number() {
                 return Ok(total);
             }
@@ -238,7 +238,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether the minus here is a number's sign after words, as in "12 and -6".
+    /// Whether the minus here is the sign of a number after a word, as in "12 and -6".
     fn begins_number(&self) -> bool {
         let behind_word = self.at > 0 && self.tokens[self.at - 1].word().is_some();
         let tight = self
@@ -260,7 +260,7 @@ impl<'a> Parser<'a> {
                     self.read.doubtful |= self.tokens[self.at].math;
                     false
                 }
-                // "20% of 50" is a product, "3 of 50" is not.
+                // "20% of 50" is a product; "3 of 50" is not.
                 Some(Kind::Word(word)) if word == "of" && product.is_share && self.opens(1) => {
                     false
                 }
@@ -282,13 +282,13 @@ impl<'a> Parser<'a> {
             if self.depth == 0 && self.read.operators == 0 {
                 self.read.first.clone_from(&product.value);
             }
-            // "7 x Tom": the sign stays unread, and what follows it may change the value.
+            // "7 x Tom": the sign is left unread, and the unread operand makes the value doubtful.
             let Ok(other) = self.deeper(|this| this.factor(divides)) else {
                 self.at = start;
                 self.read.doubtful = true;
                 return Ok(product);
             };
-            // Of "3/4 of 12", but not of "x/4 of 12": only a quotient of numbers is a share.
+            // "3/4 of 12" is a product; "x/4 of 12" is not, since x may be a word.
             let share = divides && product.literal.is_some() && other.literal.is_some();
             let work = if divides { Value::over } else { Value::times };
             product = self.times(product, other, work);
@@ -310,11 +310,12 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses an operand of a product. If products without a sign go first, the operand includes
-    /// all that is written directly after it.
+    /// Parses one operand of a product. In the reading `products_first`, the operand includes all
+    /// factors written directly after it, so `6/2(3)` is `6/(2(3))`.
     fn factor(&mut self, divides: bool) -> Parsed {
         let mut factor = self.signed()?;
-        // `25 / 1/3`: noted even if this reading does not use it, so that the other one is tried.
+        // `25 / 1/3`: recorded in every reading, so that the caller knows that `fractions_first`
+        // matters.
         if divides && self.kind(0) == Some(&Kind::Slash) {
             self.read.features.fraction = true;
             if self.reading.fractions_first {
@@ -334,7 +335,7 @@ impl<'a> Parser<'a> {
         Ok(factor)
     }
 
-    /// Whether a bracket comes directly after a number or a bracket, which is a product.
+    /// Whether a bracket directly after a number, a bracket or a known variable means a product.
     fn follows_directly(&self) -> bool {
         let before = self.at.checked_sub(1).map(|at| &self.tokens[at].kind);
         let is_factor = |kind: &Kind| match kind {
@@ -342,7 +343,7 @@ impl<'a> Parser<'a> {
             Kind::Word(word) => self.known.variables.contains_key(word),
             _ => false,
         };
-        // A bracket after a unit ("3 m (4 pieces)") is a remark, so nothing may be between.
+        // `core == at` means that no unit is between: in "3 m (4 pieces)" the bracket is a remark.
         self.read.core == self.at && before.is_some_and(is_factor)
     }
 
@@ -353,7 +354,7 @@ impl<'a> Parser<'a> {
             && self.opens(1)
     }
 
-    /// Whether the token `ahead` of here is a number or an opening bracket.
+    /// Whether a number or an opening bracket comes after `ahead` tokens; signs are skipped.
     fn opens(&self, ahead: usize) -> bool {
         let mut ahead = ahead;
         while matches!(self.kind(ahead), Some(Kind::Money | Kind::Minus)) {
@@ -409,8 +410,8 @@ impl<'a> Parser<'a> {
         Ok(base)
     }
 
-    /// Whether the exponent here can be read in two ways. LaTeX raises only the first digit of
-    /// `2^34`, and `3^15^2` may be `3^1 5^2` or a tower.
+    /// Whether the exponent has two readings: LaTeX raises only the first digit of `2^34`, and
+    /// `3^15^2` may be a tower or a product of powers.
     fn is_vague_exponent(&self) -> bool {
         let Some(token) = self.tokens.get(self.at) else {
             return false;
@@ -430,7 +431,7 @@ impl<'a> Parser<'a> {
         match &token.kind {
             Kind::Number(value, places) => {
                 let places = *places;
-                // Only whole numbers: nobody writes decimals in another base.
+                // Only whole numbers change with the base: nobody writes decimals in another base.
                 let based = self.reading.base.filter(|_| places == Some(0));
                 let value = based.map_or_else(|| value.clone(), |base| in_base(value, base));
                 self.at += 1;
@@ -470,7 +471,8 @@ impl<'a> Parser<'a> {
                     ..Operand::default()
                 })
             }
-            // A quantity by its name, after an operator: "Total - 3".
+            // A quantity that is only named, as after the operator in "3 - the total": its value is
+            // unknown.
             Kind::Word(_) if self.at > 0 => {
                 let words = self.tokens[self.at..].iter();
                 self.at += words
@@ -501,7 +503,7 @@ impl<'a> Parser<'a> {
         Ok(inside)
     }
 
-    /// Parses the `3/4` of the mixed number `2 3/4`.
+    /// Parses the fraction of a mixed number, as in `2 3/4`.
     fn mixed_part(&mut self) -> Option<Rational> {
         let [over, slash, under, ..] = self.tokens.get(self.at..)? else {
             return None;
@@ -511,7 +513,7 @@ impl<'a> Parser<'a> {
         else {
             return None;
         };
-        // "2 3/4" is a mixed number, "2 3 / 4" is not.
+        // "2 3/4" is a mixed number; "2 3 / 4", with spaces around the slash, is not.
         let tight = over.spaced && !slash.spaced && !under.spaced;
         let part = (tight && top < bottom && bottom.is_positive()).then(|| top / bottom)?;
         self.at += 3;
@@ -519,18 +521,19 @@ impl<'a> Parser<'a> {
         Some(part)
     }
 
-    /// Returns the interval of the numbers that a printed number may stand for.
+    /// Returns the number with the interval of values that were printed as this number.
     fn printed(&self, value: &Rational, places: Option<usize>) -> Value {
         let Some(places) = places else {
             return Value::exact(value.clone());
         };
-        // A number that an earlier step rounded may be off by a whole unit of its last digit.
+        // An earlier step rounded this number, so the interval is a whole unit of the last digit on
+        // each side.
         if self.known.rounded.contains(value) {
             return Value::about(value.clone(), &unit(places));
         }
         match places {
-            // Numbers with at most one decimal are mostly exact. As intervals they would hide the
-            // mistakes that this checker is for.
+            // Numbers with at most one decimal are mostly exact. Intervals for them would hide the
+            // mistakes that this checker looks for.
             0 | 1 => Value::exact(value.clone()),
             _ => Value::about(
                 value.clone(),
@@ -539,7 +542,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses percent signs, units and remarks in brackets after an operand.
+    /// Parses what may follow an operand: percent signs, units, and remarks in brackets.
     fn units(&mut self, operand: &mut Operand) {
         let is_percent = self.kind(0) == Some(&Kind::Percent)
             || matches!(self.word(0), Some("percent" | "percentage"));
@@ -601,11 +604,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips a bracket that has only words.
+    /// Skips a bracket that contains only words, as in "3 (apples)"; returns whether there was one.
     fn remark(&mut self, operand: &mut Operand) -> bool {
         let inside = self.tokens[self.at + 1..].iter();
         let words = inside.take_while(|t| t.word().is_some() || t.is(&Kind::Slash));
-        // Read before anything is consumed: a bracket that is not a remark is a product.
+        // Nothing is consumed before all tests are done: a bracket with other contents is a factor.
         let words = words.count();
         let is_remark =
             self.tokens[self.at].spaced && words > 0 && self.kind(words + 1) == Some(&Kind::Close);
@@ -626,14 +629,15 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Reads the decimal digits of a whole number in another base; unchanged if a digit is too large.
+/// Reads the digits of a whole number in base `base`. Returns the number unchanged if a digit is
+/// not below the base.
 fn in_base(number: &Rational, base: u32) -> Rational {
     let digits = number.to_integer().to_string();
     let read = BigInt::parse_bytes(digits.as_bytes(), base);
     read.map_or_else(|| number.clone(), Rational::from_integer)
 }
 
-/// Whether a sum of quantities with these units may be in another unit than written.
+/// Whether the unit of a sum of quantities with these units is uncertain.
 fn are_mixed(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
     if one.is_empty() || other.is_empty() {
         return one.union(other).any(|unit| words::is_exchanged(unit));

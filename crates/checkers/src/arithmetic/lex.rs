@@ -1,4 +1,4 @@
-//! The tokeniser of arithmetic in prose, Markdown and LaTeX.
+//! The lexer for arithmetic in prose, Markdown and LaTeX.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use super::borders::{self, Borders};
 
 use beamgen_eval::number::{Rational, literal};
 
-/// The kind of a token.
+/// The kind of a token; different spellings of a sign have the same kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A number without a sign, and its printed decimal places; `None` if the number is exact.
+    /// A number without a sign, and its decimal places as printed; `None` for an exact number.
     Number(Rational, Option<usize>),
     Plus,
     Minus,
@@ -28,13 +28,13 @@ pub(crate) enum Kind {
     Approx,
     /// A run of letters, or a variable with its index (`x_1`).
     Word(String),
-    /// The end of a sentence, a clause or a line, where every equation ends.
+    /// The end of a sentence, clause or line; no equation continues after it.
     Break,
-    /// The end of a row of mathematics, after which an equation may continue.
+    /// The end of a row of mathematics; the next row may continue the equation.
     Row,
-    /// The end of a question, whose equations claim nothing.
+    /// A question mark; the equations before it claim nothing.
     Question,
-    /// A symbol without a known meaning. An expression with such a symbol has no value.
+    /// A symbol without a known meaning; an expression cannot contain one.
     Unknown,
 }
 
@@ -47,27 +47,27 @@ impl Kind {
     }
 }
 
-/// Whether any word among the tokens passes a test.
+/// Whether `test` accepts at least one word among the tokens.
 pub(crate) fn any_word(tokens: &[Token], test: fn(&str) -> bool) -> bool {
     tokens.iter().filter_map(Token::word).any(test)
 }
 
-/// A token with its place in the text.
+/// A token with its position and surroundings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub kind: Kind,
-    /// The token's range of bytes in the text.
+    /// The bytes of the text that the token covers.
     pub at: Range<usize>,
-    /// Whether white space or layout comes before the token.
+    /// Whether white space or layout is directly before the token.
     pub spaced: bool,
-    /// Whether the token is the first of its line.
+    /// Whether the token is the first one of its line.
     pub first: bool,
-    /// Whether the token is in LaTeX mathematics, where letters are variables.
+    /// Whether the token is inside LaTeX mathematics, where letters are variables.
     pub math: bool,
 }
 
 impl Token {
-    /// Returns the word; `None` for other kinds of tokens.
+    /// Returns the letters of a word token; `None` for other kinds.
     pub(crate) fn word(&self) -> Option<&str> {
         match &self.kind {
             Kind::Word(word) => Some(word),
@@ -79,25 +79,25 @@ impl Token {
         self.kind == *kind
     }
 
-    /// Whether the token is a dollar sign that begins or ends mathematics. Money has a backslash
-    /// there.
+    /// Whether the token is a dollar sign that begins or ends mathematics. A sum of money inside
+    /// mathematics is written `\$`, which is two bytes long.
     pub(crate) fn is_border(&self) -> bool {
         self.is(&Kind::Money) && self.math && self.at.len() == 1
     }
 }
 
-/// The tokens of a text, with the state of LaTeX mathematics at both ends.
+/// The tokens of a text, and whether mathematics is open at its ends.
 #[derive(Debug)]
 pub(crate) struct Lexed {
-    /// The tokens in the order of the text.
+    /// All tokens, in the order of the text.
     pub tokens: Vec<Token>,
-    /// Whether the text begins in the middle of mathematics.
+    /// Whether the text begins inside mathematics.
     pub begins_open: bool,
-    /// Whether the text ends in the middle of mathematics.
+    /// Whether the text ends inside mathematics.
     pub ends_open: bool,
 }
 
-/// Splits a text into tokens; `is_open` if the text before ended inside mathematics.
+/// Splits a text into tokens. `is_open` says that the text before ended inside mathematics.
 pub(crate) fn lex(text: &str, is_open: bool) -> Lexed {
     let is_open = is_open && borders::may_go_on(text);
     let borders = Borders::of(text, is_open);
@@ -123,7 +123,7 @@ pub(crate) fn lex(text: &str, is_open: bool) -> Lexed {
     }
 }
 
-/// Splits a text without a text before it into tokens.
+/// Splits a text that does not continue another one into tokens.
 pub(crate) fn tokens(text: &str) -> Vec<Token> {
     lex(text, false).tokens
 }
@@ -274,19 +274,20 @@ impl Lexer<'_> {
         }
     }
 
-    /// Whether a comma here is inside a malformed number: `16,0000`, `14, 400`.
+    /// Whether the comma here breaks a number that is written wrongly: `16,0000`, `14, 400`.
     fn is_broken_number(&self) -> bool {
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         let behind_number = self.before().is_some_and(|c| c.is_ascii_digit());
         let after = &self.rest()[1..];
-        // Three digits after a blank are a group of thousands; other numbers are items of a list.
+        // Three digits after ", " are a group of thousands; other numbers there are the next item
+        // of a list.
         behind_number && (digits(after) > 0 || digits(after.trim_start_matches(' ')) == 3)
     }
 
-    /// Whether the colon here is between two numbers, with at most a blank before it.
+    /// Whether the colon here separates two numbers, as in "3:45" and "2 : 3".
     fn is_ratio(&self) -> bool {
-        // "Mia: 3 + 4 = 7" introduces an equation, but "3:45" and "2 : 3" are not numbers to
-        // calculate with.
+        // "Mia: 3 + 4 = 7" only introduces an equation, but numbers in a time or a ratio cannot be
+        // calculated with.
         let after = &self.rest()[1..];
         let is_number_before = self.before().is_some_and(|c| c.is_ascii_digit());
         let close = is_number_before && after.starts_with(|c: char| c.is_ascii_digit());
@@ -295,20 +296,20 @@ impl Lexer<'_> {
         close || apart && after.trim_start().starts_with(|c: char| c.is_ascii_digit())
     }
 
-    /// Reads an opening brace. After `\text` the group is text; otherwise it is like its
-    /// surroundings.
+    /// Reads an opening brace. The group is text after `\text`; otherwise it is mathematics if the
+    /// text around it is.
     fn open_group(&mut self) {
         self.push(Kind::Open, 1);
         self.groups.push(self.math);
         self.math &= !std::mem::take(&mut self.text_group);
     }
 
-    /// Reads the end of a line. A line that begins with a relation continues the equation above,
-    /// and so does a line after a relation.
+    /// Reads the end of a line. No break is made if the next line begins with a relation or if this
+    /// line ends with one: the equation then continues.
     fn newline(&mut self, length: usize, kind: Kind) {
         let after = self.rest()[length..].trim_start_matches([' ', '\t', '\n', '&', '\\', '$']);
         let goes_on = ["=", "≈", "approx"].iter().any(|r| after.starts_with(r));
-        // A relation at the end of a line waits for its right side on the next one.
+        // The right side of a relation at the end of a line is on the next line.
         let waits = self
             .tokens
             .last()
@@ -336,7 +337,7 @@ impl Lexer<'_> {
         };
         let written = &rest[..found.length];
         let after = &rest[found.length..];
-        // "the 3rd + 4th row" adds no numbers.
+        // "the 3rd + 4th row" is no sum of numbers.
         let is_ordinal = ["st", "nd", "rd", "th"].iter().any(|end| {
             let behind = after.strip_prefix(end);
             behind.is_some_and(|b| !b.starts_with(char::is_alphabetic))
@@ -358,9 +359,9 @@ impl Lexer<'_> {
         self.push(Kind::Number(found.value, places), found.length);
     }
 
-    /// Reads a minus sign, or a hyphen between two words: `120-page`.
+    /// Reads a minus sign, or a hyphen between two words as in `120-page`.
     fn dash(&mut self, length: usize, next: Option<char>) {
-        // A single letter after the dash may be a variable: "12-x".
+        // A single letter after the dash may be a variable, as in "12-x".
         let after = self.rest()[length..].chars();
         let letters = after.take_while(|c| c.is_alphabetic()).count();
         let joins = self.before().is_some_and(char::is_alphanumeric)
@@ -373,9 +374,9 @@ impl Lexer<'_> {
         }
     }
 
-    /// Reads stars: a power as in `2**3`, a product, or Markdown's bold type.
+    /// Reads two stars: a power as in `2**3`, or the border of bold type in Markdown.
     fn stars(&mut self) {
-        // Bold numbers (`**5**`) have a star on only one side.
+        // Bold type (`**5**`) has an operand on only one side of each pair of stars.
         let operand_before = self
             .before()
             .is_some_and(|c| c.is_ascii_digit() || c == ')');
@@ -399,7 +400,8 @@ impl Lexer<'_> {
             .filter(|c| c.is_alphabetic())
             .count()
             == 1;
-        // "3 x4": an x before digits is a sign after a number, and a variable's name elsewhere.
+        // "3 x4": after a number, an x before digits is a sign of multiplication. Elsewhere it is a
+        // variable.
         let times = !self.math
             && matches!(&rest[..letters], "x" | "X")
             && digits(after) > 0
@@ -410,7 +412,7 @@ impl Lexer<'_> {
         if times {
             return self.push(Kind::Times, letters);
         }
-        // Only single letters have an index: in prose an underscore joins words.
+        // Only a single letter has an index: in prose an underscore joins words.
         let index = match after.strip_prefix('_') {
             Some(index) if single && index.starts_with('{') => {
                 let inside = index[1..].find('}').filter(|&end| end <= 8);
@@ -423,8 +425,8 @@ impl Lexer<'_> {
             _ => digits(after),
         };
         let length = letters + index;
-        // `f'` is another function than `f`, but the quote at the end of 'word' is not a part of
-        // it.
+        // A quote after a single letter belongs to the name, since `f'` differs from `f`. A quote
+        // after a word closes a quotation.
         let marks: &[char] = if single { &[] } else { &['\'', '’'] };
         let word = rest[..length].trim_end_matches(marks).to_owned();
         self.push(Kind::Word(word), length);
@@ -475,7 +477,7 @@ impl Lexer<'_> {
                 let name = inside.and_then(|r| Some(&r[..r.find('}')?]));
                 let length = length + name.map_or(0, |name| name.len() + 2);
                 let is_any = |of: &[&str]| name.is_some_and(|n| of.iter().any(|e| n.contains(e)));
-                // Neighbours in rows and columns are not added or multiplied.
+                // Neighbours in a matrix or a table are not operands of each other.
                 if is_any(&["matrix", "cases", "array", "tabular"]) {
                     self.push(Kind::Unknown, length);
                 } else {

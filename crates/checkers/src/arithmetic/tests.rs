@@ -1,4 +1,4 @@
-//! Verdicts of the arithmetic checker on single steps and on chains.
+//! Tests of the arithmetic checker on single steps and on chains.
 
 use super::*;
 

@@ -1,35 +1,35 @@
-//! Interval arithmetic with exact rationals: a printed decimal is often rounded, and stands for any
-//! number of an interval.
+//! Interval arithmetic with exact rationals. A printed decimal may be rounded, so it stands for an
+//! interval.
 
 use beamgen_eval::number::Rational;
 use num_bigint::BigInt;
 use num_traits::{Signed, ToPrimitive, Zero};
 
-/// The largest numerator or denominator that is calculated, in bits.
+/// The maximum size of a numerator or denominator, in bits; larger results have no value.
 const MAX_BITS: u64 = 4096;
 
 /// The largest exponent of a power.
 const MAX_EXPONENT: u32 = 1024;
 
-/// A number as written, with the interval of the numbers that it may stand for.
+/// A number as written, and the interval of numbers that may be meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Value {
-    /// The lower end of the interval.
+    /// The lower end of the interval, at most `at`.
     pub low: Rational,
     /// The number as written, between the ends.
     pub at: Rational,
-    /// The upper end of the interval.
+    /// The upper end of the interval, at least `at`.
     pub high: Rational,
 }
 
-/// The error of a calculation without a value, or with a value too large to calculate.
+/// The error of a calculation that has no result, or one that is too large.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoValue;
 
 type Worked = Result<Value, NoValue>;
 
 impl Value {
-    /// Creates an interval of a single number.
+    /// Makes an interval that contains only `at`.
     pub(crate) fn exact(at: Rational) -> Self {
         Self {
             low: at.clone(),
@@ -38,7 +38,7 @@ impl Value {
         }
     }
 
-    /// Creates the interval from `at - slack` to `at + slack`.
+    /// Makes the interval from `at - slack` to `at + slack`.
     pub(crate) fn about(at: Rational, slack: &Rational) -> Self {
         Self {
             low: &at - slack,
@@ -98,7 +98,7 @@ impl Value {
         })
     }
 
-    /// Raises to an exact whole exponent of at most [`MAX_EXPONENT`].
+    /// Raises to a power. The exponent must be exact, whole, and at most [`MAX_EXPONENT`] in size.
     pub(crate) fn power(&self, exponent: &Self) -> Worked {
         if !exponent.is_exact() || !exponent.at.is_integer() {
             return Err(NoValue);
@@ -142,7 +142,7 @@ fn bounded(value: Value) -> Worked {
     }
 }
 
-/// Returns a unit of the last of `places` decimal places: 0.01 for 2.
+/// Returns the place value of the last of `places` decimals: 0.01 for 2.
 pub(crate) fn unit(places: usize) -> Rational {
     Rational::new(1.into(), ten_to(places))
 }
@@ -151,7 +151,7 @@ fn ten_to(places: usize) -> BigInt {
     num_traits::pow(BigInt::from(10), places)
 }
 
-/// Writes a number as people do: whole, as a short decimal, or as a fraction.
+/// Writes a number as a whole number or as a decimal of at most 6 places; long texts are cut.
 pub(crate) fn show(number: &Rational) -> String {
     let text = if number.is_integer() {
         number.to_integer().to_string()

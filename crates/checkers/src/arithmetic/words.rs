@@ -1,6 +1,6 @@
-//! Words that change the meaning of an equation.
+//! Lists of words and units that change the meaning of an equation.
 
-/// Words before an expression that is a part of something larger ("twice 5 + 3", "3 less than 8").
+/// Words that take the expression after them as an operand ("twice 5 + 3", "3 less than 8").
 const TAKES_WHAT_FOLLOWS: &[&str] = &[
     "of",
     "twice",
@@ -79,7 +79,7 @@ const TAKES_WHAT_FOLLOWS: &[&str] = &[
     "reduced",
 ];
 
-/// Words shortly before an expression that is only supposed.
+/// Words shortly before an expression that is supposed and not claimed.
 const CONDITIONS: &[&str] = &[
     "if",
     "whether",
@@ -97,7 +97,7 @@ const CONDITIONS: &[&str] = &[
     "verify",
 ];
 
-/// Words shortly before an expression of which a multiple or a part is meant.
+/// Words shortly before an expression whose multiple or part is meant.
 const MULTIPLES: &[&str] = &[
     "twice",
     "thrice",
@@ -113,7 +113,7 @@ const MULTIPLES: &[&str] = &[
     "halving",
 ];
 
-/// Words after a number that multiply the number, such as "dozen".
+/// Words after a number that multiply it, such as "dozen".
 const MULTIPLIERS: &[&str] = &[
     "dozen", "hundred", "thousand", "million", "billion", "trillion", "score", "gross", "pair",
     "couple", "grand",
@@ -190,7 +190,7 @@ const LABELS: &[&str] = &[
     "eq", "formula", "point", "term", "digit", "plan",
 ];
 
-/// Words that make the numbers of a step approximate.
+/// Words that make all numbers of a step approximate.
 const APPROXIMATE: &[&str] = &[
     "about",
     "approximately",
@@ -214,7 +214,7 @@ const APPROXIMATE: &[&str] = &[
     "floor",
 ];
 
-/// Words that make the equations of a step something else than claims.
+/// Words that show that some equation of a step may not be a claim.
 const NOT_A_CLAIM: &[&str] = &[
     "incorrect",
     "mistakenly",
@@ -252,7 +252,7 @@ const NOT_A_CLAIM: &[&str] = &[
     "carry",
 ];
 
-/// Words that make a step's statements about variables a supposition or one of several cases.
+/// Words that make a step's equations of variables suppositions, or cases, or new definitions.
 const SUPPOSES: &[&str] = &[
     "if",
     "let",
@@ -319,19 +319,19 @@ const SUPPOSES: &[&str] = &[
     "substitute",
 ];
 
-/// Factors between units that people convert without saying so, such as 60 minutes an hour.
+/// Ratios of units that people convert without saying so, such as 60 for minutes and hours.
 pub(crate) const CONVERSIONS: &[i64] = &[
     2, 3, 4, 5, 7, 8, 10, 12, 14, 16, 20, 24, 28, 30, 31, 36, 50, 52, 60, 90, 100, 120, 128, 144,
     168, 180, 360, 365, 366, 480, 720, 1000, 1440, 1760, 2000, 3600, 5280, 7200, 10_000, 86_400,
     1_000_000,
 ];
 
-/// Words between another word and the number that belongs to it.
+/// Words that may be between a word and the number that it belongs to ("the 29").
 const ARTICLES: &[&str] = &[
     "the", "a", "an", "his", "her", "their", "its", "these", "those", "this", "that",
 ];
 
-/// Words that begin a new clause, so that a unit ends before them.
+/// Words that begin a new clause; a unit ends before them.
 const ENDS_UNIT: &[&str] = &[
     "and", "or", "so", "then", "but", "which", "where", "while", "because", "since", "as", "if",
     "we", "he", "she", "they", "it", "is", "are", "was", "were",
@@ -344,7 +344,7 @@ fn has(list: &[&str], word: &str) -> bool {
     list.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
 
-/// Whether the expression after this word is a part of something larger.
+/// Whether the word takes the expression after it as an operand.
 pub(crate) fn takes_what_follows(word: &str) -> bool {
     has(TAKES_WHAT_FOLLOWS, word) || has(TAKES_WHAT_FOLLOWS, singular(word))
 }
@@ -452,13 +452,13 @@ pub(crate) fn is_exchanged(unit: &str) -> bool {
     has(EXCHANGED, unit)
 }
 
-/// Whether letters after a number may be a product of variables.
+/// Whether the letters after a number may be variables that multiply it.
 pub(crate) fn is_product(word: &str) -> bool {
     let two = word.len() == 2 && word.bytes().all(|b| b.is_ascii_alphabetic());
     is_variable(word) || two && !has(TWO_LETTERS, word)
 }
 
-/// Whether a number after this word is a label.
+/// Whether a number after this word is a label, not a quantity.
 pub(crate) fn is_label(word: &str) -> bool {
     has(LABELS, word) || has(LABELS, singular(word))
 }
@@ -495,7 +495,7 @@ pub(crate) fn is_variable(word: &str) -> bool {
     letter && characters.all(|c| c.is_ascii_digit() || "_{}".contains(c)) || word.contains('_')
 }
 
-/// Whether a letter after a number, with a blank between, is a unit.
+/// Whether a single letter after a number and a blank is a unit.
 pub(crate) fn is_unit_letter(word: &str) -> bool {
     ONE_LETTER.contains(&word)
 }

@@ -1,5 +1,5 @@
-//! One process of an external checker. Separate threads read from and write to the pipes, so that a
-//! process that hangs blocks nobody else.
+//! One process of the user's program. Each pipe has a thread, so a process that hangs blocks only
+//! its own threads.
 
 use std::io::{BufRead, BufReader, PipeWriter, Read, Write};
 use std::process::{ChildStderr, ChildStdout};
@@ -10,34 +10,34 @@ use std::time::Duration;
 
 use beamgen_launcher::{LaunchError, Launcher, Program, Running};
 
-/// The longest line of output that is parsed, in bytes.
+/// The maximum length in bytes of an output line that is parsed.
 const MAX_LINE: usize = 64 << 10;
 
-/// Bytes kept of the end of the process's standard error, for the message about a crash.
+/// The number of bytes kept from the end of standard error, to explain a crash.
 const STDERR_TAIL: usize = 400;
 
-/// The worker and the process that an event comes from. Events of a process that was replaced are
-/// recognised by the number of its start and ignored.
+/// The origin of an event. `start` counts all processes, so that late events of a replaced process
+/// can be told apart and ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Source {
     pub worker: usize,
     pub start: u64,
 }
 
-/// An event of a process.
+/// An event for the thread that drives the checker.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The process wrote a line.
+    /// A line from standard output, with its line break.
     Line(Vec<u8>),
-    /// The process wrote a line of more than [`MAX_LINE`] bytes.
+    /// A line longer than [`MAX_LINE`] bytes; its contents were skipped.
     TooLong,
-    /// The process closed its standard output.
+    /// The process closed its standard output, as it does when it ends.
     Ended,
-    /// No process did anything: another thread ends a wait for events.
+    /// Not from a process: another thread ends the wait for events.
     Wake,
 }
 
-/// A running process. Dropping it kills the process and its whole process group.
+/// A running process. Dropping the value kills the process and its process group.
 #[derive(Debug)]
 pub(super) struct Process {
     running: Running,
@@ -74,17 +74,17 @@ impl Process {
         })
     }
 
-    /// Queues a line for standard input. An error is ignored: the event of the process's end
-    /// follows.
+    /// Queues a line for standard input. Errors are ignored, because an event for the end of the
+    /// process follows.
     pub(super) fn write(&self, line: Arc<str>) {
         let _ = self.to_stdin.send(line);
     }
 
-    /// Kills the process and its children. Returns how the process had ended, and the last line of
-    /// its standard error.
+    /// Kills the process and its children. Returns the exit status and the last line of standard
+    /// error.
     pub(super) fn end(self) -> String {
-        // A process that closed its output is about to exit. Killed at once, it would be reported
-        // as killed, and its last message would be lost.
+        // After closing its output a process is about to exit. Killing it at once would hide its
+        // exit status and its last message.
         thread::sleep(Duration::from_millis(20));
         let how = match self.running.end() {
             Ok(status) => status.to_string(),
@@ -124,7 +124,7 @@ fn read(stdout: ChildStdout, source: Source, events: &SyncSender<(Source, Event)
         let read = (&mut stdout).take(most).read_until(b'\n', &mut line);
         let event = match read {
             Ok(0) | Err(_) => Event::Ended,
-            // The rest of the line is skipped: parsed by itself, it might look like an answer.
+            // The rest of the line is skipped, since it might look like an answer.
             Ok(_) if line.len() > MAX_LINE => match stdout.skip_until(b'\n') {
                 Ok(_) => Event::TooLong,
                 Err(_) => Event::Ended,

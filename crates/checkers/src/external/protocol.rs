@@ -1,4 +1,4 @@
-//! The JSON lines that an external checker reads and writes (docs/rewards/checkers.md).
+//! The protocol of external checkers: JSON lines, described in docs/rewards/checkers.md.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Verdict;
 
-/// The longest text of a problem and its steps that is sent, in bytes.
+/// The maximum length in bytes of a problem and its steps in one request.
 const MAX_REQUEST: usize = 4 << 20;
 
-/// The longest reason that is kept, in characters. Longer reasons are cut.
+/// The number of characters after which a reason is cut.
 const MAX_REASON: usize = 500;
 
 #[derive(Serialize)]
@@ -19,7 +19,7 @@ struct Request<'a> {
     steps: Vec<&'a str>,
 }
 
-/// Returns the line that asks about the last step; `None` if the line would be too long.
+/// Returns the line that asks for a verdict on the last step; `None` if the texts are too long.
 pub(super) fn request(id: u64, problem: &str, steps: &[Arc<str>]) -> Option<String> {
     let length = problem.len() + steps.iter().map(|step| step.len()).sum::<usize>();
     if length > MAX_REQUEST {
@@ -46,7 +46,7 @@ enum Word {
     Abstain,
 }
 
-/// Reads the id and the verdict of a line; `None` if the line is not an answer.
+/// Parses a line as the id of a request and its verdict; `None` if the line is not an answer.
 pub(super) fn answer(line: &[u8]) -> Option<(u64, Verdict)> {
     let line: Line = serde_json::from_slice(line).ok()?;
     let verdict = match line.verdict {
@@ -59,7 +59,7 @@ pub(super) fn answer(line: &[u8]) -> Option<(u64, Verdict)> {
 
 fn one_line(reason: Option<&str>) -> String {
     let text = reason.unwrap_or("the checker gives no reason");
-    // Reasons are shown in tables and one-line messages, whatever white space a program writes.
+    // A reason is shown in tables and messages of one line, so line breaks become spaces.
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     text.chars().take(MAX_REASON).collect()
 }

@@ -1,7 +1,7 @@
-//! An external checker as a judge of a search that continues while the program answers.
+//! An external checker as a scorer that does not make the search wait for the program.
 //!
-//! A separate thread drives the program. The thread receives all operations on chains in order, so
-//! a question about a chain comes after the chain's earlier steps.
+//! A separate thread drives the program. It receives all operations on chains in order, so a chain
+//! has all earlier steps when a new step is judged.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, TryRecvError, channel};
@@ -17,17 +17,17 @@ use super::{External, Waker};
 use crate::scorer::scored;
 use crate::{CheckItem, Checker, Lost, Verdict};
 
-/// Longest wait of a call for a verdict, after which the search looks at its other work again.
+/// The maximum time that a call waits for verdicts before the search checks for other work.
 const A_WHILE: Duration = Duration::from_millis(50);
 
-/// The batch number of a blocking call. The search counts its batches up and never gets here.
+/// The batch number of a blocking call. The search counts from 0 and never reaches this number.
 const AT_ONCE: BatchId = BatchId(u64::MAX);
 
-/// An [`External`] as a [`Scorer`]. A submitted batch is answered later; until then the search does
-/// the work that needs no verdicts.
+/// An [`External`] as a [`Scorer`] that answers batches later. Meanwhile the search does work that
+/// needs no verdicts.
 #[derive(Debug)]
 pub struct ExternalScorer {
-    /// The channel to the thread. Set to `None` to end the thread.
+    /// The channel to the thread; `None` makes the thread end.
     to_thread: Option<Sender<Told>>,
     answers: Receiver<Answer>,
     thread: Option<JoinHandle<()>>,
@@ -35,18 +35,18 @@ pub struct ExternalScorer {
     lost: LostSoFar,
     next_chain: u64,
     pending: BTreeSet<BatchId>,
-    /// Answers to batches that arrived during a blocking call.
+    /// The answers to submitted batches that arrived during a blocking call.
     early: Vec<Answer>,
 }
 
 type Answer = (BatchId, Vec<Vec<Verdict>>);
 
-/// A handle to the counts of lost verdicts that other threads may read.
+/// A shared handle to the counts of lost verdicts, which other threads may read.
 #[derive(Clone, Debug, Default)]
 pub struct LostSoFar(Arc<Mutex<Lost>>);
 
 impl LostSoFar {
-    /// Returns the counts at the time of the last answer.
+    /// Returns the counts, which are updated with every batch of answers.
     #[must_use]
     pub fn get(&self) -> Lost {
         self.0
@@ -60,10 +60,10 @@ impl LostSoFar {
     }
 }
 
-/// An operation for the thread, carried out in order. Chains have the scorer's ids.
+/// An operation for the thread. Chains have the ids of [`ExternalScorer`].
 enum Told {
     Open(ScoreId, String),
-    /// The id of a chain, and the id of its copy.
+    /// The id of a chain and the id of its new copy.
     Fork(ScoreId, ScoreId),
     Release(ScoreId),
     Check(BatchId, Vec<(ScoreId, Vec<String>)>),
@@ -98,13 +98,14 @@ impl ExternalScorer {
         }
     }
 
-    /// Returns the handle to the counts of lost verdicts.
+    /// Returns a handle that stays valid after the scorer was moved into a search.
     #[must_use]
     pub fn lost(&self) -> LostSoFar {
         self.lost.clone()
     }
 
-    /// Sends an operation. An error is ignored: the missing answer will show that the thread ended.
+    /// Sends an operation to the thread. If the thread has ended, the missing answer is found
+    /// later.
     fn tell(&self, told: Told) {
         if let Some(thread) = &self.to_thread {
             let _ = thread.send(told);
@@ -122,7 +123,7 @@ impl ExternalScorer {
             (item.id, steps.collect())
         });
         self.tell(Told::Check(batch, items.collect()));
-        // The thread may be waiting for the program and not for this channel.
+        // The thread may be waiting for an event of a process instead of an operation.
         self.waker.wake();
     }
 }
@@ -175,7 +176,8 @@ impl Scorer for ExternalScorer {
                 Err(RecvTimeoutError::Timeout) => break false,
                 Err(RecvTimeoutError::Disconnected) => break true,
             }
-            // After the first answer only those that are ready: the search has work again.
+            // After the first answer only answers that are ready are taken: the search has work
+            // again.
             patience = Duration::ZERO;
         };
         let mut done: Vec<(BatchId, ScoreResult)> = answers
@@ -198,7 +200,7 @@ impl Scorer for ExternalScorer {
 }
 
 impl Drop for ExternalScorer {
-    /// Ends the thread, and with it the program's processes, without waiting for answers.
+    /// Ends the thread and the program's processes without waiting for unanswered steps.
     fn drop(&mut self) {
         self.waker.stop();
         self.to_thread = None;
@@ -208,23 +210,24 @@ impl Drop for ExternalScorer {
     }
 }
 
-/// The state of the thread that drives the program.
+/// The thread that drives the program.
 struct Driver {
     external: External,
-    /// The program's chain for each of the scorer's.
+    /// The chains of [`External`] by the ids of [`ExternalScorer`].
     chains: HashMap<ScoreId, ScoreId>,
-    /// The scorer's batch for each of the program's.
+    /// The batch numbers of the search by those of [`External`].
     batches: HashMap<u64, BatchId>,
     to_scorer: Sender<Answer>,
     lost: LostSoFar,
 }
 
 impl Driver {
-    /// Carries out operations, with all batches in flight at once, until the scorer is dropped.
+    /// Carries out operations until the scorer is dropped. All submitted batches are in progress at
+    /// the same time.
     fn run(mut self, told: &Receiver<Told>) {
         loop {
-            // Without a batch in flight the program says nothing, so a blocking receive is safe.
-            // With one, new operations come first: they give idle workers something to do.
+            // Without unanswered batches there are no events to wait for, so the thread waits for
+            // operations. Otherwise operations come first, since they may give idle processes work.
             let next = if self.batches.is_empty() {
                 told.recv().map_err(|_| TryRecvError::Disconnected)
             } else {
@@ -269,7 +272,7 @@ impl Driver {
         }
     }
 
-    /// Sends the answers of settled batches to the scorer.
+    /// Sends the verdicts of finished batches to the scorer.
     fn answer(&mut self) -> Result<(), SendError<Answer>> {
         for (asked, verdicts) in self.external.settled() {
             self.lost.set(self.external.lost.clone());

@@ -37,7 +37,7 @@ impl Random {
     }
 }
 
-/// Returns the number that a statement has: `value`, or for a false one 1 to 9 more.
+/// Returns the number to state: `value`, or for a false statement 1 to 9 more.
 fn stated(random: &mut Random, value: i64, is_false: bool) -> i64 {
     let off = random.within(1, 9);
     if is_false { value + off } else { value }
@@ -163,7 +163,7 @@ fn sentence(random: &mut Random, statement: &str) -> String {
     format!("{before}{statement}{after}")
 }
 
-/// Writes a statement; a false statement differs by one number.
+/// Writes a statement of a random kind; a false one has one wrong number.
 pub(crate) fn statement(random: &mut Random, is_false: bool) -> Statement {
     let kinds: &[fn(&mut Random, bool) -> Statement] = &[
         plain,

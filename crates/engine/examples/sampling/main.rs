@@ -2,13 +2,15 @@
 //!
 //!     cargo run --release -p beamgen-engine --example sampling -- 512 49152 151936
 //!
-//! Prints a table for each vocabulary: milliseconds per row of a sampler that works row by row in
-//! plain loops (`plain.rs`), and of the engine's sampler on one thread and on all. GB/s follow for
-//! the engine's sampler, which count each logit once, and for a copy of the same rows by as many
-//! threads, which counts each logit twice. The 64 rows have normal logits: `peaked` has a few
-//! likely tokens, `flat` has none. All variants take turns; a number is the median of nine turns,
-//! with the least and the most. `stem` samples 64 times from one row. The last column tells how
-//! many samples give another token than the plain sampler.
+//! Prints one table per vocabulary size, in milliseconds per row. `plain` is the baseline of
+//! `plain.rs`, which samples row by row in plain loops; the next columns are the engine's sampler
+//! on one thread and on all threads. GB/s of the sampler counts each logit once. A copy of the same
+//! rows by as many threads is the reference; it counts each logit twice (read and write).
+//!
+//! The 64 rows have normal logits: `peaked` has a few likely tokens, `flat` has none. `stem`
+//! samples 64 times from one row. All variants take turns; a number is the median of nine turns,
+//! with the minimum and the maximum. The last column counts the samples whose token differs from
+//! the baseline's.
 
 mod plain;
 
@@ -22,7 +24,8 @@ const ROWS: usize = 64;
 const TURNS: usize = 9;
 const WINDOW: Duration = Duration::from_millis(40);
 
-/// The number of samples that are compared at a vocabulary of 512; fewer at larger ones.
+/// The number of samples that are compared with the baseline at a vocabulary of 512. Larger
+/// vocabularies compare fewer.
 const COMPARED: usize = 100_000;
 
 fn main() {
@@ -73,7 +76,8 @@ fn settings() -> [(&'static str, SamplingParams); 7] {
     ]
 }
 
-/// Creates rows of normal numbers; every 5000th token is raised by up to `peak`.
+/// Creates `ROWS` rows of normal numbers (sums of 12 uniform ones). Every 5000th token is raised by
+/// up to `peak`.
 fn logits(size: usize, spread: f32, peak: f32) -> Vec<f32> {
     let mut state = 1u64;
     let mut uniform = move || {
@@ -171,7 +175,7 @@ fn line(
     );
 }
 
-/// Prints GB/s of a copy of the rows, reads and writes.
+/// Prints GB/s of a copy of the rows, as the limit that memory sets.
 fn copies(pools: &[ThreadPool; 2], rows: &[f32]) {
     let size = rows.len() / ROWS;
     let mut out = vec![0f32; rows.len()];
@@ -202,7 +206,6 @@ fn copies(pools: &[ThreadPool; 2], rows: &[f32]) {
     }
 }
 
-/// The median, least and most milliseconds of several turns.
 struct Spread {
     median: f64,
     least: f64,
@@ -230,7 +233,7 @@ impl std::fmt::Display for Spread {
     }
 }
 
-/// Milliseconds per row of a body that does all rows.
+/// Returns milliseconds per row of `body`, which processes all rows once per call.
 fn per_row(mut body: impl FnMut()) -> f64 {
     let start = Instant::now();
     let mut calls = 0;

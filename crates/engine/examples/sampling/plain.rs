@@ -1,11 +1,12 @@
-//! The baseline: row by row on one thread. Every step is a pass in plain loops over all weights,
-//! except the exponentials and the largest logit; top-k and top-p use quickselect.
+//! The baseline of the timings: a sampler that works row by row on one thread. It passes over all
+//! weights in plain loops for each setting. Only the exponentials and the largest logit use vector
+//! instructions; top-k and top-p use quickselect.
 
 use beamgen_engine::rng::Draw;
 use beamgen_engine::{Sampled, SamplingParams};
 use beamgen_kernels::{Isa, exp_weights, log_sum_exp, maxima, maxima_len};
 
-/// A sampler that keeps its working memory from row to row.
+/// A sampler that reuses its buffers for every row.
 #[derive(Default)]
 pub(crate) struct Plain {
     maxima: Vec<f32>,
@@ -47,7 +48,8 @@ impl Plain {
         }
     }
 
-    /// Zeroes all except the `k` largest logits; of equal logits the lowest ids stay.
+    /// Zeroes all weights except those of the `k` largest logits. Among equal logits the lowest ids
+    /// stay.
     fn keep_top_k(&mut self, logits: &[f32], k: usize) {
         self.order.clear();
         self.order.extend(logits);
@@ -65,14 +67,15 @@ impl Plain {
         }
     }
 
-    /// Zeroes all except the fewest largest weights that make `p` of the sum; of equal weights the
-    /// lowest ids stay.
+    /// Keeps the fewest largest weights whose sum reaches `p` of the whole, and zeroes the others.
+    /// Among equal weights the lowest ids stay.
     fn keep_top_p(&mut self, p: f32) {
         self.order.clear();
         self.order.extend(self.weights.iter().filter(|w| **w > 0.0));
         let sum: f64 = self.order.iter().map(|w| f64::from(*w)).sum();
         let mut missing = (sum * f64::from(p)).max(f64::MIN_POSITIVE);
-        // Quickselect by mass: each round continues only on the side that has the limit.
+        // Quickselect by sum: each round continues only on the side of the pivot that has the
+        // limit.
         let (least, mut equals) = loop {
             let Some(&pivot) = self.order.get(self.order.len() / 2) else {
                 return;

@@ -1,12 +1,12 @@
-//! Python's dialect of Jinja, in which `transformers` renders chat templates.
+//! Adapts minijinja to Python's Jinja with the options that `transformers` sets.
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error};
 
 use crate::jinja::{printed, refusal, spend, strip, tojson};
 
-/// Sets the options, filters and tests that `transformers` sets, and those that act otherwise in
-/// Python.
+/// Sets the options, filters and tests of `transformers`, and replaces those of minijinja that give
+/// other results than Python.
 pub(super) fn prepare(environment: &mut Environment<'_>) {
     environment.set_trim_blocks(true);
     environment.set_lstrip_blocks(true);
@@ -18,11 +18,12 @@ pub(super) fn prepare(environment: &mut Environment<'_>) {
         spend(text.len())?;
         Ok::<_, Error>(strip(text).to_owned())
     });
-    // Python's None is not iterable, but Jinja's undefined is.
+    // None must not be iterable, although minijinja iterates it; an undefined value is iterable.
     environment.add_test("iterable", |value: &Value| {
         !value.is_none() && value.try_iter().is_ok()
     });
-    // Python's Jinja calls everything with a length and items a sequence: strings, too.
+    // Python's Jinja calls everything a sequence that has a length and items, also strings and
+    // mappings.
     environment.add_test("sequence", |value: &Value| {
         matches!(
             value.kind(),
@@ -31,8 +32,8 @@ pub(super) fn prepare(environment: &mut Environment<'_>) {
     });
 }
 
-/// Replaces the `generation` blocks of a template by plain scopes. `transformers` adds these blocks
-/// to mark the assistant's text for training; for a prompt they have no effect.
+/// Replaces the `generation` blocks of a template by `with` blocks. In `transformers` the
+/// `generation` blocks mark the assistant's text for training; they have no effect on a prompt.
 pub(super) fn without_generation_tags(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -45,7 +46,8 @@ pub(super) fn without_generation_tags(source: &str) -> String {
             let Some(after) = inside.strip_prefix(name) else {
                 continue;
             };
-            // A longer word (`generations`) or an assignment is not such a block.
+            // A longer word (`generations`) or an assignment (`{% generation = ... %}`) stays
+            // unchanged.
             if after
                 .trim_start()
                 .trim_start_matches(['-', '+'])

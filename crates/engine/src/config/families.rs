@@ -1,6 +1,6 @@
-//! The families as data: the defaults of their configurations in `transformers`.
+//! The table of model families, with the defaults of their configurations in `transformers`.
 
-/// The source of a yes-or-no property of a family.
+/// The source of a yes-or-no property: fixed for the family, or a field of the configuration.
 pub(super) enum Flag {
     Always,
     Never,
@@ -10,34 +10,32 @@ pub(super) enum Flag {
 /// Which layers attend through a sliding window.
 #[derive(PartialEq, Eq)]
 pub(super) enum Windows {
-    /// No layer: the family has no windows.
+    /// The family has no sliding windows, so a window in the configuration is an error.
     None,
-    /// All layers, through the field `sliding_window`, or `default` if it is absent.
+    /// All layers attend through `sliding_window`, or `default` if the field is absent.
     All { default: Option<usize> },
-    /// With `use_sliding_window`, the layers that `layer_types` names; without such a list, the
+    /// If `use_sliding_window` is true: the layers that `layer_types` names. Without that list: the
     /// layers from `max_window_layers` on.
     Listed,
 }
 
-/// The defaults of a family's configuration.
+/// A model family: its defaults for absent fields, and its variants.
 pub(super) struct Family {
     pub(super) model_type: &'static str,
     pub(super) qkv_bias: Flag,
     pub(super) o_bias: Flag,
     pub(super) mlp_bias: Flag,
     pub(super) qk_norm: bool,
-    /// The default of `head_dim`; `None` means `hidden_size / num_attention_heads`.
+    /// The value for an absent `head_dim`; `None` means `hidden_size / num_attention_heads`.
     pub(super) default_head_dim: Option<usize>,
-    /// The default of an absent `num_key_value_heads`. If this is `None`, or the field is `null`,
-    /// there are as many as query heads.
+    /// The value for an absent `num_key_value_heads`; `None` means as many as query heads.
     pub(super) default_kv_heads: Option<usize>,
     pub(super) default_rms_norm_eps: f64,
     pub(super) windows: Windows,
-    /// Whether queries, keys and values come from one tensor, and so do gate and up.
+    /// Whether a layer has one tensor for queries, keys and values, and one for gate and up.
     pub(super) fused_projections: bool,
-    /// Whether a `partial_rotary_factor` below 1 is supported.
     pub(super) partial_rotation: bool,
-    /// Whether scaled rotations are supported.
+    /// Whether scaling of the rotation (`rope_scaling`) is supported.
     pub(super) scaled_rotation: bool,
 }
 
@@ -96,20 +94,21 @@ pub(super) const FAMILIES: [Family; 5] = [
         windows: Windows::All { default: None },
         fused_projections: true,
         partial_rotation: true,
-        // Phi-3 scales only by LongRoPE, which would rotate all cached keys again at some length.
+        // Phi-3 scales only by LongRoPE. Beyond a certain length that rotates all cached keys
+        // again.
         scaled_rotation: false,
         ..LLAMA
     },
 ];
 
-/// The names of all families, for messages.
+/// The supported values of `model_type`, for messages.
 pub(super) fn names() -> String {
     let names: Vec<&str> = FAMILIES.iter().map(|f| f.model_type).collect();
     names.join(", ")
 }
 
-/// Fields whose arithmetic is not implemented, with the values at which they have no effect. `null`
-/// and an absent field never have an effect.
+/// Fields whose arithmetic this engine lacks, with the JSON values at which the field has no
+/// effect. An absent or `null` field has no effect either.
 pub(super) const UNSUPPORTED: [(&str, &[&str]); 25] = [
     ("quantization_config", &[]),
     ("compression_config", &[]),
@@ -117,7 +116,7 @@ pub(super) const UNSUPPORTED: [(&str, &[&str]); 25] = [
     ("final_logit_softcapping", &["0.0", "0"]),
     ("embedding_multiplier", &["1.0", "1"]),
     ("residual_multiplier", &["1.0", "1"]),
-    // No value is harmless: the usual one depends on `head_dim`.
+    // No value is harmless, because the neutral one depends on `head_dim`.
     ("attention_multiplier", &[]),
     ("query_pre_attn_scalar", &[]),
     ("logits_scaling", &["1.0", "1"]),

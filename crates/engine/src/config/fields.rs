@@ -6,13 +6,14 @@ use serde_json::{Map, Value};
 
 use crate::Error;
 
-/// The largest value of any size, about 2^30: positions and token ids are 32-bit numbers.
+/// The largest size that is accepted, about 2^30. Positions and token ids are 32-bit numbers.
 pub(super) const MAX_SIZE: usize = u32::MAX as usize / 4;
 
-/// The fields of a configuration file, or of an object in it. A field that is `null` is absent.
+/// The fields of a configuration file, or of an object inside it. [`Fields::get`] treats `null`
+/// like an absent field.
 pub(super) struct Fields<'a> {
     pub(super) path: PathBuf,
-    /// The text before a field's name in messages: the object's own name and a dot.
+    /// The prefix of field names in messages: empty, or the enclosing object's name and a dot.
     pub(super) prefix: String,
     pub(super) map: &'a Map<String, Value>,
 }
@@ -22,12 +23,13 @@ impl<'a> Fields<'a> {
         self.map.get(field).filter(|v| !v.is_null())
     }
 
-    /// Whether the file has the field, even if it is `null`.
+    /// Whether the object has `field`, also with the value `null`. ([`get`](Self::get) ignores
+    /// `null`.)
     pub(super) fn has(&self, field: &str) -> bool {
         self.map.contains_key(field)
     }
 
-    /// The fields of the object in a field; `None` if the object is absent or empty.
+    /// The fields of the object in `field`; `None` if the object is absent or empty.
     pub(super) fn object(&self, field: &str) -> Result<Option<Fields<'a>>, Error> {
         let Some(value) = self.get(field) else {
             return Ok(None);
@@ -42,13 +44,13 @@ impl<'a> Fields<'a> {
         }))
     }
 
-    /// The value of a field in the file, shortened for messages.
+    /// The value of `field` for messages, cut after 80 bytes.
     fn shown(&self, field: &str) -> String {
         let mut text = self
             .map
             .get(field)
             .map_or_else(|| "missing".into(), Value::to_string);
-        // A list of layers may have hundreds of entries, and a message is one line.
+        // A list of layers may have hundreds of entries, but a message is one line.
         if text.len() > 80 {
             let end = (0..=80)
                 .rev()
@@ -89,7 +91,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Reads a field with `read`; `expected` describes the values for which `read` succeeds.
+    /// Reads a field with `read`. If `read` returns `None`, the error says that `expected` was
+    /// needed.
     fn optional<T>(
         &self,
         field: &str,
@@ -121,7 +124,7 @@ impl<'a> Fields<'a> {
     pub(super) fn optional_size(&self, field: &str) -> Result<Option<usize>, Error> {
         self.optional(field, "a positive whole number", |value| {
             let size = usize::try_from(value.as_u64()?).ok()?;
-            // 0 is refused, too: sizes divide each other below.
+            // 0 is refused because sizes divide each other.
             (1..=MAX_SIZE).contains(&size).then_some(size)
         })
     }
@@ -131,7 +134,7 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| self.missing(field))
     }
 
-    /// Reads a number for which `good` holds; `expected` describes these numbers.
+    /// Reads a number. If `good` rejects the number, the error says that `expected` was needed.
     pub(super) fn optional_number_if(
         &self,
         field: &str,

@@ -1,12 +1,12 @@
-//! Reads the rotary embedding from the fields of a configuration.
+//! Reads the rotary embedding from a model's configuration.
 
 use super::families::Family;
 use super::fields::{Fields, MAX_SIZE};
 use super::rope::{Rope, RopeScaling};
 use crate::Error;
 
-/// Reads `rope_scaling` (the older form, which has priority) or `rope_parameters` (of
-/// transformers 5), and the fields next to them. Returns the rotation and the longest sequence.
+/// Reads the rotation, and returns it with the most positions of a sequence. The older field
+/// `rope_scaling` has priority over `rope_parameters` (of transformers 5).
 pub(super) fn read(
     config: &Fields<'_>,
     family: &Family,
@@ -38,7 +38,7 @@ pub(super) fn read(
     };
     let context = rope.context(max_position_embeddings);
     match &object {
-        // Positions are 32-bit numbers.
+        // A factor may push the context beyond the 32-bit positions.
         Some(object) if context > MAX_SIZE => {
             Err(object.bad("factor", "a context of 2^30 at most"))
         }
@@ -47,7 +47,7 @@ pub(super) fn read(
 }
 
 fn theta(fields: &Fields<'_>) -> Result<Option<f64>, Error> {
-    // YaRN divides by the logarithm of theta, so theta must not be 1.
+    // YaRN divides by the logarithm of theta, which is 0 for 1.
     fields.optional_number_if("rope_theta", "a number above 1", |x| {
         x.is_finite() && x > 1.0
     })
@@ -106,7 +106,7 @@ fn scaling(
         }
     };
     let always = ["rope_type", "type", "rope_theta", "partial_rotary_factor"];
-    // An unknown key would change the rotation in a way that is not implemented.
+    // An unknown key may change the rotation in a way that this engine does not implement.
     for key in object.map.keys() {
         if !always.contains(&key.as_str()) && !known.contains(&key.as_str()) {
             let supported = format!("a {kind} rotation has no such key");
@@ -118,7 +118,8 @@ fn scaling(
         object.optional_number_if(field, "a positive number", |x| x.is_finite() && x > 0.0)
     };
     let required = |field: &str| positive(field)?.ok_or_else(|| object.missing(field));
-    // The field next to the object has priority; without either, the context is the original one.
+    // The field next to the object has priority over the field inside it. If both are absent, the
+    // whole context is the original one.
     let original = || -> Result<usize, Error> {
         let field = "original_max_position_embeddings";
         let outer = config.optional_size(field)?;
@@ -150,7 +151,7 @@ fn scaling(
             let original = original()?;
             let implied = max_position_embeddings as f64 / original as f64;
             let factor = positive("factor")?.unwrap_or(implied);
-            // For these fields `transformers` treats 0 like an absent field.
+            // `transformers` treats 0 like an absent field here.
             let nonzero = |field: &str| {
                 let x = object.optional_number_if(field, "a number, not negative", |x| {
                     x.is_finite() && x >= 0.0

@@ -1,5 +1,5 @@
-//! The angles of the rotary embedding: the original ones and their scaled variants, computed like
-//! `transformers` does (`modeling_rope_utils.py`).
+//! The frequencies of the rotary embedding and their scaled variants. The formulas are those of
+//! `modeling_rope_utils.py` in `transformers`.
 
 use std::f64::consts::PI;
 
@@ -8,19 +8,19 @@ use beamgen_kernels::RopeTable;
 /// The rotary position embedding of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rope {
-    /// The base of the frequencies.
+    /// The base of the frequencies (`rope_theta`), above 1.
     pub theta: f64,
-    /// The share of a head's elements that are rotated, from the first element on.
+    /// The fraction of a head's values that are rotated, from the first value on.
     pub partial_rotary_factor: f64,
-    /// The way in which frequencies are lowered for longer contexts.
+    /// The lowering of the frequencies for contexts longer than in training.
     pub scaling: RopeScaling,
 }
 
 /// The way in which rotary frequencies are lowered for contexts longer than in training.
 ///
 /// `dynamic` (NTK) scaling has no variant: up to `max_position_embeddings` it is the original
-/// rotation. Beyond, every new token would rotate all cached keys again, so the context of such a
-/// model ends there.
+/// rotation. Beyond that, every new token would rotate all cached keys again, so the context of a
+/// model with `dynamic` scaling ends there.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RopeScaling {
     /// The original rotation.
@@ -30,14 +30,15 @@ pub enum RopeScaling {
         /// The factor by which the context grows.
         factor: f64,
     },
-    /// Llama 3.1: the frequencies of slow pairs are divided by `factor`, those of fast pairs are
-    /// unchanged, and those in between are interpolated.
+    /// Llama 3.1: a pair is two values that are rotated together. The frequencies of slow pairs are
+    /// divided by `factor`, those of fast pairs are unchanged, and those in between are
+    /// interpolated.
     Llama3 {
         /// The factor by which the context grows.
         factor: f64,
-        /// A pair is slow if it turns fewer times than this in the original context.
+        /// A pair that turns fewer times than this number in the original context is slow.
         low_freq_factor: f64,
-        /// A pair is fast if it turns more often than this in the original context.
+        /// A pair that turns more often than this number in the original context is fast.
         high_freq_factor: f64,
         /// The number of positions of the original context.
         original: usize,
@@ -46,14 +47,14 @@ pub enum RopeScaling {
     Yarn {
         /// The factor by which the context grows.
         factor: f64,
-        /// A pair is unchanged if it turns more often than this in the original context.
+        /// A pair that turns more often than this number in the original context is unchanged.
         beta_fast: f64,
-        /// A pair's frequency is divided by `factor` if it turns less often than this in the
-        /// original context.
+        /// A pair that turns less often than this number in the original context has its frequency
+        /// divided by `factor`. Pairs between `beta_slow` and `beta_fast` are interpolated.
         beta_slow: f64,
-        /// Whether the ends of the ramp in between are rounded outwards to whole pairs.
+        /// Whether the first and last interpolated pair are rounded outwards to whole pairs.
         truncate: bool,
-        /// The factor of cosines and sines.
+        /// The factor on cosines and sines, which scales the attention scores by its square.
         attention_factor: f64,
         /// The number of positions of the original context.
         original: usize,
@@ -61,7 +62,7 @@ pub enum RopeScaling {
 }
 
 impl Rope {
-    /// Creates the original rotation of whole heads.
+    /// Creates the original rotation of whole heads, without scaling.
     #[must_use]
     pub fn plain(theta: f64) -> Self {
         Self {
@@ -71,17 +72,18 @@ impl Rope {
         }
     }
 
-    /// The number of elements that are rotated in a head of `head_dim`.
+    /// The number of values that are rotated in a head of `head_dim` values.
     fn dim(&self, head_dim: usize) -> usize {
         (self.partial_rotary_factor * head_dim as f64) as usize
     }
 
-    /// The number of pairs that are rotated in a head of `head_dim`.
+    /// The number of pairs of values that are rotated in a head of `head_dim` values.
     pub(crate) fn pairs(&self, head_dim: usize) -> usize {
         self.dim(head_dim).div_ceil(2)
     }
 
-    /// The frequency of each rotated pair of a head of `head_dim`, in radians per position.
+    /// The frequency of each rotated pair, in radians per position, for a head of `head_dim`
+    /// values.
     #[must_use]
     pub fn frequencies(&self, head_dim: usize) -> Vec<f64> {
         let dim = self.dim(head_dim) as f64;
@@ -110,8 +112,8 @@ impl Rope {
                 original,
                 ..
             } => {
-                // The fractional index of the pair that turns `turns` times in the original
-                // context.
+                // Returns the (fractional) index of the pair that turns `turns` times in the
+                // original context.
                 let pair = |turns: f64| {
                     dim * (original as f64 / (turns * 2.0 * PI)).ln() / (2.0 * self.theta.ln())
                 };
@@ -120,7 +122,7 @@ impl Rope {
                     (low, high) = (low.floor(), high.ceil());
                 }
                 (low, high) = (low.max(0.0), high.min(dim - 1.0));
-                // Avoids a division by zero; the same constant as in `transformers`.
+                // Avoids a division by zero below, with the constant of `transformers`.
                 if low == high {
                     high += 0.001;
                 }
@@ -135,7 +137,6 @@ impl Rope {
         }
     }
 
-    /// Creates the table of angles for heads of `head_dim`.
     pub(crate) fn table(&self, head_dim: usize) -> RopeTable {
         RopeTable::new(
             head_dim,
@@ -144,7 +145,7 @@ impl Rope {
         )
     }
 
-    /// The factor of cosines and sines.
+    /// The factor on cosines and sines: 1 except for `YaRN`.
     #[must_use]
     pub fn attention_factor(&self) -> f64 {
         match self.scaling {
@@ -155,8 +156,8 @@ impl Rope {
         }
     }
 
-    /// The longest sequence for a configured `max_position_embeddings`. Checkpoints with `YaRN`
-    /// often leave that field at the original context.
+    /// The most positions of a sequence if the configuration says `max_position_embeddings`.
+    /// Checkpoints with `YaRN` often leave that field at the original context.
     pub(super) fn context(&self, max_position_embeddings: usize) -> usize {
         match self.scaling {
             RopeScaling::Yarn {

@@ -1,4 +1,4 @@
-//! Reads which layers attend through a sliding window.
+//! Reads which layers attend through a sliding window from a model's configuration.
 
 use super::families::Windows;
 use super::fields::Fields;
@@ -7,7 +7,7 @@ use crate::Error;
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
 
-/// Returns the window of each layer; `None` for a layer that attends to all positions.
+/// Returns the window of each layer, in positions; `None` for a layer that attends to all.
 pub(super) fn read(
     fields: &Fields<'_>,
     family: &Windows,
@@ -19,14 +19,14 @@ pub(super) fn read(
     let types = types(fields)?;
     match family {
         Windows::None => {
-            // A window that is longer than the context changes nothing.
+            // A window that is at least as long as the context changes nothing.
             if window.is_some_and(|w| w < context) && used != Some(false) {
                 return Err(fields.unsupported("sliding_window", "this family has no window"));
             }
             refuse_type(fields, &types, SLIDING, "this family has no window")?;
             Ok(vec![None; layers])
         }
-        // A `null` window means none in this family, unlike an absent field.
+        // In these families a `null` window means no window, but an absent field means the default.
         Windows::All { default } => {
             let window = if fields.has("sliding_window") {
                 window
@@ -79,7 +79,7 @@ pub(super) fn read(
     }
 }
 
-/// Reads `layer_types`, in which each layer is either full or sliding.
+/// Reads `layer_types`. Each entry must be `full_attention` or `sliding_attention`.
 fn types<'a>(fields: &Fields<'a>) -> Result<Option<Vec<&'a str>>, Error> {
     let Some(value) = fields.get("layer_types") else {
         return Ok(None);

@@ -1,11 +1,11 @@
 //! GGUF's blocks of quantised values, as llama.cpp's `ggml-quants.c` defines them.
 //!
-//! Every value is computed with the same operations in the same order as in llama.cpp and in
-//! Python's `gguf.quants`, so the results are the same bits.
+//! Every value is computed with the operations of llama.cpp and Python's `gguf.quants`, in their
+//! order, so the results have the same bits.
 
 use beamgen_kernels::scale_min;
 
-/// Reads the half-precision number at byte `at`.
+/// Reads a half-precision number from the two bytes at `at`.
 fn half(block: &[u8], at: usize) -> f32 {
     half::f16::from_le_bytes([block[at], block[at + 1]]).to_f32()
 }
@@ -15,7 +15,7 @@ fn nibble(bytes: &[u8], i: usize) -> u8 {
     bytes[i % 16] >> (i / 16 * 4) & 15
 }
 
-/// Bit `i` of 32, shifted to the place of a fifth bit.
+/// Bit `i` of 32, shifted left by four: the fifth bit of value `i`.
 fn fifth(bytes: &[u8], i: usize) -> u8 {
     (bytes[i / 8] >> (i % 8) & 1) << 4
 }
@@ -51,12 +51,12 @@ pub(super) fn q5_1(b: &[u8; 24], out: &mut [f32; 32]) {
 pub(super) fn q8_0(b: &[u8; 34], out: &mut [f32; 32]) {
     let d = half(b, 0);
     for (out, q) in out.iter_mut().zip(&b[2..]) {
-        // The factors in this order, as in `ggml-quants.c`.
+        // `ggml-quants.c` has the factors in this order.
         *out = f32::from(q.cast_signed()) * d;
     }
 }
 
-/// The 2 bits of value `i` of 256: 32 bytes hold 128 values, in four layers of 32.
+/// The 2 bits of value `i` of 256. Each 32 bytes hold 128 values, as four groups of 32 values.
 fn crumb(bytes: &[u8], i: usize) -> u8 {
     bytes[i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3
 }
@@ -79,14 +79,15 @@ pub(super) fn q3_k(b: &[u8; 110], out: &mut [f32; 256]) {
         let low = scales[g % 8] >> (g / 8 * 4) & 15;
         let high = scales[8 + g % 4] >> (g / 4 * 2) & 3;
         let scale = f32::from(low | high << 4) - 32.0;
-        // A set bit in the mask means that nothing is subtracted: the high bit is stored inverted.
+        // The high bit is stored inverted: a set bit in the mask means that nothing is subtracted.
         let third = mask[i % 32] >> (i / 32) & 1;
         let q = f32::from(crumb(quants, i)) - if third == 0 { 4.0 } else { 0.0 };
         *out = d * scale * q;
     }
 }
 
-/// The 4 bits of value `i` of 256: 32 bytes hold 64 values, low halves of the bytes first.
+/// The 4 bits of value `i` of 256. Each 32 bytes hold 64 values, in the low halves of the bytes
+/// first.
 fn wide_nibble(bytes: &[u8], i: usize) -> u8 {
     bytes[i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15
 }

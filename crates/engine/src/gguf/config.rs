@@ -1,25 +1,26 @@
-//! Makes `config.json` and `generation_config.json` from a GGUF file's metadata.
+//! Converts a GGUF file's metadata to `config.json` and `generation_config.json`.
 
 use serde_json::{Value, json};
 
 use super::Gguf;
 use crate::Error;
 
-/// Tensors with the rescaling of the rotation, which goes into `config.json` instead.
+/// Tensors that describe the scaling of the rotation. They become fields of `config.json`.
 pub(super) const RESCALING: [&str; 3] = [
     "rope_freqs.weight",
     "rope_factors_long.weight",
     "rope_factors_short.weight",
 ];
 
-/// The properties of an architecture.
+/// A model architecture and the layout of its tensors in GGUF files.
 pub(super) struct Architecture {
-    /// `general.architecture`, the prefix of the architecture's other keys; also `model_type`.
+    /// The value of `general.architecture`, which is also the prefix of the architecture's keys and
+    /// the `model_type`.
     pub(super) name: &'static str,
     class: &'static str,
-    /// Whether the rows of queries and keys are ordered for a rotation of neighbouring elements.
+    /// Whether rows of queries and keys are ordered so that the rotation pairs neighbouring rows.
     pub(super) interleaved: bool,
-    /// Whether queries, keys and values are one matrix, and so are gate and up.
+    /// Whether a layer has one matrix for queries, keys and values, and one for gate and up.
     pub(super) fused: bool,
 }
 
@@ -72,25 +73,25 @@ impl Architecture {
     }
 }
 
-/// Reads the size at key `suffix` of the file's architecture.
+/// Reads the required number at key `suffix` of the file's architecture.
 fn size(file: &Gguf, suffix: &str) -> Result<u64, Error> {
     let key = key(file, suffix)?;
     file.integer(&key)?.ok_or_else(|| file.missing(&key))
 }
 
-/// The full name of the key `suffix` of the file's architecture.
+/// Returns the full key: the architecture's name, a dot and `suffix`.
 fn key(file: &Gguf, suffix: &str) -> Result<String, Error> {
     Ok(format!("{}.{suffix}", Architecture::of(file)?.name))
 }
 
-/// The base of the rotation's frequencies, by default that of the original rotation.
+/// The base of the rotation's frequencies, 10,000 by default.
 fn theta(file: &Gguf) -> Result<f64, Error> {
     Ok(file
         .number(&key(file, "rope.freq_base")?)?
         .unwrap_or(10_000.0))
 }
 
-/// The number of values in a head.
+/// The number of values in a head: `key_length`, by default the hidden size over the heads.
 pub(super) fn head_dim(file: &Gguf) -> Result<usize, Error> {
     let length = key(file, "attention.key_length")?;
     let head_dim = if let Some(length) = file.integer(&length)? {
@@ -104,7 +105,6 @@ pub(super) fn head_dim(file: &Gguf) -> Result<usize, Error> {
         .map_err(|_| file.bad(&length, &head_dim.to_string(), "a small number"))
 }
 
-/// Makes `config.json`.
 pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
     let architecture = Architecture::of(file)?;
     let key = |suffix: &str| key(file, suffix);
@@ -123,7 +123,7 @@ pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
         .iter()
         .find(|tensor| tensor.name == "token_embd.weight");
     let epsilon = key("attention.layer_norm_rms_epsilon")?;
-    // The metadata often has no vocabulary size, so the embedding's number of rows is taken.
+    // The metadata often lacks the vocabulary's size, so the embedding's number of rows is used.
     let vocabulary = embedding.and_then(|tensor| tensor.shape.first().copied());
     let mut config = json!({
         "architectures": [architecture.class],
@@ -149,7 +149,7 @@ pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
         ("num_local_experts", "expert_count"),
         ("sliding_window", "attention.sliding_window"),
     ] {
-        // 0 means none: llama.cpp writes a window of 0 for Phi-4.
+        // 0 means none. llama.cpp writes a window of 0 for Phi-4.
         if let Some(value) = file.integer(&key(suffix)?)?
             && value > 0
         {
@@ -176,7 +176,8 @@ pub(super) fn config(file: &Gguf) -> Result<Value, Error> {
     Ok(config)
 }
 
-/// Makes `generation_config.json`, with the tokens that end a text or an answer in a chat.
+/// Converts the metadata to the contents of `generation_config.json`: the tokens that end a text or
+/// a turn of a chat.
 pub(super) fn generation_config(file: &Gguf) -> Result<Value, Error> {
     let mut ids = Vec::new();
     for key in [
@@ -193,7 +194,7 @@ pub(super) fn generation_config(file: &Gguf) -> Result<Value, Error> {
     Ok(json!({ "eos_token_id": ids }))
 }
 
-/// Reads the rescaling of the rotation; `None` if the rotation is the original one.
+/// Reads the scaling of the rotation; `None` if the rotation is not scaled.
 fn rope_scaling(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     let key = |suffix: &str| key(file, suffix);
     if file.has_tensor("rope_freqs.weight") {
@@ -204,7 +205,7 @@ fn rope_scaling(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     }
     let kind_key = key("rope.scaling.type")?;
     let factor_key = key("rope.scaling.factor")?;
-    // The older key of linear scaling, `rope.scale_linear`, has no type next to it.
+    // The older key `rope.scale_linear` implies linear scaling; no type is stored next to it.
     let old = file
         .number(&key("rope.scale_linear")?)?
         .filter(|f| *f != 1.0);
@@ -223,8 +224,9 @@ fn rope_scaling(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     Ok(Some(scaling))
 }
 
-/// Recovers the settings of Llama 3's rescaling, of which llama.cpp stores only one divisor for
-/// each frequency. Settings that nobody uses are not searched: the model would silently be another.
+/// Recovers the settings of Llama 3's scaling. llama.cpp stores only one divisor per frequency.
+/// Divisors that no published setting explains are refused, because a wrong guess would silently
+/// change the results.
 fn llama3(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     let name = "rope_freqs.weight";
     let divisors = file.values(name)?;
@@ -235,12 +237,12 @@ fn llama3(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     if divisors.len() != head_dim / 2 {
         return Err(unknown());
     }
-    // Dividing by 1 is the original rotation, which needs no settings.
+    // Divisors of 1 leave the rotation unscaled.
     if divisors.iter().all(|d| *d == 1.0) {
         return Ok(None);
     }
     let base = theta(file)?;
-    // Published contexts are powers of two, so only these are tried.
+    // Published contexts are powers of two, so only powers of two are tried.
     let factor = f64::from(divisors[divisors.len() - 1]);
     let context = (10..=20).map(|bits| 1u64 << bits).find(|context| {
         divisors.iter().enumerate().all(|(i, divisor)| {
@@ -259,16 +261,15 @@ fn llama3(file: &Gguf, head_dim: usize) -> Result<Option<Value>, Error> {
     })))
 }
 
-/// The divisor of a frequency (in radians per position) for a model trained on `context` tokens.
+/// The divisor of a frequency (in radians per position), for a model trained on `context` tokens.
 fn llama3_divisor(frequency: f64, factor: f64, context: f64) -> f64 {
-    // Turns within the context. Pairs below one turn are slowed down, pairs above four are not.
+    // Llama 3 divides frequencies below one turn per context, and keeps those above four turns.
     let turns = context * frequency / (2.0 * std::f64::consts::PI);
     let keep = ((turns - 1.0) / 3.0).clamp(0.0, 1.0);
     1.0 / ((1.0 - keep) / factor + keep)
 }
 
 impl Gguf {
-    /// Decodes the values of a tensor.
     fn values(&self, name: &str) -> Result<Vec<f32>, Error> {
         let tensor = self.tensors.iter().find(|tensor| tensor.name == name);
         let tensor = tensor.ok_or_else(|| Error::MissingTensor { name: name.into() })?;

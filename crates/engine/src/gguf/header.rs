@@ -8,9 +8,8 @@ use crate::Encoding;
 use crate::error::Malformed;
 
 const MAGIC: &[u8] = b"GGUF";
-/// The alignment of tensors in a file without `general.alignment`.
+/// The alignment of tensors in bytes, in a file without `general.alignment`.
 const ALIGNMENT: u64 = 32;
-/// The most dimensions of a tensor (`GGML_MAX_DIMS`).
 const MAX_DIMS: u32 = 4;
 
 pub(super) struct Header {
@@ -18,7 +17,7 @@ pub(super) struct Header {
     pub(super) tensors: Vec<TensorInfo>,
 }
 
-/// A value of the metadata. Texts and arrays are places in the file and are not copied.
+/// A value of the metadata. A text or an array is a range of the file, which is not copied.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Integer(i128),
@@ -32,7 +31,7 @@ pub(super) enum Value {
     },
 }
 
-/// The type of a value.
+/// The type of a metadata value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     U8,
@@ -53,16 +52,16 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(crate) struct TensorInfo {
     pub(crate) name: String,
-    /// The shape, with the outermost dimension first; the file stores it in the other order.
+    /// The shape, outermost dimension first. GGUF stores the innermost dimension first.
     pub(crate) shape: Vec<usize>,
-    /// The encoding, or the name of an unsupported type.
+    /// The encoding, or the name of a type that is not supported.
     pub(crate) encoding: Result<Encoding, String>,
-    /// The place of the bytes in the file; empty for an unsupported type.
+    /// The range of the tensor's bytes in the file; empty for an unsupported type.
     pub(crate) range: Range<usize>,
 }
 
 impl Value {
-    /// The value for a message, shortened.
+    /// Formats the value for a message, with at most 60 characters of a text.
     pub(super) fn describe(&self, bytes: &[u8]) -> String {
         match self {
             Self::Integer(n) => n.to_string(),
@@ -89,7 +88,7 @@ impl Kind {
             .ok_or_else(|| Malformed(format!("corrupt GGUF header: value of unknown type {id}")))
     }
 
-    /// The fewest bytes that a value takes in the file.
+    /// The fewest bytes that a value of this type takes in the file.
     fn smallest(self) -> usize {
         match self {
             Self::U8 | Self::I8 | Self::Bool => 1,
@@ -101,7 +100,7 @@ impl Kind {
     }
 }
 
-/// A position in the file.
+/// A reader of the header, at the byte `at`.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -147,7 +146,7 @@ impl<'a> Cursor<'a> {
         self.take(len)
     }
 
-    /// Reads a text that names something, so it must be UTF-8.
+    /// Reads a name. Names must be UTF-8, unlike other texts.
     fn name(&mut self) -> Result<&'a str, Malformed> {
         let at = self.at;
         let range = self.text()?;
@@ -158,13 +157,14 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// Reads a number of things that take at least `smallest` bytes each.
+    /// Reads the number of `what`, which take at least `smallest` bytes each.
     fn count(&mut self, what: &str, smallest: usize) -> Result<usize, Malformed> {
         let n = self.u64()?;
         self.fits(n, what, smallest)
     }
 
-    /// Refuses a number of things that the rest of the file cannot hold.
+    /// Refuses a number of `what` that the rest of the file cannot hold, before memory is
+    /// allocated.
     fn fits(&self, n: u64, what: &str, smallest: usize) -> Result<usize, Malformed> {
         match usize::try_from(n) {
             Ok(count) if count <= self.left() / smallest => Ok(count),
@@ -191,15 +191,15 @@ impl<'a> Cursor<'a> {
             Kind::Text => Value::Text(self.text()?),
             Kind::Array => {
                 let kind = Kind::of(self.u32()?)?;
-                // A list of lists would need recursion to a depth that the file chooses.
+                // Nested lists would need recursion to a depth that the file determines.
                 if kind == Kind::Array {
                     return Err("lists of lists in the metadata are not supported".into());
                 }
                 let len = self.count("values of a list", kind.smallest())?;
                 let start = self.at;
                 if kind == Kind::Text {
-                    // Texts have lengths of their own, so their end is found only by reading them
-                    // all.
+                    // Each text has its own length, so the end of the list is found only by reading
+                    // all texts.
                     for _ in 0..len {
                         self.text()?;
                     }
@@ -213,7 +213,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Iterates over the items of an array in the header that was read before.
+/// Iterates over an array of a header that [`read`] has accepted.
 pub(super) fn items(
     bytes: &[u8],
     kind: Kind,
@@ -242,9 +242,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, Malformed> {
             "unsupported GGUF file: {why}; use version 2 or 3, little endian"
         )));
     }
-    // `tensors` is checked only after the number of pairs was read, which follows it. An entry
-    // has at least a name, a type and a byte; a tensor a name, a dimension count, a type and an
-    // offset.
+    // The number of tensors is checked after the number of metadata entries, which follows it in
+    // the file. An entry takes at least 13 bytes (a name's length, a type and a byte), and a tensor
+    // 24 bytes (a name's length, a number of dimensions, a type and an offset).
     let tensors = cursor.u64()?;
     let pairs = cursor.count("entries of metadata", 13)?;
     cursor.fits(tensors, "tensors", 24)?;
@@ -253,7 +253,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, Malformed> {
         let key = cursor.name()?;
         let kind = Kind::of(cursor.u32()?)?;
         let value = cursor.value(kind)?;
-        // Programs differ in which of two values they take, so such a file means two models.
+        // Programs differ in which of two values they use, so a file with two values is ambiguous.
         if metadata.insert(key.to_owned(), value).is_some() {
             return Err(Malformed(format!(
                 "corrupt GGUF header: the key `{key}` appears twice"
@@ -291,7 +291,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Header, Malformed> {
     Ok(Header { metadata, tensors })
 }
 
-/// The entry of a tensor, whose place was not checked yet.
+/// A tensor's entry in the header. Its range in the file is not checked yet.
 struct RawTensor<'a> {
     name: &'a str,
     shape: Vec<usize>,
@@ -322,7 +322,6 @@ impl<'a> RawTensor<'a> {
             values = total;
             shape.push(size);
         }
-        // The file has the innermost dimension first.
         shape.reverse();
         Ok(Self {
             name,
@@ -332,7 +331,7 @@ impl<'a> RawTensor<'a> {
         })
     }
 
-    /// Checks that the tensor lies in a file of `len` bytes whose data begin at `start`.
+    /// Checks that the tensor is within a file of `len` bytes whose data begin at `start`.
     fn check(self, len: usize, start: u64, alignment: u64) -> Result<TensorInfo, Malformed> {
         let Self {
             name,
@@ -347,7 +346,7 @@ impl<'a> RawTensor<'a> {
             range,
         };
         let encoding = match encoding(type_id) {
-            // An unsupported tensor is an error only if it is needed.
+            // An unsupported type is an error only if the model needs the tensor.
             Ok(encoding) => encoding,
             Err(dtype) => return Ok(info(Err(dtype), 0..0)),
         };
@@ -380,7 +379,8 @@ impl<'a> RawTensor<'a> {
     }
 }
 
-/// The encoding with a number of `enum ggml_type`, or the name of an unsupported type.
+/// Returns the encoding with the number `id` of `enum ggml_type`, or the name of an unsupported
+/// type.
 fn encoding(id: u32) -> Result<Encoding, String> {
     Encoding::of_gguf(id).ok_or_else(|| {
         let name = match id {

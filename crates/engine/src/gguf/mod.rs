@@ -1,5 +1,5 @@
-//! One GGUF file as a whole checkpoint: its tensors, and the files of Hugging Face's layout, made
-//! from its metadata.
+//! Reads a GGUF file as a whole checkpoint. Its metadata is converted to the JSON files of Hugging
+//! Face's layout.
 //!
 //! The format: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>. Versions 2 and 3,
 //! little endian.
@@ -18,10 +18,10 @@ use header::Value;
 use crate::Error;
 use crate::bytes::{Bytes, mapped};
 
-/// Makes the contents of a JSON file from the metadata.
+/// A function that converts the metadata to the contents of a JSON file.
 type Make = fn(&Gguf) -> Result<serde_json::Value, Error>;
 
-/// The files of Hugging Face's layout that are made from a GGUF file.
+/// The files of Hugging Face's layout that the metadata replaces.
 const FILES: [(&str, Make); 4] = [
     ("config.json", config::config),
     ("generation_config.json", config::generation_config),
@@ -35,17 +35,16 @@ pub(crate) struct Gguf {
     path: PathBuf,
     bytes: Arc<Bytes>,
     metadata: BTreeMap<String, Value>,
-    /// The tensors, in the order of the file.
     tensors: Vec<header::TensorInfo>,
 }
 
-/// Whether a GGUF file replaces the file `file` of Hugging Face's layout.
+/// Whether a GGUF file's metadata replaces `file` of Hugging Face's layout.
 pub(crate) fn has(file: &str) -> bool {
     FILES.iter().any(|(name, _)| *name == file)
 }
 
 impl Gguf {
-    /// Maps a file, and reads and checks its header.
+    /// Maps the file at `path` into memory, and reads and checks its header.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         let bytes = mapped(path)?;
         let header = header::read(&bytes);
@@ -56,7 +55,7 @@ impl Gguf {
             metadata: header.metadata,
             tensors: header.tensors,
         };
-        // The tensors of a split file are in several files, and each header lists only its own.
+        // A split file's header lists only the tensors of that part.
         let parts = file.integer("split.count")?.unwrap_or(1);
         if parts > 1 {
             let supported = "whole files; llama.cpp's `gguf-split --merge` joins the parts";
@@ -69,7 +68,7 @@ impl Gguf {
         &self.bytes
     }
 
-    /// Makes the text of `file` from the metadata; `None` for other names than those of [`FILES`].
+    /// Converts the metadata to the text of `file`; `None` if `file` is not in [`FILES`].
     pub(crate) fn text(&self, file: &str) -> Result<Option<String>, Error> {
         let found = FILES.iter().find(|(name, _)| *name == file);
         found
@@ -186,7 +185,7 @@ impl Gguf {
         let Value::Array { kind, len, start } = value else {
             return Err(self.bad(key, &value.describe(&self.bytes), expected));
         };
-        // Decoded again at each call, since the metadata keeps only the place of an array.
+        // An array is decoded at each call, because the metadata keeps only its range in the file.
         let items = header::items(&self.bytes, *kind, *len, *start);
         let read: Option<Vec<T>> = items.map(read).collect();
         read.map(Some)

@@ -6,21 +6,22 @@ use crate::gguf::header::TensorInfo;
 
 /// A tensor of a GGUF file.
 pub(crate) struct Tensor<'a> {
-    /// The name that Hugging Face's checkpoints use.
+    /// The tensor's name in Hugging Face checkpoints, by which all other code finds tensors.
     pub(crate) name: String,
     pub(crate) info: &'a TensorInfo,
-    /// The head's number of rows, if the rows of its two halves alternate in the file.
+    /// The values of a head, if the rows of a head's two halves alternate in the file (the rotation
+    /// pairs neighbouring rows). `None` if the rows are ordered as in Hugging Face checkpoints.
     pub(crate) interleaved: Option<usize>,
 }
 
-/// Names of the tensors outside of the blocks.
+/// Names of the tensors outside the layers: in GGUF, and in Hugging Face checkpoints.
 const WHOLE: [(&str, &str); 3] = [
     ("token_embd.weight", "model.embed_tokens.weight"),
     ("output_norm.weight", "model.norm.weight"),
     ("output.weight", "lm_head.weight"),
 ];
 
-/// Names of a block's tensors, without `.weight` and `.bias`.
+/// Names of a layer's tensors in both formats, without `.weight` and `.bias`.
 const PARTS: [(&str, &str); 13] = [
     ("attn_norm", "input_layernorm"),
     ("ffn_norm", "post_attention_layernorm"),
@@ -38,8 +39,8 @@ const PARTS: [(&str, &str); 13] = [
 ];
 
 impl Gguf {
-    /// The decoder's tensors. Tensors whose contents go into `config.json` (`rope_freqs.weight`)
-    /// are left out.
+    /// Returns the decoder's tensors. Tensors that become fields of `config.json` (such as
+    /// `rope_freqs.weight`) are left out.
     pub(crate) fn tensors(&self) -> Result<Vec<Tensor<'_>>, Error> {
         let architecture = config::Architecture::of(self)?;
         let head_dim = config::head_dim(self)?;
@@ -55,7 +56,7 @@ impl Gguf {
             };
             let is_rotated = part == "attn_q" || part == "attn_k";
             let interleaved = (architecture.interleaved && is_rotated).then_some(head_dim);
-            // Rows of such tensors are read out of order later, which relies on whole heads.
+            // A reader reorders the rows within each head, so the rows must be whole heads.
             if interleaved.is_some() && !rows_are_heads(info, head_dim) {
                 let (name, shape) = (&info.name, &info.shape);
                 let reason =
@@ -71,13 +72,13 @@ impl Gguf {
         Ok(tensors)
     }
 
-    /// Whether the file has a tensor of that name in GGUF's naming.
+    /// Whether the file has a tensor with this name, as GGUF names it.
     pub(super) fn has_tensor(&self, name: &str) -> bool {
         self.tensors.iter().any(|tensor| tensor.name == name)
     }
 }
 
-/// Whether the first dimension consists of heads, and each row can be read without its neighbours.
+/// Whether the rows are whole heads, and each row is a whole number of blocks.
 fn rows_are_heads(info: &TensorInfo, head_dim: usize) -> bool {
     let width: usize = info.shape.iter().skip(1).product();
     let encoding = info.encoding.as_ref();
@@ -86,7 +87,8 @@ fn rows_are_heads(info: &TensorInfo, head_dim: usize) -> bool {
     whole_rows && head_dim.is_multiple_of(2) && head_dim > 0 && rows.is_multiple_of(head_dim)
 }
 
-/// Translates a tensor's name to Hugging Face's. Also returns the part of the block it names.
+/// Translates a GGUF name to the Hugging Face name. Also returns the part of the layer that the
+/// GGUF name mentions (empty outside the layers).
 fn hugging_face(name: &str, fused: bool) -> Option<(String, &str)> {
     if let Some((_, whole)) = WHOLE.iter().find(|(gguf, _)| *gguf == name) {
         return Some(((*whole).into(), ""));
@@ -97,7 +99,7 @@ fn hugging_face(name: &str, fused: bool) -> Option<(String, &str)> {
     if !matches!(kind, "weight" | "bias") {
         return None;
     }
-    // Where gate and up are one matrix, llama.cpp calls it `ffn_up`.
+    // In fused files, llama.cpp calls the matrix of gate and up `ffn_up`.
     let sought = if fused && part == "ffn_up" {
         "ffn_gate_up"
     } else {

@@ -1,4 +1,4 @@
-//! Makes `tokenizer.json` and `tokenizer_config.json` from a GGUF file's metadata.
+//! Converts a GGUF file's metadata to `tokenizer.json` and `tokenizer_config.json`.
 
 mod byte_level;
 mod sentencepiece;
@@ -13,7 +13,7 @@ const PRE: &str = "tokenizer.ggml.pre";
 const TOKENS: &str = "tokenizer.ggml.tokens";
 const TYPES: &str = "tokenizer.ggml.token_type";
 
-/// Types of tokens, numbered like llama.cpp's `llama_token_type`.
+/// Types of tokens, with the numbers of llama.cpp's `llama_token_type`.
 const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
@@ -22,7 +22,7 @@ const UNUSED: i64 = 5;
 /// The vocabulary of a file.
 struct Vocabulary<'a> {
     tokens: Vec<&'a str>,
-    /// The type of each token.
+    /// The type of each token, by id.
     types: Vec<i64>,
 }
 
@@ -30,7 +30,7 @@ impl<'a> Vocabulary<'a> {
     fn of(file: &'a Gguf) -> Result<Self, Error> {
         let tokens = file.strings(TOKENS)?.ok_or_else(|| file.missing(TOKENS))?;
         let types = file.integers(TYPES)?.ok_or_else(|| file.missing(TYPES))?;
-        // Types are read by a token's id, so a shorter list would have no type for some tokens.
+        // Types are looked up by token id, so each token needs one.
         if types.len() != tokens.len() {
             let expected = format!("one for each of {} tokens", tokens.len());
             return Err(file.bad(TYPES, &format!("a list of {}", types.len()), &expected));
@@ -38,20 +38,20 @@ impl<'a> Vocabulary<'a> {
         Ok(Self { tokens, types })
     }
 
-    /// The tokens with their ids, without those that only pad the table.
+    /// The tokens with their ids, without those that only fill up the table.
     fn used(&self) -> impl Iterator<Item = (usize, &'a str)> {
         let tokens = self.tokens.iter().copied().enumerate();
         tokens.filter(|(id, _)| self.types[*id] != UNUSED)
     }
 
-    /// The field `vocab` of a BPE model.
+    /// The vocabulary as the field `vocab` of a BPE model: a map from tokens to ids.
     fn as_json(&self) -> Value {
         let pairs = self.used().map(|(id, token)| (token.to_owned(), id.into()));
         Value::Object(pairs.collect())
     }
 
-    /// Tokens that are recognised in a text before anything else. Control tokens are special;
-    /// tokens that the model's users have defined are not.
+    /// The field `added_tokens`: tokens that are recognised in a text before the merges. Control
+    /// tokens are special, so that decoding can leave them out; user-defined tokens are not.
     fn added(&self) -> Value {
         let added = self.used().filter_map(|(id, token)| {
             let special = match self.types[id] {
@@ -73,7 +73,6 @@ impl<'a> Vocabulary<'a> {
     }
 }
 
-/// Makes `tokenizer.json`.
 pub(super) fn tokenizer(file: &Gguf) -> Result<Value, Error> {
     let vocabulary = Vocabulary::of(file)?;
     let mut json = match file.required_string(MODEL)? {
@@ -92,7 +91,8 @@ pub(super) fn tokenizer(file: &Gguf) -> Result<Value, Error> {
     Ok(json)
 }
 
-/// The post-processor, which puts tokens around every text; `null` if there are none.
+/// The field `post_processor`, which adds the bos and eos tokens to every text; `null` if neither
+/// is added.
 fn around(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
     let mut tokens = serde_json::Map::new();
     let mut special = |key: &str, wanted: bool| -> Result<Option<Value>, Error> {
@@ -122,7 +122,7 @@ fn around(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
             .chain(eos.iter().cloned())
             .collect()
     };
-    // Encoders read pairs of texts: each text gets the same tokens around it.
+    // The library also encodes pairs of texts. Each text of a pair gets the tokens of a single one.
     let pair = [around("A"), around("B")].concat();
     Ok(json!({
         "type": "TemplateProcessing",
@@ -132,7 +132,8 @@ fn around(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
     }))
 }
 
-/// Whether texts begin with the bos token. A file without the flag follows llama.cpp's default.
+/// Whether texts begin with the bos token. Without the flag in the file, llama.cpp's default for
+/// the kind of tokenizer applies.
 fn adds_bos(file: &Gguf) -> Result<bool, Error> {
     if let Some(given) = file.flag("tokenizer.ggml.add_bos_token")? {
         return Ok(given);
@@ -144,7 +145,7 @@ fn adds_bos(file: &Gguf) -> Result<bool, Error> {
     Ok(pre.is_some_and(|pre| byte_level::LLAMA3.contains(&pre)))
 }
 
-/// The token whose id is the value of `key`, with that id.
+/// Returns the token whose id is stored at `key`, with the id; `None` if the file lacks the key.
 fn token<'a>(
     file: &Gguf,
     vocabulary: &Vocabulary<'a>,
@@ -164,7 +165,6 @@ fn token<'a>(
     }
 }
 
-/// Makes `tokenizer_config.json`.
 pub(super) fn tokenizer_config(file: &Gguf) -> Result<Value, Error> {
     let vocabulary = Vocabulary::of(file)?;
     let mut config = json!({ "add_bos_token": adds_bos(file)? });

@@ -1,4 +1,5 @@
-//! Operators, filters, tests and functions that spend from a rendering's account.
+//! Wraps operators, filters, tests and functions so that each charges its work to the limits of the
+//! rendering.
 
 use std::sync::Arc;
 
@@ -13,11 +14,11 @@ use super::limits::{
 };
 use super::print::{print, printed};
 
-/// Creates an environment whose templates keep within the limits.
+/// Creates an environment whose templates cannot exceed the limits of a rendering.
 pub(crate) fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_debug(false);
-    // `debug` shows a template the program around it, and Python's Jinja does not have it.
+    // `debug` shows the state of the surrounding program, and Python's Jinja does not have it.
     environment.remove_global("debug");
     environment.set_unknown_method_callback(method);
     environment.set_formatter(|out, _, value| {
@@ -49,7 +50,7 @@ pub(crate) fn environment() -> Environment<'static> {
     environment
 }
 
-/// Adds the operators as filters with names that no template can write.
+/// Adds each operator as a filter, under a name that no template can write.
 fn add_operators(environment: &mut Environment<'_>) {
     environment.add_filter("+", add);
     environment.add_filter("*", multiply);
@@ -61,7 +62,7 @@ fn add_operators(environment: &mut Environment<'_>) {
         Ok::<_, Error>(text.into_string())
     });
     environment.add_filter("[:]", slice);
-    // Items were counted when they were made; a list of them may still nest too deeply.
+    // The items were charged when they were made. The new list may still be nested too deeply.
     environment.add_filter("[]", |items: &[Value]| admit(Value::from(items.to_vec())));
     environment.add_filter("{}", |pairs: &[Value]| {
         let pairs = pairs.chunks_exact(2);
@@ -92,20 +93,20 @@ fn add_comparison(
 ) {
     environment.add_filter(name, move |state: &State, a: &Value, b: &Value| {
         defined(state, &[a, b])?;
-        // Comparing a list reads all of it, and a loop could do so again and again.
+        // A comparison reads both lists to their ends, and a loop may repeat the comparison.
         read(a)?;
         read(b)?;
         Ok::<_, Error>(holds(a, b))
     });
 }
 
-/// Evaluates an operator as `minijinja` does, for operands that are small enough.
+/// Evaluates an operator by `minijinja`, after the operands were charged.
 fn evaluate(state: &State, operation: &'static str, a: &Value, b: &Value) -> Result<Value, Error> {
     let operation = state.env().compile_expression(operation)?;
     operation.eval(context! { a, b })
 }
 
-/// Refuses undefined operands where the environment is strict, as the replaced operators would.
+/// Refuses undefined operands in a strict environment, like the operators of `minijinja`.
 fn defined(state: &State, values: &[&Value]) -> Result<(), Error> {
     let strict = matches!(
         state.env().undefined_behavior(),
@@ -122,12 +123,12 @@ fn is_list(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
 }
 
-/// Copies the items of a list, and charges them before memory is taken.
+/// Copies the items of a list, and charges for them before memory is allocated.
 fn items(list: &Value) -> Result<Vec<Value>, Error> {
     spend_items(list.len().unwrap_or(0))?;
     let mut items = Vec::new();
     for item in list.try_iter()? {
-        // Without a known length, each item is charged as it comes: the list may have no end.
+        // A list of unknown length may have no end, so each of its items is charged separately.
         if list.len().is_none() {
             spend_items(items.len() + 1)?;
         }
@@ -169,7 +170,7 @@ fn multiply(state: &State, a: &Value, b: &Value) -> Result<Value, Error> {
     evaluate(state, "a * b", a, b)
 }
 
-/// `value[start:stop:step]` with Python's meaning of negative and missing bounds.
+/// Returns `value[start:stop:step]`; negative and missing bounds have Python's meaning.
 fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Value, Error> {
     let bound = |value: &Value| {
         if value.is_none() {
@@ -201,7 +202,7 @@ fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Val
     Ok(chosen.map(|i| all[i].clone()).collect::<Vec<_>>().into())
 }
 
-/// Returns the indices that a slice of `len` items takes.
+/// Returns the indices that a Python slice of `len` items selects, in order.
 fn chosen(
     len: usize,
     start: Option<i64>,
@@ -209,7 +210,7 @@ fn chosen(
     step: i64,
 ) -> impl Iterator<Item = usize> {
     let len = len as i64;
-    // The first and last bound that a slice may have: backwards, -1 stands before the first item.
+    // The least and the greatest bound. For a negative step, -1 is the bound before the first item.
     let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
     let place = |bound: i64| {
         let from_the_end = if bound < 0 {
@@ -232,7 +233,7 @@ fn add_filters(environment: &mut Environment<'_>) {
             [$(($name, Value::from_function(filters::$filter))),*]
         };
     }
-    // Filters of text: lists and maps are printed first, as Python's would be.
+    // Filters that expect text. Lists and maps are printed first, like in Python.
     let of_text = all![
         "safe" safe, "escape" escape, "e" escape, "lower" lower, "upper" upper, "title" title,
         "capitalize" capitalize, "lines" lines, "split" split, "int" int, "float" float,
@@ -254,7 +255,7 @@ fn add_filters(environment: &mut Environment<'_>) {
             call(&filter, state, args)
         });
     }
-    // The number of items that these filters make is an argument.
+    // The argument `count` of these filters is the number of items that they make.
     for (name, filter) in all!["batch" batch, "slice" slice] {
         environment.add_filter(name, move |state: &State, args: &[Value]| {
             let count = args.get(1).and_then(Value::as_usize).unwrap_or(0);
@@ -271,8 +272,8 @@ fn add_filters(environment: &mut Environment<'_>) {
         spend_string(width.saturating_mul(lines).saturating_add(text.len()))?;
         call(&indent, state, &args)
     });
-    // The methods and filters below can make a text much longer than their input, so the
-    // result's length is computed and charged first.
+    // The filters below can make a text much longer than their input, so the length of the result
+    // is computed and charged first.
     let replace = Value::from_function(filters::replace);
     environment.add_filter("replace", move |state: &State, args: &[Value]| {
         let args = with_text(args, 3)?;
@@ -298,17 +299,17 @@ fn call(filter: &Value, state: &State, args: &[Value]) -> Result<Value, Error> {
     admit_made(filter.call(state, args)?)
 }
 
-/// Charges a value that a filter or a method has made.
+/// Charges for a value that a filter or a method has returned.
 fn admit_made(made: Value) -> Result<Value, Error> {
     if made.kind() == ValueKind::Iterable {
-        // A lazy value holds the value it was made from, so a chain of filters could nest without
-        // limit. Its items are copied instead.
+        // A lazy value refers to the value from which it was made, so a chain of filters could nest
+        // without a limit. Its items are copied instead.
         return admit(Value::from_object(Items(items(&made)?)));
     }
     admit(made)
 }
 
-/// Prints the first `count` arguments where they are lists or maps.
+/// Prints those of the first `count` arguments that are lists or maps.
 fn with_text(args: &[Value], count: usize) -> Result<Vec<Value>, Error> {
     let args = args.iter().enumerate().map(|(i, value)| {
         if i < count && is_nested(value) && !value.is_kwargs() {
@@ -320,12 +321,12 @@ fn with_text(args: &[Value], count: usize) -> Result<Vec<Value>, Error> {
     args.collect()
 }
 
-/// Charges the result of a replacement. `args` are the text, the pattern and the replacement.
+/// Charges for the result of a replacement. `args` are the text, the pattern and the replacement.
 fn check_replace(args: &[Value]) -> Result<(), Error> {
     if let [text, from, to, ..] = args
         && let (Some(text), Some(from)) = (text.as_str(), from.as_str())
     {
-        // A replacement that is not a string is a number or a constant: at most 64 bytes.
+        // A replacement that is not a string prints as at most 64 bytes.
         let by = to.as_str().map_or(64, str::len);
         let times = text.matches(from).count();
         spend_string(text.len().saturating_add(times.saturating_mul(by)))?;
@@ -333,8 +334,8 @@ fn check_replace(args: &[Value]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Charges the longest possible result of formatting. `args` are a format, whose fields begin with
-/// `mark`, and the values.
+/// Charges for the longest possible result of formatting. `args` are the format and the values;
+/// fields of the format begin with `mark`.
 fn check_format(args: &[Value], mark: char) -> Result<(), Error> {
     let Some((format, values)) = args.split_first() else {
         return Ok(());
@@ -342,7 +343,7 @@ fn check_format(args: &[Value], mark: char) -> Result<(), Error> {
     let format = format.as_str().unwrap_or_default();
     let fields = format.matches(mark).count();
     let mut widths = 0usize;
-    // Any number in a format may be a width or a precision, so all numbers are added up.
+    // Any number in a format may be a width or a precision, so the sum of all is charged.
     for digits in format.split(|c: char| !c.is_ascii_digit()) {
         if !digits.is_empty() {
             widths = widths.saturating_add(digits.parse().unwrap_or(usize::MAX));
@@ -380,7 +381,7 @@ fn join(list: &Value, joiner: &str) -> Result<String, Error> {
     Ok(text.into_string())
 }
 
-/// Calls a method of Python's strings, lists and dictionaries.
+/// Calls a method of Python's `str`, `list` or `dict`.
 fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
     read(value)?;
     args.iter().try_for_each(read)?;
@@ -390,7 +391,7 @@ fn method(state: &State, value: &Value, name: &str, args: &[Value]) -> Result<Va
             ("lstrip", []) => return Ok(text.trim_start_matches(super::is_space).into()),
             ("rstrip", []) => return Ok(super::rstrip(text).into()),
             ("join", [list]) => return Ok(join(list, text)?.into()),
-            // `pycompat` does not terminate for an empty pattern.
+            // `pycompat` would not return for an empty pattern.
             ("count", [what]) if what.as_str() == Some("") => {
                 return Ok((text.chars().count() + 1).into());
             }
@@ -412,7 +413,7 @@ fn add_tests(environment: &mut Environment<'_>) {
             [$(($name, Value::from_function(tests::$test))),*]
         };
     }
-    // Only tests that compare or search a whole value: the others look at its kind.
+    // Only tests that read whole values are wrapped. Other tests look at a value's type.
     for (name, test) in all![
         "startingwith" is_startingwith, "endingwith" is_endingwith, "lower" is_lower,
         "upper" is_upper, "eq" is_eq, "equalto" is_eq, "==" is_eq, "ne" is_ne, "!=" is_ne,
@@ -426,7 +427,7 @@ fn add_tests(environment: &mut Environment<'_>) {
     }
 }
 
-/// A generator in Python's sense: a value that can be iterated and is not a list.
+/// A generator in Python's sense: an iterable value that is not a list.
 #[derive(Debug)]
 struct Items(Vec<Value>);
 

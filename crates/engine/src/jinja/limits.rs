@@ -1,42 +1,42 @@
-//! The limits of templates. A checkpoint brings its template along: it is a stranger's program.
+//! Limits the time and memory of templates. A template comes with a checkpoint, so it is untrusted
+//! code.
 
 use std::cell::Cell;
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 
-/// The most bytes of a template. The longest published ones have 40,000.
+/// The most bytes of a template's source. The longest known templates have 40,000.
 pub(super) const SOURCE_BYTES: usize = 128 << 10;
-/// The most tokens between `{{` and `}}`, or `{%` and `%}`: the compiler recurses once for each
+/// The most tokens between `{{` and `}}`, or `{%` and `%}`. The compiler recurses once per
 /// operator.
 pub(super) const TAG_TOKENS: usize = 4096;
-/// The most `elif` of a template: the compiler recurses once for each.
+/// The most `elif` in a template. The compiler recurses once per `elif`.
 pub(super) const ELIFS: usize = 1000;
-/// The most bytes of a product of constants, which the compiler computes.
+/// The most bytes of a string that is a product of constants, which the compiler evaluates.
 pub(super) const CONSTANT_BYTES: f64 = (1 << 20) as f64;
-/// The most lists whose items one call may take as its arguments.
+/// The most lists that a call may unpack as its arguments. The limit on list items counts each list
+/// alone.
 pub(super) const UNPACKED: usize = 8;
-/// The most instructions of a rendering.
+/// The most instructions of a rendering, which bounds its time.
 pub(super) const FUEL: u64 = 250_000;
-/// The most bytes of the template's own text that a rendering may write, repetitions included.
+/// The most bytes of plain text that a rendering may write, repetitions included.
 pub(super) const RAW_BYTES: usize = 256 << 20;
-/// Bytes of stack for a thread that compiles, or that renders deeply nested values.
+/// The stack of a thread that compiles a template or renders deeply nested values, in bytes.
 pub(super) const STACK_BYTES: usize = 64 << 20;
 
-/// The most levels of lists and maps inside each other.
+/// The most levels of nested lists and maps.
 const DEPTH: usize = 32;
-/// The most items of a list.
 const ITEMS: usize = 1 << 16;
-/// The most namespaces of a rendering, which may hold each other to any depth.
+/// The most namespaces in a rendering. Namespaces may contain each other to any depth.
 const NAMESPACES: usize = 512;
-/// The most bytes of a string, in addition to four for each byte of input.
+/// The most bytes of a string, plus four for each byte of input.
 const STRING_BYTES: usize = 1 << 20;
-/// The most bytes that a rendering makes, in addition to 64 for each byte of input.
+/// The most bytes that a rendering may make or read, plus 64 for each byte of input.
 const TOTAL_BYTES: usize = 64 << 20;
-/// The bytes that an item of a list is charged.
+/// The bytes that each item of a list is charged.
 const ITEM: usize = 24;
 
-/// The rest of a rendering's limits.
 #[derive(Clone, Copy, Default)]
 struct Left {
     string: usize,
@@ -45,12 +45,12 @@ struct Left {
 }
 
 thread_local! {
-    /// The account of the rendering on this thread. A global, since filters and functions do not
-    /// see which rendering calls them.
+    /// The remaining limits of this thread's rendering. They are global because filters and
+    /// functions are not told which rendering calls them.
     static LEFT: Cell<Left> = Cell::default();
 }
 
-/// Renders with a fresh account; `input` is the number of bytes that the caller brings.
+/// Calls `render` with full limits. `input` is the number of bytes that the caller passes in.
 pub(super) fn within<T>(input: usize, render: impl FnOnce() -> T) -> T {
     LEFT.set(Left {
         string: STRING_BYTES.saturating_add(input.saturating_mul(4)),
@@ -58,7 +58,7 @@ pub(super) fn within<T>(input: usize, render: impl FnOnce() -> T) -> T {
         namespaces: NAMESPACES,
     });
     let rendered = render();
-    // An empty account: a filter that ran outside of a rendering could spend nothing.
+    // Outside a rendering nothing may be spent.
     LEFT.set(Left::default());
     rendered
 }
@@ -67,7 +67,7 @@ pub(crate) fn refusal(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
-/// The source of errors from a limit, by which [`is_exceeded`] recognises them.
+/// Marks an error as coming from a limit; see [`is_exceeded`].
 #[derive(Debug, thiserror::Error)]
 #[error("beyond the limits of templates")]
 struct Exceeded;
@@ -76,14 +76,14 @@ fn exceeded(message: impl Into<String>) -> Error {
     refusal(message).with_source(Exceeded)
 }
 
-/// Whether an error comes from a limit rather than from the template.
+/// Whether an error comes from a limit and not from the template itself.
 pub(super) fn is_exceeded(error: &Error) -> bool {
     let source = std::error::Error::source(error);
     error.kind() == ErrorKind::OutOfFuel
         || source.is_some_and(<dyn std::error::Error>::is::<Exceeded>)
 }
 
-/// Charges bytes that are made or read.
+/// Charges for `bytes` bytes that are made or read.
 pub(crate) fn spend(bytes: usize) -> Result<(), Error> {
     let left = LEFT.get();
     let total = left
@@ -94,7 +94,7 @@ pub(crate) fn spend(bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Charges a string of `bytes` bytes before it is made.
+/// Charges for a string of `bytes` bytes before memory is allocated.
 pub(super) fn spend_string(bytes: usize) -> Result<(), Error> {
     if bytes > LEFT.get().string {
         return Err(exceeded("makes too long a text"));
@@ -102,7 +102,7 @@ pub(super) fn spend_string(bytes: usize) -> Result<(), Error> {
     spend(bytes)
 }
 
-/// Charges a list of `items` items before it is made.
+/// Charges for a list of `items` items before memory is allocated.
 pub(super) fn spend_items(items: usize) -> Result<(), Error> {
     if items > ITEMS {
         return Err(exceeded(format!("makes a list of more than {ITEMS} items")));
@@ -120,17 +120,17 @@ pub(super) fn spend_namespace() -> Result<(), Error> {
     Ok(())
 }
 
-/// Charges a value that was made, with everything inside it.
+/// Charges for a new value and everything inside it.
 pub(super) fn admit(value: Value) -> Result<Value, Error> {
     match value.as_str() {
-        // A string counts whole, as each operation makes a new one.
+        // A string is charged in full, because each operation makes a new one.
         Some(text) => spend_string(text.len())?,
         None => check_depth(&value, DEPTH)?,
     }
     Ok(value)
 }
 
-/// Charges a value that is read as a whole, in a comparison for example.
+/// Charges for a value that is read to its end, for example by a comparison.
 pub(super) fn read(value: &Value) -> Result<(), Error> {
     match value.as_str() {
         Some(text) => spend(text.len()),
@@ -155,7 +155,7 @@ fn check_depth(value: &Value, left: usize) -> Result<(), Error> {
     let mut items = 0;
     for item in value.try_iter()? {
         items += 1;
-        // A list without a known length may have no end: stop at the limit.
+        // A list of unknown length may have no end, so counting stops at the limit.
         if items > ITEMS {
             spend_items(items)?;
         }
@@ -165,18 +165,18 @@ fn check_depth(value: &Value, left: usize) -> Result<(), Error> {
     spend(ITEM)
 }
 
-/// The levels that remain inside a value; an error if there are none.
+/// Returns the levels that remain inside a value; an error if none remain.
 pub(super) fn deeper(left: usize) -> Result<usize, Error> {
     left.checked_sub(1)
         .ok_or_else(|| exceeded(format!("nests values more than {DEPTH} deep")))
 }
 
-/// A text that is charged while it is written.
+/// A text that is charged for while it grows.
 #[derive(Default)]
 pub(crate) struct Text(String);
 
 impl Text {
-    /// The most levels of nesting that are printed.
+    /// The most levels of nested lists and maps that are printed.
     pub(crate) const DEPTH: usize = DEPTH;
 
     pub(crate) fn push_str(&mut self, text: &str) -> Result<(), Error> {

@@ -1,5 +1,5 @@
-//! Values as text: printed like Python prints them, and as JSON like the filter `tojson` of
-//! `transformers` (`json.dumps`, with nothing escaped for HTML).
+//! Prints values like Python does, and as JSON like the filter `tojson` of `transformers` does
+//! (`json.dumps`; nothing is escaped for HTML).
 
 use minijinja::Error;
 use minijinja::value::{Kwargs, Value, ValueKind};
@@ -34,7 +34,7 @@ pub(crate) fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
     Ok(out.into_string())
 }
 
-/// Writes `str(value)`, and nothing for an undefined value.
+/// Writes `str(value)` in Python's form. An undefined value is empty.
 pub(crate) fn print(value: &Value, out: &mut Text) -> Result<(), Error> {
     match value.kind() {
         ValueKind::Undefined => Ok(()),
@@ -43,7 +43,6 @@ pub(crate) fn print(value: &Value, out: &mut Text) -> Result<(), Error> {
     }
 }
 
-/// Returns the text that [`print`] writes.
 pub(crate) fn printed(value: &Value) -> Result<String, Error> {
     let mut text = Text::default();
     print(value, &mut text)?;
@@ -53,13 +52,13 @@ pub(crate) fn printed(value: &Value) -> Result<String, Error> {
 #[derive(Clone, Copy)]
 enum Language {
     Json {
-        /// Whether characters outside ASCII are escaped.
+        /// Whether characters outside ASCII are escaped (`ensure_ascii`).
         ascii: bool,
     },
     Python,
 }
 
-/// The style in which a value is written.
+/// A printing style: separators, indentation and language.
 struct Writer<'a> {
     indent: Option<String>,
     between: &'a str,
@@ -69,7 +68,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The style of Python's `repr(value)`.
+    /// The style of Python's `repr`.
     const PYTHON: Self = Writer {
         indent: None,
         between: ", ",
@@ -97,7 +96,7 @@ impl Writer<'_> {
             ValueKind::Map => {
                 let mut keys: Vec<Value> = value.try_iter()?.collect();
                 if self.sorted {
-                    // Without `sort_keys` the order of insertion stays, as in Python.
+                    // By default a map keeps the order of insertion, like in Python.
                     keys.sort();
                 }
                 self.list(('{', '}'), keys.into_iter(), depth, out, |key, out| {
@@ -113,9 +112,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes a key of a map. JSON has only texts as keys, so others are quoted.
+    /// Writes a map's key. JSON keys are always strings, so other keys are put in quotes.
     fn key(&self, key: &Value, depth: usize, out: &mut Text) -> Result<(), Error> {
-        // `json.dumps` turns numbers and constants that are keys into strings.
+        // `json.dumps` also turns keys that are numbers or constants into strings.
         let is_bare = matches!(self.language, Language::Json { .. }) && key.as_str().is_none();
         let quote = if is_bare { "\"" } else { "" };
         out.push_str(quote)?;
@@ -131,7 +130,7 @@ impl Writer<'_> {
         out: &mut Text,
         mut write: impl FnMut(Value, &mut Text) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        // Printing recurses once for each level, so the stack needs a limit.
+        // Printing recurses once per level, so the stack needs a limit.
         deeper(Text::DEPTH.saturating_sub(depth))?;
         out.push(open)?;
         let mut is_empty = true;
@@ -159,7 +158,7 @@ impl Writer<'_> {
 
     fn string(&self, text: &str, out: &mut Text) -> Result<(), Error> {
         let is_python = matches!(self.language, Language::Python);
-        // Like Python's `repr`: double quotes only if that saves escaping.
+        // Python's `repr` uses double quotes only if that saves escaping.
         let mark = if is_python && (text.contains('"') || !text.contains('\'')) {
             '\''
         } else {
@@ -179,7 +178,7 @@ impl Writer<'_> {
                 ('\x08', Language::Json { .. }) => out.push_str("\\b")?,
                 ('\x0c', Language::Json { .. }) => out.push_str("\\f")?,
                 (c, Language::Json { ascii }) if c < ' ' || (ascii && c > '~') => {
-                    // JSON escapes characters beyond 16 bits as two surrogates.
+                    // JSON escapes a character beyond 16 bits as two surrogates.
                     for unit in c.encode_utf16(&mut [0; 2]) {
                         out.push_str(&format!("\\u{unit:04x}"))?;
                     }

@@ -14,12 +14,12 @@ use super::Decoder;
 use super::load::{Loader, Pack, Source};
 use crate::{Error, ModelConfig, WeightType};
 
-/// The number of values that are staged on the host at a time.
+/// The number of values that the host converts at a time; 8 to 16 MiB, depending on the type.
 const STAGED: usize = 1 << 22;
 
 pub(crate) type CudaDecoder = Decoder<DeviceLinear, Buffer>;
 
-/// A matrix `[outputs, inputs]` and its optional bias.
+/// A matrix on the device, row-major `[outputs, inputs]`. Its bias is float32.
 #[derive(Debug)]
 pub(crate) struct DeviceLinear {
     pub(crate) weight: Buffer,
@@ -28,7 +28,8 @@ pub(crate) struct DeviceLinear {
 }
 
 impl CudaDecoder {
-    /// The number type of the last layer, which [`KvType::Auto`](crate::KvType::Auto) follows.
+    /// The number type of the last layer's weights; [`KvType::Auto`](crate::KvType::Auto) follows
+    /// it.
     pub(crate) fn number(&self) -> Number {
         let last = self.layers.last();
         last.map_or(Number::F32, |layer| layer.down.number())
@@ -40,12 +41,13 @@ impl DeviceLinear {
         self.weight.bytes() + self.bias.as_ref().map_or(0, Buffer::bytes)
     }
 
-    /// The number type of the weights, which the inputs must have, too.
+    /// The number type of the weights. Inputs must have the same type.
     pub(crate) fn number(&self) -> Number {
         self.shape.number
     }
 
-    /// Computes `out = x Wᵀ + b` for `rows` rows, or adds that to `out`.
+    /// Computes `x Wᵀ + b` for `rows` rows, and stores the result in `out` or adds it there
+    /// (`epilogue`).
     pub(crate) fn forward(
         &self,
         x: &Buffer,
@@ -60,14 +62,14 @@ impl DeviceLinear {
         Ok(())
     }
 
-    /// Whether [`gated`](Self::gated) supports this matrix, before a matrix with inputs in
-    /// `number`.
+    /// Whether [`gated`](Self::gated) can run this matrix of gate and up, if the next matrix reads
+    /// its inputs as `number`.
     pub(crate) fn gates(&self, number: Number) -> bool {
         self.bias.is_none() && self.number() == number && self.shape.on_tensor_cores()
     }
 
-    /// Computes gate and up, and writes `silu(gate) * up` to `out`, half as wide, as the input of
-    /// the next matrix.
+    /// Computes gate and up, and writes `silu(gate) * up` to `out`. A row of `out` is half as wide
+    /// as the matrix has outputs.
     pub(crate) fn gated(
         &self,
         x: &Buffer,
@@ -86,14 +88,14 @@ impl DeviceLinear {
         Ok(())
     }
 
-    /// Copies one row of the weights to the host, widened to float32.
+    /// Copies one row of the weights to the host, converted to float32.
     pub(crate) fn weight_row(&self, row: usize, out: &mut [f32]) -> Result<(), Error> {
         let at = row * self.shape.inputs * self.number().bytes();
         Ok(self.weight.read_f32(at, self.number(), out)?)
     }
 }
 
-/// The number type in which a device keeps weights of `format`; blocks are unpacked.
+/// The number type for weights of `format` on a device. Quantised blocks become float32.
 pub(crate) fn number(format: WeightFormat) -> Number {
     match format {
         WeightFormat::Bf16 => Number::Bf16,
@@ -122,7 +124,8 @@ pub(super) fn load(
     check_process()?;
     let threads = pool.threads();
     let decoder = loader.decoder(config, &OnDevice { device, threads })?;
-    // Errors of work that is still queued belong to loading, not to the first pass.
+    // An error of work that is still queued should be reported while loading, not in the first
+    // pass.
     device.synchronize()?;
     Ok(decoder)
 }
@@ -167,7 +170,7 @@ impl Pack for OnDevice<'_> {
 }
 
 impl OnDevice<'_> {
-    /// Copies a matrix to the device piece by piece; all threads narrow the rows of a piece.
+    /// Copies a matrix to the device in pieces. All threads convert the rows of a piece.
     fn upload<T: Element + Default + Send>(
         &self,
         source: &Source<'_>,
@@ -176,14 +179,15 @@ impl OnDevice<'_> {
     ) -> Result<Buffer, Error> {
         let (inputs, outputs) = (source.inputs, source.outputs);
         let mut buffer = self.device.alloc(size_of::<T>() * inputs * outputs)?;
-        // In pieces, so that the host never has a whole matrix in two types.
-        // Whole rows, and at least one: a single row may be longer than the staging area.
+        // Pieces keep the host from having the whole matrix in two types. A piece is at least one
+        // row, which may be longer than `STAGED` values.
         let piece = (STAGED / inputs.max(1)).clamp(1, outputs.max(1));
         let mut staged = vec![T::default(); piece * inputs];
         for first in (0..outputs).step_by(piece) {
             let staged = &mut staged[..piece.min(outputs - first) * inputs];
             let share = staged.len().div_ceil(inputs * self.threads).max(1);
-            // Only widening is parallel: the copy to the device waits for all rows of the piece.
+            // Only the conversion is parallel. The copy to the device waits for all rows of the
+            // piece.
             thread::scope(|scope| {
                 for (i, rows) in staged.chunks_mut(share * inputs).enumerate() {
                     let narrow = &narrow;

@@ -1,4 +1,4 @@
-//! Chooses the formats in which matrices are kept.
+//! Chooses the format in which each matrix is packed.
 
 use beamgen_kernels::WeightFormat;
 
@@ -6,7 +6,8 @@ use crate::WeightType;
 use crate::weights::View;
 
 impl WeightType {
-    /// The format of a matrix whose rows are only looked up. Blocks stay: a row unpacks exactly.
+    /// The format of a matrix whose rows are only looked up. Quantised blocks are kept, because a
+    /// single row is unpacked exactly.
     pub(crate) fn format_of_lookups(self, views: &[View<'_>]) -> WeightFormat {
         match self {
             Self::Auto | Self::Int8 => kept(views).unwrap_or_else(|| Self::Auto.format(0, views)),
@@ -14,7 +15,7 @@ impl WeightType {
         }
     }
 
-    /// The format of a matrix with `inputs` columns whose rows are those of the tensors in `views`.
+    /// The format of a matrix with `inputs` columns. Its rows come from the tensors in `views`.
     pub(crate) fn format(self, inputs: usize, views: &[View<'_>]) -> WeightFormat {
         match self {
             Self::Int8 if inputs.is_multiple_of(32) => kept(views).unwrap_or(WeightFormat::Int8),
@@ -28,12 +29,11 @@ impl WeightType {
     }
 }
 
-/// The format of GGUF's blocks, if all tensors have the same one.
+/// The format of GGUF's blocks, if all tensors have blocks of the same format.
 fn kept(views: &[View<'_>]) -> Option<WeightFormat> {
     same(views, |view| view.encoding.blocks_format())
 }
 
-/// The format that all tensors have; `None` if they differ.
 fn same(
     views: &[View<'_>],
     format: impl Fn(&View<'_>) -> Option<WeightFormat>,

@@ -1,4 +1,4 @@
-//! Packs the tensors of a checkpoint into a decoder's weights.
+//! Reads a checkpoint's tensors and packs them into a decoder.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,25 +9,25 @@ use super::{Decoder, Head, Layer};
 use crate::weights::View;
 use crate::{Error, ModelConfig, WeightType, Weights};
 
-/// Reads a decoder's tensors and passes them to a [`Pack`].
+/// Reads the tensors of a decoder and passes them to a [`Pack`].
 pub(super) struct Loader<'a> {
     pub(super) weights: &'a Weights,
     pub(super) parts: &'a Parts<'a>,
     pub(super) weight_type: WeightType,
 }
 
-/// Packs matrices and vectors for one kind of device.
+/// Packs matrices and vectors for one kind of device. A device reads weights in its own layout.
 pub(super) trait Pack {
     type Matrix;
     type Vector;
 
-    /// Packs a matrix in the format of `source`, together with its bias.
+    /// Packs the matrix `source` in its format, with its bias.
     fn matrix(&self, source: &Source<'_>, bias: Option<Vec<f32>>) -> Result<Self::Matrix, Error>;
 
     fn vector(&self, values: Vec<f32>) -> Result<Self::Vector, Error>;
 }
 
-/// The tensors of a matrix, whose rows are concatenated.
+/// The tensors that form one matrix, their rows concatenated.
 pub(super) struct Source<'a> {
     matrix: &'a Matrix,
     views: Vec<View<'a>>,
@@ -35,16 +35,16 @@ pub(super) struct Source<'a> {
     pub(super) format: WeightFormat,
     pub(super) inputs: usize,
     pub(super) outputs: usize,
-    /// The index of the first tensor with a value outside the format's range. Threads write it in
-    /// any order, so it is a minimum.
+    /// The least index of a tensor with a value outside the format's range; `usize::MAX` for none.
+    /// The minimum does not depend on the order in which threads find such values.
     out_of_range: AtomicUsize,
 }
 
 impl Source<'_> {
-    /// Returns the tensor that has row `n`, and the number of the row in that tensor.
+    /// Returns the index of the tensor that has row `n`, and the row's number in that tensor.
     fn locate(&self, mut n: usize) -> (usize, usize) {
         let mut i = 0;
-        // At most three tensors form a matrix, so a search would not be faster.
+        // A matrix has at most three tensors, so a binary search would not be faster.
         while n >= self.views[i].rows() {
             n -= self.views[i].rows();
             i += 1;
@@ -52,17 +52,17 @@ impl Source<'_> {
         (i, n)
     }
 
-    /// Reads row `n`, whose values the caller will round to `format`.
+    /// Decodes row `n` to float32. Remembers the tensor if rounding to `format` would overflow.
     pub(super) fn widen(&self, n: usize, format: WeightFormat, row: &mut [f32]) {
         let (i, n) = self.locate(n);
         self.views[i].widen(n * self.inputs, row);
-        // Values that the checkpoint has in this format already cannot overflow it.
+        // A tensor that is stored in `format` cannot overflow it.
         if self.views[i].format() != format && overflows(format, row) {
             self.out_of_range.fetch_min(i, Ordering::Relaxed);
         }
     }
 
-    /// Reads row `n` as quantised blocks.
+    /// Reads row `n` as quantised blocks. Remembers the tensor if a value is out of range.
     fn blocks(&self, n: usize, blocks: &mut [u8]) {
         let (i, n) = self.locate(n);
         if !self.views[i].blocks(n, self.format, blocks) {
@@ -85,7 +85,6 @@ impl Source<'_> {
     }
 }
 
-/// Packs for the processor, on the threads of a pool.
 pub(super) struct OnCpu<'a> {
     pub(super) parallel: Parallel<'a>,
 }
@@ -117,13 +116,12 @@ impl Pack for OnCpu<'_> {
 }
 
 impl Loader<'_> {
-    /// Loads and packs the whole decoder.
     pub(super) fn decoder<P: Pack>(
         &self,
         c: &ModelConfig,
         pack: &P,
     ) -> Result<Decoder<P::Matrix, P::Vector>, Error> {
-        // The largest matrices come first, while nothing else is in memory.
+        // The largest matrices are packed first, while nothing else is in memory.
         let embedding = self.matrix(&self.parts.embedding(), pack)?;
         let head = match self.parts.head(self.weights) {
             Head::None => Head::None,
@@ -170,7 +168,7 @@ impl Loader<'_> {
         let packed = pack.matrix(&source, bias)?;
         source.check()?;
         drop(source);
-        // Otherwise the mapped pages of all tensors would stay in memory next to the packed
+        // Without this, the mapped pages of all tensors would stay in memory next to the packed
         // weights.
         for (name, _) in &matrix.tensors {
             self.weights.set_aside(&format!("{name}.weight"));
@@ -206,12 +204,12 @@ impl Loader<'_> {
     }
 }
 
-/// Whether rounding to `format` makes a finite value infinite.
+/// Whether rounding a finite value to `format` gives an infinity.
 fn overflows(format: WeightFormat, row: &[f32]) -> bool {
     row.iter().any(|x| {
         let mut rounded = [*x];
         format.round(&mut rounded);
-        // A checkpoint may have infinities of its own, which are kept.
+        // Infinities of the checkpoint itself are kept.
         x.is_finite() && !rounded[0].is_finite()
     })
 }

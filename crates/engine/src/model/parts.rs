@@ -1,4 +1,4 @@
-//! The tensors of a decoder: one list, by which memory is computed and weights are loaded.
+//! Lists the tensors of a decoder. The same list serves to compute memory and to load weights.
 
 use std::collections::HashSet;
 
@@ -8,23 +8,22 @@ use super::Head;
 use crate::weights::View;
 use crate::{Error, ModelConfig, WeightType, Weights};
 
-/// The name of the language-model head's tensor.
 pub(crate) const HEAD: &str = "lm_head.weight";
 
 /// The names of a decoder's tensors.
 pub(crate) struct Parts<'a> {
     config: &'a ModelConfig,
-    /// The text before all names: empty for a checkpoint of the bare decoder, else `model.`.
+    /// The prefix of all names: empty for a checkpoint of the bare decoder, otherwise `model.`.
     pub(crate) prefix: &'static str,
 }
 
-/// Tensors that read the same input and are packed as one matrix, their rows concatenated.
+/// Tensors that read the same input. They are packed as one matrix, their rows concatenated.
 pub(crate) struct Matrix {
-    /// The names without `.weight` and `.bias`, each with its number of outputs.
+    /// The tensors' names without `.weight` and `.bias`, each with its number of outputs.
     pub(crate) tensors: Vec<(String, usize)>,
     pub(crate) inputs: usize,
     pub(crate) bias: bool,
-    /// Whether the rows are only looked up, and nothing is multiplied by the matrix.
+    /// Whether rows are only looked up, so that nothing is multiplied by the matrix.
     pub(crate) only_looked_up: bool,
 }
 
@@ -41,7 +40,7 @@ impl Matrix {
         }
     }
 
-    /// The format in which the matrix is kept.
+    /// The format in which the matrix is packed. `views` are the matrix's tensors.
     pub(crate) fn format(&self, weight_type: WeightType, views: &[View<'_>]) -> WeightFormat {
         if self.only_looked_up {
             weight_type.format_of_lookups(views)
@@ -54,10 +53,10 @@ impl Matrix {
         self.tensors.iter().map(|(_, outputs)| outputs).sum()
     }
 
-    /// The tensors of the weights; no value is read.
+    /// Finds the weights' tensors in the checkpoint, without reading a value.
     ///
     /// # Errors
-    /// [`Error`] if a tensor is missing or has another shape.
+    /// [`Error`] if a tensor is missing or has another shape than the configuration implies.
     pub(crate) fn views<'w>(&self, weights: &'w Weights) -> Result<Vec<View<'w>>, Error> {
         self.tensors
             .iter()
@@ -67,7 +66,7 @@ impl Matrix {
             .collect()
     }
 
-    /// The names and shapes of all tensors of the matrix, biases included.
+    /// The names and shapes of the matrix's tensors, biases included.
     fn shapes(&self) -> impl Iterator<Item = (String, Vec<usize>)> {
         self.tensors.iter().flat_map(|(name, outputs)| {
             let weight = (format!("{name}.weight"), vec![*outputs, self.inputs]);
@@ -79,16 +78,17 @@ impl Matrix {
 
 /// The matrices of a layer.
 pub(crate) struct LayerParts {
-    /// Projects to queries, keys and values, in this order.
+    /// The projection to queries, keys and values, in this order.
     pub(crate) qkv: Matrix,
     pub(crate) attention_out: Matrix,
-    /// Projects to gate and up, in this order.
+    /// The projection to gate and up, in this order.
     pub(crate) gate_up: Matrix,
     pub(crate) down: Matrix,
 }
 
 impl Weights {
-    /// Creates random weights of a decoder in bfloat16, for measurements that need only the shapes.
+    /// Creates random bfloat16 weights for `config`, for measurements that depend only on the
+    /// shapes.
     #[must_use]
     pub fn random(config: &ModelConfig) -> Self {
         let none = Self::default();
@@ -108,12 +108,12 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The name of a tensor that belongs to no layer.
+    /// The full name of a norm's or embedding's tensor outside the layers.
     pub(crate) fn vector(&self, name: &str) -> String {
         format!("{}{name}.weight", self.prefix)
     }
 
-    /// The name of a norm of layer `i`.
+    /// The full name of a norm of layer `i`, such as `model.layers.0.input_layernorm.weight`.
     pub(crate) fn layer_vector(&self, i: usize, name: &str) -> String {
         self.vector(&format!("layers.{i}.{name}"))
     }
@@ -150,7 +150,7 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// The names of all norms, each with its length.
+    /// The full names of all norms, each with its length.
     fn vectors(&self) -> Vec<(String, usize)> {
         let c = self.config;
         let mut vectors = vec![(self.vector("norm"), c.hidden_size)];
@@ -165,7 +165,7 @@ impl<'a> Parts<'a> {
         vectors
     }
 
-    /// All matrices: the embedding, a separate head, and those of the layers in order.
+    /// All matrices: the embedding, a separate head, then the layers' matrices in order.
     pub(crate) fn matrices(&self, weights: &Weights) -> Vec<Matrix> {
         let mut all = vec![self.embedding()];
         if let Head::Own(head) = self.head(weights) {
@@ -178,7 +178,6 @@ impl<'a> Parts<'a> {
         all
     }
 
-    /// The names and shapes of all tensors.
     fn shapes(&self, weights: &Weights) -> impl Iterator<Item = (String, Vec<usize>)> {
         let vectors = self.vectors().into_iter();
         let vectors = vectors.map(|(name, len)| (name, vec![len]));
@@ -187,7 +186,8 @@ impl<'a> Parts<'a> {
         vectors.chain(matrices)
     }
 
-    /// Compares the names and shapes of all tensors with the checkpoint; reads no value.
+    /// Checks that the checkpoint has all tensors with the right shapes, and no unknown weights of
+    /// the decoder. Reads no value.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Shape`], [`Error::Dtype`], [`Error::UnexpectedTensor`].
@@ -200,10 +200,10 @@ impl<'a> Parts<'a> {
         self.refuse_unused(weights, &used)
     }
 
-    /// Refuses decoder tensors that the configuration does not mention: without a bias or a layer
-    /// the results would be wrong, and nobody would notice.
+    /// Refuses weights of the decoder that the configuration does not mention. Without such a bias
+    /// or layer, the results would be silently wrong.
     fn refuse_unused(&self, weights: &Weights, used: &HashSet<String>) -> Result<(), Error> {
-        // Old checkpoints store the rotary frequencies, which follow from the configuration.
+        // Old checkpoints store the rotary frequencies, which the configuration determines.
         let unused = weights.names().find(|name| {
             let is_used = used.contains(*name) || name.ends_with("rotary_emb.inv_freq");
             !is_used && self.is_decoders(name)
@@ -214,13 +214,14 @@ impl<'a> Parts<'a> {
         }
     }
 
-    /// Whether a tensor belongs to the decoder, by its name.
+    /// Whether the decoder would need a tensor of this name. Reward heads and others are not
+    /// checked.
     fn is_decoders(&self, name: &str) -> bool {
         match name.strip_prefix(self.prefix) {
             Some(rest) => ["layers.", "embed_tokens.", "norm."]
                 .iter()
                 .any(|part| rest.starts_with(part)),
-            // A tied model has no head here: `ModelConfig::settle_head` has removed it.
+            // A tied head is unexpected here, because `ModelConfig::settle_head` removes it.
             None => {
                 name.starts_with("lm_head.") && (name != HEAD || self.config.tie_word_embeddings)
             }
@@ -231,7 +232,7 @@ impl<'a> Parts<'a> {
         let c = self.config;
         let tensors = [("embed_tokens", c.vocab_size)];
         Matrix {
-            // A tied embedding is also the head, which multiplies by it.
+            // A tied embedding is also the head, so hidden states are multiplied by it.
             only_looked_up: !c.tie_word_embeddings,
             ..Matrix::new(self.prefix, &tensors, c.hidden_size, false)
         }

@@ -6,7 +6,6 @@ use crate::decoder::Pass;
 use crate::model::CpuDecoder;
 use crate::{EngineConfig, Error, KvType, ModelConfig, Output};
 
-/// Keys, values and activations of an engine on the processor.
 #[derive(Debug)]
 pub(crate) struct CpuRunner {
     pool: ThreadPool,
@@ -16,14 +15,12 @@ pub(crate) struct CpuRunner {
     buffers: Buffers,
 }
 
-/// A call to run on the processor.
 pub(crate) struct CpuPass<'a> {
     pub(crate) config: &'a ModelConfig,
     pub(crate) decoder: &'a CpuDecoder,
     /// Page tables that [`Chunk::attends`] points into.
     pub(crate) tables: &'a [u32],
-    /// An estimate of the floating-point operations, by which the pool decides how many threads to
-    /// wake.
+    /// The estimated floating-point operations, by which the pool decides how many threads to wake.
     pub(crate) work: u64,
     pub(crate) output: Output,
 }
@@ -72,7 +69,8 @@ impl CpuRunner {
         self.rope.cover(longest);
     }
 
-    /// Runs the chunks that `fill` passes to its argument, and fills `out` with the wanted rows.
+    /// Runs all chunks of a call. `fill` passes each chunk to its argument in turn; `out` gets the
+    /// wanted rows.
     pub(crate) fn run(
         &mut self,
         pass: &CpuPass<'_>,
@@ -89,7 +87,7 @@ impl CpuRunner {
             buffers: &mut self.buffers,
             tables: pass.tables,
         };
-        // One region of the pool for all chunks: its threads are woken once for each call.
+        // All chunks are one region of the pool, so its threads are woken only once per call.
         self.pool.run(pass.work, |parallel| {
             let cpu = Cpu { isa, parallel };
             let mut out = out;

@@ -1,11 +1,11 @@
 //! Passes on a CUDA device.
 //!
 //! Memory for keys, values and activations is allocated when the engine is created. A pass copies
-//! its lists (tokens, positions, what each row attends to), queues its kernels and waits for no
-//! result. A pass in which every row is wanted, such as a decoding pass, is padded to one of a few
-//! sizes, recorded as a graph for that size, and replayed. The padding rows write their keys and
-//! values to a scratch page. Graphs change no bit: if recording fails or is switched off, every
-//! kernel is launched by itself.
+//! its lists (tokens, positions, what each row attends to) to the device and queues its kernels; it
+//! does not wait for results. A pass in which every row is wanted, such as a decoding pass, is
+//! padded to one of a few sizes. It is recorded as a graph for that size, and later replayed. The
+//! padding rows write their keys and values to a scratch page. Graphs do not change results: if
+//! recording fails or is switched off, every kernel is launched by itself.
 
 mod lists;
 mod memory;
@@ -25,15 +25,16 @@ use memory::Activations;
 use sample::Sampling;
 use steps::Steps;
 
-/// The most rows of a pass that is recorded.
+/// The most rows of a recorded pass. In larger passes, launches take little of the time.
 const GRAPH_ROWS: usize = 256;
-/// The most graphs that are kept. If there would be more, all are dropped and recorded again.
+/// The most graphs that are kept. Before one more is added, all are dropped.
 const GRAPHS: usize = 64;
 
-/// Graphs by the size of the pass; `None` after the first run of a size, which loads the kernels.
+/// The graph of each size of pass. A `None` means that the size has run once, which loaded the
+/// kernels, and may be recorded next.
 type Graphs = HashMap<Key, Option<Graph>>;
 
-/// Keys, values and activations of an engine on a CUDA device.
+/// The keys, values and activations of an engine on a CUDA device.
 #[derive(Debug)]
 pub(crate) struct CudaRunner {
     device: Device,
@@ -44,12 +45,11 @@ pub(crate) struct CudaRunner {
     /// Whether passes may be recorded.
     records: bool,
     graphs: Graphs,
-    /// Rows of the last call, in float32; they are valid until the next call.
+    /// The wanted rows of the last call, in float32. They are valid until the next call.
     out: Buffer,
     sampling: Sampling,
 }
 
-/// The layout of the keys and values in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kv {
     pub(super) layout: KvLayout,
@@ -58,12 +58,13 @@ pub(super) struct Kv {
 }
 
 impl CudaRunner {
-    /// Bytes of the activations and lists, without the rows that a call returns.
+    /// The bytes of the activations and lists, without the rows that a call returns.
     pub(crate) fn bytes_for(c: &ModelConfig, config: &EngineConfig) -> usize {
         Activations::bytes_for(c, config.max_rows) + Lists::bytes_for(c, config)
     }
 
-    /// Refuses settings that no CUDA device supports.
+    /// Refuses settings that a CUDA device does not support. Pages must be multiples of 16
+    /// positions.
     pub(crate) fn check(config: &EngineConfig) -> Result<(), Error> {
         if config.page_size.is_multiple_of(16) {
             return Ok(());
@@ -75,7 +76,8 @@ impl CudaRunner {
         Err(Error::setting("page_size", reason))
     }
 
-    /// Creates a runner with the pages of the budget and the scratch page.
+    /// Creates a runner with the pages of the budget and a scratch page. Returns the number of
+    /// pages without the scratch page.
     pub(crate) fn new(
         c: &ModelConfig,
         decoder: &CudaDecoder,
@@ -91,15 +93,16 @@ impl CudaRunner {
             head_dim: c.head_dim,
         };
         let page_bytes = layout.page_bytes();
-        // One number is left for the scratch page, which lies after the pages of the budget.
+        // The scratch page comes after the pages of the budget and needs a 32-bit number of its
+        // own.
         let pages = (config.kv_budget() / page_bytes).min(u32::MAX as usize - 1);
         let shape = Kv {
             layout,
             scratch: pages as u32,
         };
         let mut kv = device.alloc((pages + 1).saturating_mul(page_bytes))?;
-        // Nothing reads the scratch page, but its contents should not depend on what used this
-        // memory before.
+        // Nothing reads the scratch page, but its contents should not depend on earlier uses of the
+        // memory.
         kv.clear()?;
         let runner = Self {
             activations: Activations::new(&device, c, config.max_rows)?,
@@ -129,7 +132,7 @@ impl CudaRunner {
         Ok(self.kv.copy_within(from, to, bytes)?)
     }
 
-    /// Begins a call that returns `wanted` rows.
+    /// Begins a call that returns `wanted` rows, and makes room for these rows.
     pub(crate) fn begin<'a>(
         &'a mut self,
         config: &'a ModelConfig,
@@ -141,8 +144,8 @@ impl CudaRunner {
         let width = output.width(config);
         let bytes = 4 * width * wanted;
         if self.out.bytes() < bytes {
-            // No graph uses this buffer, so it may move. The old one is freed first: both together
-            // would exceed the memory plan.
+            // No graph uses this buffer, so its address may change. The old buffer is freed first,
+            // because both together would exceed the planned memory.
             self.out = self.device.alloc(0)?;
             self.out = self.device.alloc(bytes)?;
         }
@@ -156,12 +159,11 @@ impl CudaRunner {
         })
     }
 
-    /// The wanted rows of the last call.
     pub(crate) fn rows(&self) -> &Buffer {
         &self.out
     }
 
-    /// Copies rows of the last call to the host, from row `from` on, until `out` is full.
+    /// Copies rows of the last call to the host, starting with row `from`, until `out` is full.
     pub(crate) fn read_rows(
         &self,
         from: usize,
@@ -172,30 +174,30 @@ impl CudaRunner {
     }
 }
 
-/// A call in progress.
+/// A call in progress, which may have several chunks.
 pub(crate) struct CudaCall<'a> {
     runner: &'a mut CudaRunner,
     config: &'a ModelConfig,
     decoder: &'a CudaDecoder,
     tables: &'a [u32],
     output: Output,
-    /// The number of wanted rows that earlier chunks have written to the output.
+    /// The number of wanted rows that earlier chunks of the call have written to the output.
     done: usize,
 }
 
 impl CudaCall<'_> {
-    /// Queues the kernels of a chunk.
+    /// Queues the kernels of one chunk, or a graph of them.
     pub(crate) fn run(&mut self, chunk: &mut Chunk) -> Result<(), Error> {
         let (config, runner) = (self.config, &mut *self.runner);
         let records = runner.records && runner.device.graphs_lost().is_none();
-        // Prefill has another size each time, so its graphs would hardly ever be replayed.
+        // Prefill rarely has the same size twice, so its graphs would hardly ever be replayed.
         let decoding = records && chunk.wanted.len() == chunk.len() && chunk.len() <= GRAPH_ROWS;
         let written = runner
             .lists
             .write(chunk, self.tables, runner.shape, decoding);
         if !matches!(written, Ok((_, false))) {
-            // Graphs remember the addresses of the lists, which have moved (or may have, on an
-            // error).
+            // Recorded graphs have the old addresses of the lists. After an error, the lists may
+            // have moved, too.
             runner.graphs.clear();
         }
         let (key, _) = written?;
@@ -211,7 +213,7 @@ impl CudaCall<'_> {
             None => steps.layers()?,
             Some(key) => recorded(&runner.device, &mut runner.graphs, key, || steps.layers())?,
         }
-        // Outside of the graph, since the place of the output changes from call to call.
+        // The output is not part of the graph, because its place changes from call to call.
         let wanted = chunk.wanted.len();
         if wanted > 0 {
             let at = 4 * self.output.width(config) * self.done;
@@ -221,23 +223,24 @@ impl CudaCall<'_> {
         Ok(())
     }
 
-    /// Waits for the device and copies all wanted rows to the host.
+    /// Waits for the device, and copies all wanted rows to the host.
     pub(crate) fn read(self, out: &mut [f32]) -> Result<(), Error> {
         let width = self.output.width(self.config);
         self.runner.read_rows(0, width, out)
     }
 }
 
-/// Queues the layers of a pass: launch by launch the first time that its size comes, later as a
-/// graph. If the graph fails, the kernels are launched one by one, and the device records no graph
-/// again.
+/// Queues the layers of a pass. The first pass of a size launches every kernel by itself, and later
+/// passes replay a graph. If the graph fails, the kernels are launched one by one, and the device
+/// records no more graphs.
 fn recorded(
     device: &Device,
     graphs: &mut Graphs,
     key: Key,
     layers: impl Fn() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    // All at once: an order of use would cost every pass, recording a size again only one.
+    // Dropping all graphs is cheap: it costs one recording per size, while tracking their use would
+    // cost time in every pass.
     if graphs.len() >= GRAPHS && !graphs.contains_key(&key) {
         graphs.clear();
     }
@@ -252,7 +255,7 @@ fn recorded(
         None => Graph::record(device, &layers).and_then(|new| Ok(graph.insert(new).launch()?)),
     };
     if let Err(error) = queued {
-        // Running the layers twice gives the same result: they only overwrite activations and the
+        // The layers may run twice with the same result: they only overwrite activations, and the
         // keys and values of this pass.
         layers()?;
         device.lose_graphs(error.to_string());

@@ -1,4 +1,4 @@
-//! The distribution that the settings make of one row of logits.
+//! Turns a row of logits and the settings of sampling into a distribution of tokens.
 
 use std::cmp::Ordering;
 
@@ -9,38 +9,39 @@ use beamgen_kernels::{
 
 use super::SamplingParams;
 
-/// The number of weights whose sum is compared at once in the search for a token.
+/// The number of weights whose sum is compared at once when a token is searched.
 const GROUP: usize = 32;
 
-/// The distribution of the row that was read last. Its working memory is kept from row to row.
+/// The distribution of the row that was read last. Buffers are reused for the next row.
 #[derive(Debug)]
 pub(super) struct Distribution {
     isa: Isa,
-    /// The log of the sum of exponentials of the row at temperature 1, without filters.
+    /// The logarithm of the sum of exponentials of the row, at temperature 1 and without filters.
     pub(super) total: f64,
     shape: Shape,
-    /// Maxima of pieces of the row, from [`maxima`].
+    /// The output of [`maxima`]: the largest logits of parts of the row, in which top-k searches.
     maxima: Vec<f32>,
-    /// The tokens that top-k keeps, rising.
+    /// The tokens that top-k keeps, in rising order.
     ids: Vec<u32>,
-    /// The logits of `ids`.
+    /// The logits of the tokens in `ids`.
     logits: Vec<f32>,
-    /// The weights of the tokens, if a filter reads them more than once.
+    /// The weights of tokens, if a filter reads them more than once.
     weights: Vec<f32>,
-    /// Sums of the weights that the filters keep, one for each block.
+    /// The sum of the kept weights in each block of [`BLOCK`] weights.
     sums: Vec<f64>,
     spare: Vec<f32>,
 }
 
-/// The place of the weights of the kept tokens.
+/// The form in which the kept tokens' weights are available.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
-    /// No weights are needed: this token is the only one.
+    /// Only this token is possible, so no weights are needed.
     Sure(usize),
-    /// The weights are computed from the row, as `e^((logit - max) * scale)`; weights below `least`
-    /// are dropped.
+    /// The weights are computed again from the row, as `e^((logit - max) * scale)`. Weights below
+    /// `least` count as 0.
     Row { max: f32, scale: f32, least: f32 },
-    /// In `weights`, of all tokens or of those in `ids`; weights below `least` are dropped.
+    /// The weights are in the field `weights`: those of all tokens, or of the tokens in `ids`.
+    /// Weights below `least` count as 0.
     Weights { least: f32, of_ids: bool },
 }
 
@@ -63,7 +64,7 @@ impl Distribution {
         self.isa
     }
 
-    /// Allocates what rows of `len` logits may need. `filtered` is true for top-k and top-p.
+    /// Allocates memory for rows of `len` logits. `filtered` means that top-k or top-p is used.
     pub(super) fn reserve(&mut self, len: usize, filtered: bool) {
         room(&mut self.maxima, maxima_len(len));
         room(&mut self.sums, len.div_ceil(BLOCK));
@@ -75,13 +76,13 @@ impl Distribution {
         }
     }
 
-    /// Reads a row. Settings outside their ranges act like the nearest valid ones. `next` is the
-    /// row that is read after this one, which is fetched ahead; empty if there is none.
+    /// Reads a row. A setting out of range acts like the nearest valid value. `next` is the row
+    /// that will be read next, or empty; it is prefetched.
     pub(super) fn read(&mut self, x: &[f32], params: &SamplingParams, next: &[f32]) {
         self.maxima.resize(maxima_len(x.len()), 0.0);
         let max = maxima(self.isa, x, &mut self.maxima);
-        // Weights relative to an infinite maximum would be NaN: the first maximum is certain, or
-        // nothing is.
+        // An infinite maximum would make NaN weights. If it is plus infinity, the first such token
+        // is certain; if it is minus infinity, no token has a weight.
         if max.is_infinite() {
             self.total = f64::from(max);
             self.shape = Shape::Sure(self.first(x, max));
@@ -100,16 +101,17 @@ impl Distribution {
         } else {
             0.0
         };
-        // True for a temperature of 0, so small that its inverse overflows, or NaN: all greedy.
+        // The inverse is infinite, or not a number, if the temperature is 0, tiny or NaN. All these
+        // mean greedy.
         if !(scale > 0.0 && scale.is_finite()) {
             self.sum(ExpRow { scale: 1.0, ..row });
             self.shape = Shape::Sure(self.first(x, max));
         } else if (1..x.len()).contains(&params.top_k) {
-            // The total is of the whole row, before top-k leaves only a part of it.
+            // The total is over the whole row, so it is computed before top-k removes tokens.
             self.sum(ExpRow { scale: 1.0, ..row });
             self.keep_top_k(x, params.top_k);
             let kept = std::mem::take(&mut self.logits);
-            // The pass over the whole row above has fetched the next row already.
+            // The pass over the whole row has already prefetched the next row.
             let next = &[][..];
             self.weigh(ExpRow {
                 x: &kept,
@@ -123,8 +125,8 @@ impl Distribution {
             self.total = f64::from(max) + sum.ln();
             self.filter(params.top_p, min_p, false);
         } else {
-            // Without top-k and top-p each weight is needed once, so none is stored: the block in
-            // which the token lies is computed a second time instead.
+            // Without top-k and top-p, a weight is needed only once. No weight is stored: the one
+            // block with the sampled token is computed a second time.
             let least = min_p;
             self.sum(ExpRow { least, ..row });
             self.shape = Shape::Row { max, scale, least };
@@ -156,8 +158,8 @@ impl Distribution {
         exp_sums(self.isa, row, Some(&mut self.weights), &mut self.sums)
     }
 
-    /// Returns the tokens of the `k` largest logits above minus infinity, the largest first; of
-    /// equal ones the lowest id first. The distribution that was read before is lost.
+    /// Returns the tokens of the `k` largest logits above minus infinity, largest first, and among
+    /// equals the lowest id first. Overwrites the distribution that was read before.
     ///
     /// # Panics
     /// If `k` is 0.
@@ -165,7 +167,7 @@ impl Distribution {
         self.maxima.resize(maxima_len(x.len()), 0.0);
         maxima(self.isa, x, &mut self.maxima);
         self.keep_top_k(x, k);
-        // Stable, so that equal logits stay in the order of their ids.
+        // The sort is stable, so equal logits stay in the order of their ids.
         self.ids.sort_by(|&a, &b| {
             let (a, b) = (x[a as usize], x[b as usize]);
             b.partial_cmp(&a).unwrap_or(Ordering::Equal)
@@ -173,12 +175,12 @@ impl Distribution {
         &self.ids
     }
 
-    /// Lists the `k` largest logits; of equal ones the lowest ids. Logits of minus infinity have no
-    /// weight and are left out.
+    /// Finds the `k` largest logits, and among equals the lowest ids. Logits of minus infinity are
+    /// left out, because they have no weight.
     fn keep_top_k(&mut self, x: &[f32], k: usize) {
         self.ids.clear();
-        // A bound from the maxima: the `k`-th largest of any `k` logits is at most the `k`-th of
-        // all.
+        // The `k`-th largest of the maxima is at most the `k`-th largest logit, so it is a lower
+        // bound.
         let mut floor = f32::MIN;
         if k <= self.maxima.len() {
             self.spare.clear();
@@ -211,18 +213,18 @@ impl Distribution {
         self.logits.extend(self.ids.iter().map(logit));
     }
 
-    /// Filters the stored weights, first by top-p, then by min-p.
+    /// Applies top-p and then min-p to the stored weights.
     fn filter(&mut self, top_p: f32, min_p: f32, of_ids: bool) {
-        // Tokens without weight are never sampled, so `least` may be 0.
+        // Tokens without a weight are never sampled, so `least` may be 0.
         let mut least = min_p;
         if top_p < 1.0 {
             let sum = self.sums.iter().sum();
             if let Some(top) = nucleus(self.isa, &self.weights, sum, top_p, &mut self.spare) {
-                // Both filters keep the largest weights, so the stricter bound is the result of
-                // both.
+                // Both filters keep the largest weights, so together they keep those above the
+                // larger limit.
                 least = least.max(top.least);
                 if top.more {
-                    // Of equal weights at the end of the nucleus, the first ones stay.
+                    // Among equal weights at the limit of top-p, the first ones stay.
                     let equal = self.weights.iter_mut().filter(|w| **w == top.least);
                     equal.skip(top.equals).for_each(|w| *w = 0.0);
                 }
@@ -234,14 +236,15 @@ impl Distribution {
         self.shape = Shape::Weights { least, of_ids };
     }
 
-    /// Returns the token at which the running sum of weights passes the fraction `u()` of the
-    /// whole. `u` is not called if only one token is left. `x` is the row that was read.
+    /// Returns the token at which the running sum of weights exceeds the fraction `u()` of the
+    /// whole sum. `u` is not called if only one token is possible. `x` must be the row that was
+    /// read.
     pub(super) fn token(&self, x: &[f32], u: impl FnOnce() -> f64) -> usize {
         if let Shape::Sure(token) = self.shape {
             return token;
         }
-        // Three levels (blocks, groups, tokens), so that few additions are needed for a large
-        // vocabulary. The order of sums is fixed, so equal rows give equal tokens.
+        // The search has three levels (blocks, groups, tokens), so a large vocabulary needs few
+        // additions. The order of the sums is fixed, so equal rows give equal tokens.
         let left = u() * self.sums.iter().sum::<f64>();
         let (block, left) = pass(self.sums.iter().copied(), left);
         let from = block * BLOCK;
@@ -273,8 +276,9 @@ impl Distribution {
     }
 }
 
-/// Returns where the running sum passes `left`, and the part of `left` that remains there. If
-/// rounding keeps the sum below `left`, the last positive value is returned, with infinity.
+/// Returns the index at which the running sum exceeds `left`, and the part of `left` that remains
+/// at that index. If rounding keeps the sum below `left`, returns the last positive value, with
+/// infinity.
 fn pass(values: impl Iterator<Item = f64>, mut left: f64) -> (usize, f64) {
     let mut last = 0;
     for (i, value) in values.enumerate() {
@@ -283,19 +287,18 @@ fn pass(values: impl Iterator<Item = f64>, mut left: f64) -> (usize, f64) {
                 return (i, left);
             }
             left -= value;
-            // A remainder of infinity makes the next level choose its last positive value, too.
+            // A remainder of infinity makes the next level also choose its last positive value.
             last = i;
         }
     }
     (last, f64::INFINITY)
 }
 
-/// Reserves memory for `len` values in all.
 pub(super) fn room<T>(values: &mut Vec<T>, len: usize) {
     values.reserve(len.saturating_sub(values.len()));
 }
 
-/// Returns the `k`-th largest value, and moves the larger ones before it.
+/// Returns the `k`-th largest value, and moves the larger values to the front.
 fn nth_largest(values: &mut [f32], k: usize) -> f32 {
     *values
         .select_nth_unstable_by(k - 1, |a, b| b.total_cmp(a))

@@ -1,27 +1,28 @@
-//! Changes of a row of logits before a token is sampled from it.
+//! Edits a row of logits before a token is sampled from it.
 
-/// Changes of a row of logits for one token to sample, after the repetition penalty and before all
-/// other settings. Log-probabilities stay those of the row before its changes.
+/// Changes of a row of logits for one sampled token. They come after the repetition penalty and
+/// before all other settings. Log-probabilities are still those of the unchanged row.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RowEdits<'a> {
-    /// Numbers that are added to the logits of tokens.
+    /// Pairs of a token and the number that is added to its logit. Tokens outside the row are
+    /// ignored.
     pub bias: &'a [(u32, f32)],
     /// The tokens that may be sampled, one bit each: token `i` is bit `i % 32` of word `i / 32`.
-    /// Tokens after the last word may not be sampled. `None` allows every token.
+    /// Tokens beyond the last word may not be sampled. `None` allows every token.
     pub allowed: Option<&'a [u32]>,
 }
 
 impl RowEdits<'_> {
-    /// Whether nothing is changed.
+    /// Whether these edits leave every row unchanged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bias.is_empty() && self.allowed.is_none()
     }
 
-    /// Whether both are surely the same changes.
+    /// Whether both are surely the same edits. A false result may be wrong and only costs time.
     pub(super) fn are_same(&self, other: &Self) -> bool {
-        // By address, as rows are compared: chains of one problem share a list of biases, and forks
-        // a set of allowed tokens.
+        // The lists are compared by address, which is enough in practice: chains of one problem
+        // share a list of biases, and forks share a set of allowed tokens.
         let allowed = match (self.allowed, other.allowed) {
             (Some(a), Some(b)) => std::ptr::eq(a, b),
             (a, b) => a.is_none() && b.is_none(),

@@ -1,4 +1,4 @@
-//! Samples tokens from many rows of logits on the threads of a pool.
+//! Samples tokens from many rows of logits, on the threads of a pool.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -11,10 +11,10 @@ use crate::rng::Draw;
 
 /// Floating-point operations for each logit, roughly.
 const WORK: usize = 40;
-/// The number of logits for which a task of its own pays.
+/// The number of logits that are worth a task of their own.
 const TASK: usize = 1 << 15;
-/// The most logits that one thread reads without help. That takes about 80 microseconds, and waking
-/// other threads does not pay.
+/// The most logits that one thread reads without help. They take about 80 microseconds, too little
+/// to wake other threads.
 const ALONE: usize = 1 << 16;
 
 /// A token to sample from a row of logits.
@@ -22,50 +22,51 @@ const ALONE: usize = 1 << 16;
 pub struct SampleRequest<'a> {
     /// The row of logits, which must not be empty.
     pub logits: &'a [f32],
-    /// Tokens that the repetition penalty applies to; repetitions count once.
+    /// The tokens that the repetition penalty applies to. A repeated token is penalised once.
     pub history: &'a [u32],
-    /// The settings of sampling.
+    /// The settings; values out of range act like the nearest valid ones.
     pub params: SamplingParams,
-    /// Changes of the row for this token only.
+    /// Changes of the row that apply to this token only.
     pub edits: RowEdits<'a>,
-    /// The random numbers of the token's position.
+    /// The random numbers of the token's position in its chain.
     pub draw: Draw,
 }
 
 impl SampleRequest<'_> {
-    /// Whether both requests have the same distribution.
+    /// Whether both requests surely have the same distribution.
     fn shares_with(&self, other: &Self) -> bool {
-        // By address: comparing the values would cost as much as reading them.
+        // Rows are compared by address, because comparing values would cost as much as reading the
+        // row.
         std::ptr::eq(self.logits, other.logits)
             && self.params == other.params
             && self.edits.are_same(&other.edits)
             && (self.params.repetition_penalty == 1.0 || self.history == other.history)
     }
 
-    /// Whether the distribution is that of another row than `logits`.
+    /// Whether the penalty or the edits change the row before the distribution is computed.
     fn changes_row(&self) -> bool {
         let penalised = self.params.repetition_penalty != 1.0 && !self.history.is_empty();
         penalised || !self.edits.is_empty()
     }
 }
 
-/// Samples tokens, with working memory that is kept from call to call.
+/// Samples tokens, and keeps its buffers from call to call.
 #[derive(Debug)]
 pub struct Sampler {
     isa: Isa,
-    /// Working memory, one for each running thread.
+    /// The buffers of running threads, at least one for each thread of a pool that was used.
     places: Vec<Mutex<Place>>,
-    /// The first request of each run that shares a distribution, then the number of requests.
+    /// The index of the first request of each run, then the number of requests. The requests of a
+    /// run have the same distribution.
     runs: Vec<usize>,
-    /// Sampled tokens and the bits of their log-probabilities.
+    /// The sampled token of each request, and the bits of its log-probability.
     sampled: Vec<AtomicU64>,
 }
 
-/// The working memory of a thread.
 #[derive(Debug)]
 struct Place {
     distribution: Distribution,
-    /// The row of the distribution, where a request changes its logits; empty otherwise.
+    /// The row after penalty and edits; empty if the row is unchanged.
     changed: Vec<f32>,
 }
 
@@ -76,7 +77,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// Creates a sampler, which has no working memory yet.
+    /// Creates a sampler. Buffers are allocated at the first use.
     #[must_use]
     pub fn new() -> Self {
         let isa = Isa::detect();
@@ -90,9 +91,9 @@ impl Sampler {
 
     /// Samples a token by inversion, with one uniform number.
     ///
-    /// NaN counts as minus infinity. If no logit is above minus infinity, the result is token 0
-    /// with log-probability minus infinity. Settings outside their ranges act like the nearest
-    /// valid ones ([`SamplingParams::validate`] finds them).
+    /// A NaN logit counts as minus infinity. If no logit is above minus infinity, the result is
+    /// token 0 with log-probability minus infinity. A setting out of range acts like the nearest
+    /// valid value ([`SamplingParams::validate`] reports it).
     ///
     /// # Panics
     /// If `logits` is empty.
@@ -101,10 +102,10 @@ impl Sampler {
     }
 
     /// Samples a token like [`sample`](Self::sample), with the repetition penalty on the tokens in
-    /// `history`, in which repetitions count once.
+    /// `history`. A repeated token is penalised once.
     ///
     /// # Panics
-    /// If `logits` is empty, or a token of `history` is not below its length.
+    /// If `logits` is empty, or a token of `history` is not less than the number of logits.
     pub fn sample_after(
         &mut self,
         history: &[u32],
@@ -124,21 +125,23 @@ impl Sampler {
         place.sample(logits, draw)
     }
 
-    /// Samples the token of one request, as [`sample_batch`](Self::sample_batch) does.
+    /// Samples the token of one request, with the same result as in a
+    /// [`sample_batch`](Self::sample_batch).
     ///
     /// # Panics
-    /// If the request has no logits, or a token of its history is not below their number.
+    /// If the request has no logits, or a token of its history is not less than their number.
     pub fn sample_one(&mut self, mut request: SampleRequest<'_>) -> Sampled {
         let mut place = take_place(&self.places);
         place.read(&request, &[]);
         place.sample(request.logits, &mut request.draw)
     }
 
-    /// Lists the `count` likeliest tokens of a row with the natural logs of their probabilities
-    /// under the model's own distribution, likeliest first; of equal ones the lowest id first.
-    /// Tokens without a probability are left out. The contents that `out` had are dropped.
+    /// Lists the `count` most likely tokens of a row, with the natural logarithms of their
+    /// probabilities in the model's own distribution. The most likely token is first, and among
+    /// equals the lowest id. Tokens of probability 0 are left out. The former contents of `out` are
+    /// dropped.
     ///
-    /// The log-probability of a token is the same, to the bit, as that with which it is sampled.
+    /// A token's log-probability has the same bits as when the token is sampled.
     pub fn top_log_probs(&mut self, logits: &[f32], count: usize, out: &mut Vec<(u32, f32)>) {
         out.clear();
         if count == 0 || logits.is_empty() {
@@ -151,12 +154,12 @@ impl Sampler {
         out.retain(|(_, logprob)| *logprob > f32::NEG_INFINITY);
     }
 
-    /// Samples `count` tokens like [`sample_after`](Self::sample_after), on the threads of `pool`.
-    /// Consecutive requests with the same slice of logits and the same settings share the
-    /// computation of their distribution. `request(i)` may be called more than once.
+    /// Samples `count` tokens like [`sample_one`](Self::sample_one), on the threads of `pool`.
+    /// Consecutive requests with the same slice of logits and the same settings compute their
+    /// distribution only once. `request(i)` may be called more than once.
     ///
     /// # Panics
-    /// If a request has no logits, or a token of its history is not below their number.
+    /// If a request has no logits, or a token of its history is not less than their number.
     pub fn sample_batch<'a>(
         &mut self,
         pool: &ThreadPool,
@@ -194,8 +197,8 @@ impl Sampler {
         let runs = self.runs.len();
         self.runs.push(count);
 
-        // For all threads at once, so that a later batch allocates nothing, whichever thread runs
-        // it.
+        // The buffers of all threads are reserved now, so that a later batch allocates nothing,
+        // whichever thread runs it.
         for place in &mut self.places {
             let place = place.get_mut().unwrap_or_else(PoisonError::into_inner);
             place.distribution.reserve(longest, filtered);
@@ -204,7 +207,7 @@ impl Sampler {
             }
         }
 
-        // A task has consecutive rows, so that the next row can be fetched while one is read.
+        // A task has consecutive rows, so that the next row can be prefetched while one is read.
         let per_task = (TASK * runs / logits.max(1))
             .max(runs.div_ceil(4 * threads))
             .max(1);
@@ -229,8 +232,8 @@ impl Sampler {
                     for (i, slot) in (first..next).zip(&sampled[first..next]) {
                         let mut wanted = request(i);
                         let sampled = place.sample(wanted.logits, &mut wanted.draw);
-                        // Each slot belongs to one task, and the pool orders its end before the
-                        // reads below.
+                        // Relaxed order suffices: each slot belongs to one task, and the pool
+                        // synchronises all tasks with the reads below.
                         slot.store(pack(sampled), Ordering::Relaxed);
                     }
                 }
@@ -241,13 +244,13 @@ impl Sampler {
     }
 }
 
-/// Locks working memory that no thread uses. There is one for each thread, so one is always free.
+/// Locks buffers that no thread uses. Each thread holds at most one set, so one is always free.
 fn take_place(places: &[Mutex<Place>]) -> MutexGuard<'_, Place> {
     loop {
         for place in places {
             match place.try_lock() {
                 Ok(place) => return place,
-                // Whatever a panic left half written is overwritten by the next row.
+                // A panic may leave the buffers half written, but the next row overwrites them.
                 Err(TryLockError::Poisoned(place)) => return place.into_inner(),
                 Err(TryLockError::WouldBlock) => {}
             }
@@ -255,7 +258,8 @@ fn take_place(places: &[Mutex<Place>]) -> MutexGuard<'_, Place> {
     }
 }
 
-/// A token and its log-probability in one word, so that threads can write results without locks.
+/// Packs a token and its log-probability into one word, so that threads can write results without
+/// locks.
 fn pack(sampled: Sampled) -> u64 {
     u64::from(sampled.token) << 32 | u64::from(sampled.logprob.to_bits())
 }
@@ -275,7 +279,7 @@ impl Place {
         }
     }
 
-    /// Reads the distribution of a request. `next` is the row after it; empty if there is none.
+    /// Reads the distribution of a request. `next` is the row of the next request, or empty.
     fn read(&mut self, request: &SampleRequest<'_>, next: &[f32]) {
         let (logits, history, params) = (request.logits, request.history, &request.params);
         assert!(!logits.is_empty(), "a row of logits");
@@ -285,10 +289,10 @@ impl Place {
         }
         self.changed.extend_from_slice(logits);
         let penalty = params.repetition_penalty;
-        // Without a penalty a request may give its history all the same.
+        // A request may have a history although its penalty is 1.
         let history = if penalty == 1.0 { &[] } else { history };
         for &token in history {
-            // From the row itself, not from `changed`: repetitions in the history count once.
+            // The unchanged row is read, so that a repeated token is penalised once.
             let logit = logits[token as usize];
             self.changed[token as usize] = if logit < 0.0 {
                 logit * penalty
@@ -298,11 +302,12 @@ impl Place {
         }
         request.edits.apply(&mut self.changed);
         self.distribution.read(&self.changed, params, next);
-        // Log-probabilities are the model's own, so changes of the row must not change their total.
+        // Log-probabilities are the model's own, so they use the total of the unchanged row.
         self.distribution.total = log_sum_exp(self.distribution.isa(), logits);
     }
 
-    /// Samples a token from the distribution that was read last, which was that of `logits`.
+    /// Samples a token from the distribution that was read last. `logits` must be the unchanged
+    /// row.
     fn sample(&self, logits: &[f32], draw: &mut Draw) -> Sampled {
         let row = if self.changed.is_empty() {
             logits
@@ -310,7 +315,7 @@ impl Place {
             &self.changed
         };
         let token = self.distribution.token(row, || draw.uniform());
-        // Where no token may be sampled the result is token 0, which must not look possible.
+        // If no token may be sampled, the result is token 0, which must not look possible.
         let logprob = if row[token] == f32::NEG_INFINITY {
             f32::NEG_INFINITY
         } else {

@@ -1,4 +1,4 @@
-//! Tests attention: rotations, storing keys and values in pages, partial results and their merge.
+//! Tests attention: rotation, storing keys and values in pages, partial results and their merge.
 
 use beamgen_kernels::cuda::{
     self, AttentionCapacity, AttentionLists, AttentionPlan, AttentionReach, AttentionRoom, Buffer,
@@ -12,15 +12,15 @@ use crate::Error;
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;
 const PAGE: usize = 16;
-/// The pages of the rows' own positions.
+/// The pages of the positions 0 to 47, in order.
 const PAGES: [u32; 3] = [1, 0, 2];
-/// The page that becomes a copy of another, and that other page.
+/// The page that becomes a copy, and the page that it copies.
 const COPY: (u32, u32) = (3, 1);
-/// The most positions that a row attends to, more than a segment of the kernels. A table of this
-/// length repeats the pages.
+/// The most positions that a row attends to, more than one segment of the kernels. Page tables of
+/// this length repeat the pages.
 const LONGEST: usize = 18 * PAGE;
 
-/// Tests each head size that has a kernel of its own, and one that uses the general kernel.
+/// Tests each head size that has a special kernel, and 40, which uses the general kernel.
 pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
     let sizes: &[usize] = match number {
         Number::F32 => &[40],
@@ -28,7 +28,7 @@ pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
     };
     for head_dim in sizes {
         let case = Case::new(device, number, *head_dim)?;
-        // The window reaches from one segment into the one before.
+        // A window of 20 positions crosses the border between two segments.
         for window in [None, Some(20)] {
             case.attend(window)?;
         }
@@ -36,25 +36,26 @@ pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rows whose keys and values are stored in pages.
+/// Rows whose keys and values are stored in pages on the device.
 struct Case<'a> {
     device: &'a Device,
     layout: KvLayout,
-    /// Queries, keys and values after rotation, on the device.
+    /// Queries, keys and values after the rotation, on the device.
     rows: Buffer,
-    /// A copy of `rows` on the host.
+    /// A copy of `rows` on the host, for the references.
     rows_here: Vec<f32>,
     kv: Buffer,
-    /// A copy of `kv` on the host.
+    /// A copy of `kv` on the host, for the references.
     kv_here: Vec<f32>,
 }
 
-/// Tables of pages, and the rows that attend to them: only the long rows, or shorter ones first.
+/// Returns page tables and the rows that attend to them. With `long_only`, the rows with short
+/// contexts are left out.
 fn attends(long_only: bool) -> (Vec<u32>, Vec<AttentionRow>) {
     let cycle = |first: u32| [[first, PAGES[1], PAGES[2]]; LONGEST / PAGE / 3];
     let tables = [cycle(PAGES[0]), cycle(COPY.0)];
-    // Four warps share the queries of an item: with 20, 10, 4 and 1 rows, each warp has several
-    // sets of queries, one set, or all warps have the same set.
+    // Four warps share the queries of an item. With 20 rows a warp has several sets of queries,
+    // with 10 rows one set; with 4 rows or 1 row, all warps have the same set.
     let lens: [(usize, Vec<u32>); 4] = [
         (0, (1..=20).collect()),
         (1, (24..=33).collect()),
@@ -80,7 +81,7 @@ impl<'a> Case<'a> {
             kv_heads: KV_HEADS,
             head_dim,
         };
-        // In heads of 40 the last 8 elements are not rotated.
+        // In heads of 40 values, the last 8 values are not rotated.
         let pairs = match head_dim {
             40 => 16,
             _ => head_dim / 2,
@@ -97,7 +98,7 @@ impl<'a> Case<'a> {
         let stride = (HEADS + 2 * KV_HEADS) * head_dim;
         let mut qkv = noise(count * stride, 7);
         for row in qkv.chunks_mut(stride) {
-            // Large values, so that their weighted sums are not within the tolerance of zero.
+            // Large values keep the weighted sums from being within the tolerance of zero.
             let values = &mut row[(HEADS + KV_HEADS) * head_dim..];
             for value in values.iter_mut() {
                 *value *= 4.0;
@@ -164,7 +165,7 @@ impl<'a> Case<'a> {
         (HEADS + 2 * KV_HEADS) * self.layout.head_dim
     }
 
-    /// The pages that the keys and values of `rows_here` must make.
+    /// The expected contents of all pages, computed from `rows_here`.
     fn pages(&self) -> Vec<f32> {
         let d = self.layout.head_dim;
         let block = PAGE * d;
@@ -187,7 +188,7 @@ impl<'a> Case<'a> {
         pages
     }
 
-    /// The key and value at `offset` of a page.
+    /// The key and the value of `head` at `offset` in `page`.
     fn key_and_value(&self, page: u32, offset: usize, head: usize) -> (Vec<f32>, Vec<f32>) {
         let d = self.layout.head_dim;
         let at = 2 * (page as usize * KV_HEADS + head) * PAGE * d;
@@ -253,7 +254,7 @@ impl<'a> Case<'a> {
         let KvLayout {
             number, head_dim, ..
         } = self.layout;
-        // Kernels for tensor cores round the queries, too.
+        // Kernels on tensor cores also round the queries; the general kernel does not.
         let as_read = match head_dim {
             40 => Number::F32,
             _ => number,

@@ -1,4 +1,4 @@
-//! Tests linear layers.
+//! Tests linear layers, on tensor cores and without.
 
 use beamgen_kernels::cuda::{self, Buffer, Device, LinearShape, LinearWorkspace, Number};
 use beamgen_kernels::{Epilogue, linear_reference, silu_mul_reference};
@@ -6,14 +6,14 @@ use beamgen_kernels::{Epilogue, linear_reference, silu_mul_reference};
 use super::values::{compare, name, noise, rounded, upload};
 use crate::Error;
 
-/// Inputs, and numbers of rows for each kernel: on tensor cores up to 8, 16, 32, 64, and many. The
-/// 544 inputs are split among blocks; the 77 inputs cannot run on tensor cores. No number of rows
-/// fills a tile.
+/// Numbers of inputs, and numbers of rows. The row counts select the kernels on tensor cores for up
+/// to 8, 16, 32, 64 and more rows. 544 inputs are split between blocks; 77 inputs cannot run on
+/// tensor cores. No number of rows fills a tile.
 const LAYERS: [(usize, &[usize]); 3] = [(544, &[5, 12, 29, 61]), (64, &[260]), (77, &[5, 12])];
-/// The number of outputs, which fills no tile but is even, as kernels need.
+/// The number of outputs. It fills no tile, and it is even, as the kernels require.
 const OUTPUTS: usize = 70;
 
-/// Tests every layer that `number` has kernels for.
+/// Tests all kernels for weights of the type `number`.
 pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
     for (inputs, rows) in LAYERS {
         let shape = LinearShape {
@@ -37,19 +37,19 @@ struct Layer {
     shape: LinearShape,
     workspace: LinearWorkspace,
     weight: Buffer,
-    /// The inputs, one row after the other.
+    /// The inputs of all rows, one row after the other.
     x: Buffer,
     bias: Vec<f32>,
     bias_there: Buffer,
-    /// The results for each row, without the bias, in float64.
+    /// The expected results without the bias, in float64.
     expected: Vec<f64>,
 }
 
 impl Layer {
     fn new(device: &Device, shape: LinearShape, rows: usize) -> Result<Self, Error> {
         let LinearShape { inputs, number, .. } = shape;
-        // With a mean other than 0, few sums and gated values are so small that the tolerance would
-        // hide a wrong result.
+        // A mean other than 0 keeps most sums and gated values so large that the tolerance cannot
+        // hide an error.
         let around = |values: Vec<f32>, by: f32, mean: f32| {
             let values = values.iter().map(|x| by * x + mean);
             rounded(number, values.collect())
@@ -71,8 +71,8 @@ impl Layer {
         })
     }
 
-    /// Tests the first `rows` rows: added to other values with a bias, stored without, and on
-    /// tensor cores with the gate.
+    /// Tests the first `rows` rows in three ways: added to other values with a bias, stored without
+    /// a bias and, on tensor cores, gated.
     fn check(&self, device: &Device, rows: usize) -> Result<(), Error> {
         let Self { shape, x, .. } = self;
         let number = shape.number;

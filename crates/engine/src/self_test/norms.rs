@@ -1,4 +1,4 @@
-//! Tests root-mean-square norms.
+//! Tests root-mean-square norms of rows and of heads.
 
 use beamgen_kernels::cuda::{self, Device, HeadColumns, Number};
 use beamgen_kernels::rmsnorm_reference;
@@ -8,7 +8,7 @@ use crate::Error;
 
 const EPS: f32 = 1e-5;
 
-/// Tests three rows of 301 values.
+/// Tests three rows of 301 values, which is not a multiple of any vector width.
 pub(super) fn rows(device: &Device, number: Number) -> Result<(), Error> {
     const WIDTH: usize = 301;
     let (x, weight) = (noise(3 * WIDTH, 1), noise(WIDTH, 2));
@@ -24,7 +24,7 @@ pub(super) fn rows(device: &Device, number: Number) -> Result<(), Error> {
     compare(what, WIDTH, &out, number, &expected)
 }
 
-/// Tests three heads of 40 in the middle of each of two rows; all other columns must not change.
+/// Tests three heads of 40 values in the middle of two rows. All other columns must stay unchanged.
 pub(super) fn heads(device: &Device) -> Result<(), Error> {
     let columns = HeadColumns {
         stride: 210,

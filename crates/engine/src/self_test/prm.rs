@@ -6,12 +6,13 @@ use beamgen_kernels::linear_reference;
 use super::values::{check, noise, upload};
 use crate::Error;
 
-/// The largest error of a sum of a hundred terms in float64, in any order.
+/// The tolerance for a float64 sum of a hundred terms, which may be added in any order.
 const TOLERANCE: f64 = 1e-9;
-/// The rows that are read, more than a block takes.
+/// The rows that the first layer reads, more than one block of threads handles.
 const CHOSEN: [u32; 11] = [11, 0, 5, 1, 10, 2, 9, 3, 8, 4, 7];
 
-/// Tests a first layer with a bias on chosen rows, and a second layer without on its outputs.
+/// Tests a first layer with a bias on the chosen rows, and a second layer without a bias on the
+/// first layer's outputs.
 pub(super) fn run(device: &Device) -> Result<(), Error> {
     let (inputs, between, outputs) = (101, 9, 3);
     let (hidden, weight) = (noise(12 * inputs, 8), noise(inputs * between, 9));
@@ -36,7 +37,7 @@ pub(super) fn run(device: &Device) -> Result<(), Error> {
     middle.read(0, &mut got)?;
     check("prm_head", between, &got, &first, TOLERANCE)?;
 
-    // The second layer reads the device's own numbers, so that errors do not add up.
+    // The expected values come from the device's own first layer, so that errors do not add up.
     let last = got.chunks(between).flat_map(|x| {
         second.chunks(between).map(move |weight| {
             let terms = x.iter().zip(weight);

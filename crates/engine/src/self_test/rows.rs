@@ -1,11 +1,11 @@
-//! Tests kernels that look rows up.
+//! Tests the kernels that look up rows.
 
 use beamgen_kernels::cuda::{self, Device, Gather, Number};
 
 use super::values::{check, download, name, noise, rounded, upload, widened};
 use crate::Error;
 
-/// Tests tokens of a table of seven, and a token outside of it, which must give zeros.
+/// Tests tokens in a table of seven rows. A token outside the table must give zeros.
 pub(super) fn embed(device: &Device, number: Number) -> Result<(), Error> {
     const WIDTH: usize = 301;
     let tokens = [6u32, 0, 7, 3];
@@ -24,12 +24,12 @@ pub(super) fn embed(device: &Device, number: Number) -> Result<(), Error> {
     check(what, WIDTH, &got, &expected, 0.0)
 }
 
-/// Tests the first columns of rows of a matrix, and of a row outside of it, which must give zeros.
+/// Tests copying the first columns of chosen rows. A row outside the matrix must give zeros.
 pub(super) fn gather(device: &Device) -> Result<(), Error> {
     let (width, stride, room) = (301, 310, 305);
     let rows = [4u32, 0, 5, 2];
     let matrix = noise(5 * stride, 12);
-    // The value 0.5 between the rows of the output must stay.
+    // The gaps between the rows of the output must keep their value, 0.5.
     let mut expected = vec![0.5; rows.len() * room];
     for (expected, row) in expected.chunks_mut(room).zip(rows) {
         let found = matrix.chunks(stride).nth(row as usize);

@@ -7,9 +7,9 @@ use crate::rng::Key;
 use crate::{Error, Sampler, SamplingParams, log_prob};
 
 const VOCAB: usize = 1300;
-/// The number of logits in a row. The last ones belong to no token.
+/// The number of logits in a row. The last ten belong to no token.
 const STRIDE: usize = 1310;
-/// Tokens with a repetition penalty, one of them twice.
+/// The tokens with a repetition penalty. Token 640 appears twice but must be penalised once.
 const HISTORY: [u32; 3] = [640, 7, 640];
 const KEY: Key = Key {
     seed: 1,
@@ -17,7 +17,7 @@ const KEY: Key = Key {
     chain: 3,
 };
 
-/// Tests each setting on each of two rows, which must give the CPU's tokens; then
+/// Tests each setting on each of two rows: the tokens must be the CPU's. Then tests the
 /// log-probabilities of given tokens.
 pub(super) fn run(device: &Device) -> Result<(), Error> {
     let logits: Vec<f32> = noise(2 * STRIDE, 10).iter().map(|x| 8.0 * x).collect();

@@ -1,5 +1,4 @@
-//! Tests the kernel `silu_mul`, which computes `silu(gate) * up` in a `SwiGLU` block, against the
-//! reference.
+//! Tests the kernel `silu_mul`, which computes `silu(gate) * up` in a `SwiGLU` block.
 
 use beamgen_kernels::cuda::{self, Device, Number};
 use beamgen_kernels::silu_mul_reference;
@@ -7,7 +6,7 @@ use beamgen_kernels::silu_mul_reference;
 use super::values::{compare, name, noise, upload};
 use crate::Error;
 
-/// Tests two rows of 70 gates.
+/// Tests two rows of 70 gates, written as `number`.
 pub(super) fn run(device: &Device, number: Number) -> Result<(), Error> {
     const WIDTH: usize = 70;
     let gate_up: Vec<f32> = noise(4 * WIDTH, 3).iter().map(|x| 4.0 * x).collect();

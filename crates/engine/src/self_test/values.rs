@@ -1,4 +1,4 @@
-//! Random values in every number type, and comparisons of results.
+//! Makes random values in every number type, and compares results.
 
 use std::fmt::Display;
 
@@ -17,8 +17,9 @@ pub(super) fn name(number: Number) -> &'static str {
     }
 }
 
-/// The largest error, relative to 1 or to a larger expected value. It covers another order in sums
-/// of a few hundred terms of about 1 in float32, and one rounding of the factors or the result.
+/// The largest allowed error, relative to the expected value or to 1, whichever is larger. It
+/// allows float32 sums of a few hundred terms of about 1 in any order, and one rounding of the
+/// factors or the result to `number`.
 pub(super) fn tolerance(number: Number) -> f64 {
     match number {
         Number::F32 => 1e-4,
@@ -27,10 +28,10 @@ pub(super) fn tolerance(number: Number) -> f64 {
     }
 }
 
-/// Compares rows of `width` results of an operation with the expected values.
+/// Compares results of an operation, as rows of `width` values, with the expected values.
 ///
 /// # Errors
-/// [`Error::Device`] with the first result that differs.
+/// [`Error::Device`], which names the operation and the first wrong result.
 pub(super) fn check<T: Copy + Into<f64> + Display>(
     operation: impl Display,
     width: usize,
@@ -41,7 +42,7 @@ pub(super) fn check<T: Copy + Into<f64> + Display>(
     assert_eq!(got.len(), expected.len());
     for (i, (got, expected)) in got.iter().zip(expected).enumerate() {
         let error = ((*got).into() - expected).abs();
-        // A result that is not a number is never near.
+        // The comparison is false for NaN, so a NaN is never near.
         let near = error <= tolerance * expected.abs().max(1.0);
         if !near {
             let place = format!("row {}, column {}", i / width, i % width);
@@ -51,7 +52,7 @@ pub(super) fn check<T: Copy + Into<f64> + Display>(
     Ok(())
 }
 
-/// Compares the `number`s in a buffer with the expected values like [`check`].
+/// Compares the values of type `number` in a buffer with the expected values, like [`check`].
 pub(super) fn compare(
     operation: impl Display,
     width: usize,
@@ -69,7 +70,7 @@ pub(super) fn wrong(operation: impl Display, got: impl Display, expected: impl D
     ))
 }
 
-/// Pseudo-random numbers, uniform in -1..1. Equal seeds give equal numbers.
+/// Returns pseudo-random numbers, uniform in -1..1. Equal seeds give equal numbers.
 pub(super) fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
     let numbers = std::iter::repeat_with(|| {
@@ -81,7 +82,7 @@ pub(super) fn noise(count: usize, seed: u64) -> Vec<f32> {
     numbers.take(count).collect()
 }
 
-/// Rounds the values to those that `number` can represent.
+/// Rounds each value to the nearest one that `number` can represent.
 pub(super) fn rounded(number: Number, mut values: Vec<f32>) -> Vec<f32> {
     for value in &mut values {
         *value = match number {

@@ -1,4 +1,4 @@
-//! Tokens that the files next to `tokenizer.json` declare, added like `transformers` 5 adds them.
+//! Adds the tokens that files next to `tokenizer.json` declare, like `transformers` 5 does.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,8 +14,8 @@ const EXTRA: &str = "extra_special_tokens";
 /// The older name of [`EXTRA`].
 const ADDITIONAL: &str = "additional_special_tokens";
 
-/// The special tokens that every tokenizer of `transformers` may have, in the order of their
-/// addition.
+/// The special tokens that every tokenizer in `transformers` may have, in the order in which they
+/// are added.
 const NAMED: [&str; 7] = [
     "bos_token",
     "eos_token",
@@ -26,27 +26,27 @@ const NAMED: [&str; 7] = [
     "mask_token",
 ];
 
-/// The tokens that a checkpoint declares outside of `tokenizer.json`.
+/// The tokens that a checkpoint declares outside `tokenizer.json`.
 pub(super) struct Declared {
-    /// The fields of `tokenizer_config.json`, completed by `special_tokens_map.json`.
+    /// The fields of `tokenizer_config.json`, overridden by those of `special_tokens_map.json`.
     fields: Map<String, Value>,
     by_id: BTreeMap<u32, AddedToken>,
-    /// Special tokens that have a name but no id, in the order of their addition.
+    /// Special tokens with a name and no id, in the order in which they are added.
     named: Vec<AddedToken>,
-    /// Special tokens with neither a name nor an id, which are added last.
+    /// Special tokens with neither name nor id, which are added last.
     extra: Vec<AddedToken>,
 }
 
 impl Declared {
-    /// Reads `tokenizer_config.json`. If it does not list the added tokens, also reads
-    /// `special_tokens_map.json` and `added_tokens.json`. `file` is `tokenizer.json`.
+    /// Reads `tokenizer_config.json`. If that file does not list the added tokens, also reads
+    /// `special_tokens_map.json` and `added_tokens.json`. `file` is the parsed `tokenizer.json`.
     pub(super) fn read(
         checkpoint: &Checkpoint,
         config: &JsonFile,
         file: &Value,
     ) -> Result<Self, Error> {
         let own = config.value.as_object().cloned().unwrap_or_default();
-        // Newer files list every added token with its id there; the older files are ignored then.
+        // Newer files list every added token with its id. The older files are then ignored.
         let Some(decoder) = own.get(DECODER) else {
             let map = JsonFile::load(checkpoint, "special_tokens_map.json")?.value;
             let map = map.as_object().cloned().unwrap_or_default();
@@ -70,7 +70,7 @@ impl Declared {
         })
     }
 
-    /// The names and texts of the special tokens that have a name, for chat templates.
+    /// The named special tokens as pairs of name and text, for chat templates.
     pub(super) fn names(&self) -> BTreeMap<String, String> {
         let fields = self.fields.iter();
         let tokens = fields.filter(|(name, _)| name.ends_with("_token"));
@@ -81,10 +81,10 @@ impl Declared {
             .collect()
     }
 
-    /// Declared tokens that `tokenizer.json` contradicts, each with an explanation:
-    /// `tokenizer.json` has another token at that id, or the token at another id. `transformers` 4
-    /// follows `tokenizer.json`. Version 5 follows the declared ids for the classes that it
-    /// rebuilds, and only those are checked.
+    /// Declared tokens that contradict `tokenizer.json`, each with an explanation: the declared id
+    /// has another token there, or the token has another id there. `transformers` 4 follows
+    /// `tokenizer.json`. Version 5 follows the declared ids for the tokenizer classes that it
+    /// rebuilds, so only these classes are checked.
     pub(super) fn contradicted(&self, file: &Value, model_type: &str) -> BTreeMap<String, String> {
         let mut contradicted = BTreeMap::new();
         if !self.fields.contains_key(DECODER) || !self.is_rebuilt(file, model_type) {
@@ -115,7 +115,7 @@ impl Declared {
         contradicted
     }
 
-    /// Whether `transformers` rebuilds the tokenizer from the vocabulary and the declared tokens.
+    /// Whether `transformers` 5 rebuilds the tokenizer from the vocabulary and the declared tokens.
     fn is_rebuilt(&self, file: &Value, model_type: &str) -> bool {
         let class = self.fields.get("tokenizer_class").and_then(Value::as_str);
         let class = class.unwrap_or_default().trim_end_matches("Fast");
@@ -123,7 +123,8 @@ impl Declared {
             "qwen2" | "qwen3" => true,
             "mistral" | "phi3" => false,
             _ if class == "Qwen2Tokenizer" => true,
-            // Llama's class is used with two kinds of vocabularies, of which it rebuilds one.
+            // Llama's class is used with two kinds of vocabularies, and `transformers` rebuilds
+            // only `SentencePiece` ones.
             _ => {
                 class == "LlamaTokenizer"
                     && ["pre_tokenizer", "decoder"]
@@ -134,14 +135,14 @@ impl Declared {
     }
 
     /// Adds the tokens that the vocabulary lacks. Tokens with an id come first, in the order of
-    /// their ids, each at the next free id. Then come special tokens, while the model's embedding
-    /// has `rows` for them.
+    /// ids; each gets the next free id. Special tokens come next, until the model's embedding has
+    /// no more of its `rows` free.
     pub(super) fn add(
         self,
         inner: &mut tokenizers::Tokenizer,
         rows: usize,
     ) -> tokenizers::Result<()> {
-        // In the order of ids, since the crate gives each new token the next free id.
+        // The crate gives each new token the next free id, so the order matters.
         inner.add_tokens(self.by_id.into_values())?;
         let added = inner.get_added_vocabulary().get_added_tokens_decoder();
         let after_added = added.keys().max().map_or(0, |id| *id as usize + 1);
@@ -151,12 +152,13 @@ impl Declared {
         let mut tokens = Vec::new();
         let named = self.named.into_iter().map(|token| (token, true));
         for (token, has_name) in named.chain(self.extra.into_iter().map(|token| (token, false))) {
-            // The same text may have several names, such as a padding token that also ends texts.
+            // A text may have several names, such as a padding token that also ends texts.
             if !seen.insert(token.content.clone()) {
                 continue;
             }
             let Some(id) = inner.token_to_id(&token.content) else {
-                // A token that the model was never trained to write cannot end its texts.
+                // The model was never trained to write a token that the vocabulary lacks, so that
+                // token cannot end its texts.
                 if next < rows && eos != Some(&token.content) {
                     next += 1;
                     tokens.push(token);
@@ -164,7 +166,7 @@ impl Declared {
                 continue;
             };
             match added.get(&id) {
-                // A named token is special, even if the list of ids marks it otherwise.
+                // A named token is special even if the list of ids says otherwise.
                 Some(known) if has_name => tokens.push(known.clone().special(true)),
                 Some(_) => {}
                 None => tokens.push(token),
@@ -174,8 +176,8 @@ impl Declared {
     }
 }
 
-/// The special tokens that have a name in `tokenizer_config.json` or in `special_tokens_map.json`.
-/// The latter has priority.
+/// The named special tokens of `tokenizer_config.json` and `special_tokens_map.json`. The second
+/// file has priority.
 fn named(config: &Map<String, Value>, map: &Map<String, Value>) -> Vec<AddedToken> {
     let custom = config.keys().chain(map.keys()).map(String::as_str);
     let custom = custom.filter(|name| name.ends_with("_token") && !NAMED.contains(name));
@@ -193,8 +195,8 @@ fn named(config: &Map<String, Value>, map: &Map<String, Value>) -> Vec<AddedToke
         .collect()
 }
 
-/// The special tokens without a name. `additional_special_tokens` is used if the newer list is
-/// empty, and the map's list if the configuration has none.
+/// The special tokens without a name. `additional_special_tokens` is used if `extra_special_tokens`
+/// is empty, and the list of `special_tokens_map.json` if `tokenizer_config.json` has none.
 fn extra(config: &Map<String, Value>, map: &Map<String, Value>) -> Vec<AddedToken> {
     let list = |fields: &Map<String, Value>, name: &str| fields.get(name)?.as_array().cloned();
     let new = list(config, EXTRA).filter(|list| !list.is_empty());
@@ -212,7 +214,7 @@ fn extra(config: &Map<String, Value>, map: &Map<String, Value>) -> Vec<AddedToke
         .collect()
 }
 
-/// Reads a special token. An object in `special_tokens_map.json` (`is_map`) is always special.
+/// Reads a special token. In `special_tokens_map.json` (`is_map`), an object is always special.
 fn from_text_or_object(value: &Value, is_map: bool) -> Option<AddedToken> {
     match value {
         Value::String(text) => Some(AddedToken::from(text, true)),
@@ -238,7 +240,7 @@ fn from_object(value: &Value) -> Option<AddedToken> {
     )
 }
 
-/// The tokens of `added_tokens.json`, except those whose ids are in `tokenizer.json`.
+/// The tokens of `added_tokens.json`, except those whose ids `tokenizer.json` has.
 fn old_added<'a>(
     old: &JsonFile,
     file: &Value,
@@ -263,7 +265,7 @@ fn old_added<'a>(
     Ok(all)
 }
 
-/// The number of rows in the embedding, by `config.json`; without that number there is no limit.
+/// The rows of the model's embedding, by `config.json`; unlimited if the file does not say.
 pub(super) fn rows(config: &JsonFile) -> usize {
     let rows = config.value["vocab_size"].as_u64();
     rows.and_then(|rows| usize::try_from(rows).ok())

@@ -1,16 +1,17 @@
-//! Recognises texts that no context can hold, without encoding them as a whole.
+//! Detects texts that are too long for a context without encoding all of them.
 
 use std::sync::Arc;
 
 use super::Tokenizer;
 
-/// The number of bytes that are encoded at once.
+/// The number of bytes that are encoded at a time.
 const PIECE: usize = 16 << 10;
-/// The most tokens that a cut after a whole piece may add: one word is cut at most. Between short
-/// texts a cut adds one token, such as a line end that the tokenizer joins to the next text.
+/// The most tokens that a cut after a full piece may add, because the cut may split a word. A cut
+/// between short texts adds at most one token, such as a line end that the tokenizer would join to
+/// the next text.
 const PER_CUT: usize = 64;
 
-/// The longest texts that fit in a context, which any thread can check before the model gets them.
+/// A context's limit on texts. Any thread can check it before a text reaches the model.
 #[derive(Debug, Clone)]
 pub struct TextLimit {
     tokenizer: Arc<Tokenizer>,
@@ -18,19 +19,20 @@ pub struct TextLimit {
 }
 
 impl TextLimit {
-    /// Creates the limit of a model with a context of `context` tokens.
+    /// Creates the limit for a model whose context has `context` tokens.
     #[must_use]
     pub fn new(tokenizer: Arc<Tokenizer>, context: usize) -> Self {
         Self { tokenizer, context }
     }
 
-    /// The model's context in tokens.
+    /// The number of tokens in the model's context, prompt and answer together.
     #[must_use]
     pub fn context(&self) -> usize {
         self.context
     }
 
-    /// Whether the texts together have more tokens than the context ([`Tokenizer::exceeds`]).
+    /// Whether the texts together surely have more tokens than the context
+    /// ([`Tokenizer::exceeds`]).
     #[must_use]
     pub fn is_exceeded_by(&self, texts: &[&str]) -> bool {
         self.tokenizer.exceeds(texts, self.context)
@@ -38,15 +40,16 @@ impl TextLimit {
 }
 
 impl Tokenizer {
-    /// Whether texts together have more tokens than `context`. The time grows with the context and
-    /// not with the texts: tokens of pieces are counted until there are too many.
+    /// Whether the texts together surely have more tokens than `context`. The time is limited by
+    /// the context, because pieces are encoded only until their tokens exceed it.
     ///
-    /// White space around a text does not count, since a template may strip it. Texts that are too
-    /// long by a few tokens pass, and so do short ones: whoever encodes them counts exactly.
+    /// White space around a text is not counted, because a template may strip it. Texts that are
+    /// too long by a few tokens pass, so the caller must still count the tokens of the encoded
+    /// prompt.
     #[must_use]
     pub fn exceeds(&self, texts: &[&str], context: usize) -> bool {
         let bytes: usize = texts.iter().map(|text| text.trim().len()).sum();
-        // Every token is at least one byte long, and at most as long as the longest token.
+        // Every token has at most `longest` bytes.
         if bytes > context.saturating_mul(self.longest) {
             return true;
         }
@@ -56,10 +59,11 @@ impl Tokenizer {
         let (mut tokens, mut most) = (0, context);
         for text in texts {
             for piece in pieces(text.trim()) {
-                // A text that the tokenizer refuses passes: whoever encodes it reports the reason.
+                // A piece that the tokenizer refuses counts as 0 tokens; encoding the text later
+                // reports the error.
                 tokens += self.encode(piece, false).map_or(0, |piece| piece.len());
-                // Each cut may add tokens that the whole text does not have, so the bound grows
-                // with the cuts.
+                // Each cut may add tokens that the whole text does not have, so the limit grows
+                // with each cut.
                 most += 1 + PER_CUT * piece.len() / PIECE;
                 if tokens > most {
                     return true;
@@ -70,7 +74,7 @@ impl Tokenizer {
     }
 }
 
-/// Splits a text into pieces of about [`PIECE`] bytes, before white space where possible.
+/// Splits a text into pieces of at most [`PIECE`] bytes, before white space if possible.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -78,8 +82,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
             // A character has at most four bytes.
             let end = (PIECE - 3..=PIECE).rfind(|at| rest.is_char_boundary(*at));
             let end = end.unwrap_or(rest.len());
-            // Words are rarely split by such a cut, so the counts of pieces add up to nearly the
-            // exact number.
+            // A cut before white space rarely splits a word, so the pieces have nearly as many
+            // tokens as the whole text.
             let space = rest[..end].rfind(char::is_whitespace);
             space.filter(|at| *at > 0).unwrap_or(end)
         } else {

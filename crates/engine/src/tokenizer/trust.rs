@@ -1,5 +1,5 @@
-//! Checks of a `tokenizer.json` that the crate `tokenizers` omits: without them it would panic, or
-//! allocate all memory.
+//! Checks a `tokenizer.json` for contents at which the crate `tokenizers` would panic or exhaust
+//! the memory.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,16 +7,17 @@ use serde_json::Value;
 
 use crate::error::Malformed;
 
-/// The most tokens: tables are as long as the highest id. No published vocabulary has a million.
+/// The highest allowed token id plus one. Tables have an entry per id, and no known vocabulary has
+/// a million tokens.
 pub(super) const MOST_TOKENS: u32 = 1 << 22;
-/// The most bytes of a normalised text. The crate keeps 16 more bytes for each of them.
+/// The most bytes of a normalised text. The crate uses 16 further bytes for each of them.
 const MOST_BYTES: f64 = (64 << 20) as f64;
-/// The most bytes that one byte may become. T5's normaliser, one of the longest, makes at most 800.
+/// The most bytes that one byte may become. T5's normaliser, one of the largest, makes at most 800.
 const MOST_GROWTH: f64 = 1e5;
-/// The most pieces that a post-processor puts together.
+/// The most pieces in a template of a post-processor.
 const MOST_PIECES: usize = 64;
 
-/// A bound on the length of a text of `n` bytes after normalisation: `factor * n + more`.
+/// The limit `factor * n + more` on the length of a text of `n` bytes after normalisation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Growth {
     factor: f64,
@@ -37,7 +38,7 @@ impl Growth {
         }
     }
 
-    /// Refuses a text of `len` bytes if it may become too long.
+    /// Refuses a text of `len` bytes if it may exceed [`MOST_BYTES`].
     pub(super) fn check(self, len: usize) -> Result<(), Malformed> {
         let bytes = self.factor * len as f64 + self.more;
         if bytes <= MOST_BYTES {
@@ -50,8 +51,9 @@ impl Growth {
         }
     }
 
-    /// The growth by a normaliser, a pre-tokenizer or a decoder, in bytes of UTF-8. Unicode's
-    /// longest decomposition makes 33 bytes of 3, the longest lower case 3 bytes of 2.
+    /// The growth of a text by a normaliser, a pre-tokenizer or a decoder, in bytes of UTF-8.
+    /// Unicode's longest decomposition turns 3 bytes into 33, and its longest lower case 2 bytes
+    /// into 3.
     fn of(step: &Value) -> Result<Self, Malformed> {
         let text = |field: &str| step[field].as_str().unwrap_or_default();
         let length = |field: &str| text(field).len() as f64;
@@ -93,8 +95,8 @@ impl Growth {
     }
 }
 
-/// Checks `SentencePiece`'s table of replacements: the length of a trie, the trie, and texts that
-/// end in 0. Returns the length of the longest text.
+/// Checks `SentencePiece`'s table of replacements, which consists of the length of a trie, the
+/// trie, and texts that end in a zero byte. Returns the length of the longest text.
 fn precompiled(table: &str) -> Result<f64, Malformed> {
     let broken = |what: &str| format!("normalizer: Precompiled: {what}");
     let bytes = STANDARD.decode(table);
@@ -103,7 +105,7 @@ fn precompiled(table: &str) -> Result<f64, Malformed> {
         .split_first_chunk()
         .ok_or_else(|| broken("the table is empty"))?;
     let length = u32::from_le_bytes(*length) as usize;
-    // The trie consists of 32-bit units.
+    // The trie is an array of 32-bit numbers.
     if length == 0 || !length.is_multiple_of(4) || length > rest.len() {
         let bytes = bytes.len();
         return Err(broken(&format!("{length} bytes of {bytes} are its trie")).into());
@@ -112,12 +114,12 @@ fn precompiled(table: &str) -> Result<f64, Malformed> {
     Ok(texts.map(<[u8]>::len).max().unwrap_or(0).max(1) as f64)
 }
 
-/// Checks a `tokenizer.json`. Returns a bound on how much its normaliser and pre-tokenizer lengthen
-/// a text.
+/// Checks a `tokenizer.json`. Returns the limit on the growth of a text by its normaliser and
+/// pre-tokenizer.
 pub(super) fn check(file: &Value) -> Result<Growth, Malformed> {
-    // Before the crate reads the file, which would panic.
+    // The merges are checked before the crate reads the file, because it would panic.
     check_merges(&file["model"])?;
-    // A setting of training: the same prompt would get other tokens at each call.
+    // Dropout is a setting for training. It would give the same prompt other tokens at each call.
     if let Some(dropout) = file["model"]["dropout"].as_f64().filter(|p| *p > 0.0) {
         return Err(Malformed(format!(
             "model.dropout is {dropout}: the tokens of a text would be random; set it to null"
@@ -141,7 +143,7 @@ pub(super) fn check(file: &Value) -> Result<Growth, Malformed> {
                 "{field}: it may make {factor:.0} bytes of one"
             )));
         }
-        // A decoder sees tokens, never the text that is encoded.
+        // A decoder reads tokens and never the text, so it is checked but not counted.
         if field != "decoder" {
             all = all.then(growth);
         }
@@ -149,8 +151,9 @@ pub(super) fn check(file: &Value) -> Result<Growth, Malformed> {
     Ok(all)
 }
 
-/// Refuses merges whose result is not a token: the crate would build the result in a buffer that is
-/// as long as the longest token. Values that are not merges are left to the crate to refuse.
+/// Refuses merges whose result is not a token. The crate would write the result to a buffer with
+/// the length of the longest token. Entries that are not merges pass, because the crate itself
+/// refuses them.
 fn check_merges(model: &Value) -> Result<(), Malformed> {
     let (Some(vocabulary), Some(merges)) = (model["vocab"].as_object(), model["merges"].as_array())
     else {
@@ -165,7 +168,7 @@ fn check_merges(model: &Value) -> Result<(), Malformed> {
         let Some((a, b)) = pair else {
             continue;
         };
-        // The crate removes as many bytes as the prefix has, whatever bytes these are.
+        // The crate removes the prefix by its length, whatever bytes are there.
         let merged = b.get(prefix.len()..).map(|b| format!("{a}{b}"));
         if !merged.is_some_and(|merged| vocabulary.contains_key(&merged)) {
             let shown = |token: &str| token.chars().take(40).collect::<String>();
@@ -178,7 +181,7 @@ fn check_merges(model: &Value) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Refuses ids that no real vocabulary has, since tables have an entry for each id.
+/// Refuses ids that no real vocabulary has, because tables have an entry per id.
 pub(super) fn check_ids<'a>(tokens: impl Iterator<Item = (u32, &'a str)>) -> Result<(), Malformed> {
     match tokens.max() {
         Some((id, token)) if id >= MOST_TOKENS => {
@@ -213,7 +216,8 @@ mod tests {
         for (prefix, bad) in [
             (None, json!(["ab ab"])),
             (None, json!([["a", "b"], ["ab", "b"]])),
-            // A token shorter than the prefix, and a prefix that ends inside a character.
+            // The cases are a token shorter than the prefix, and a prefix that ends inside a
+            // character.
             (Some("##"), json!([["a", "b"]])),
             (Some("#"), json!([["a", "é"]])),
         ] {
@@ -241,7 +245,7 @@ mod tests {
         let growth = |steps: &[Value]| {
             check(&json!({"normalizer": {"type": "Sequence", "normalizers": steps}}))
         };
-        // Llama 2's normaliser.
+        // The normaliser of Llama 2.
         let llama = [
             json!({"type": "Prepend", "prepend": "▁"}),
             replace(json!({"String": " "}), "▁"),

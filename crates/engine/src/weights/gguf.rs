@@ -1,4 +1,4 @@
-//! Adds the tensors of a GGUF file.
+//! The tensors of a GGUF file, whose heads may have their rows in another order.
 
 use super::{Entry, Weights};
 use crate::Error;

@@ -1,4 +1,4 @@
-//! The tensors of a checkpoint by name. Values are widened to float32 when they are read.
+//! The tensors of a checkpoint by name. Values are converted to float32 when they are read.
 
 mod gguf;
 mod safetensors;
@@ -25,7 +25,7 @@ pub struct Weights {
 pub struct Tensor {
     /// The sizes of the dimensions, outermost first.
     pub shape: Vec<usize>,
-    /// The values, row-major.
+    /// The values in row-major order; the last dimension varies fastest.
     pub data: Vec<f32>,
 }
 
@@ -34,19 +34,18 @@ pub struct Tensor {
 struct Entry {
     shape: Vec<usize>,
     file: Arc<Bytes>,
-    /// The bytes of the tensor. Their number follows from shape and encoding, which whoever creates
-    /// the entry must check.
+    /// The tensor's bytes in `file`. The creator of an entry must check that their number agrees
+    /// with shape and encoding.
     range: Range<usize>,
-    /// The encoding, or the name of an unsupported number type. A checkpoint may have such a tensor
-    /// as long as nobody reads it.
+    /// The encoding, or the name of an unsupported number type. An unsupported tensor is an error
+    /// only when it is read.
     encoding: Result<Encoding, String>,
-    /// The head's number of rows, if the rows of its two halves alternate (llama.cpp's order for a
-    /// rotation of neighbours). Divides the number of rows, and is even.
+    /// The rows of a head, if the rows of a head's two halves alternate, as llama.cpp stores them.
+    /// The number is even and divides the number of rows. `None` if the rows are in order.
     interleaved: Option<usize>,
 }
 
 impl Entry {
-    /// Creates an entry whose rows are in order.
     fn new(
         shape: Vec<usize>,
         file: &Arc<Bytes>,
@@ -66,7 +65,7 @@ impl Entry {
         &self.file[self.range.clone()]
     }
 
-    /// Whether both have the same values in the same encoding; compares bytes, decodes nothing.
+    /// Whether both have the same bytes in the same encoding and order. Decodes nothing.
     fn same_as(&self, other: &Self) -> bool {
         self.shape == other.shape
             && self.encoding.is_ok()
@@ -80,7 +79,7 @@ impl Entry {
 type AddFile = fn(&mut Weights, Bytes, &Path) -> Result<(), Error>;
 
 impl Weights {
-    /// Creates tensors of these shapes. All are prefixes of the same bfloat16 noise, with
+    /// Creates bfloat16 tensors of these shapes. All are prefixes of the same noise, with
     /// magnitudes from 1/64 to 1/32.
     pub(crate) fn noise(shapes: Vec<(String, Vec<usize>)>) -> Self {
         let values = |shape: &[usize]| shape.iter().product::<usize>();
@@ -91,7 +90,7 @@ impl Weights {
             state ^= state << 13;
             state ^= state >> 7;
             state ^= state << 17;
-            // Sign and fraction are random; the exponent is that of 1/64.
+            // The sign and the fraction are random, and the exponent is that of 1/64.
             let bits = (state >> 48) as u16 & 0x807F | 0x3C80;
             noise.extend(bits.to_le_bytes());
         }
@@ -105,14 +104,14 @@ impl Weights {
         }
     }
 
-    /// Opens the tensors of a checkpoint: those of a GGUF file, or of the first that exists of
-    /// `model.safetensors`, the shards in `model.safetensors.index.json`, `pytorch_model.bin`, and
-    /// the shards in `pytorch_model.bin.index.json`.
+    /// Opens the tensors of a checkpoint. In a directory, uses the first that exists of
+    /// `model.safetensors`, `model.safetensors.index.json`, `pytorch_model.bin` and
+    /// `pytorch_model.bin.index.json`. An index lists further files (shards).
     ///
     /// # Errors
-    /// [`Error::NoCheckpoint`]; [`Error::Checkpoint`] for truncated or corrupt files, and for an
-    /// index that names tensors or files which do not exist; for a GGUF file also
-    /// [`Error::Unsupported`] and [`Error::UnexpectedTensor`].
+    /// [`Error::NoCheckpoint`] if the directory has none of these files; [`Error::Checkpoint`] for
+    /// a truncated or corrupt file, and for an index that names tensors or files which do not
+    /// exist. A GGUF file may also give [`Error::Unsupported`] and [`Error::UnexpectedTensor`].
     pub fn load(checkpoint: impl Into<Checkpoint>) -> Result<Self, Error> {
         let checkpoint = checkpoint.into();
         let mut weights = Self::default();
@@ -120,10 +119,11 @@ impl Weights {
             gguf::add(&mut weights, &file)?;
             return Ok(weights);
         }
-        // Before the weights: a folder may have both, and `transformers` would apply the adapter.
+        // A folder may have weights and an adapter. `transformers` would apply the adapter, so the
+        // folder is refused first.
         checkpoint.refuse_adapter()?;
         let sources: [(&str, &str, AddFile); 2] = [
-            // Safetensors come first, as in `transformers`, when a folder has both kinds.
+            // If a folder has both kinds, `transformers` reads the safetensors.
             (safetensors::SINGLE, safetensors::INDEX, safetensors::add),
             (torch::SINGLE, torch::INDEX, torch::add),
         ];
@@ -143,10 +143,10 @@ impl Weights {
         })
     }
 
-    /// Creates float32 tensors in memory.
+    /// Creates weights from float32 tensors in memory instead of a checkpoint.
     ///
     /// # Errors
-    /// [`Error::Shape`] if the number of a tensor's values does not fit its shape.
+    /// [`Error::Shape`] if a tensor's number of values is not the product of its shape.
     pub fn from_tensors(
         tensors: impl IntoIterator<Item = (String, Tensor)>,
     ) -> Result<Self, Error> {
@@ -171,19 +171,21 @@ impl Weights {
         Ok(weights)
     }
 
-    /// Removes a tensor, so that nobody loads it. Returns whether the tensor existed.
+    /// Removes a tensor, so that a model does not refuse it as unexpected. Returns whether the
+    /// tensor existed.
     pub fn remove(&mut self, name: &str) -> bool {
         self.tensors.remove(name).is_some()
     }
 
-    /// Renames a tensor. Returns whether `from` existed and `to` did not.
+    /// Renames a tensor; a tensor named `to` is overwritten. Returns whether `from` existed and
+    /// `to` did not.
     pub(crate) fn rename(&mut self, from: &str, to: &str) -> bool {
         let entry = self.tensors.remove(from);
         entry.is_some_and(|entry| self.tensors.insert(to.to_owned(), entry).is_none())
     }
 
-    /// Whether two tensors have the same values. Different tensors differ after a few values,
-    /// mostly.
+    /// Whether two tensors have the same values. Different tensors mostly differ in their first
+    /// values, so the comparison is usually short.
     ///
     /// # Errors
     /// [`Error::MissingTensor`] or [`Error::Dtype`].
@@ -195,7 +197,7 @@ impl Weights {
         }
         let values: usize = view.shape.iter().product();
         let (mut piece, mut other_piece) = ([0.0; PIECE], [0.0; PIECE]);
-        // Both may be in different encodings, so values are compared and not bytes.
+        // The encodings may differ, so values are compared instead of bytes.
         Ok(view.shape == other.shape
             && (0..values).step_by(PIECE).all(|start| {
                 let len = PIECE.min(values - start);
@@ -205,26 +207,26 @@ impl Weights {
             }))
     }
 
-    /// Advises the system that a tensor will not be read soon, so that memory for a mapped file can
-    /// be used otherwise.
+    /// Advises the system that a tensor will not be read soon, so that the pages of a mapped file
+    /// may leave memory.
     pub(crate) fn set_aside(&self, name: &str) {
         if let Some(entry) = self.tensors.get(name) {
             entry.file.set_aside(entry.range.clone());
         }
     }
 
-    /// The names of the tensors, sorted.
+    /// The names of all tensors, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tensors.keys().map(String::as_str)
     }
 
-    /// Whether there is a tensor with this name.
+    /// Whether a tensor has this name. Its encoding may still be unsupported.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
 
-    /// The encoding that has the most values; `None` if there are no tensors.
+    /// The encoding of most values; `None` if no tensor has a supported encoding.
     #[must_use]
     pub fn main_encoding(&self) -> Option<Encoding> {
         let mut values: Vec<(Encoding, usize)> = Vec::new();
@@ -242,14 +244,14 @@ impl Weights {
         most.map(|(encoding, _)| encoding)
     }
 
-    /// Whether any tensor is in GGUF's blocks of quantised values.
+    /// Whether any tensor has GGUF's quantised blocks, some of which int8 weights keep unchanged.
     #[must_use]
     pub fn has_blocks(&self) -> bool {
         let mut encodings = self.names().filter_map(|name| self.encoding(name).ok());
         encodings.any(Encoding::is_block)
     }
 
-    /// Reads a tensor of any shape.
+    /// Reads a tensor of any shape, converted to float32.
     ///
     /// # Errors
     /// [`Error::MissingTensor`] or [`Error::Dtype`].
@@ -259,7 +261,7 @@ impl Weights {
         Ok(Tensor { shape, data })
     }
 
-    /// Reads the values of a tensor, which must have the shape `shape`.
+    /// Reads the values of a tensor, converted to float32. The tensor must have the given shape.
     ///
     /// # Errors
     /// [`Error::MissingTensor`], [`Error::Dtype`] or [`Error::Shape`].
@@ -270,7 +272,7 @@ impl Weights {
         Ok(data)
     }
 
-    /// A view of a tensor, which must have the shape `shape`; reads no value.
+    /// Returns a view of a tensor, which must have the given shape. Reads no value.
     pub(crate) fn shaped(&self, name: &str, shape: &[usize]) -> Result<View<'_>, Error> {
         let view = self.view(name)?;
         if view.shape != shape {
@@ -289,7 +291,7 @@ impl Weights {
             .ok_or_else(|| Error::MissingTensor { name: name.into() })
     }
 
-    /// The shape of a tensor, with the outermost dimension first.
+    /// The shape of a tensor, outermost dimension first.
     ///
     /// # Errors
     /// [`Error::MissingTensor`]
@@ -297,7 +299,7 @@ impl Weights {
         Ok(&self.entry(name)?.shape)
     }
 
-    /// The encoding of a tensor's values; float32 for tensors created in memory.
+    /// The encoding of a tensor's values. Tensors that were created in memory are float32.
     ///
     /// # Errors
     /// [`Error::MissingTensor`] or [`Error::Dtype`].
@@ -309,9 +311,9 @@ impl Weights {
         })
     }
 
-    /// Whether both have the same decoder, byte for byte. A language-model head may be missing in
-    /// either, and other tensors (a reward model's head) are ignored. Different decoders are mostly
-    /// recognised after a few bytes, equal ones are read whole.
+    /// Whether both have the same decoder, byte for byte. Either may lack a language-model head,
+    /// and other tensors (such as a reward model's head) are ignored. Different decoders mostly
+    /// differ in their first bytes; equal ones are compared to the end.
     #[must_use]
     pub fn same_decoder(&self, other: &Self) -> bool {
         let (own, others) = (self.decoder(), other.decoder());
@@ -324,7 +326,8 @@ impl Weights {
             .all(|name| own.contains_key(name) || head(name))
     }
 
-    /// The decoder's tensors, by their names without `model.`.
+    /// The decoder's tensors. Names are without the prefix `model.`, which not all checkpoints
+    /// have.
     fn decoder(&self) -> BTreeMap<&str, &Entry> {
         let parts = ["layers.", "embed_tokens.", "norm.", "lm_head."];
         self.tensors
@@ -336,7 +339,7 @@ impl Weights {
 
     fn view(&self, name: &str) -> Result<View<'_>, Error> {
         let entry = self.entry(name)?;
-        // Reading a mapped page that the file no longer has would end the process.
+        // Reading a mapped page beyond the end of a shortened file would kill the process.
         if !entry.file.are_whole() {
             return Err(Error::Shortened { name: name.into() });
         }
@@ -364,17 +367,18 @@ impl Weights {
         let Index { weight_map } = index.map_err(|error| Error::json(&path, error))?;
         let broken = |reason: String| Error::checkpoint(&path, reason);
         let mut files: Vec<&String> = weight_map.values().collect();
-        // The index names each file once for each of its tensors.
+        // The index has an entry per tensor, so it names a file many times.
         files.sort();
         files.dedup();
         for file in files {
-            // A shard is next to its index: a path could lead out of the checkpoint's directory.
+            // A shard must be in the folder of its index. A path could lead out of the checkpoint's
+            // folder.
             if file.contains(['/', '\\']) || file == ".." {
                 return Err(broken(format!("shard `{file}` is not a plain file name")));
             }
             add(self, checkpoint.bytes(file)?, &checkpoint.path_of(file))?;
         }
-        // A shard of another version may lack tensors that the index promises.
+        // A shard from another version of the checkpoint may lack tensors that the index lists.
         match weight_map.keys().find(|name| !self.contains(name)) {
             Some(name) => Err(broken(format!("tensor `{name}` is in no shard"))),
             None => Ok(()),
@@ -382,7 +386,7 @@ impl Weights {
     }
 }
 
-/// A tensor whose values are widened piece by piece.
+/// A tensor in a file, whose values are converted to float32 piece by piece.
 pub(crate) struct View<'a> {
     shape: &'a [usize],
     bytes: &'a [u8],
@@ -396,18 +400,19 @@ impl View<'_> {
         self.shape.first().copied().unwrap_or(1)
     }
 
-    /// The place in the bytes of row `row` of a matrix, or of value `row` of a vector.
+    /// The index in the file of row `row` of a matrix, or of value `row` of a vector.
     fn source(&self, row: usize) -> usize {
         let Some(head_dim) = self.interleaved else {
             return row;
         };
-        // Row `at` of a head is in the first or second half; in the file the halves alternate.
+        // The file has the rows of a head's first half at even places, and those of the second half
+        // at odd places.
         let (head, at) = (row / head_dim, row % head_dim);
         let half = head_dim / 2;
         head * head_dim + at % half * 2 + at / half
     }
 
-    /// The narrowest format that holds all values exactly. Blocks are widened to float32.
+    /// The narrowest number type that holds all values exactly; float32 for quantised blocks.
     pub(crate) fn format(&self) -> WeightFormat {
         match self.encoding {
             Encoding::Bf16 => WeightFormat::Bf16,
@@ -416,9 +421,9 @@ impl View<'_> {
         }
     }
 
-    /// Writes row `row` of a matrix as blocks of `format`: unchanged if the tensor has this format,
-    /// else rounded to `Q8_0`, whose rows are multiples of 32. Returns whether all finite values
-    /// stay finite.
+    /// Writes row `row` of a matrix as blocks of `format`. The blocks are copied if the tensor has
+    /// this format; otherwise the values are rounded to `Q8_0`, and the row must be a multiple of
+    /// 32. Returns whether all finite values stay finite.
     pub(crate) fn blocks(&self, row: usize, format: WeightFormat, blocks: &mut [u8]) -> bool {
         if self.encoding.blocks_format() == Some(format) {
             let from = self.source(row) * blocks.len();
@@ -438,14 +443,14 @@ impl View<'_> {
         in_range
     }
 
-    /// Widens `out.len()` values from value `start` on.
+    /// Decodes `out.len()` values to float32, from value `start` on.
     pub(crate) fn widen(&self, start: usize, mut out: &mut [f32]) {
         if self.interleaved.is_none() {
             return self.encoding.widen(self.bytes, start, out);
         }
         let width: usize = self.shape[1..].iter().product();
         let mut at = start;
-        // Row by row, since neighbouring rows are not neighbours in the file.
+        // Rows that are adjacent in the matrix are not adjacent in the file.
         while !out.is_empty() {
             let (row, column) = (at / width, at % width);
             let (piece, rest) = out.split_at_mut(out.len().min(width - column));

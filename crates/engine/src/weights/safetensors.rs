@@ -1,4 +1,4 @@
-//! Adds the tensors of a safetensors file.
+//! Reads the header of a safetensors file, which has the place and shape of each tensor.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,8 @@ pub(super) fn add(weights: &mut Weights, file: Bytes, path: &Path) -> Result<(),
             Dtype::F32 => Ok(Encoding::F32),
             Dtype::BF16 => Ok(Encoding::Bf16),
             Dtype::F16 => Ok(Encoding::F16),
-            // An error only if the tensor is read: checkpoints may have integers that nobody needs.
+            // Checkpoints may have integers that the model does not need, so the error comes only
+            // when they are read.
             other => Err(format!("{other:?}")),
         };
         let range = start + from..start + to;

@@ -5,8 +5,7 @@ use beamgen_kernels::{PackedLinear, Parallel};
 
 use super::*;
 
-/// Uses random blocks of each kind that layers keep: rows read back have the bits of Python's
-/// `gguf`.
+/// Checks that rows read from each kept kind of blocks have the bits of Python's `gguf`.
 #[test]
 fn kept_blocks_are_the_values_of_gguf() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/formats");

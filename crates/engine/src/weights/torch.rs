@@ -1,5 +1,5 @@
-//! Adds the tensors of a file from `torch.save`: a zip archive with a pickle of the state dict and
-//! a file for each storage.
+//! Reads files of `torch.save`: zip archives with a pickle of the state dict, and one file per
+//! storage.
 
 mod opcode;
 mod pickle;
@@ -30,14 +30,14 @@ fn read(weights: &mut Weights, file: &Arc<Bytes>) -> Result<(), Malformed> {
     let mut archive = Archive::open(file)?;
     let pickle = archive.entry("data.pkl")?;
     if archive.contains("byteorder") {
-        // Files of older versions have no such entry and are taken for little endian.
+        // Older files lack this entry and are assumed to be little endian.
         let order = archive.entry("byteorder")?;
         if &file[order] != b"little" {
             return Err("the storages are not little endian".into());
         }
     }
     for (name, tensor) in pickle::state_dict(&file[pickle])? {
-        // Several tensors may share a storage; its bytes are mapped, not copied.
+        // Several tensors may be views of one storage.
         let storage = archive.entry(&format!("data/{}", tensor.storage.key))?;
         let range = place(&tensor, storage).map_err(|reason| {
             format!(
@@ -52,8 +52,8 @@ fn read(weights: &mut Weights, file: &Arc<Bytes>) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// The place of a tensor's bytes in the file, whose part `storage` holds the tensor's storage.
-/// Empty for an unsupported number type.
+/// Returns the range of a tensor's bytes in the file. `storage` is the range of the tensor's
+/// storage. The range is empty for an unsupported number type.
 fn place(tensor: &StoredTensor<'_>, storage: Range<usize>) -> Result<Range<usize>, Malformed> {
     let Ok(encoding) = tensor.storage.encoding else {
         return Ok(0..0);
@@ -83,12 +83,12 @@ fn place(tensor: &StoredTensor<'_>, storage: Range<usize>) -> Result<Range<usize
     Ok(end - values * width..end)
 }
 
-/// Whether the values are adjacent, with the last dimension innermost. The product of the sizes
-/// must be in range and not 0.
+/// Whether the values are adjacent, in row-major order. No size may be 0, and the product of the
+/// sizes must fit in a `usize`.
 fn contiguous(shape: &[usize], strides: &[usize]) -> bool {
     let mut expected = 1;
     let each = shape.iter().zip(strides).rev().all(|(size, stride)| {
-        // The stride of a dimension of size 1 is never used, and torch may write any number there.
+        // The stride of a dimension of size 1 has no effect, and torch may write any number there.
         let fits = *size == 1 || *stride == expected;
         expected *= size;
         fits
@@ -96,7 +96,7 @@ fn contiguous(shape: &[usize], strides: &[usize]) -> bool {
     shape.len() == strides.len() && each
 }
 
-/// The zip archive. All files are in one folder, whose name is arbitrary.
+/// The zip archive. All its files are in one folder with an arbitrary name.
 struct Archive<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
     folder: String,
@@ -132,7 +132,7 @@ impl<'a> Archive<'a> {
         self.zip.index_for_name(&self.path(name)).is_some()
     }
 
-    /// The place in the file of the bytes of an archive's file, which must be stored uncompressed.
+    /// Returns the range of bytes of the archive's file `name`, which must be stored uncompressed.
     fn entry(&mut self, name: &str) -> Result<Range<usize>, Malformed> {
         let path = self.path(name);
         let broken =
@@ -143,7 +143,7 @@ impl<'a> Archive<'a> {
             .zip
             .by_index_raw(index)
             .map_err(|source| broken(&source.to_string()))?;
-        // Tensors are views of the mapped file, so their bytes must be in it as they are.
+        // Tensors are views of the mapped file, so compressed bytes cannot be used.
         if entry.compression() != CompressionMethod::Stored || entry.encrypted() {
             return Err(Malformed(format!(
                 "`{path}` in the archive is compressed or encrypted"

@@ -1,5 +1,5 @@
-//! Changes each field of a `config.json` in turn. The results must differ, or the change must be
-//! refused, or the field must be listed as inert, with the reason.
+//! Changes each field of a `config.json` in turn. For every change the results must differ, or the
+//! change must be refused, or the field must be listed as inert with a reason.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,17 +7,17 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-/// Fields without an effect, and the reason.
+/// Fields without an effect on results, with a common reason.
 pub(super) struct Inert {
-    /// The names; a field of an object is named after a dot. `NAME=VALUE` is only that value.
+    /// The names of the fields. `OBJECT.NAME` is a field of an object, and `NAME=VALUE` is one
+    /// value of a field.
     pub fields: &'static [&'static str],
-    /// The checkpoints to which the reason applies. `NAME*` matches a prefix; an empty list all.
+    /// The checkpoints to which the reason applies. `NAME*` is a prefix; an empty list means all.
     pub of: &'static [&'static str],
-    /// The reason why the fields have no effect.
     pub reason: &'static str,
 }
 
-/// Fields without an effect in all checkpoints.
+/// Fields without an effect in any checkpoint, encoders included.
 #[rustfmt::skip]
 pub(super) const EVERYWHERE: &[Inert] = &[
     Inert { of: &[], reason: "used in training only", fields: &["initializer_range"] },
@@ -42,7 +42,7 @@ pub(super) const EVERYWHERE: &[Inert] = &[
     Inert { of: &[], reason: "the family is said by model_type; reward models have rules of their own", fields: &["auto_map", "_name_or_path"] },
 ];
 
-/// Fields without an effect in all decoders.
+/// Fields without an effect in any decoder, in addition to [`EVERYWHERE`].
 #[rustfmt::skip]
 pub(super) const DECODERS: &[Inert] = &[
     Inert { of: &[], reason: "used in training only", fields: &["attention_dropout"] },
@@ -53,7 +53,8 @@ pub(super) const DECODERS: &[Inert] = &[
         "is_decoder", "pruned_heads"] },
 ];
 
-/// The fields that the classes of `transformers` know, from a fixture of `make_known_fields.py`.
+/// The fields that the configuration classes of `transformers` have, with their defaults. The
+/// fixture comes from `make_known_fields.py`.
 fn known_fields(family: &str) -> Map<String, Value> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text =
@@ -64,18 +65,19 @@ fn known_fields(family: &str) -> Map<String, Value> {
     fields
 }
 
-/// Outcomes of changed fields, over all checkpoints.
+/// The outcomes of changed fields, and the faults, over all checkpoints.
 #[derive(Default)]
 pub(super) struct Tally {
     table: String,
     faults: Vec<String>,
-    /// The listed inert fields that some checkpoint needs.
+    /// The listed inert fields that had no effect in some checkpoint. All others are stale.
     needed: BTreeSet<&'static str>,
 }
 
 impl Tally {
-    /// Changes each field of a checkpoint's `config.json`, and the other fields that its family
-    /// knows. `read` returns the results with a configuration, or the reason of a refusal.
+    /// Changes each field of a checkpoint's `config.json`, and each further field that the family
+    /// has in `transformers`. `read` returns the results for a configuration, or the reason of a
+    /// refusal.
     pub(super) fn add<T: PartialEq>(
         &mut self,
         name: &str,
@@ -124,7 +126,7 @@ impl Tally {
                         .push(format!("{name}: {change} is listed, and has an effect")),
                 }
             }
-            // A field that has an effect in any of the forms counts as seen.
+            // One form of a field with an effect suffices to count the field as changed.
             if let Some(kind) = kinds.first() {
                 counts[*kind] += 1;
             }
@@ -138,7 +140,7 @@ impl Tally {
     }
 
     /// # Panics
-    /// If a change was not seen, or a listed inert field has an effect.
+    /// If a change had no effect and is not listed, or a listed field has an effect or is stale.
     pub(super) fn check(mut self, inert: &[&[Inert]]) {
         println!(
             "checkpoint              fields  changed  refused  listed\n{}",
@@ -165,7 +167,7 @@ impl Tally {
     }
 }
 
-/// Each field with its other values, and the configurations that have these values.
+/// Returns the fields. For each field, returns other values and the configurations that have them.
 fn changes(config: &Value, known: &Map<String, Value>) -> Vec<(String, Vec<(Value, Value)>)> {
     let mut all = Vec::new();
     let map = config.as_object().unwrap();
@@ -175,7 +177,7 @@ fn changes(config: &Value, known: &Map<String, Value>) -> Vec<(String, Vec<(Valu
             changed[field] = other.clone();
             (other, changed)
         };
-        // Objects are rotations, or in a rotation those of kinds of layers.
+        // Objects are rotations, or within them the rotations of each kind of layer.
         let is_rotation = field.starts_with("rope_") || field.ends_with("_attention");
         if is_rotation && value.is_object() {
             for (name, changes) in changes(value, &Map::new()) {
@@ -186,13 +188,13 @@ fn changes(config: &Value, known: &Map<String, Value>) -> Vec<(String, Vec<(Valu
         }
         let mut values = others(field, value);
         let default = known.get(field).unwrap_or(&Value::Null);
-        // An absent field takes its default, which may be computed from other fields.
+        // An absent field takes its default, which may depend on other fields.
         if !value.is_null() && !default.is_null() && default != value {
             values.push(Value::Null);
         }
         all.push((field.clone(), values.into_iter().map(with).collect()));
     }
-    // A file has its rotation in only one of two forms.
+    // A file has its rotation in one of two forms, so fields of the unused form are not added.
     let other_form: &[&str] = if map.contains_key("rope_theta") {
         &["rope_parameters"]
     } else {
@@ -213,7 +215,7 @@ fn changes(config: &Value, known: &Map<String, Value>) -> Vec<(String, Vec<(Valu
     all
 }
 
-/// Values that fields with a text may have.
+/// The values that are tried for fields with a text. `_NAME` is a suffix of field names.
 const NAMES: [(&str, &[&str]); 13] = [
     ("layer_types", &["full_attention", "sliding_attention"]),
     (
@@ -255,7 +257,7 @@ const NAMES: [(&str, &[&str]); 13] = [
     ("dtype", &["float16", "float32"]),
 ];
 
-/// Returns other values of the same kind.
+/// Returns other values for `field`, of the same kind as `value` where possible.
 fn others(field: &str, value: &Value) -> Vec<Value> {
     let named = NAMES
         .iter()
@@ -313,7 +315,7 @@ fn others(field: &str, value: &Value) -> Vec<Value> {
     found
 }
 
-/// Returns values for a field that the file lacks.
+/// Returns values to try for a field that the file lacks.
 fn samples(field: &str) -> Vec<Value> {
     match field {
         "rope_scaling" | "rope_parameters" => vec![

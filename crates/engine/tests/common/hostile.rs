@@ -1,6 +1,6 @@
-//! Malicious files. Each must be refused with one clear line, without a panic and without much more
-//! memory than the file has. A program with such tests must use an allocator with [`LIMIT`], which
-//! ends the program beyond it.
+//! Helpers for malicious files. Each must be refused with a clear message of one line, without a
+//! panic, and without much more memory than the file has. A program with these tests uses an
+//! allocator that ends the process beyond [`LIMIT`].
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,14 @@ use proptest::prelude::*;
 
 use crate::common::fixture;
 
-/// The most bytes of memory. The files have at most 100 kB; the rest is for the test program
-/// itself.
+/// The most bytes of memory. The files have at most 100 kB; the test program itself needs the rest.
 pub(crate) const LIMIT: usize = 512 << 20;
 
 pub(crate) fn formats(name: &str) -> PathBuf {
     fixture("formats").join(name)
 }
 
-/// Creates a folder with one file.
+/// Creates a folder with one file. Returns the folder and the file's path.
 pub(crate) fn folder_with(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
@@ -26,7 +25,7 @@ pub(crate) fn folder_with(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathB
     (dir, path)
 }
 
-/// Reads everything of a checkpoint that the engine reads; returns the first error.
+/// Reads everything that the engine reads of a checkpoint. Returns the first error.
 pub(crate) fn read_all(path: &Path) -> Result<(), String> {
     let error = |e: beamgen_engine::Error| e.to_string();
     let weights = Weights::load(path).map_err(error)?;
@@ -51,7 +50,8 @@ pub(crate) fn assert_refused(path: &Path, words: &[&str]) {
     }
 }
 
-/// Bytes of a file to overwrite, most of them near its beginning, and a length to cut it to.
+/// Bytes to overwrite (each as a place from 0 to 1 and a value), and a length to cut the file to.
+/// Most places are near the beginning, in the header.
 pub(crate) fn damage() -> impl Strategy<Value = (Vec<(f64, u8)>, Option<f64>)> {
     let place = prop_oneof![0.0..0.02f64, 0.0..0.2f64, 0.0..1.0f64];
     let byte = prop_oneof![any::<u8>(), Just(0), Just(0xFF), Just(0x80)];

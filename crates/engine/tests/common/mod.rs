@@ -11,8 +11,8 @@ use beamgen_engine::{
 pub(crate) use beamgen_test_support::numbers::noise;
 
 /// Folders of the fixtures. Together they have untied and tied heads, all biases, grouped heads,
-/// heads narrower and wider than `hidden_size / heads`, per-head norms, windows in all layers and
-/// in some, fused projections, partial rotation and every scaled rotation; one file and shards;
+/// heads narrower and wider than `hidden_size / heads`, per-head norms, windows in all or in some
+/// layers, fused projections, partial rotation, every scaled rotation, single files and shards, and
 /// float32, bfloat16 and float16.
 pub(crate) const FAMILIES: [&str; 10] = [
     "llama",
@@ -27,7 +27,7 @@ pub(crate) const FAMILIES: [&str; 10] = [
     "phi3-partial",
 ];
 
-/// Returns `n` tokens below `vocab`. Equal seeds give equal tokens.
+/// Returns `n` tokens less than `vocab`. Equal seeds give equal tokens.
 pub(crate) fn tokens(n: usize, vocab: usize, seed: u64) -> Vec<u32> {
     noise(n, seed)
         .iter()
@@ -48,7 +48,7 @@ pub(crate) fn tiny_config() -> ModelConfig {
         rms_norm_eps: 1e-6,
         rope: Rope::plain(10_000.0),
         max_position_embeddings: 400,
-        // A layer with a window between two layers that attend to all positions.
+        // The second layer has a window, and its neighbours attend to all positions.
         windows: vec![None, Some(23)],
         tie_word_embeddings: true,
         qkv_bias: true,
@@ -60,7 +60,7 @@ pub(crate) fn tiny_config() -> ModelConfig {
     }
 }
 
-/// Creates random tensors for `config`.
+/// Creates all tensors of a model. Each tensor's seed comes from its name.
 pub(crate) fn random_weights(config: &ModelConfig) -> Vec<(String, Tensor)> {
     let c = config;
     let mut all = Vec::new();
@@ -129,7 +129,8 @@ pub(crate) fn random_weights(config: &ModelConfig) -> Vec<(String, Tensor)> {
     all
 }
 
-/// A tiny configuration whose inputs are multiples of 32, so that every matrix can be int8.
+/// The configuration [`tiny_config`] with multiples of 32 as inputs, so that every matrix can be
+/// int8.
 pub(crate) fn even_config() -> ModelConfig {
     ModelConfig {
         hidden_size: 64,
@@ -163,7 +164,7 @@ pub(crate) fn append(engine: &mut Engine, seq: SeqId, tokens: &[u32], want: Want
         .unwrap()
 }
 
-/// Computes logits of all rows of `tokens` at once, with a new engine.
+/// Computes the logits of all `tokens` in one call of a new engine.
 pub(crate) fn fresh(model: &Arc<Model>, page_size: usize, tokens: &[u32]) -> Rows {
     let mut engine = engine(model, |c| c.page_size = page_size);
     let seq = engine.create();

@@ -1,4 +1,5 @@
-//! Chats are rendered like `transformers` renders them: `tests/fixtures/chat/make_expected.py`.
+//! Compares rendered chats with those of `transformers`, from
+//! `tests/fixtures/chat/make_expected.py`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

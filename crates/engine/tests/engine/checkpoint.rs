@@ -1,4 +1,4 @@
-//! Checkpoints that are broken, or that contradict their configuration.
+//! Tests checkpoints that are broken, or that contradict their configuration.
 
 use std::fs;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn missing_files() {
     refused(Path::new("/nowhere/at/all"), &["/nowhere/at/all"]);
 }
 
-/// Reading mapped bytes that no longer exist would end the process.
+/// Reading mapped bytes beyond the end of the file would kill the process.
 #[test]
 fn a_file_that_is_shortened_while_it_is_read() {
     let dir = copy("llama");
@@ -184,7 +184,7 @@ fn configurations_that_ask_for_more_name_file_and_field() {
     }
 }
 
-/// Under another family's name, some of a family's tensors are left over or missing.
+/// A family's tensors under another family's name: some are unexpected, and some are missing.
 #[test]
 fn tensors_of_another_family() {
     let dir = copy("phi3");
@@ -207,7 +207,6 @@ fn tensors_of_another_family() {
     refused(dir.path(), &["bias", "no use for it"]);
 }
 
-/// Returns the random model with some tensors changed.
 fn changed(
     config: ModelConfig,
     change: impl FnOnce(&mut Vec<(String, Tensor)>),
@@ -380,7 +379,7 @@ fn a_head_of_its_own_goes_before_a_configuration_that_ties_it() {
         (model.bytes(), logits(model))
     });
     assert_eq!(rows[0], rows[1]);
-    // Without `settle_head` nothing decides which of the two heads counts.
+    // Without `settle_head` it is undecided whether the tied or the separate head is right.
     let config = ModelConfig::load(dir.path()).unwrap();
     let weights = Weights::load(dir.path()).unwrap();
     let error = Model::from_weights(config, &weights, WeightType::Auto).unwrap_err();

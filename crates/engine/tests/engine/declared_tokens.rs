@@ -1,4 +1,4 @@
-//! Tokens that files next to `tokenizer.json` declare, read like `transformers` 5 reads them.
+//! Compares tokens that files next to `tokenizer.json` declare with those of `transformers` 5.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +21,7 @@ fn write(dir: &Path, files: &Value) {
     }
 }
 
-/// Loads the first case with other files.
+/// Loads the first case's tokenizer with other files next to it.
 fn with(files: &Value) -> Result<Tokenizer, Error> {
     let dir = tempfile::tempdir().unwrap();
     let tokenizer = json!({"tokenizer.json": cases()["tokenizers"]["llama"]});
@@ -88,7 +88,7 @@ fn a_declared_token_is_known_in_every_way() {
     assert_eq!(tokenizer.decode(&[0, NEXT], true).unwrap(), "a");
 }
 
-/// The embedding has no rows for such tokens, so they would be read from other memory.
+/// A token without a row in the embedding would be read from other memory.
 #[test]
 fn a_declared_token_without_a_row_is_refused_by_name() {
     let decoder = json!({"40": {"content": "<new>"}});
@@ -106,8 +106,8 @@ fn a_declared_token_without_a_row_is_refused_by_name() {
     );
 }
 
-/// `transformers` invents an id for a padding token that no vocabulary has. If the model has no row
-/// for that id, the text stays text.
+/// `transformers` gives a padding token outside the vocabulary a new id. If the model has no row
+/// for that id, the token is encoded as plain text.
 #[test]
 fn a_special_token_without_id_needs_a_row() {
     for (rows, ids) in [(41, 1), (40, 5)] {

@@ -1,5 +1,5 @@
-//! Every field of `config.json`, changed in turn, changes logits, is refused, or is listed as
-//! inert.
+//! Changes every field of `config.json` in turn. The change must change logits, be refused, or be
+//! listed as inert.
 
 use std::sync::Arc;
 
@@ -21,7 +21,8 @@ const INERT: &[Inert] = &[
     Inert { of: &["qwen2-yarn"], reason: "the factor times the original context is longer", fields: &["max_position_embeddings"] },
 ];
 
-/// Returns the longest sequence, and the bits of logits beyond all windows.
+/// Returns the longest sequence, and the bits of all logits of a text that is longer than every
+/// window.
 fn read(config: &Value, weights: &Weights) -> Result<(usize, Vec<u32>), String> {
     let config = ModelConfig::from_json(&config.to_string(), "config.json".as_ref())
         .map_err(|error| error.to_string())?;

@@ -72,9 +72,9 @@ fn llama_with_permuted_rows_biases_and_rescaled_rotation() {
     }
 }
 
-/// Blocks are kept unchanged, with rows in the file's order and in the engine's. Their values in
-/// float32 give nearly the same, as only activations are rounded. Blocks of four bits that were
-/// rounded again to eight would give other bits.
+/// Blocks are kept unchanged in both orders of rows. The results are near those of the exact
+/// values, because only activations are rounded. Blocks of four bits that were rounded again to
+/// eight bits would give other results.
 #[test]
 fn int8_keeps_blocks() {
     let weights = Weights::load(&file("llama.gguf")).unwrap();
@@ -135,8 +135,8 @@ fn tokens_are_those_of_transformers() {
                 tokens,
                 "{name}: {text:?}"
             );
-            // The space that SentencePiece puts before a text swallows the first space of the text
-            // itself.
+            // SentencePiece adds a space before a text, and decoding strips one leading space, so a
+            // text that begins with a space loses that space.
             if name != "sentencepiece" {
                 assert_eq!(tokenizer.decode(&tokens, false).unwrap(), text, "{name}");
             }
@@ -158,7 +158,7 @@ fn what_the_metadata_says_of_the_tokens() {
     assert_eq!(sentencepiece.eos_ids(), [2]);
 }
 
-/// The bits of all tensors, by name.
+/// Checks that `weights` has the tensors of `twin`, to the bit.
 #[track_caller]
 fn assert_same(weights: &Weights, twin: &Weights) {
     for name in twin.names() {
@@ -185,7 +185,7 @@ fn state_dicts_of_torch_equal_their_safetensors_twin() {
         let weights = Weights::load(&file(folder)).unwrap();
         assert_same(&weights, &twin);
         assert_eq!(weights.names().count(), twin.names().count() + 1);
-        // The file has integers, which is an error only if they are read.
+        // The file has an integer tensor, which is an error only when it is read.
         let error = weights.tensor("position_ids").unwrap_err();
         assert!(
             matches!(&error, Error::Dtype { dtype, .. } if dtype == "I64"),

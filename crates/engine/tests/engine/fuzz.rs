@@ -1,5 +1,5 @@
-//! Random operations on sequences, compared with a vector of tokens per sequence, until no page is
-//! free.
+//! Applies random operations to sequences until no page is free, and compares the engine with a
+//! plain vector of tokens per sequence.
 
 use std::sync::Arc;
 
@@ -17,7 +17,8 @@ enum Op {
     Fork(usize),
     Truncate(usize, usize),
     Free(usize),
-    /// Appends tokens to several sequences (index and number of tokens) in one call.
+    /// Appends tokens to several sequences in one call. The pairs are an index and a number of
+    /// tokens.
     Append(Vec<(usize, usize)>, u32),
 }
 
@@ -32,7 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The engine, and a model of its contents.
+/// The engine, and the expected tokens of each of its sequences.
 struct World {
     model: Arc<Model>,
     engine: Engine,
@@ -133,7 +134,8 @@ impl World {
             (PAGES, PAGES)
         );
         assert_eq!(self.engine.sequences(), self.naive.len());
-        // With sharing no more pages are needed than without, and no fewer than by the longest.
+        // Sharing never needs more pages than separate sequences, and at least the pages of the
+        // longest.
         let pages = |tokens: &Vec<u32>| tokens.len().div_ceil(PAGE);
         let sum: usize = self.naive.iter().map(|(_, t)| pages(t)).sum();
         let longest = self.naive.iter().map(|(_, t)| pages(t)).max().unwrap_or(0);
@@ -143,11 +145,12 @@ impl World {
         }
     }
 
-    /// Checks that every sequence still reads its own tokens, also if it shares pages.
+    /// Checks that every sequence, also one with shared pages, still has the keys and values of its
+    /// own tokens.
     fn finish(mut self) {
         while let Some((seq, mut tokens)) = self.naive.pop() {
             if let Some(last) = tokens.pop() {
-                // The last token is read again: its row attends to all that is left of the
+                // The last token is read again, because its row attends to all other tokens of the
                 // sequence.
                 self.engine.truncate(seq, tokens.len());
                 let item = Append {
@@ -204,7 +207,8 @@ fn the_pool_runs_dry_and_recovers() {
     let mut world = World::new(&small_model());
     world.apply(Op::Create);
     world.apply(Op::Append(vec![(0, 6)], 0));
-    // Eight sequences share two pages; each write to the tail takes a page, until none is left.
+    // Eight sequences share two pages. Each append to the last page takes a page, until none is
+    // free.
     for _ in 0..7 {
         world.apply(Op::Fork(0));
     }

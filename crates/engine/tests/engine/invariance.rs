@@ -1,4 +1,4 @@
-//! A row depends only on its sequence's tokens, to the last bit.
+//! Checks that a row depends only on the tokens of its sequence, to the last bit.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use beamgen_engine::{
     Append, Engine, KvType, Model, ModelConfig, Output, SeqId, ThreadPool, Want, WeightType,
 };
 
-/// A model with float32 arithmetic, and one with int8 weights.
+/// A model with float32 arithmetic, and a model with int8 weights.
 fn models() -> [Arc<Model>; 2] {
     let int8 = random_model_as(even_config(), WeightType::Int8);
     [random_model(tiny_config()), int8]
@@ -75,7 +75,7 @@ fn fork_prune_regrow_equals_fresh() {
                 let whole = fresh(model, page_size, &chain.1);
                 assert_same_bits(rows.row(i), whole.row(chain.1.len() - 1));
             }
-            // Two chains survive; one of them is shortened before it is forked.
+            // Two chains survive. One of them is shortened before both are forked.
             for (seq, _) in chains.drain(2..) {
                 engine.free(seq);
             }
@@ -94,7 +94,8 @@ fn fork_prune_regrow_equals_fresh() {
     }
 }
 
-/// Runs prompts, decode steps and scoring in one call, with some settings.
+/// Runs prompts, decoding steps and scoring in one call, and checks each row against a call of its
+/// own.
 fn mixed(engine: &mut Engine) -> Vec<Vec<f32>> {
     let mut seqs: Vec<SeqId> = (0..5).map(|_| engine.create()).collect();
     for (i, seq) in seqs.iter().enumerate() {
@@ -124,7 +125,7 @@ fn mixed(engine: &mut Engine) -> Vec<Vec<f32>> {
         .collect();
     let rows = engine.forward(&items, Output::Logits).unwrap();
     assert_eq!(rows.len(), 1 + 40 + 1 + 5 + 1);
-    // The same rows again, each item in a call of its own.
+    // Each item is now computed in a call of its own.
     let mut alone = Vec::new();
     for (item, seq) in items.iter().zip(&seqs) {
         let len = engine.len(*seq) - item.tokens.len();
@@ -158,7 +159,7 @@ fn company_chunks_and_threads_change_nothing() {
 
 #[test]
 fn threads_change_nothing_where_work_is_shared() {
-    // Wide enough that every operation is split among the threads.
+    // The model is wide enough that every operation is split between the threads.
     let mut config = tiny_config();
     (
         config.hidden_size,
@@ -213,7 +214,7 @@ fn hidden_rows_are_what_the_head_reads() {
     };
     let hidden = engine.forward(&[item], Output::Hidden).unwrap();
     assert_eq!((hidden.len(), hidden.width()), (20, 40));
-    // The root mean square after the norm equals that of the norm's weights, about 1.
+    // After the norm, a row's root mean square is that of the norm's weights, about 1.
     for row in &hidden {
         let square: f32 = row.iter().map(|x| x * x).sum::<f32>() / 40.0;
         assert!((0.5..2.0).contains(&square.sqrt()));
@@ -221,8 +222,8 @@ fn hidden_rows_are_what_the_head_reads() {
     engine.recycle(hidden);
 }
 
-/// Branches of several depths over a prompt of some blocks of attention, in one call and
-/// separately.
+/// Compares branches of several depths in one call with separate calls. The prompt has several
+/// blocks of attention.
 #[test]
 fn branches_of_a_long_prompt_are_as_alone() {
     let model = random_model(ModelConfig {

@@ -1,5 +1,5 @@
-//! Engines that share one budget: a borrower may take what the lender does not use, and gives it
-//! back.
+//! Tests engines that share a budget. A borrower may use pages that the lender does not need, and
+//! must return them when the lender does.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use beamgen_engine::{Append, Engine, Error, IdleKv, Output, SeqId, Want};
 
 const PAGE: usize = 4;
 
-/// Creates a lender of 10 pages and borrowers of 3, each of which may take `share` of idle pages.
+/// Creates a lender of 10 pages and borrowers of 3 pages each. Every borrower may use the fraction
+/// `share` of the idle pages.
 fn family<const N: usize>(share: (usize, usize)) -> (Engine, [Engine; N]) {
     let model = random_model(tiny_config());
     let page = engine(&model, |c| c.page_size = PAGE).kv().page_bytes;
@@ -51,7 +52,7 @@ fn what_is_idle_moves_and_comes_back() {
     let (a, b) = (lender.create(), borrower.create());
     grow(&mut lender, a, 4).unwrap();
     lender.reserve(2);
-    // Reserved pages belong to the lender, and no borrower may take them.
+    // Reserved pages cannot be borrowed.
     assert_eq!((free(&lender), free(&borrower)), (6, 7));
     assert!(matches!(
         grow(&mut borrower, b, 8),
@@ -59,7 +60,7 @@ fn what_is_idle_moves_and_comes_back() {
     ));
     grow(&mut borrower, b, 7).unwrap();
     assert_eq!(borrower.kv().pages_over, 0);
-    // The lender has no fewer pages because of the loan.
+    // A loan does not reduce the lender's free pages.
     assert_eq!(free(&lender), 6);
     grow(&mut lender, a, 6).unwrap();
     lender.reserve(0);
@@ -77,7 +78,7 @@ fn two_borrowers_have_half_each() {
     let over = |engine: &Engine| engine.kv().pages_over;
     assert_eq!((free(&first), free(&second)), (8, 8));
     let (a, b, c) = (lender.create(), first.create(), second.create());
-    // Pages that one borrower takes are not available to the other.
+    // The halves are separate: pages that one borrower takes do not reduce the other's.
     grow(&mut first, b, 8).unwrap();
     assert_eq!((free(&lender), free(&first), free(&second)), (10, 0, 8));
     assert!(matches!(
@@ -85,13 +86,13 @@ fn two_borrowers_have_half_each() {
         Err(Error::OutOfMemory { needed: 9, free: 8 })
     ));
     grow(&mut second, c, 8).unwrap();
-    // Half of seven idle pages is three, for either borrower.
+    // Half of the seven idle pages, rounded down, is three.
     grow(&mut lender, a, 3).unwrap();
     assert_eq!((over(&first), over(&second)), (2, 2));
     first.truncate(b, PAGE * 6);
     assert_eq!((over(&first), over(&second)), (0, 2));
     second.truncate(c, PAGE * 6);
-    // The lender has all its pages again, and each borrower only its own.
+    // The lender uses its whole budget, so each borrower may keep only its own pages.
     grow(&mut lender, a, 7).unwrap();
     assert_eq!((over(&first), over(&second)), (3, 3));
     first.free(b);

@@ -1,5 +1,5 @@
-//! The tests of the engine that can share a process. Others count allocations, fork, or need a
-//! device for themselves.
+//! The tests of the engine that can share a process. Tests that count allocations, fork, or need a
+//! device of their own are separate programs.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Calls that the engine refuses, without changing anything.
+//! Checks that a refused call changes nothing.
 
 use std::sync::Arc;
 
@@ -71,7 +71,8 @@ fn a_refused_call_changes_nothing() {
                 )
             },
         ),
-        // The shared tail page: the first of the two sequences copies it, the second keeps it.
+        // Both sequences append to their shared last page: the first copies the page, and the
+        // second keeps it.
         (
             vec![
                 one(a, &long[..14], Want::None),
@@ -87,7 +88,7 @@ fn a_refused_call_changes_nothing() {
         assert_eq!((engine.len(a), engine.len(b)), (10, 10));
     }
 
-    // After a refusal the engine still works, exactly to the last page.
+    // After the refusals the engine can still use all its pages.
     assert_eq!(
         (engine.pages_needed(a, 12), engine.pages_needed(a, 0)),
         (4, 0)
@@ -184,7 +185,8 @@ fn settings_that_cannot_be() {
         ),
         (
             "kv_bytes",
-            // A page of bfloat16 takes half the bytes of a page of float32.
+            // A page of bfloat16 takes half the bytes of a float32 page; the budget is one byte
+            // less than that.
             EngineConfig {
                 kv_bytes: 16 * 2 * 3 * 2 * 12 * 2 - 1,
                 kv_dtype: KvType::Bf16,

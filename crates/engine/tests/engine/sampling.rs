@@ -1,4 +1,4 @@
-//! Compares samples with a sort in float64, and batches with one row at a time.
+//! Compares sampled tokens with a plain reference in float64, and batches with single rows.
 
 use beamgen_engine::rng::{Draw, Key};
 use beamgen_engine::{
@@ -19,8 +19,8 @@ fn draw(chain: u64, position: u32) -> Draw {
     key.at(position)
 }
 
-/// Logits in steps of a quarter, so that there are many equal ones and different ones have clearly
-/// different weights; some are NaN or minus infinity.
+/// Returns logits in steps of a quarter. Many are equal, and different ones have clearly different
+/// weights. Some are NaN or minus infinity.
 fn logits(len: usize, spread: f32, seed: u64) -> Vec<f32> {
     (0..len as u64)
         .map(|i| {
@@ -34,8 +34,8 @@ fn logits(len: usize, spread: f32, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// The tokens that the settings leave of a row, in rising order, with their weights. `None` where
-/// rounding may decide.
+/// The tokens that the settings keep, in rising order, with their weights. `None` if the result
+/// depends on rounding.
 fn reference(logits: &[f32], params: &SamplingParams) -> Option<Vec<(usize, f64)>> {
     const CLOSE: f64 = 1e-5;
     let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -106,7 +106,7 @@ proptest! {
     }
 }
 
-/// A set that allows about half of the tokens, the last one among them.
+/// A set that allows about half of the tokens, and always the last one.
 fn allowed(len: usize, seed: u64) -> Vec<u32> {
     let mut words: Vec<u32> = (0..len.div_ceil(32))
         .map(|word| draw(seed, word as u32).bits())
@@ -162,7 +162,7 @@ fn a_changed_row_is_sampled_like_a_row_with_these_logits() {
                     let got = sampler.sample_one(request);
                     let want = sampler.sample(&changed, &params, &mut draw(seed, 2));
                     assert_eq!(got.token, want.token, "{len} logits, seed {seed}");
-                    // The model's own, whatever the changes are.
+                    // The log-probability is the model's own, before the edits.
                     let own = log_prob(&row, got.token);
                     assert_eq!(got.logprob.to_bits(), own.to_bits());
                 }
@@ -192,14 +192,14 @@ fn a_row_in_which_nothing_is_allowed_is_no_sample() {
 
 #[test]
 fn the_likeliest_tokens_are_those_of_a_sort_in_float64() {
-    // The sum's tolerance of 3e-7, and half a step of a float32 below 128.
+    // The tolerance is 3e-7 for the sum, plus half a step of a float32 below 128.
     const TOLERANCE: f64 = 3e-7 + 4e-6;
     for len in LENGTHS.into_iter().chain([151_936]) {
         for seed in 0..20 {
             let row = logits(len, [0.5, 12.0, 80.0][seed as usize % 3], seed);
             let mut sorted: Vec<(u32, f32)> = (0..).zip(row.iter().copied()).collect();
             sorted.retain(|(_, x)| *x > f32::NEG_INFINITY);
-            // Stable: of equal logits the lowest id stays first.
+            // The sort is stable, so equal logits keep the order of their ids.
             sorted.sort_by(|a, b| b.1.partial_cmp(&a.1).expect("no NaN"));
             let sum: f64 = sorted.iter().map(|(_, x)| f64::from(*x).exp()).sum();
             let mut sampler = Sampler::new();
@@ -228,7 +228,7 @@ fn an_infinite_logit_is_the_only_likely_token() {
     assert_eq!(top, [(1, 0.0)]);
     sampler.top_log_probs(&[f32::NEG_INFINITY, f32::NAN], 3, &mut top);
     assert!(top.is_empty());
-    // Zeros of either sign are equal.
+    // -0.0 equals 0.0, so the lowest id comes first.
     sampler.top_log_probs(&[-0.0, 0.0, -0.0, -1.0], 2, &mut top);
     assert_eq!(
         top.iter().map(|(token, _)| *token).collect::<Vec<_>>(),
@@ -236,7 +236,7 @@ fn an_infinite_logit_is_the_only_likely_token() {
     );
 }
 
-/// Requests on few rows; some consecutive ones are on the same row.
+/// Requests on few rows. Consecutive requests often have the same row.
 struct Batch {
     rows: Vec<Vec<f32>>,
     requests: Vec<(usize, SamplingParams, Vec<u32>)>,
@@ -299,7 +299,7 @@ fn a_batch_is_what_each_request_is_alone() {
                 sampler.sample_batch(&pool, count, |i| batch.request(i), &mut got);
                 assert_eq!(got, want, "{len} logits, {threads} threads");
             }
-            // In another order, each row is in another batch.
+            // In reverse order, each request has other neighbours.
             let backwards = |i| batch.request(count - 1 - i);
             sampler.sample_batch(&pool, count, backwards, &mut got);
             got.reverse();

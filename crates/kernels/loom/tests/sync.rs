@@ -1,4 +1,4 @@
-//! The items of `crates/kernels/src/parallel/sync.rs`, as loom models them.
+//! Replaces the items of `crates/kernels/src/parallel/sync.rs` by loom's models of them.
 
 pub(crate) use loom::cell::UnsafeCell;
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ impl Publish for AtomicIsize {
     }
 }
 
-/// A clock that never advances: late threads are not modelled.
+/// A clock that never advances, because late threads are not modelled.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub(crate) struct Instant;
 

@@ -21,11 +21,11 @@ const SPAN: usize = 64;
 /// is read before it is written.
 pub(super) type Weights = [[f32; BLOCK + LANES]; MOST];
 
-/// The running softmax of each head; the sums of values are kept in the output.
+/// The running softmax of each head. The weighted sums of values are kept in the output.
 pub(super) struct Float<W> {
     max: [f32; MOST],
     sum: [f32; MOST],
-    /// The factor for the sums of values of earlier blocks, which a larger maximum makes smaller.
+    /// The factor on the sums of earlier blocks: `exp(old maximum - new maximum)`, at most 1.
     factor: [f32; MOST],
     weights: *mut [f32; BLOCK + LANES],
     numbers: PhantomData<W>,
@@ -58,8 +58,8 @@ impl<W: Numbers> Stage for Float<W> {
         rows: Range<usize>,
     ) {
         let pages = block.regions.len();
-        // Several rows pass over a span while its keys or values are in the cache. A single row
-        // reads everything once and gains nothing from spans.
+        // If several rows read a span, its keys or values stay in the cache. A single row reads
+        // everything once, so spans would not help.
         let span = match rows.len() {
             1 => pages,
             _ => (SPAN / unit.pages.shape().page_size).max(1),
@@ -72,7 +72,7 @@ impl<W: Numbers> Stage for Float<W> {
                     self.scores(s, unit, block, r, part.clone());
                 }
             }
-            // Weights need the maximum of the whole block, so all scores come first.
+            // The weights need the maximum of the whole block, so all scores are computed first.
             for m in rows.start * unit.heads..rows.end * unit.heads {
                 self.weigh(s, block, m);
             }
@@ -105,7 +105,7 @@ impl<W: Numbers, const G: usize, const P: usize> Task for Scores<'_, W, G, P> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // SAFETY: only `Float::scores` makes it, from a valid piece.
+        // SAFETY: only `Float::scores` creates this task, from a valid piece.
         unsafe { self.0.score_pages::<S, G, P>(s, self.1) };
     }
 }
@@ -117,13 +117,13 @@ impl<W: Numbers, const G: usize, const E: usize> Task for Values<'_, W, G, E> {
     type Output = ();
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        // SAFETY: only `Float::values` makes it, from a valid piece.
+        // SAFETY: only `Float::values` creates this task, from a valid piece.
         unsafe { self.0.value_pages::<S, G, E>(s, self.1) };
     }
 }
 
 impl<W: Numbers> Float<W> {
-    /// The piece of the heads from `head` on in row `row`.
+    /// Returns the piece of row `row` with the heads from `head` on.
     #[inline(always)]
     unsafe fn piece<'a>(
         unit: &Unit<'_>,
@@ -146,7 +146,8 @@ impl<W: Numbers> Float<W> {
         }
     }
 
-    /// Computes the scores of a row, `P` vectors at a time where the registers suffice.
+    /// Computes the scores of row `r`, `P` vectors at a time. `P` is limited by the number of
+    /// registers.
     #[inline(always)]
     unsafe fn scores<S: Simd>(
         &self,
@@ -170,9 +171,9 @@ impl<W: Numbers> Float<W> {
         }
     }
 
-    /// Sums the weighted values of a row in `E` strands: position `i` of a page goes to strand `i %
-    /// E`. Few heads need several strands to hide the latency of the multiply-add. `E` depends only
-    /// on the number of heads, so that all tiers sum in the same order.
+    /// Sums the weighted values of row `r` in `E` strands: position `i` of a page is added to
+    /// strand `i % E`. Few heads need several strands to hide the latency of multiply-adds. `E`
+    /// depends only on the number of heads, so all tiers sum in the same order.
     #[inline(always)]
     unsafe fn values<S: Simd>(
         &self,
@@ -185,7 +186,8 @@ impl<W: Numbers> Float<W> {
         let all = block.regions.len();
         for head in (0..unit.heads).step_by(GROUP) {
             let heads = unit.heads - head;
-            // Strands last for a whole block: heads that have several take all its pages at once.
+            // Strands last for a whole block, so one or two heads take all pages of the block at
+            // once.
             let part = match heads {
                 1 | 2 if part.start > 0 => continue,
                 1 | 2 => 0..all,
@@ -217,7 +219,7 @@ impl<W: Numbers> Float<W> {
             }
             std::slice::from_raw_parts_mut(start, n.next_multiple_of(LANES))
         };
-        // Weights of positions before the window become exactly zero. The page holds the window's
+        // Positions before the window get a weight of exactly zero. The page also has the window's
         // first position, so the maximum is finite.
         weights[..block.skip].fill(f32::NEG_INFINITY);
         let mut top = s.splat(f32::NEG_INFINITY);
@@ -308,8 +310,8 @@ impl<W: Numbers> Float<W> {
             }
         }
         for (p, score) in score.iter().enumerate() {
-            // In rising order: scores that a vector writes beyond its page are overwritten by the
-            // next.
+            // Positions rise, so lanes that one vector writes beyond its page are overwritten by
+            // the next.
             let at = (v + p) / parts * page_size + (v + p) % parts * LANES;
             for (g, score) in score.iter().enumerate() {
                 // SAFETY: the weights of head `m + g`, at one of the block's positions.
@@ -358,7 +360,7 @@ impl<W: Numbers> Float<W> {
         let (head_dim, page_size) = (piece.shape.head_dim, piece.shape.page_size);
         let lanes = |c: usize| (width - c * LANES).min(LANES);
         let mut sum = [[[s.splat(0.0); C]; G]; E];
-        // An earlier part of this block has already multiplied the sums by the factor.
+        // An earlier part of this block has already applied the factor.
         let begun = piece.part.start > 0;
         if begun || !piece.block.first {
             for (g, sum) in sum[0].iter_mut().enumerate() {
@@ -395,7 +397,8 @@ impl<W: Numbers> Float<W> {
                 }
             }
         }
-        // Always in this order: strand 0 has the sum of earlier blocks, the others are added to it.
+        // The order is fixed: strand 0 has the sum of earlier blocks, and the other strands are
+        // added to it.
         let (first, rest) = sum.split_first_mut().expect("at least one strand");
         for strand in rest {
             for (sum, strand) in first.iter_mut().zip(strand) {

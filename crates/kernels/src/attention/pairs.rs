@@ -1,10 +1,11 @@
 //! Attention over bfloat16: queries and weights are rounded to it, too, products of pairs are
 //! summed in float32.
 //!
-//! The order of the sums is that of the tiles of AMX, whether the machine has them or not. Pairs
-//! are taken sixteen (keys) or eight (values) at a time. Their first halves and their second halves
-//! are summed apart, from 0 on; the two sums are then added to the sum so far. No operand has a
-//! magnitude between 0 and [`TINY`], so that flushing subnormal numbers changes nothing.
+//! The order of the sums is that of AMX's tiles, also on machines without AMX. Pairs are taken
+//! sixteen (keys) or eight (values) at a time. The products of their first halves and of their
+//! second halves are summed separately, each from 0 on. Both sums are then added to the running
+//! sum. No operand has a magnitude between 0 and [`TINY`], so that flushing subnormal numbers to
+//! zero changes nothing.
 
 mod products;
 
@@ -16,20 +17,20 @@ use crate::Isa;
 use crate::kv::{KvFormat, KvPages, KvShape, TINY};
 use crate::simd::{LANES, Simd};
 
-/// The most values of a head.
+/// The most values of a head that the working memory has room for.
 const WIDEST: usize = KvFormat::WIDEST_BF16;
 
-/// Words from the rounded weights of a head to the next. Not a power of two, or the heads would
-/// compete for the same lines of the cache.
+/// The words from the rounded weights of one head to those of the next. A power of two would make
+/// all heads use the same lines of the cache.
 const WORDS: usize = BLOCK + 2 * LANES;
 
-/// Words of eight pairs of values, and of a vector after them that may be read.
+/// The words of eight pairs of values, and of one vector beyond them that may be read.
 const TAIL: usize = 2 * (VALUE_PAIRS * WIDEST + LANES);
 
 /// Pairs of values whose products are summed apart from the rest.
 const VALUE_PAIRS: usize = 8;
 
-/// Working memory of a task. Nothing in it is read before it is written.
+/// The working memory of a task. Every part is written before it is read.
 pub(super) struct Scratch {
     /// Scores, then weights, of a block; whole vectors may be written beyond its end.
     weights: [[f32; BLOCK + LANES]; MOST],
@@ -40,7 +41,7 @@ pub(super) struct Scratch {
     /// Weights and queries in bfloat16, where tiles are used.
     narrow_weights: [[u16; WORDS]; MOST],
     narrow_queries: [u16; MOST * WIDEST],
-    /// The last values of a block, followed by zeros.
+    /// The last values of a block if they do not fill eight pairs, followed by zeros.
     tail: [u16; TAIL],
 }
 
@@ -48,7 +49,7 @@ pub(super) struct Scratch {
 pub(super) struct Pairs {
     max: [f32; MOST],
     sum: [f32; MOST],
-    /// The largest score of each head in this block.
+    /// The largest score of each head in the current block.
     top: [f32; MOST],
     shape: KvShape,
     /// `head_dim` in whole vectors.
@@ -62,8 +63,8 @@ pub(super) struct Pairs {
         allow(dead_code)
     )]
     configured: usize,
-    /// Whether all rows of the unit are taken together. Whole tiles may then reach beyond the last
-    /// head; with a single row the next head's sums belong to another row.
+    /// Whether all rows of the unit are computed together. Whole tiles may then reach beyond the
+    /// last head. With a single row, the sums after the last head belong to another row.
     #[cfg_attr(
         not(all(target_arch = "x86_64", target_os = "linux")),
         allow(dead_code)
@@ -97,7 +98,7 @@ impl Stage for Pairs {
     #[inline(always)]
     unsafe fn begin<S: Simd>(&mut self, s: S, unit: &Unit<'_>) {
         let head_dim = self.shape.head_dim;
-        // With log2(e) in the queries, scores are exponents of 2, as `exp2_bf16` takes them.
+        // The factor log2(e) makes the scores exponents of 2, which `exp2_bf16` expects.
         let scale = s.splat(unit.scale * std::f32::consts::LOG2_E);
         for m in 0..unit.rows.len() * unit.heads {
             let (row, head) = (m / unit.heads, m % unit.heads);
@@ -151,7 +152,7 @@ impl Drop for Pairs {
     fn drop(&mut self) {
         #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
         if self.configured > 0 {
-            // SAFETY: the tiles were configured, so the process may use them.
+            // SAFETY: tiles were configured, so this process may use them.
             unsafe { crate::simd::tiles::release() };
         }
     }
@@ -159,7 +160,7 @@ impl Drop for Pairs {
 
 impl Pairs {
     /// # Safety
-    /// `m` must be below [`MOST`], here and in the accessors below.
+    /// `m` must be less than [`MOST`], in this function and in the accessors below.
     #[inline(always)]
     unsafe fn query(&self, m: usize) -> *mut f32 {
         // SAFETY: the caller's promise.
@@ -202,8 +203,9 @@ impl Pairs {
         }
     }
 
-    /// Finds the largest score of head `m`. All heads come before the weights of any: the maximum
-    /// of one head is a chain of dependent operations, and the processor overlaps several.
+    /// Finds the largest score of head `m`. This runs for all heads before any weights, because one
+    /// head's maximum is a chain of dependent operations, and the processor overlaps the chains of
+    /// several heads.
     #[inline(always)]
     unsafe fn find_top<S: Simd>(&mut self, s: S, block: &Block<'_>, m: usize) {
         // SAFETY: the first `n` are scores, the others up to the next whole vector are written
@@ -257,8 +259,9 @@ impl Pairs {
                     s.store(weights.add(i), e);
                 }
             }
-            // Values are taken in eight pairs from any position on, which may reach a vector
-            // further. Their values are 0 there, but 0 times an unwritten NaN would not be.
+            // Values are read in groups of eight pairs from any position on, so the last group may
+            // read one vector of weights beyond the block. The values there are 0, but 0 times an
+            // unwritten NaN would be NaN.
             s.store(weights.add(whole), s.splat(0.0));
             let sums = self.sums(m);
             if block.first {
@@ -272,7 +275,7 @@ impl Pairs {
                 for i in (0..self.width).step_by(LANES) {
                     s.store(sums.add(i), s.mul(s.load(sums.add(i)), factor));
                 }
-            // The factor would be exactly 1.
+            // If the maximum has not changed, the factor is exactly 1.
             } else {
                 self.sum[m] += s.sum(sum);
             }
@@ -280,7 +283,7 @@ impl Pairs {
         }
     }
 
-    /// Writes the mean of the values to the output.
+    /// Writes the weighted mean of the values of head `m` to the output.
     #[inline(always)]
     unsafe fn finish<S: Simd>(&self, s: S, unit: &Unit<'_>, m: usize) {
         let head_dim = self.shape.head_dim;

@@ -13,10 +13,10 @@ struct Case {
     rows: Vec<AttentionRow>,
 }
 
-/// A sequence of `positions` in scattered pages, and a row for each of `lens`.
+/// Creates a sequence of `positions` in scattered pages, with a row for each of `lens`.
 fn case(kv: KvShape, group: usize, positions: usize, lens: &[u32]) -> Case {
     let needed = positions.div_ceil(kv.page_size);
-    // Every second page, last first: the pages of a sequence can be anywhere.
+    // The sequence has every second page in reverse order, because its pages may be anywhere.
     let table: Vec<u32> = (0..needed).rev().map(|p| 2 * p as u32 + 1).collect();
     let rows: Vec<(u32, u32)> = lens.iter().map(|len| (0, *len)).collect();
     Case::new(kv, group, table, &rows)
@@ -46,7 +46,6 @@ impl Case {
         case
     }
 
-    /// Writes the pages again, in another format.
     fn store_as(&mut self, format: KvFormat) {
         let kv = self.pages.shape();
         let pages = self.tables.iter().max().expect("a page") + 1;
@@ -114,7 +113,7 @@ impl Case {
         out
     }
 
-    /// Compares with float64 over the keys and values as they are stored.
+    /// Compares with attention in float64 over the stored (rounded) keys and values.
     fn check(&self, cpu: Cpu) {
         let kv = self.pages.shape();
         let d = kv.head_dim;
@@ -152,7 +151,8 @@ impl Case {
     }
 }
 
-/// A tree: for each branch the pages that it shares with the branch before, and its positions.
+/// Creates a tree. A branch is the number of pages that it shares with the previous branch, and its
+/// number of positions.
 fn tree(kv: KvShape, group: usize, branches: &[(usize, usize)]) -> Case {
     let (mut tables, mut rows, mut pages) = (Vec::<u32>::new(), Vec::new(), 0);
     let mut before: Vec<u32> = Vec::new();
@@ -255,7 +255,7 @@ fn numbers_behind_the_end_of_a_page_do_not_matter() {
         let mut case = case(kv, 2, 48, &[1, 19, 33]);
         case.store_as(format);
         let before: Vec<Vec<f32>> = cpus().iter().map(|cpu| case.run(*cpu, 1..2)).collect();
-        // Another sequence's overflow in the same page must not matter.
+        // Another sequence may have written NaN to the rest of the page, which must not matter.
         let nan = vec![f32::NAN; 13 * 64];
         let slots: Vec<KvSlot> = (3..16)
             .map(|offset| KvSlot {
@@ -338,10 +338,10 @@ fn what_lies_before_the_window_is_not_read() {
     let mut case = case(kv, 2, 100, &[100]);
     case.shape.window = Some(40);
     let before = case.run(Cpu::serial(), 0..1);
-    // Positions 0 to 59 are three whole pages, which need not even exist.
+    // Positions 0 to 59 fill three whole pages before the window. These pages need not exist.
     case.tables[..3].fill(u32::MAX);
     assert_same_bits(&case.run(Cpu::serial(), 0..1), &before);
-    // A window over all positions gives the bits of no window.
+    // A window that covers all positions gives the same bits as no window.
     case.shape.window = None;
     case.tables = (0..7).rev().map(|p| 2 * p + 1).collect();
     let whole = case.run(Cpu::serial(), 0..1);

@@ -60,8 +60,8 @@ pub(super) struct Grid<T> {
     pub(super) stride: usize,
 }
 
-/// `scores = queries · keys` of `heads` (as configured) and one to four times sixteen positions,
-/// whose first pairs of keys are at `keys`.
+/// Computes `scores = queries · keys` for the configured number of heads and one to four vectors of
+/// sixteen positions. Each entry of `keys` points at the first pairs of keys of one vector.
 ///
 /// # Safety
 /// Tiles must be configured; `queries` must be valid for reading `heads` rows of `pairs` pairs, a
@@ -114,9 +114,9 @@ pub(super) unsafe fn scores(
     }
 }
 
-/// `sums += weights · values` of `heads` (as configured), `columns` columns, a multiple of 32, and
-/// `vectors` times sixteen positions. `value(v)` points at the first pairs of the values of vector
-/// `v`.
+/// Computes `sums += weights · values` for the configured number of heads, `columns` columns (a
+/// multiple of 32) and `vectors` vectors of sixteen positions. `value(v)` points at the first pairs
+/// of values of vector `v`.
 ///
 /// # Safety
 /// Tiles must be configured; `weights` must be valid for reading `heads` rows of `16 * vectors`

@@ -1,5 +1,5 @@
-//! Some query heads of some rows over one key-value head: the walk over pages, which is the same
-//! for every arithmetic.
+//! A unit of attention: some query heads of some rows over one key-value head. The walk over pages
+//! is the same for every arithmetic.
 
 use super::{AttentionRow, BLOCK};
 use crate::Isa;
@@ -7,8 +7,8 @@ use crate::isa::Task;
 use crate::kv::KvPages;
 use crate::simd::Simd;
 
-/// The most query heads of a unit. Their scores of a block are 70 kB, which the second-level cache
-/// holds next to the block's keys and values.
+/// The most query heads of a unit. Their scores of one block take 70 kB, which fit in the
+/// second-level cache next to the block's keys and values.
 pub(super) const MOST: usize = 64;
 
 /// Query heads `0..rows.len() * heads`, row by row.
@@ -18,8 +18,8 @@ pub(super) struct Unit<'a> {
     pub(super) kv_head: usize,
     pub(super) tables: &'a [u32],
     pub(super) rows: &'a [AttentionRow],
-    /// The number of leading blocks that all rows share. No row ends in them, and every window
-    /// begins at position 0 if there are any.
+    /// The number of leading blocks that all rows share. If it is not 0, every row ends after these
+    /// blocks and every window begins at position 0.
     pub(super) shared: usize,
     pub(super) window: usize,
     /// Heads of each row.
@@ -28,7 +28,7 @@ pub(super) struct Unit<'a> {
     /// The first row's first query, and the floats from one row to the next.
     pub(super) q: *const f32,
     pub(super) q_stride: usize,
-    /// The first row's first output, and the floats from one row to the next.
+    /// The first row's first output, and the number of floats from one row to the next.
     pub(super) out: *mut f32,
     pub(super) out_stride: usize,
 }
@@ -37,19 +37,20 @@ pub(super) struct Unit<'a> {
 pub(super) struct Block<'a> {
     /// Start of each page's region of this layer and head.
     pub(super) regions: &'a [*const u8],
-    /// The number of positions.
+    /// The number of positions, which may be less than the pages have.
     pub(super) n: usize,
     /// Positions before the window, which only the first page has.
     pub(super) skip: usize,
-    /// Whether this is the first block of the rows.
+    /// Whether no earlier block of these rows exists, so that their running values start from zero.
     pub(super) first: bool,
-    /// Whether this is the last block of the rows, after which their output is complete.
+    /// Whether the block is the rows' last one. After it, their output is divided by the sum of
+    /// weights.
     pub(super) last: bool,
 }
 
 /// The arithmetic: a running softmax of every head, block by block.
 pub(super) trait Stage: Sized {
-    /// The most positions of a block; a larger page is a block by itself.
+    /// The most positions of a block. A page with more positions is a block of its own.
     const POSITIONS: usize;
 
     /// Working memory. Nothing in it is read before it is written.
@@ -60,13 +61,14 @@ pub(super) trait Stage: Sized {
     unsafe fn new(isa: Isa, pages: &KvPages, scratch: *mut Self::Scratch) -> Self;
 
     /// # Safety
-    /// The conditions of [`Unit::run`] hold.
+    /// The conditions of [`Unit::run`] must hold.
     unsafe fn begin<S: Simd>(&mut self, s: S, unit: &Unit<'_>);
 
-    /// Applies a block to rows `rows`; after their last block, their output is complete.
+    /// Applies a block to the rows `rows`. After a row's last block, its output is complete.
     ///
     /// # Safety
-    /// The conditions of [`Unit::run`] hold, and the regions belong to pages of `unit.pages`.
+    /// The conditions of [`Unit::run`] must hold, and the regions must belong to pages of
+    /// `unit.pages`.
     unsafe fn block<S: Simd>(
         &mut self,
         s: S,
@@ -76,7 +78,8 @@ pub(super) trait Stage: Sized {
     );
 }
 
-/// [`Stage::block`] as a function of its own, made only in [`Unit::run`].
+/// Calls [`Stage::block`] as a separate function, compiled for the tier. Only [`Unit::run`] creates
+/// a step.
 struct Step<'a, T> {
     stage: &'a mut T,
     unit: &'a Unit<'a>,
@@ -94,8 +97,8 @@ impl<T: Stage> Task for Step<'_, T> {
 }
 
 impl Unit<'_> {
-    /// Applies shared blocks to all rows together, then the other blocks row by row. The blocks of
-    /// a row are the same whatever it shares.
+    /// Applies the shared blocks to all rows together, and then the other blocks row by row. A row
+    /// has the same blocks in the same order whatever it shares.
     ///
     /// # Safety
     /// `q` must be valid for reading and `out` for writing `heads * head_dim` floats of each
@@ -133,8 +136,8 @@ impl Unit<'_> {
                 let row = &self.rows[r];
                 let len = row.len as usize;
                 let window = len.saturating_sub(self.window);
-                // Blocks count from the window's first page, so the sums of a row depend on no page
-                // before it.
+                // Blocks start at the window's first page, so a row's sums do not depend on earlier
+                // pages.
                 let before = window / page_size;
                 let table = &self.tables[row.table as usize..][before..len.div_ceil(page_size)];
                 let len = len - before * page_size;

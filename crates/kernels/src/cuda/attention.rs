@@ -4,41 +4,42 @@ use super::{Arg, Buffer, CudaError, KvLayout, Launch, Number, Staging};
 use crate::AttentionShape;
 pub use plan::{AttentionPlan, AttentionReach};
 
-/// Limits of all plans of some lists. Launches with the lists touch no more memory, even those of a
-/// graph that is replayed for another plan.
+/// The limits of all plans that are staged in the same lists. A launch touches no memory beyond
+/// these limits, even in a graph that is replayed for another plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttentionCapacity {
-    /// The most rows of a plan.
+    /// The most rows of a plan, padding included.
     pub rows: usize,
-    /// The most partial results: one for each row and segment that it sees.
+    /// The most partial results of a plan: one for each row and segment that the row attends to.
     pub partials: usize,
 }
 
 impl AttentionCapacity {
-    /// Bytes of the partial results: `head_dim` sums, a maximum and a sum of weights for each head.
+    /// The bytes of the partial results. For each head, a result has `head_dim` sums, a maximum and
+    /// a sum of weights.
     #[must_use]
     pub fn partial_bytes(&self, heads: usize, head_dim: usize) -> usize {
         4 * self.partials * heads * (head_dim + 2)
     }
 }
 
-/// Room for the lists of a plan. Lists that are staged with the same room, after the same other
-/// lists, are at the same place. A graph of launches with such lists can be replayed for the next
-/// plan.
+/// The room for a plan's lists. If plans are staged with the same room, after the same other lists,
+/// their lists have the same addresses. A graph of launches with such lists can be replayed for the
+/// next plan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttentionRoom {
-    /// Rows of the output; rows that the plan does not have have no partial results.
+    /// The rows of the output. Rows beyond the plan's have no partial results.
     pub rows: usize,
-    /// The most items of a plan, each a block of a launch.
+    /// The most items of a plan. Each item is a block of a launch.
     pub items: usize,
-    /// The most partial results.
+    /// The most partial results of a plan, which the plan's segments determine.
     pub partials: usize,
-    /// The most pages of an item.
+    /// The most pages of an item: those that one segment of positions may touch.
     pub pages: usize,
 }
 
 impl AttentionRoom {
-    /// The room that a plan needs.
+    /// The least room that `plan` fits in.
     #[must_use]
     pub fn of(plan: &AttentionPlan) -> Self {
         Self {
@@ -49,19 +50,19 @@ impl AttentionRoom {
         }
     }
 
-    /// Words of all lists together.
+    /// The number of 32-bit words that the lists take in a [`Staging`].
     #[must_use]
     pub fn words(&self) -> usize {
         2 * (self.rows + 1) + (6 + self.pages) * self.items + 2 * self.partials
     }
 }
 
-/// The place of a plan's lists on a device.
+/// The lists of the plan that was staged last, in the memory of a [`Staging`].
 #[derive(Debug)]
 pub struct AttentionLists {
     capacity: AttentionCapacity,
     places: Places,
-    /// The reach of the plan that was staged last, and its sizes in the next fields.
+    /// The reach of the staged plan. The next fields are its sizes.
     reach: AttentionReach,
     count: usize,
     rows: usize,
@@ -69,7 +70,6 @@ pub struct AttentionLists {
     turn: u64,
 }
 
-/// Bytes in the staged memory where the lists begin.
 #[derive(Clone, Copy, Debug, Default)]
 struct Places {
     tables: usize,
@@ -82,7 +82,8 @@ struct Places {
 }
 
 impl AttentionLists {
-    /// Lists for plans within `capacity`. Empty before the first [`stage`](Self::stage).
+    /// Creates lists for plans within `capacity`. They are empty before the first
+    /// [`stage`](Self::stage).
     #[must_use]
     pub fn new(capacity: AttentionCapacity) -> Self {
         Self {
@@ -96,10 +97,10 @@ impl AttentionLists {
         }
     }
 
-    /// Stages the lists of a plan, which replaces the plan before.
+    /// Stages the lists of a plan, which replace those of the previous plan.
     ///
     /// # Panics
-    /// If the plan exceeds the room or the capacity.
+    /// If the plan exceeds the room, or the room exceeds the capacity.
     pub fn stage(&mut self, staging: &mut Staging, plan: &AttentionPlan, room: AttentionRoom) {
         let AttentionCapacity { rows, partials } = self.capacity;
         assert!(room.rows <= rows && plan.partials() <= partials);
@@ -125,7 +126,7 @@ impl AttentionLists {
         self.turn = staging.turn();
     }
 
-    /// The memory with the lists.
+    /// Returns the memory with the lists. Panics if they were not copied to the device.
     #[track_caller]
     fn staged<'a>(&self, staging: &'a Staging) -> &'a Buffer {
         assert!(staging.has_copied(self.turn), "the lists were not copied");
@@ -142,7 +143,7 @@ impl AttentionLists {
 /// rounded to the type of keys and values.
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small, the lists were not copied, the plan is for another shape or more
@@ -215,11 +216,11 @@ pub fn attention(
         head_size, page, layers, layer, window, scale,
     ];
     // SAFETY: the buffers hold the plan's rows, pages and partials, checked when it was staged and
-    // above, and the dynamic shared memory holds a query and its sums for each of four warps.
+    // above; the dynamic shared memory holds a query and its sums for each of four warps.
     unsafe { device.launch(kernel, launch, &args) }
 }
 
-/// The kernel on tensor cores, if the shape has one.
+/// The kernel on tensor cores for this shape; `None` if there is none.
 fn tensor_kernel(shape: &AttentionShape, layout: &KvLayout) -> Option<&'static str> {
     let fits = layout.page_size.is_multiple_of(16)
         && shape.heads / layout.kv_heads <= 64
@@ -237,11 +238,11 @@ fn tensor_kernel(shape: &AttentionShape, layout: &KvLayout) -> Option<&'static s
     }
 }
 
-/// Sums the partial results of `rows` rows to `[rows, heads * head_dim]` in `number`, without gaps.
-/// Rows that the plan does not have become 0.
+/// Merges the partial results of `rows` rows to `[rows, heads * head_dim]` in `number`, without
+/// gaps. Rows beyond the plan's become 0.
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small, there are more rows than there was room for, or the lists were not

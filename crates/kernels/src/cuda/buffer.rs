@@ -6,13 +6,12 @@ use half::{bf16, f16};
 
 use super::{CudaError, Device, Number};
 
-/// A number that may be in device memory.
+/// A type of numbers that may be copied to and from device memory.
 ///
 /// # Safety
-/// The type has no padding, and every bit pattern is a value.
+/// The type must have no padding, and every bit pattern must be a valid value.
 pub unsafe trait Element: Copy + 'static {}
 
-/// Implements [`Element`] for plain numbers.
 macro_rules! elements {
     ($($number:ty),*) => {$(
         // SAFETY: a plain number: no padding, and every bit pattern is a value.
@@ -21,8 +20,8 @@ macro_rules! elements {
 }
 elements!(u8, u16, u32, i32, f32, f64, bf16, f16);
 
-/// Device memory, or a part of another buffer's. Its content is arbitrary until it is written. Work
-/// on buffers runs in the order in which it was queued, so they may overlap.
+/// Device memory, or a part of another buffer. The contents are arbitrary until they are written.
+/// Work on buffers runs in the order in which it is queued, so buffers may overlap.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Arc<Memory>,
@@ -30,7 +29,7 @@ pub struct Buffer {
     bytes: usize,
 }
 
-/// Memory allocated by the driver, 256-byte aligned, and freed when dropped.
+/// Memory that the driver has allocated, aligned to 256 bytes. It is freed when dropped.
 #[derive(Debug)]
 struct Memory {
     device: Device,
@@ -64,10 +63,10 @@ impl Buffer {
         })
     }
 
-    /// Another buffer on the same memory, from byte `start` on.
+    /// Returns another handle to the same memory, from byte `start` on.
     ///
     /// # Panics
-    /// If `start` is beyond the end.
+    /// If `start` is beyond the end of the buffer.
     #[must_use]
     pub fn from(&self, start: usize) -> Self {
         assert!(start <= self.bytes, "byte {start} of {}", self.bytes);
@@ -78,13 +77,13 @@ impl Buffer {
         }
     }
 
-    /// Length in bytes.
+    /// The length in bytes. A part of another buffer reaches to that buffer's end.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The device that has the memory.
+    /// The device whose memory this is, and on whose stream all its work is queued.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.memory.device
@@ -119,14 +118,14 @@ impl Buffer {
         );
     }
 
-    /// Copies `values` to byte `offset`, in the order of the stream. The host may change them when
-    /// this returns.
+    /// Queues a copy of `values` to byte `offset`. The caller may change `values` once this
+    /// returns.
     ///
     /// # Errors
     /// Errors of the driver.
     ///
     /// # Panics
-    /// If the values do not fit.
+    /// If the values do not fit after `offset`.
     pub fn write<T: Element>(&mut self, offset: usize, values: &[T]) -> Result<(), CudaError> {
         self.check(offset, values);
         if values.is_empty() {
@@ -139,13 +138,14 @@ impl Buffer {
         unsafe { self.device().copy_to(self.pointer() + offset as u64, bytes) }
     }
 
-    /// Waits for all work queued so far and copies the numbers at byte `offset` to `values`.
+    /// Waits for all work that is queued so far, then copies the numbers at byte `offset` to
+    /// `values`.
     ///
     /// # Errors
     /// Errors of the driver, also of work queued before.
     ///
     /// # Panics
-    /// If the buffer does not have that many numbers after `offset`.
+    /// If the buffer has fewer numbers after `offset`.
     pub fn read<T: Element>(&self, offset: usize, values: &mut [T]) -> Result<(), CudaError> {
         const WHAT: &str = "copying from the device";
         self.check(offset, values);
@@ -163,13 +163,13 @@ impl Buffer {
         device.wait(&turn)
     }
 
-    /// Reads like [`read`](Self::read), and widens numbers of type `number` to `f32`.
+    /// Reads numbers of the type `number` like [`read`](Self::read), and converts them to `f32`.
     ///
     /// # Errors
     /// Errors of the driver, also of work queued before.
     ///
     /// # Panics
-    /// If the buffer does not have that many numbers after `offset`.
+    /// If the buffer has fewer numbers after `offset`.
     pub fn read_f32(
         &self,
         offset: usize,
@@ -192,13 +192,13 @@ impl Buffer {
         Ok(())
     }
 
-    /// Copies `bytes` bytes within the buffer; the two ranges must not overlap.
+    /// Queues a copy of `bytes` bytes within the buffer, from byte `from` to byte `to`.
     ///
     /// # Errors
     /// Errors of the driver.
     ///
     /// # Panics
-    /// If a range is out of bounds or they overlap.
+    /// If a range is out of bounds, or the two ranges overlap.
     pub fn copy_within(&mut self, from: usize, to: usize, bytes: usize) -> Result<(), CudaError> {
         const WHAT: &str = "copying on the device";
         assert!(from.max(to) + bytes <= self.bytes && from.abs_diff(to) >= bytes);
@@ -214,7 +214,7 @@ impl Buffer {
             .map_err(CudaError::failed(WHAT))
     }
 
-    /// Fills the buffer with zero bytes.
+    /// Queues a fill of the whole buffer with zero bytes.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -236,8 +236,8 @@ impl Drop for Memory {
     fn drop(&mut self) {
         // The driver does not document that freeing waits for work that uses the memory.
         self.device.drain();
-        // A failure was reported before, or is by the next call.
-        // SAFETY: allocated in `Buffer::new`, freed once, and nothing that is queued uses it.
+        // SAFETY: allocated in `Buffer::new`, freed once, and no queued work uses it. A failure was
+        // reported before, or the next call reports it.
         let _ = unsafe { result::free_sync(self.pointer) };
     }
 }

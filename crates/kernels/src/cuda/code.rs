@@ -23,13 +23,13 @@ const MACHINE_CODE: [((i32, i32), &[u8]); 4] = [
     ((12, 0), include_bytes!("../../code/sm_120.gz")),
 ];
 
-/// The least CUDA version of a driver for the machine code, which a compiler of CUDA 12 made.
+/// The least CUDA version of a driver that can load the machine code, which CUDA 12 has compiled.
 const MACHINE_CODE_DRIVER: i32 = 12_000;
 
-/// Bytes for the messages of the driver's compiler.
+/// The most bytes of the driver's compiler messages; longer messages are cut.
 const LOG: usize = 8192;
 
-/// The number of modules that a device has loaded in each way.
+/// The numbers of modules that a device has loaded as machine code and as PTX.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Loaded {
     /// Modules loaded as machine code.
@@ -43,7 +43,7 @@ pub(super) struct Code {
     /// The card and its driver, for messages.
     target: String,
     machine_code: Option<Package>,
-    /// The PTX, unpacked when it is needed.
+    /// The PTX of all modules, unpacked at its first use.
     ptx: Option<Package>,
     pub(super) loaded: Loaded,
 }
@@ -125,8 +125,8 @@ impl Package {
     }
 }
 
-/// Loads a module in the current context. An error contains the messages of the driver's compiler
-/// and what to do, in one line.
+/// Loads a module in the current context. An error has the compiler's messages and a remedy, in one
+/// line.
 fn load(image: &[u8]) -> Result<sys::CUmodule, String> {
     let mut module = ptr::null_mut();
     let mut log = [0u8; LOG];
@@ -134,7 +134,7 @@ fn load(image: &[u8]) -> Result<sys::CUmodule, String> {
         CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
         CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
     ];
-    // The driver takes this number in the place of a pointer.
+    // The driver expects the length of the log in place of a pointer.
     let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG)];
     // SAFETY: PTX with a zero at its end or a whole ELF file; as many options as values, which are
     // what the options want; the log is written during the call only.

@@ -12,8 +12,9 @@ use super::modules::MODULES;
 use super::upload::Uploads;
 use super::{Buffer, CudaError, Element, process};
 
-/// A CUDA device: its context, one stream, and the kernels loaded so far. Clones share them. While
-/// a thread records a graph, others cannot queue work: it would become part of the graph.
+/// A CUDA device: its context, one stream, and the kernels that are loaded. Clones share all these.
+/// While a thread records a graph, other threads cannot queue work, because the work would become
+/// part of the graph.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -25,22 +26,23 @@ struct Inner {
     info: DeviceInfo,
     kernels: Mutex<Kernels>,
     uploads: Mutex<Uploads>,
-    /// The thread that records a graph on the stream. Every call that queues work holds a [`Turn`].
+    /// The thread that records a graph on the stream. Every call that queues work holds a [`Turn`],
+    /// which is a read lock of this field.
     recording: RwLock<Option<ThreadId>>,
-    /// The reason why graphs are no longer used.
+    /// The reason why graphs are no longer used; set at most once.
     graphs_lost: OnceLock<String>,
 }
 
-/// The right to queue work: while it lives, no other thread records a graph or begins to. A thread
-/// must not take a second turn while it has one, or it may wait for itself.
+/// The right to queue work. While a turn is held, no other thread records a graph or starts to. A
+/// thread must not take a second turn while it holds one: it may wait for itself.
 pub(super) type Turn<'a> = RwLockReadGuard<'a, Option<ThreadId>>;
 
-/// The attribute of a function for the preferred share of a multiprocessor's shared memory.
+/// The function attribute for the share of a multiprocessor's memory that is used as shared memory.
 const CARVEOUT: sys::CUfunction_attribute =
     sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
 
-/// Whether a second block on a multiprocessor needs all shared memory that it can have. By default
-/// the driver may give more to the cache.
+/// Whether a kernel needs most of a multiprocessor's memory as shared memory, so that two blocks
+/// fit. By default the driver may use more of it as cache.
 fn takes_shared_memory(kernel: &str) -> bool {
     kernel.contains("_many_")
         || kernel.starts_with("attention_") && !kernel.starts_with("attention_merge")
@@ -56,23 +58,23 @@ struct Kernels {
 #[derive(Clone, Copy)]
 struct Kernel(sys::CUfunction);
 
-// SAFETY: a function is a handle; the driver's calls that take it may be made from any thread.
+// SAFETY: a function is a handle, and the driver's calls that take it may be made from any thread.
 unsafe impl Send for Kernel {}
 
-/// Properties of a card, as the driver reports them.
+/// The properties of a card, as the driver reported them when the device was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Name of the card.
+    /// The name of the card, such as `NVIDIA H100 80GB HBM3`.
     pub name: String,
     /// The PCI address, such as `0000:65:00.0`; empty if the driver does not say.
     pub bus_id: String,
     /// The UUID of the card or of the MIG instance; empty if the driver does not say.
     pub uuid: String,
-    /// Compute capability, major and minor.
+    /// The compute capability, as major and minor version.
     pub capability: (i32, i32),
-    /// Bytes of memory, used or not.
+    /// The bytes of the card's memory, also those in use by others.
     pub memory: usize,
-    /// The number of multiprocessors.
+    /// The number of multiprocessors, each of which runs blocks independently.
     pub multiprocessors: usize,
 }
 
@@ -81,7 +83,7 @@ pub struct DeviceInfo {
 pub struct KernelInfo {
     /// Registers of a thread.
     pub registers: i32,
-    /// Bytes of local memory of a thread: values that did not fit into registers.
+    /// The bytes of local memory per thread, for values that did not fit in registers.
     pub local: i32,
     /// Bytes of shared memory of a block that the kernel declares.
     pub shared: i32,
@@ -93,9 +95,9 @@ pub struct KernelInfo {
 /// The grid of a launch.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch {
-    /// The number of blocks in each dimension.
+    /// The number of blocks in each dimension; an empty grid launches nothing.
     pub grid: [usize; 3],
-    /// The number of threads of a block.
+    /// The number of threads in a block, a multiple of 32 in all kernels here.
     pub block: usize,
     /// Bytes of dynamic shared memory of a block, at most 48 KiB.
     pub shared: usize,
@@ -115,15 +117,15 @@ impl Launch {
 /// An argument of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg<'a> {
-    /// The address of a buffer's first byte.
+    /// The address of the buffer's first byte.
     At(&'a Buffer),
-    /// The address of a buffer's byte with this offset.
+    /// The address of the byte at an offset in the buffer.
     Byte(&'a Buffer, usize),
     /// A null pointer.
     Null,
     /// No argument: this kernel does not have it.
     Absent,
-    /// An `int`; a value that does not fit panics.
+    /// An `int`. Launching panics if the value does not fit.
     Int(usize),
     /// A `float`.
     Float(f32),
@@ -136,17 +138,18 @@ impl std::fmt::Debug for Device {
 }
 
 impl Device {
-    /// The least compute capability: bfloat16 tensor cores came with Ampere.
+    /// The least compute capability. Ampere (8.0) was the first with bfloat16 tensor cores.
     const LEAST: (i32, i32) = (8, 0);
-    /// The least CUDA version of the driver, which graphs and the PTX need.
+    /// The least CUDA version of the driver, which the graphs and the PTX require.
     const LEAST_DRIVER: i32 = 11_040;
-    /// The most arguments of a kernel.
+    /// The most arguments that a launch can pass. The kernel with the most, `attention`, has 17.
     const ARGS: usize = 24;
 
-    /// The number of devices that the driver shows.
+    /// The number of devices that the driver shows to this process.
     ///
     /// # Errors
-    /// [`CudaError::NoDriver`], or the driver's error.
+    /// [`CudaError::NoDriver`] without a driver, [`CudaError::Forked`] in a forked process, or the
+    /// driver's error.
     pub fn count() -> Result<usize, CudaError> {
         process::check_process()?;
         // SAFETY: opening the driver's library runs its initialisers, as every CUDA program does.
@@ -169,11 +172,13 @@ impl Device {
         }
     }
 
-    /// Opens device `ordinal`, counted from 0 among those of `CUDA_VISIBLE_DEVICES`. The fastest is
-    /// the first, unless `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`, which is the order of `nvidia-smi`.
+    /// Opens the device with the number `ordinal`, counted from 0 among those of
+    /// `CUDA_VISIBLE_DEVICES`. Device 0 is the fastest. If `CUDA_DEVICE_ORDER` is `PCI_BUS_ID`, the
+    /// order is that of `nvidia-smi`.
     ///
     /// # Errors
-    /// An error that names what is missing or too old: the driver, the device, its instructions.
+    /// An error that names the missing or outdated part: the driver, the device, or its
+    /// instructions.
     pub fn open(ordinal: usize) -> Result<Self, CudaError> {
         let devices = Self::count()?;
         let failed = CudaError::failed("opening the device");
@@ -221,18 +226,19 @@ impl Device {
                 graphs_lost: OnceLock::new(),
             }),
         };
-        // Fails now, not in the first pass, if the driver can neither load nor compile the kernels.
+        // If the driver can neither load nor compile the kernels, opening fails instead of the
+        // first pass.
         device.kernel("gather_rows")?;
         Ok(device)
     }
 
-    /// Name, address, compute capability and size of the card.
+    /// The properties of the card, which never change.
     #[must_use]
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
     }
 
-    /// The number of modules loaded so far, by machine code or PTX.
+    /// The numbers of modules loaded so far, as machine code and as PTX.
     #[must_use]
     pub fn loaded(&self) -> Loaded {
         self.kernels().code.loaded
@@ -244,7 +250,7 @@ impl Device {
     /// The driver's error.
     ///
     /// # Panics
-    /// If no kernel has that name.
+    /// If no kernel has this name.
     pub fn kernel_info(&self, kernel: &'static str) -> Result<KernelInfo, CudaError> {
         use sys::CUfunction_attribute as Attribute;
         self.bind()?;
@@ -269,14 +275,14 @@ impl Device {
         MODULES.iter().flat_map(|module| module.kernels).copied()
     }
 
-    /// The reason why graphs are no longer used, after one failed. They only save time: launches
-    /// work without them.
+    /// The reason why graphs are no longer used, if one has failed. Graphs only save time, so
+    /// kernels are then launched one by one.
     #[must_use]
     pub fn graphs_lost(&self) -> Option<&str> {
         self.inner.graphs_lost.get().map(String::as_str)
     }
 
-    /// Stops the use of graphs. The first reason is kept.
+    /// Stops the use of graphs. Only the first reason is kept.
     pub fn lose_graphs(&self, reason: String) {
         let _ = self.inner.graphs_lost.set(reason);
     }
@@ -291,7 +297,7 @@ impl Device {
             .map_err(CudaError::failed("asking for free memory"))
     }
 
-    /// Allocates `bytes` bytes of device memory, whose content is arbitrary.
+    /// Allocates `bytes` bytes of device memory, whose contents are arbitrary.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -299,7 +305,7 @@ impl Device {
         Buffer::new(self, bytes)
     }
 
-    /// Allocates device memory and copies `values` to it.
+    /// Allocates device memory for `values` and queues a copy of them.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -318,14 +324,14 @@ impl Device {
         self.wait(&turn)
     }
 
-    /// [`synchronize`](Self::synchronize) for a caller that has a turn already.
+    /// Waits like [`synchronize`](Self::synchronize), for a caller that already holds a turn.
     pub(super) fn wait(&self, _: &Turn<'_>) -> Result<(), CudaError> {
         let waited = self.inner.stream.synchronize();
         waited.map_err(CudaError::failed("running kernels"))
     }
 
-    /// Waits for all queued work, before memory or a graph that it may use is freed. A failure
-    /// shows at the next call that can report it.
+    /// Waits for all queued work, before memory or a graph that the work may use is freed. A
+    /// failure of that work is reported by the next call that can return an error.
     pub(super) fn drain(&self) {
         // A recording lasts no longer than its launches take to be queued.
         let _turn = loop {
@@ -339,10 +345,10 @@ impl Device {
         let _ = self.inner.stream.synchronize();
     }
 
-    /// Queues a copy of `bytes` to the device. The caller may change them when this returns.
+    /// Queues a copy of `bytes` to the device. The caller may change `bytes` once this returns.
     ///
     /// # Safety
-    /// `bytes.len()` bytes at `to` must be device memory.
+    /// The `bytes.len()` bytes at `to` must be device memory.
     pub(super) unsafe fn copy_to(
         &self,
         to: sys::CUdeviceptr,
@@ -361,10 +367,10 @@ impl Device {
         unsafe { uploads.copy(to, bytes) }.map_err(CudaError::failed(WHAT))
     }
 
-    /// Lets this thread queue work as long as the result lives.
+    /// Takes the right to queue work. `what` names the operation in an error.
     ///
     /// # Errors
-    /// [`CudaError::Recording`], if another thread records a graph.
+    /// [`CudaError::Recording`] if another thread records a graph.
     pub(super) fn turn(&self, what: &'static str) -> Result<Turn<'_>, CudaError> {
         let turn = self.inner.recording.read();
         let turn = turn.unwrap_or_else(PoisonError::into_inner);
@@ -374,7 +380,7 @@ impl Device {
         }
     }
 
-    /// Waits until no thread queues work. The result names the thread that records a graph.
+    /// Waits until no thread queues work. The guarded value is the thread that records a graph.
     pub(super) fn recording(&self) -> RwLockWriteGuard<'_, Option<ThreadId>> {
         let recording = self.inner.recording.write();
         recording.unwrap_or_else(PoisonError::into_inner)
@@ -396,15 +402,15 @@ impl Device {
     /// Queues a kernel.
     ///
     /// # Safety
-    /// The arguments must be those that the kernel declares (`kernels/`), and with them it may
-    /// touch nothing outside the buffers.
+    /// The arguments must be those that the kernel declares (`kernels/*.cu`). With these arguments,
+    /// the kernel must not touch memory outside the buffers.
     pub(crate) unsafe fn launch(
         &self,
         kernel: &'static str,
         launch: Launch,
         args: &[Arg<'_>],
     ) -> Result<(), CudaError> {
-        // The driver refuses an empty grid; there is nothing to compute.
+        // The driver refuses an empty grid, in which there is nothing to compute.
         if launch.grid.contains(&0) {
             return Ok(());
         }
@@ -445,7 +451,7 @@ impl Device {
         .map_err(CudaError::failed(kernel))
     }
 
-    /// Returns a kernel; its first use loads all kernels of its module.
+    /// Returns a kernel. The first use of a kernel loads all kernels of its module.
     fn kernel(&self, name: &'static str) -> Result<Kernel, CudaError> {
         let mut kernels = self.kernels();
         if let Some(kernel) = kernels.functions.get(name) {
@@ -460,7 +466,7 @@ impl Device {
             let function = unsafe { result::module::get_function(loaded, symbol) };
             let function = function.map_err(CudaError::failed("loading kernels"))?;
             if takes_shared_memory(kernel) {
-                // Only a preference: the kernel runs without it, too.
+                // The attribute is only a preference: if it cannot be set, the kernel runs anyway.
                 // SAFETY: a function of a loaded module.
                 let _ = unsafe { sys::cuFuncSetAttribute(function, CARVEOUT, 100) };
             }
@@ -477,7 +483,7 @@ impl Device {
 
 fn bus_id(context: &CudaContext) -> Option<String> {
     let mut text = [0u8; 32];
-    // SAFETY: the driver writes at most `len` bytes, a zero at the end included.
+    // SAFETY: the driver writes at most `len` bytes, the final zero included.
     let asked = unsafe {
         sys::cuDeviceGetPCIBusId(
             text.as_mut_ptr().cast(),
@@ -490,7 +496,6 @@ fn bus_id(context: &CudaContext) -> Option<String> {
     Some(text.to_string_lossy().to_ascii_lowercase())
 }
 
-/// A UUID with its hyphens.
 fn hyphenated(uuid: sys::CUuuid) -> String {
     let mut text = String::new();
     for (i, byte) in uuid.bytes.into_iter().enumerate() {

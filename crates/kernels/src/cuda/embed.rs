@@ -1,12 +1,12 @@
 use super::Arg::{At, Int};
 use super::{Buffer, CudaError, Launch, Number};
 
-/// Copies rows of the embedding table as float32: `out[row] = table[tokens[row]]`, with `out:
-/// [rows, hidden]`. The table has as many rows of `hidden` `number`s as fit into its buffer. A
-/// token outside of it gives zeros.
+/// Copies rows of the embedding table to `out: [rows, hidden]` as float32: `out[row] =
+/// table[tokens[row]]`. The table's buffer has rows of `hidden` values of the type `number`. A
+/// token outside the table gives zeros.
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small.

@@ -1,43 +1,43 @@
 use cudarc::driver::DriverError;
 
-/// A failure of a CUDA device or its driver.
+/// A failure of a CUDA device, of its driver, or of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CudaError {
-    /// The driver's library cannot be loaded.
+    /// The driver's library is missing, so no CUDA device can be used.
     NoDriver,
-    /// The driver works, but does not show such a device.
+    /// The driver works, but it shows no device with the requested number.
     NoDevice {
         /// The device asked for.
         ordinal: usize,
-        /// The number of devices that the driver shows.
+        /// The number of devices that the driver shows, which are numbered from 0.
         devices: usize,
     },
-    /// The driver is older than the calls that are made.
+    /// The driver is older than the kernels and calls of this crate require.
     OldDriver {
         /// The CUDA version that it has, as 1000 times the major and 10 times the minor one.
         version: i32,
     },
     /// The card lacks instructions that the kernels use.
     OldCard {
-        /// Name of the card.
+        /// The name of the card, for messages.
         name: String,
-        /// Compute capability of the card, major and minor.
+        /// The compute capability of the card, as major and minor version.
         capability: (i32, i32),
     },
     /// This process was forked after the driver had started.
     Forked {
-        /// Id of the process that started the driver, if known.
+        /// The process that started the driver, if it is known.
         process: Option<u32>,
     },
-    /// The device does not have enough free memory.
+    /// The device has too little free memory for an allocation.
     OutOfMemory {
-        /// Bytes requested.
+        /// The bytes of the refused allocation.
         needed: usize,
-        /// Bytes that were free.
+        /// The bytes that the driver reported as free after the refusal.
         free: usize,
     },
-    /// A graph is being recorded on the device, and the operation would become part of it or break
-    /// it.
+    /// A thread records a graph on the device, and the operation would become part of the graph or
+    /// break it.
     Recording {
         /// The operation that was attempted.
         what: &'static str,
@@ -46,7 +46,7 @@ pub enum CudaError {
     Failed {
         /// The operation that was attempted.
         what: &'static str,
-        /// The driver's description, in one line.
+        /// The driver's description of the error and its name, in one line.
         reason: String,
     },
 }

@@ -4,19 +4,20 @@ use super::{Buffer, CudaError, Launch};
 /// Columns of [`gather_rows`], in floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gather {
-    /// The number of columns that are copied, the first ones of a row.
+    /// The number of columns that are copied, from the first column on.
     pub width: usize,
-    /// Floats from one row of the source to the next.
+    /// The number of floats from one row of the source to the next.
     pub x_stride: usize,
-    /// Floats from one row of the output to the next.
+    /// The number of floats from one row of the output to the next. Floats between rows stay
+    /// unchanged.
     pub out_stride: usize,
 }
 
-/// Copies rows of a float32 matrix: row `i` of the output is row `rows[i]` of `x`, for `count`
-/// rows. A row that `x` does not have gives zeros.
+/// Copies `count` rows of a float32 matrix: row `i` of `out` becomes row `rows[i]` of `x`. A row
+/// number outside `x` gives zeros.
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small or the rows overlap.
@@ -35,6 +36,6 @@ pub fn gather_rows(
     let launch = Launch::new([count, 1, 1], 256);
     let ints = [width, x_stride, out_stride, x_rows].map(Int);
     let args = [At(out), At(x), At(rows), ints[0], ints[1], ints[2], ints[3]];
-    // SAFETY: the buffers hold `count` rows, checked; the kernel checks the numbers of the rows.
+    // SAFETY: the buffers hold `count` rows, checked; the kernel checks the row numbers.
     unsafe { out.device().launch("gather_rows", launch, &args) }
 }

@@ -43,9 +43,9 @@ impl std::fmt::Debug for Graph {
 }
 
 impl Graph {
-    /// Records the launches that `record` queues; they do not run now. The buffers that they name
-    /// must live as long as the graph is launched. Each kernel must have been launched once before,
-    /// because loading a module would break the recording.
+    /// Records the launches that `record` queues, without running them. Their buffers must stay
+    /// alive as long as the graph is launched. Each kernel must have been launched before, because
+    /// loading a module would break the recording.
     ///
     /// # Errors
     /// An error of `record` or of the driver, or [`CudaError::Recording`].
@@ -79,7 +79,7 @@ impl Graph {
     /// Queues the recorded launches.
     ///
     /// # Errors
-    /// The driver's error.
+    /// [`CudaError::Recording`], or the driver's error.
     pub fn launch(&mut self) -> Result<(), CudaError> {
         const WHAT: &str = "launching a graph";
         let _turn = self.device.turn(WHAT)?;

@@ -4,19 +4,19 @@ use crate::Epilogue;
 
 /// A linear layer: `y = x Wᵀ + b` with row-major weights `[outputs, inputs]`.
 ///
-/// Batch-invariant: the order of an output's sum depends only on this shape. So its bits do not
-/// depend on the other rows, or on the kernel that the number of rows selects.
+/// Batch-invariant: the order of an output's sum depends only on this shape. The bits of an output
+/// therefore depend neither on other rows nor on the kernel that the number of rows selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinearShape {
     /// Values of an input row.
     pub inputs: usize,
     /// Values of an output row.
     pub outputs: usize,
-    /// The type of weights and input rows.
+    /// The type of the weights and of the input rows. Outputs are float32.
     pub number: Number,
 }
 
-/// Inputs of a chunk. This and the next sizes are those of kernels/linear.cu.
+/// The inputs of a chunk. This size and the next ones must equal those in `kernels/linear.cu`.
 const CHUNK: usize = 32;
 const FEW_OUTPUTS: usize = 64;
 const MANY_OUTPUTS: usize = 128;
@@ -27,21 +27,23 @@ const ANY_ROWS: usize = 8;
 /// Blocks that keep the memory of a large card busy: two for each of 132 multiprocessors. A
 /// constant, because the bits of a result must not depend on the card.
 const BLOCKS: usize = 264;
-/// The fewest chunks of a group: two for each of its slices.
+/// The fewest chunks of a group: two for each slice of the group.
 const LEAST: usize = 8;
 const MOST_GROUPS: usize = 16;
 
 impl LinearShape {
-    /// The most rows for which the inputs may be cut among blocks, which needs [`LinearWorkspace`].
+    /// The most rows for which the inputs may be split between blocks, which needs a
+    /// [`LinearWorkspace`].
     const SPLIT_ROWS: usize = 256;
 
-    /// Whether the layer runs on tensor cores: 16-bit numbers, and inputs in whole chunks.
+    /// Whether the layer runs on tensor cores. It does with 16-bit numbers and whole chunks of
+    /// inputs.
     #[must_use]
     pub fn on_tensor_cores(&self) -> bool {
         self.tensor().is_some()
     }
 
-    /// The index of the layer's kernels in [`PLAIN`] and [`SILU`], if it runs on tensor cores.
+    /// The layer's column in the tables [`PLAIN`] and [`SILU`]; `None` without tensor cores.
     fn tensor(&self) -> Option<usize> {
         let fits = self.inputs > 0 && self.inputs.is_multiple_of(CHUNK);
         match self.number {
@@ -51,8 +53,8 @@ impl LinearShape {
         }
     }
 
-    /// The number of groups that the inputs are cut into, whatever the number of rows: it decides
-    /// the order of the sums. With few rows, each group has a block of its own.
+    /// The number of groups of inputs. It decides the order of sums, so it does not depend on the
+    /// number of rows. With few rows, each group is computed by a block of its own.
     fn groups(&self) -> usize {
         let tiles = self.outputs.div_ceil(FEW_OUTPUTS).max(1);
         let most = (self.inputs / CHUNK / LEAST).clamp(1, MOST_GROUPS);
@@ -78,12 +80,12 @@ impl LinearShape {
 #[derive(Debug)]
 pub struct LinearWorkspace {
     partials: Buffer,
-    /// Counters of the blocks that have finished; zero between calls.
+    /// The number of blocks per tile that have finished. All are zero between calls.
     arrived: Buffer,
 }
 
 impl LinearWorkspace {
-    /// Bytes that calls of these layers with at most `rows` rows need.
+    /// The bytes of a workspace for calls of any of `layers` with at most `rows` rows.
     #[must_use]
     pub fn bytes(layers: &[LinearShape], rows: usize) -> usize {
         Self::elements(layers, rows).iter().map(|n| 4 * n).sum()
@@ -94,7 +96,7 @@ impl LinearWorkspace {
         sizes.fold([0, 0], |a, b| [a[0].max(b[0]), a[1].max(b[1])])
     }
 
-    /// Allocates a workspace for calls of these layers with at most `rows` rows.
+    /// Allocates a workspace for calls of any of `layers` with at most `rows` rows.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -106,7 +108,8 @@ impl LinearWorkspace {
         Ok(Self { partials, arrived })
     }
 
-    /// Another handle on the same memory.
+    /// Returns another handle to the same memory. Layers run one after the other, so they may share
+    /// it.
     #[must_use]
     pub fn share(&self) -> Self {
         let [partials, arrived] = [&self.partials, &self.arrived].map(|buffer| buffer.from(0));
@@ -114,7 +117,7 @@ impl LinearWorkspace {
     }
 }
 
-/// Kernels for bfloat16 and float16, for at most 8, 16, 32, 64 rows and for more.
+/// The kernels for at most 8, 16, 32 and 64 rows, and for more; each for bfloat16 and float16.
 type Kernels = [[&'static str; 2]; 5];
 
 const PLAIN: Kernels = [
@@ -136,7 +139,7 @@ const SILU: Kernels = [
 /// is in `out` or are added to it. `bias` is float32.
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small, the workspace included.
@@ -185,13 +188,13 @@ pub fn linear(
     unsafe { weight.device().launch(kernel, launch, &args) }
 }
 
-/// [`linear`] and [`silu_mul`](super::silu_mul) in one launch, with the same bits. The first half
-/// of the layer's outputs are gates, the second half are multiplied by them. `out` receives `[rows,
-/// outputs / 2]` in the layer's `number`. For layers on tensor cores
+/// Computes [`linear`] and [`silu_mul`](super::silu_mul) in one launch, with the same bits. The
+/// first half of the layer's outputs are gates, and the second half are multiplied by them. `out`
+/// is `[rows, outputs / 2]` in the layer's `number`. The layer must run on tensor cores
 /// ([`LinearShape::on_tensor_cores`]).
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small, the outputs are odd, or the layer does not run on tensor cores.
@@ -231,7 +234,8 @@ unsafe fn on_tensor_cores(
     weight.assert_holds(outputs * inputs, number.bytes());
     let groups = layer.groups();
     let many = [rows.div_ceil(MANY_ROWS), outputs.div_ceil(MANY_OUTPUTS), 1];
-    // Kernels for many rows use no workspace, but need enough tiles to keep the card busy.
+    // The kernels for many rows need no workspace, but they need enough tiles to use the whole
+    // card.
     let enough = many[0] * many[1] >= BLOCKS / 2;
     let is_many = rows > LinearShape::SPLIT_ROWS || (rows > MANY_ROWS / 2 && enough);
     let (index, tile) = match rows {
@@ -258,7 +262,8 @@ unsafe fn on_tensor_cores(
         (grid, 128, args)
     };
     let launch = Launch::new(grid, block);
-    // SAFETY: the buffers hold rows and weights, inputs are whole chunks, the workspace holds a
-    // part for each group and a counter for each tile, checked; the rest is the caller's.
+    // SAFETY: the buffers hold rows and weights, the inputs are whole chunks, and the workspace
+    // holds a part for each group and a counter for each tile, all checked; the rest is the
+    // caller's promise.
     unsafe { weight.device().launch(kernels[index], launch, &args) }
 }

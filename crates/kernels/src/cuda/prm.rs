@@ -8,13 +8,13 @@ const TILE: usize = 8;
 /// float32.
 #[derive(Clone, Copy, Debug)]
 pub struct PrmLayer<'a> {
-    /// The weights, row-major.
+    /// The weights in row-major order, float32.
     pub weight: &'a Buffer,
-    /// The bias; `None` means zeros.
+    /// The bias, float32; `None` means zeros.
     pub bias: Option<&'a Buffer>,
-    /// Values of an input row.
+    /// The number of values in an input row: the hidden size, or the outputs of the previous layer.
     pub inputs: usize,
-    /// Values of an output row.
+    /// The number of values in an output row: the scores, or the inputs of the next layer.
     pub outputs: usize,
 }
 
@@ -38,12 +38,12 @@ impl PrmLayer<'_> {
     }
 }
 
-/// Applies the first layer of a head to `count` rows of `hidden: [rows, inputs]` float32, whose
-/// numbers are in `rows` (u32). `out: [count, outputs]` is float64, NaN for a row that does not
-/// exist.
+/// Applies the first layer of a head to `count` rows of `hidden: [rows, inputs]`, in float32.
+/// `rows` has the rows' numbers as u32. `out: [count, outputs]` is float64; a row that does not
+/// exist gives NaN.
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small, or the layer has no inputs.
@@ -69,15 +69,16 @@ pub fn prm_head(
         Int(layer.inputs),
         Int(layer.outputs),
     ];
-    // SAFETY: the buffers hold layer, rows and outputs, checked; the kernel checks the row numbers.
+    // SAFETY: the buffers hold the layer, rows and outputs, checked; the kernel checks the row
+    // numbers.
     unsafe { out.device().launch("prm_head", layer.launch(count), &args) }
 }
 
-/// Applies a further layer to the outputs of the layer before: `x: [count, inputs]` to `out:
-/// [count, outputs]`, both float64. Negative inputs count as 0 (`ReLU`).
+/// Applies a further layer of a head to the previous layer's outputs `x: [count, inputs]`. `out` is
+/// `[count, outputs]`, and both are float64. Negative inputs count as 0 (`ReLU`).
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small.
@@ -99,6 +100,6 @@ pub fn prm_layer(
         Int(layer.inputs),
         Int(layer.outputs),
     ];
-    // SAFETY: the buffers hold layer, inputs and outputs, checked.
+    // SAFETY: the buffers hold the layer, inputs and outputs, checked.
     unsafe { out.device().launch("prm_layer", layer.launch(count), &args) }
 }

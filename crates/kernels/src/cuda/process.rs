@@ -1,10 +1,11 @@
-//! The process that CUDA was started in. The driver does not work in a process forked later.
+//! Remembers the process that started CUDA. The driver does not work in a process that is forked
+//! later.
 
 use std::sync::OnceLock;
 
 use super::CudaError;
 
-/// Id of the process that has started the driver.
+/// The process that started the driver; unset if no process has.
 static STARTED: OnceLock<u32> = OnceLock::new();
 
 /// Notes that this process has started the driver.
@@ -12,8 +13,8 @@ pub(super) fn started() {
     STARTED.get_or_init(std::process::id);
 }
 
-/// Refuses a process that was forked after the driver had started. Calls of the driver would not
-/// name that reason, if they returned at all.
+/// Refuses a process that was forked after the driver had started. The driver's own calls might
+/// never return, or would fail for another reason.
 ///
 /// # Errors
 /// [`CudaError::Forked`]

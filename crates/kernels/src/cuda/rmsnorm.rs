@@ -22,23 +22,23 @@ pub fn rmsnorm(
     out.assert_holds(rows * n, number.bytes());
     x.assert_holds(rows * n, 4);
     weight.assert_holds(n, 4);
-    // The block depends only on the width: the order of a row's sum must not depend on other rows.
+    // The order of a row's sum depends on the block's size, so the size depends only on the width.
     let block = n.div_ceil(4).next_power_of_two().clamp(32, 1024);
     let launch = Launch::new([rows, 1, 1], block);
     let args = [At(out), At(x), At(weight), Int(n), Float(eps)];
     let kernel = number.pick(["rmsnorm_f32", "rmsnorm_bf16", "rmsnorm_f16"]);
-    // SAFETY: the buffers hold the rows and weights, checked.
+    // SAFETY: the buffers hold the rows and the weights, checked.
     unsafe { out.device().launch(kernel, launch, &args) }
 }
 
-/// The columns of a row that are heads, in floats.
+/// The columns of each row that are normalised as heads, in floats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadColumns {
-    /// Floats from one row to the next.
+    /// The number of floats from one row to the next, other columns included.
     pub stride: usize,
-    /// Column where the first head begins.
+    /// The column at which the first head begins.
     pub offset: usize,
-    /// The number of heads, one after the other.
+    /// The number of heads. They are adjacent.
     pub heads: usize,
     /// Elements of a head.
     pub head_dim: usize,
@@ -66,6 +66,6 @@ pub fn rmsnorm_heads(
     let launch = Launch::new([rows, 1, 1], 32 * heads.clamp(1, 16));
     let [stride, offset, heads, dim] = [stride, offset, heads, head_dim].map(Int);
     let args = [At(x), stride, offset, heads, dim, At(weight), Float(eps)];
-    // SAFETY: the buffer holds the rows, and a row the heads, checked.
+    // SAFETY: the buffer holds the rows, and a row holds the heads, checked.
     unsafe { x.device().launch("rmsnorm_heads", launch, &args) }
 }

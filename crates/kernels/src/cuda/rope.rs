@@ -1,12 +1,12 @@
 use super::Arg::{At, Float, Int, Null};
 use super::{Buffer, CudaError, KvLayout, Launch};
 
-/// Computes cosines and sines for [`rope_kv`], `out: [rows][cos: half | sin: half]` float32, at
-/// each row's position. They are those of [`crate::RopeTable`] with the same `scale` and `half`
-/// frequencies in float32.
+/// Computes cosines and sines at each row's position, as `out: [rows][cos: half | sin: half]` in
+/// float32 for [`rope_kv`]. They are those of [`crate::RopeTable`] with the same `scale` and `half`
+/// frequencies rounded to float32.
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small.
@@ -36,24 +36,24 @@ pub fn rope_angles(
 /// Rows `[queries: heads | keys: kv_heads | values: kv_heads]` of `head_dim` floats each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QkvRows {
-    /// The number of rows, one for each token.
+    /// The number of rows, one for each token of the pass.
     pub rows: usize,
     /// Floats from one row to the next.
     pub stride: usize,
-    /// The number of query heads.
+    /// The number of query heads in a row; the layout has the number of key-value heads.
     pub heads: usize,
 }
 
 /// Turns queries and keys in place and writes keys and values of one layer to their places in `kv`.
-/// Element `i` of a head turns with element `i + half`, by `angles` of [`rope_angles`]; elements
-/// from `2 * half` on do not turn. `slots: [rows][page, offset]` is u32; a row whose slot is
-/// outside of `kv` is not written.
+/// Element `i` of a head is rotated with element `i + half`, by the `angles` of [`rope_angles`].
+/// Elements from `2 * half` on stay unchanged. `slots: [rows][page, offset]` is u32; a row whose
+/// slot is outside `kv` is not written.
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
-/// If a buffer is too small, the heads do not fit into a row, or the layer does not exist.
+/// If a buffer is too small, the heads do not fit in a row, or the layer does not exist.
 #[expect(clippy::too_many_arguments, reason = "four buffers, two shapes")]
 pub fn rope_kv(
     qkv: &mut Buffer,
@@ -84,7 +84,7 @@ pub fn rope_kv(
     args[..4].copy_from_slice(&buffers);
     args[4..].copy_from_slice(&ints);
     let kernel = number.pick(["rope_kv_f32", "rope_kv_bf16", "rope_kv_f16"]);
-    // SAFETY: the buffers hold the rows, rows their heads, and a page the layer, checked; the
-    // kernel checks the slots.
+    // SAFETY: the buffers hold the rows, rows hold their heads, and a page holds the layer,
+    // checked; the kernel checks the slots.
     unsafe { qkv.device().launch(kernel, launch, &args) }
 }

@@ -4,27 +4,26 @@ use super::{Buffer, CudaError, Device, Element, Launch};
 /// Threads of a block, as `kernels/sample.cu` has it.
 const BLOCK: usize = 512;
 
-/// The most bytes of the bitmap of penalised tokens: what the kernel's other shared memory leaves
-/// of 48 KiB.
+/// The most bytes of the bitmap of penalised tokens: 48 KiB, minus the kernel's other shared
+/// memory.
 const MARKS: usize = 36 << 10;
 
 /// A token to sample from a row of logits. The repetition penalty applies first, then the filters
-/// in the order top-k, top-p, min-p. Settings outside their ranges act as the nearest that makes
-/// sense.
+/// in the order top-k, top-p, min-p. A setting out of range acts like the nearest valid value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct SampleRequest {
     /// The row of logits.
     pub row: u32,
-    /// Index of the first token that the repetition penalty is for, in the list that comes with the
+    /// The index of the first token to penalise, in the list of tokens that comes with the
     /// requests.
     pub said_first: u32,
-    /// The number of tokens that the repetition penalty is for; duplicates count once.
+    /// The number of tokens to penalise. A repeated token is penalised once.
     pub said_count: u32,
     /// The number of most likely tokens to keep; 0 keeps all.
     pub top_k: u32,
-    /// Divides the positive and multiplies the negative logits of tokens seen before; 1 changes
-    /// nothing.
+    /// The divisor of positive logits, and factor of negative logits, of the tokens to penalise. 1
+    /// changes nothing.
     pub penalty: f32,
     /// Divides the logits. 0 takes the most likely token, the lowest id of equals.
     pub temperature: f32,
@@ -34,18 +33,18 @@ pub struct SampleRequest {
     pub min_p: f32,
     /// Key of the Philox4x32-10 block whose first 64 bits make the uniform number.
     pub key: [u32; 2],
-    /// Counter of that Philox block.
+    /// The counter of the Philox block that `key` belongs to.
     pub counter: [u32; 4],
 }
 
 // SAFETY: fourteen words without gaps, and every bit pattern is a value.
 unsafe impl Element for SampleRequest {}
 
-/// Requests and the tokens sampled for them, in memory of a device.
+/// Requests and the tokens that are sampled for them, in the memory of a device.
 #[derive(Debug)]
 pub struct Samples {
     requests: Buffer,
-    /// Tokens that the repetition penalties are for.
+    /// The lists of tokens to penalise, for all requests one after the other.
     said: Buffer,
     /// Tokens of the requests, then their log-probabilities.
     sampled: Buffer,
@@ -54,10 +53,11 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// The largest vocabulary of requests with a repetition penalty.
+    /// The largest vocabulary for which a request may have a repetition penalty.
     pub const MOST_PENALISED: usize = 8 * MARKS;
 
-    /// Room for `capacity` requests and `said` penalised tokens; 0 if no request has a penalty.
+    /// Allocates memory for `capacity` requests and `said` tokens to penalise. `said` is 0 if no
+    /// request has a penalty.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -71,11 +71,11 @@ impl Samples {
         })
     }
 
-    /// Copies the requests of the next [`draw`](Self::draw), and the penalised tokens that they
-    /// refer to, to the device. The caller may change both when this returns.
+    /// Copies the requests of the next [`draw`](Self::draw), and the tokens to penalise, to the
+    /// device. The caller may change both once this returns.
     ///
     /// # Errors
-    /// The driver's error.
+    /// [`CudaError`] if the copy fails.
     ///
     /// # Panics
     /// If there is no room for them, or a request refers to tokens beyond the end of `said`.
@@ -94,21 +94,22 @@ impl Samples {
         Ok(())
     }
 
-    /// Samples a token for each request from `logits: [rows, stride]` float32, of which the first
-    /// `vocab` of a row belong to tokens. NaN counts as minus infinity. The tokens are those of the
-    /// CPU: weights have the same bits, and sums are in float64 in an order that depends only on
+    /// Samples a token for each request from `logits: [rows, stride]` in float32. Only the first
+    /// `vocab` logits of a row belong to tokens. NaN counts as minus infinity. The tokens are the
+    /// CPU's: weights have the same bits, and sums are in float64 in an order that depends only on
     /// the row. A request for a row that does not exist gets token 0 and NaN.
     ///
     /// # Errors
-    /// The driver's error.
+    /// [`CudaError`] if the kernel cannot be loaded or launched.
     ///
     /// # Panics
-    /// If `vocab` is 0 or more than `stride`, or more than [`MOST_PENALISED`](Self::MOST_PENALISED)
-    /// where there is room for penalised tokens.
+    /// If `vocab` is 0 or exceeds `stride`, or if there is room for tokens to penalise and `vocab`
+    /// exceeds [`MOST_PENALISED`](Self::MOST_PENALISED).
     pub fn draw(&mut self, logits: &Buffer, vocab: usize, stride: usize) -> Result<(), CudaError> {
         assert!(vocab > 0 && vocab <= stride);
         let rows = logits.bytes() / (4 * stride);
-        // Sized for any requests, not for these: a recorded launch may be repeated with others.
+        // The size does not depend on the current requests, because a recorded launch may be
+        // replayed with others.
         let shared = match self.said.bytes() {
             0 => 0,
             _ => 4 * vocab.div_ceil(32),
@@ -128,17 +129,17 @@ impl Samples {
             Int(vocab),
             Int(stride),
         ];
-        // SAFETY: `request` has written `count` requests, whose penalised tokens are in `said`, and
-        // `sampled` has room for their results; the kernel skips rows that do not exist.
+        // SAFETY: `request` has written `count` requests, whose tokens to penalise are in `said`,
+        // and `sampled` has room for their results; the kernel skips rows that do not exist.
         unsafe { logits.device().launch("sample", launch, &args) }
     }
 
-    /// Waits for the sampling and copies token and log-probability of each request.
-    /// Log-probabilities are natural, under the model's own distribution: temperature 1, no
-    /// filters.
+    /// Waits for the sampling, and returns the token and log-probability of each request.
+    /// Log-probabilities are natural logarithms in the model's own distribution (temperature 1, no
+    /// filters).
     ///
     /// # Errors
-    /// The driver's error, also one of work queued before.
+    /// The driver's error, also one of earlier work.
     pub fn read(&mut self) -> Result<impl ExactSizeIterator<Item = (u32, f32)>, CudaError> {
         self.words.resize(2 * self.count, 0);
         self.sampled.read(0, &mut self.words)?;
@@ -148,12 +149,12 @@ impl Samples {
     }
 }
 
-/// Computes the natural log of the probability of `tokens[row]` (u32) under row `row` of `logits:
-/// [rows, stride]`, of which the first `vocab` belong to tokens. `out: [rows]` is float32, NaN for
-/// a token that does not exist.
+/// Computes the natural logarithm of the probability of `tokens[row]` (u32) in row `row` of
+/// `logits: [rows, stride]`. Only the first `vocab` logits of a row belong to tokens. `out: [rows]`
+/// is float32; a token that does not exist gives NaN.
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small, or `vocab` is 0 or more than `stride`.

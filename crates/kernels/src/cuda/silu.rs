@@ -1,11 +1,11 @@
 use super::Arg::{At, Int};
 use super::{Buffer, CudaError, Launch, Number};
 
-/// Computes the gate of a `SwiGLU` block, from `rows` rows `[gate | up]` of `2 * width` floats to
-/// rows of `width` `number`s: `gate / (1 + e^-gate) * up`.
+/// Computes the gate of a `SwiGLU` block: `gate / (1 + e^-gate) * up`. Input rows are `[gate | up]`
+/// of `2 * width` floats, and output rows have `width` values of the type `number`.
 ///
 /// # Errors
-/// The driver's error.
+/// [`CudaError`] if the kernel cannot be loaded or launched.
 ///
 /// # Panics
 /// If a buffer is too small.

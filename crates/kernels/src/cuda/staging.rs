@@ -1,7 +1,7 @@
 use super::{Buffer, CudaError, Device};
 
-/// Lists of words that go to a device in one copy. A copy for each list would take longer than some
-/// kernels.
+/// Lists of 32-bit words that go to a device in a single copy. One copy per list would take longer
+/// than some kernels.
 #[derive(Debug)]
 pub struct Staging {
     host: Vec<u32>,
@@ -12,7 +12,7 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// An empty staging area with room for `words` words.
+    /// Creates an empty staging area. It grows if the lists exceed `words` words.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -32,8 +32,8 @@ impl Staging {
         self.copied = false;
     }
 
-    /// Appends a list, filled up with zeros to `room` words. Returns the byte of
-    /// [`memory`](Self::memory) where the list will begin.
+    /// Appends a list, filled up with zeros to `room` words. Returns the list's offset in
+    /// [`memory`](Self::memory), in bytes.
     ///
     /// # Panics
     /// If there is no room for it, or all was copied already.
@@ -50,14 +50,14 @@ impl Staging {
     /// the old memory was too small.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`], after which the staging area has no memory; or the driver's
+    /// [`CudaError::OutOfMemory`], after which the staging area has no memory, or the driver's
     /// error.
     pub fn copy(&mut self) -> Result<bool, CudaError> {
         let bytes = size_of_val(&*self.host);
         let moves = bytes > self.memory.bytes();
         if moves {
-            // Freed first: both together would exceed the memory plan. Powers of two make this
-            // rare.
+            // The old memory is freed first, because both together would exceed the planned memory.
+            // Powers of two make growth rare.
             let device = self.memory.device().clone();
             self.memory = device.alloc(0)?;
             self.memory = device.alloc(bytes.next_power_of_two())?;
@@ -67,7 +67,7 @@ impl Staging {
         Ok(moves)
     }
 
-    /// The memory that the lists are copied to.
+    /// The device memory of the lists. It has the current lists after [`copy`](Self::copy).
     #[must_use]
     pub fn memory(&self) -> &Buffer {
         &self.memory
@@ -77,7 +77,7 @@ impl Staging {
         self.turn
     }
 
-    /// Whether the lists staged in turn `turn` are on the device.
+    /// Whether [`copy`](Self::copy) was called in turn `turn`, and that turn is the current one.
     pub(super) fn has_copied(&self, turn: u64) -> bool {
         self.copied && self.turn == turn
     }

@@ -3,18 +3,18 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream, DriverError, result, sys};
 
-/// Bytes of a slot; longer copies take several slots.
+/// The bytes of a slot. A longer copy uses several slots.
 const SLOT: usize = 256 << 10;
-/// The number of slots: the host fills one while the device reads others.
+/// The number of slots. The host fills one slot while the device reads others.
 const SLOTS: usize = 8;
 
 /// Page-locked host memory through which all copies to the device go. The driver may read the
-/// source of an asynchronous copy until the copy is done, so callers' memory is copied to a slot
-/// first. A slot is used again after the event of its last copy has been reached.
+/// source of an asynchronous copy until the copy is done, so the caller's bytes are first copied to
+/// a slot. A slot is reused after the event of its last copy.
 pub(super) struct Uploads {
     stream: Arc<CudaStream>,
     memory: NonNull<u8>,
-    /// An event for each slot, recorded after its last copy.
+    /// The event of each slot, recorded after the slot's last copy.
     copied: Vec<CudaEvent>,
     next: usize,
 }
@@ -44,7 +44,8 @@ impl Uploads {
     /// Queues a copy of `bytes` to the device. The caller may change them when this returns.
     ///
     /// # Safety
-    /// The device's context must be current, and `bytes.len()` bytes at `to` must be device memory.
+    /// The device's context must be current, and the `bytes.len()` bytes at `to` must be device
+    /// memory.
     pub(super) unsafe fn copy(
         &mut self,
         to: sys::CUdeviceptr,
@@ -66,7 +67,8 @@ impl Uploads {
                 result::memcpy_htod_async(to + (i * SLOT) as u64, slot, self.stream.cu_stream())
             }?;
             if let Err(error) = copied.record(&self.stream) {
-                // Without the event nobody would know when the slot is free: wait for the copy now.
+                // Without the event, the slot's reuse could not be timed, so this waits for the
+                // copy.
                 self.stream.synchronize()?;
                 return Err(error);
             }

@@ -1,4 +1,4 @@
-//! Number formats of keys and values, and their layout in a page.
+//! The number formats of keys and values, and their layout in a page.
 
 use half::{bf16, f16};
 
@@ -6,8 +6,8 @@ use super::KvShape;
 use crate::buffer::Number;
 use crate::simd::Simd;
 
-/// The number format of keys and values. Writing in 16 bits rounds to nearest (ties to even) and
-/// clamps to the largest finite number.
+/// The number format of keys and values. 16-bit formats round to the nearest (ties to even), and
+/// clamp to the largest finite number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum KvFormat {
     /// float32, stored as computed.
@@ -16,26 +16,26 @@ pub enum KvFormat {
     /// bfloat16. Attention then rounds queries and weights, too, multiplies pairs of bfloat16 and
     /// sums in float32 (`attention/pairs.rs`); numbers below 2^-50 become 0.
     Bf16,
-    /// float16, widened when read: the arithmetic is that of float32.
+    /// float16. Values are converted to float32 when read, so the arithmetic is float32.
     F16,
 }
 
 /// Magnitude below which a bfloat16 operand of attention becomes 0. Products and their sums are
-/// then 0 or far above the smallest normal float32. So units that flush subnormal numbers (AMX)
-/// give the same bits as units that do not.
+/// then either 0 or far above the smallest normal float32. Units that flush subnormal numbers (AMX)
+/// therefore give the same bits as units that do not.
 pub(crate) const TINY: f32 = 1.0 / (1u64 << 50) as f32;
 
 impl KvFormat {
-    /// The most values of a head in bfloat16, for which attention has scratch memory.
+    /// The most values of a head in bfloat16, for which attention has working memory.
     pub const WIDEST_BF16: usize = 256;
 
-    /// Bytes of a page, all layers and heads included.
+    /// The bytes of a page: keys and values of all layers and heads.
     #[must_use]
     pub fn page_bytes(self, shape: KvShape) -> usize {
         shape.layers * shape.kv_heads * self.head_bytes(shape)
     }
 
-    /// Bytes of a stored number: 4 or 2.
+    /// The bytes of one stored number: 4 or 2.
     #[must_use]
     pub fn number_bytes(self) -> usize {
         match self {
@@ -44,7 +44,7 @@ impl KvFormat {
         }
     }
 
-    /// Returns `x` as it is after writing and reading it back.
+    /// Returns `x` as it reads back after being stored.
     #[must_use]
     pub fn round(self, x: f32) -> f32 {
         match self {
@@ -54,13 +54,13 @@ impl KvFormat {
         }
     }
 
-    /// Bytes of one head of one layer in a page: keys, then values. Bfloat16 rounds an odd head
-    /// size or page size up to pairs.
+    /// The bytes of one head of one layer in a page, keys and values together. Bfloat16 stores
+    /// pairs, so an odd head size or page size is rounded up.
     pub(crate) fn head_bytes(self, shape: KvShape) -> usize {
         self.key_bytes(shape) + self.value_bytes(shape)
     }
 
-    /// Bytes of the keys in a head's region, which is the offset of the values.
+    /// The bytes of the keys in a head's region, which is also the offset of the values.
     pub(crate) fn key_bytes(self, shape: KvShape) -> usize {
         match self {
             Self::F32 => 4 * shape.head_dim * shape.page_size,
@@ -79,7 +79,7 @@ impl KvFormat {
 
     /// Writes a position's key and value into its head's region. Keys are `[head_dim, page_size]`,
     /// values `[page_size, head_dim]`. In bfloat16 two neighbours of the outer index are adjacent,
-    /// as the instructions that multiply pairs want them.
+    /// as the instructions that multiply pairs require.
     pub(crate) fn write(
         self,
         region: &mut [u8],
@@ -109,7 +109,7 @@ impl KvFormat {
         }
     }
 
-    /// Reads a position's key and value back.
+    /// Reads back a position's key and value.
     #[cfg(test)]
     pub(crate) fn read(self, region: &[u8], shape: KvShape, offset: usize) -> (Vec<f32>, Vec<f32>) {
         let (d, p) = (shape.head_dim, shape.page_size);
@@ -133,7 +133,6 @@ impl KvFormat {
     }
 }
 
-/// Reinterprets the bytes of a region as numbers.
 fn words<T: Number>(bytes: &mut [u8]) -> &mut [T] {
     // SAFETY: every bit pattern is a number (`Number`).
     let (before, words, _) = unsafe { bytes.align_to_mut::<T>() };
@@ -141,7 +140,7 @@ fn words<T: Number>(bytes: &mut [u8]) -> &mut [T] {
     words
 }
 
-/// Writes `from` to `to[first]`, `to[first + step]` and so on.
+/// Writes the values of `from` to `to[first]`, `to[first + step]` and so on.
 #[inline(always)]
 fn scatter<T: Number>(
     to: &mut [T],
@@ -168,7 +167,7 @@ fn narrow_f16(x: f32) -> u16 {
     f16::from_f32(x.clamp(-most, most)).to_bits()
 }
 
-/// Numbers that are stored one by one and widened to float32 when read.
+/// Numbers that are stored one by one (not in pairs) and converted to float32 when read.
 pub(crate) trait Numbers {
     type Word;
 

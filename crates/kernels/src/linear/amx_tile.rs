@@ -1,4 +1,4 @@
-//! Register blocks of int8 layers, with the products of bytes summed by AMX.
+//! Register blocks of int8 layers on AMX, whose tiles sum the products of bytes.
 
 use super::PANEL;
 use super::blocks::Blocks;
@@ -6,8 +6,8 @@ use super::int8_tile::{Part, Tile};
 use crate::simd::amx::{ROWS, Tiles};
 use crate::simd::{Int8, LANES, Simd};
 
-/// Sums that the tiles hold at a time. While the tiles multiply some groups, the sums of the groups
-/// before them are scaled.
+/// The number of sums that the tiles compute in a batch. While the tiles multiply one batch, the
+/// sums of the previous batch are scaled.
 const SUMS: usize = 4;
 
 /// The sums of some groups, two for a group whose halves have scales of their own.
@@ -19,8 +19,8 @@ impl Sums {
 }
 
 impl<F: Blocks> Tile<'_, F> {
-    /// Multiplies up to `MR` rows, which are a register block, by a panel: the same sums as a block
-    /// without AMX, in the same order.
+    /// Multiplies a register block of up to `MR` rows by a panel. The sums are the same as without
+    /// AMX, in the same order.
     #[inline(always)]
     pub(super) fn tile_block<I: Int8, const MR: usize>(
         &self,
@@ -41,7 +41,8 @@ impl<F: Blocks> Tile<'_, F> {
                     unsafe { *sum = f.load(partial.as_ptr().add(half * LANES)) };
                 }
             }
-            // One turn more than batches: each turn multiplies a batch and scales the one before.
+            // Each turn multiplies one batch and scales the previous one, so there is one more turn
+            // than batches.
             for batch in 0..=batches {
                 if batch < batches {
                     self.multiply(tiles, &part, batch * step, half, &mut sums[batch % 2]);
@@ -51,7 +52,8 @@ impl<F: Blocks> Tile<'_, F> {
                     let sums = &sums[(batch - 1) % 2].0;
                     for g in first..groups.min(first + step) {
                         if half == 0 {
-                            // The first half of the panel fetches the next chunk for both.
+                            // The next chunk is prefetched only once, during the first half of the
+                            // panel.
                             part.ahead.fetch();
                         }
                         let sums = &sums[(g - first) * F::HALVES..];
@@ -76,8 +78,8 @@ impl<F: Blocks> Tile<'_, F> {
         }
     }
 
-    /// Multiplies the groups from `first` on. Tiles beyond the last group repeat it, and nobody
-    /// reads their sums.
+    /// Multiplies the groups from `first` on. Tiles beyond the last group repeat that group, and
+    /// their sums are not read.
     #[inline(always)]
     fn multiply(&self, tiles: &Tiles, part: &Part<'_>, first: usize, half: usize, sums: &mut Sums) {
         const LINE: usize = 4 * PANEL;
@@ -93,7 +95,7 @@ impl<F: Blocks> Tile<'_, F> {
                 weights.wrapping_add(4 * LINE * later),
             )
         };
-        // SAFETY: the rows' inputs are adjacent, one more row may be read beyond them, and more are
+        // SAFETY: the rows' inputs are adjacent, and the rows beyond them that a tile may read are
         // there; the chunk has these groups; there is room for four sums.
         unsafe {
             let (x, weights) = place(0);

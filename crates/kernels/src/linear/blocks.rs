@@ -1,4 +1,4 @@
-//! Blocks of quantised weights: their layout in panels, and the unpacking of groups into bytes.
+//! The kinds of quantised blocks: their layout in panels, and the unpacking of groups into bytes.
 
 use super::PANEL;
 use crate::simd::{LANES, Simd};
@@ -6,20 +6,20 @@ use crate::simd::{LANES, Simd};
 /// Values that share a scale.
 pub(super) const GROUP: usize = 32;
 
-/// Bytes of the unpacked weights of a group in a panel: for every four inputs, four bytes of each
+/// The bytes of a group's unpacked weights in a panel: for every four inputs, four bytes of each
 /// output.
 pub(super) const WIDE: usize = GROUP * PANEL;
 
-/// Groups that are unpacked at a time: few enough to stay in the first-level cache while one block
-/// of rows after the other uses them.
+/// The number of groups that are unpacked at a time. They stay in the first-level cache while all
+/// register blocks of rows use them.
 pub(super) const CHUNK: usize = 16;
 
 /// A kind of blocks. A weight is `scale * q`, or `scale * q + min`, or (with
 /// [`HALVES`](Self::HALVES) of 2) `scale * sub * q` with a whole `sub` for each 16 inputs; `q` is a
 /// signed byte.
 ///
-/// A panel holds one super-block after the other: the numbers that all its groups share, then its
-/// groups. Numbers of the 32 outputs are adjacent.
+/// A panel consists of super-blocks. A super-block has a header, with the numbers that all its
+/// groups share, and then its groups. The numbers of the 32 outputs are adjacent.
 pub(super) trait Blocks {
     /// Groups of 32 that a block of the file spans.
     const SUPER: usize = 1;
@@ -31,26 +31,26 @@ pub(super) trait Blocks {
     const GROUP: usize;
     const MIN: bool = false;
     const HALVES: usize = 1;
-    /// Offset of the bytes in a group, if they need no unpacking.
+    /// The offset of the weights' bytes in a group, if they need no unpacking.
     const IN_PLACE: Option<usize> = None;
 
     /// Writes the block of output `n` of a panel into its super-block.
     fn pack(block: &[u8], n: usize, to: &mut [u8]);
 
-    /// Reads the scales of a group, and minima and sub-scales where the format has them.
+    /// Reads the scales of a group and, if the format has them, minima and sub-scales.
     fn scales<S: Simd>(s: S, header: &[u8], group: &[u8], to: &mut Scales);
 
-    /// Unpacks the bytes of a group.
+    /// Unpacks the weights of a group into bytes.
     fn bytes(group: &[u8], to: &mut [u8; WIDE]);
 }
 
-/// The factors of the 32 outputs of a panel in one group.
+/// The factors of a group for each of a panel's 32 outputs.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Scales {
     pub(super) scale: [f32; PANEL],
     pub(super) min: [f32; PANEL],
-    /// Sub-scales of the first 16 inputs, and of the other 16.
+    /// The sub-scales of the first 16 inputs, and of the last 16.
     pub(super) sub: [[f32; PANEL]; 2],
 }
 
@@ -67,24 +67,24 @@ pub(super) const fn super_bytes<F: Blocks>() -> usize {
     F::HEADER + F::SUPER * F::GROUP
 }
 
-/// Bytes of a panel of `groups` groups.
+/// The bytes of a panel with `groups` groups.
 pub(super) const fn panel_bytes<F: Blocks>(groups: usize) -> usize {
     groups / F::SUPER * super_bytes::<F>()
 }
 
-/// Offsets in a panel of group `g` and of its super-block.
+/// The offsets in a panel of group `g`, and of the header of its super-block.
 #[inline(always)]
 pub(super) const fn place<F: Blocks>(g: usize) -> (usize, usize) {
     let header = g / F::SUPER * super_bytes::<F>();
     (header + F::HEADER + g % F::SUPER * F::GROUP, header)
 }
 
-/// Offset of byte `k` of output `n` in an unpacked group.
+/// The offset of byte `k` of output `n` in an unpacked group.
 pub(super) const fn wide(n: usize, k: usize) -> usize {
     k / 4 * (4 * PANEL) + 4 * n + k % 4
 }
 
-/// Widens row `n` of a layer of `inputs`, as readers of GGUF do.
+/// Converts row `n` of a layer with `inputs` inputs to float32, with the results of GGUF's readers.
 pub(super) fn unpack<F: Blocks>(panels: &[u8], inputs: usize, n: usize, row: &mut [f32]) {
     let bytes = panel_bytes::<F>(inputs / GROUP);
     let (panel, n) = (&panels[n / PANEL * bytes..][..bytes], n % PANEL);
@@ -111,7 +111,7 @@ pub(super) fn unpack<F: Blocks>(panels: &[u8], inputs: usize, n: usize, row: &mu
     }
 }
 
-/// Widens 32 float16 from 64 bytes.
+/// Converts 32 float16 in 64 bytes to float32.
 #[inline(always)]
 fn widen<S: Simd>(s: S, bytes: &[u8], to: &mut [f32; PANEL]) {
     assert!(bytes.len() >= 2 * PANEL);
@@ -182,7 +182,7 @@ impl Blocks for Q4_0 {
     }
     #[inline(always)]
     fn bytes(group: &[u8], to: &mut [u8; WIDE]) {
-        // GGUF stores these values 8 too high.
+        // GGUF stores these values with an offset of 8.
         nibbles(&group[2 * PANEL..], to, 8);
     }
 }
@@ -213,8 +213,8 @@ impl Blocks for Q4_1 {
     }
 }
 
-/// Returns scale and minimum `g` (0 to 7) of a `Q4_K` block of GGUF: six bits each, in twelve
-/// bytes.
+/// Returns the scale and the minimum of group `g` (0 to 7) in a `Q4_K` block of GGUF. `s` has 12
+/// bytes with six bits for each.
 #[inline]
 pub fn scale_min(s: &[u8], g: usize) -> (u8, u8) {
     match g {
@@ -242,7 +242,7 @@ impl Blocks for Q4K {
         let (s, values) = (&block[4..16], &block[16..]);
         for (g, to) in to[Self::HEADER..].chunks_exact_mut(Self::GROUP).enumerate() {
             (to[n], to[PANEL + n]) = scale_min(s, g);
-            // The low halves of 32 bytes belong to one group, the high halves to the next.
+            // The low halves of 32 bytes are one group, and the high halves are the next group.
             let value = |k: usize| values[g / 2 * 32 + k] >> (g % 2 * 4) & 15;
             for k in 0..16 {
                 to[2 * PANEL + wide(n, k)] = value(k) | value(16 + k) << 4;
@@ -256,7 +256,7 @@ impl Blocks for Q4K {
         for n in 0..PANEL {
             // Exact: 11 bits times 6.
             to.scale[n] *= f32::from(group[n]);
-            // GGUF subtracts the minimum; here it is added.
+            // GGUF subtracts the minimum, and these kernels add it.
             to.min[n] *= -f32::from(group[PANEL + n]);
         }
     }
@@ -290,7 +290,7 @@ impl Blocks for Q6K {
             for k in 0..16 {
                 to[wide(n, k)] = value(k) & 15 | value(16 + k) << 4;
             }
-            // The upper two bits of four inputs, each four apart, share a byte.
+            // A byte has the upper two bits of four inputs, which are four apart.
             for k in 0..8 {
                 let (first, j) = (k / 4 * 16, k % 4);
                 let bits = |step: usize| value(first + 4 * step + j) >> 4 << (2 * step);
@@ -317,7 +317,7 @@ impl Blocks for Q6K {
             for i in 0..STEP {
                 let bits = group[high + i] >> (2 * (step % 4)) & 3;
                 let at = step * STEP + i;
-                // GGUF stores these values 32 too high.
+                // GGUF stores these values with an offset of 32.
                 to[at] = (to[at] | bits << 4).wrapping_sub(32);
             }
         }

@@ -1,4 +1,4 @@
-//! Number formats of weights, and their widening into registers.
+//! The number formats of weights, and their conversion to float32 in registers.
 
 use crate::buffer::{AlignedBuf, Number};
 use crate::simd::{LANES, Simd};
@@ -7,19 +7,20 @@ use super::PANEL;
 use super::blocks::GROUP;
 use super::int8::Q8Block;
 
-/// The number format of a layer's weights. The formats of floats are multiplied as float32 in one
-/// order: values that a narrow format holds exactly give the same bits in all three.
+/// The number format of a layer's weights. Formats of floats are multiplied as float32 in one
+/// order. Values that all three formats represent exactly therefore give the same bits in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WeightFormat {
-    /// float32, which every weight fits exactly.
+    /// float32, which represents every weight exactly.
     F32,
     /// bfloat16: the upper half of a float32.
     Bf16,
     /// float16 of IEEE 754.
     F16,
     /// 8 bits, with a float16 scale for every 32 inputs of an output ([`Q8Block`]). The inputs are
-    /// quantised, too, 32 by 32 of a row with a float32 scale. Products of bytes are summed exactly
-    /// within a group, and the groups in float32. For layers whose inputs are a multiple of 32.
+    /// also quantised in groups of 32, with a float32 scale. Products of bytes are summed exactly
+    /// within a group, and the groups are summed in float32. The number of inputs must be a
+    /// multiple of 32.
     Int8,
     /// GGUF's blocks of 32 values of 4 bits with a scale, kept as they are. Inputs are quantised as
     /// for [`Int8`](Self::Int8), in all formats of blocks.
@@ -66,15 +67,15 @@ macro_rules! with_blocks {
 pub(super) use with_blocks;
 
 impl WeightFormat {
-    /// Whether weights are in blocks with scales; inputs are then quantised before the
-    /// multiplication.
+    /// Whether weights are in quantised blocks. The inputs are then quantised, too, before they are
+    /// multiplied.
     #[must_use]
     pub fn is_blocks(self) -> bool {
         !matches!(self, Self::F32 | Self::Bf16 | Self::F16)
     }
 
-    /// Rounds a row of weights to the nearest values of the format (ties to even); values out of
-    /// its range become infinite or NaN.
+    /// Rounds a row of weights to the nearest values of the format (ties to even). A value out of
+    /// range becomes infinite or NaN.
     ///
     /// # Panics
     /// If the format is int8 and the row is not a multiple of 32, or if the format is one of GGUF's
@@ -107,24 +108,24 @@ pub(super) enum Panels {
     F32(AlignedBuf<f32>),
     Bf16(AlignedBuf<u16>),
     F16(AlignedBuf<u16>),
-    /// Blocks of the named format.
+    /// Quantised blocks; the first value is their format.
     Blocks(WeightFormat, AlignedBuf<u8>),
 }
 
-/// A format of floats, known at compile time.
+/// A format of floats that is known at compile time.
 pub(super) trait Stored {
     type Word: Number;
 
     fn narrow(x: f32) -> Self::Word;
     fn widen(word: Self::Word) -> f32;
 
-    /// The place of output `n` of a panel among the 32 words of an input.
+    /// The index of output `n` of a panel in an input's 32 words.
     #[inline(always)]
     fn place(n: usize) -> usize {
         n
     }
 
-    /// Loads outputs `16 * half .. 16 * half + 16` of an input's words.
+    /// Loads the outputs `16 * half .. 16 * half + 16` from an input's words.
     ///
     /// # Safety
     /// `words` must be valid for reading 32 of them.
@@ -149,7 +150,8 @@ impl Stored for F32 {
     }
 }
 
-/// Outputs `n` and `n + 16` are adjacent: one load, and a shift or a mask widens sixteen.
+/// The words of outputs `n` and `n + 16` are adjacent. A single load then reads both, and a shift
+/// or a mask converts sixteen of them.
 pub(super) struct Bf16;
 
 impl Stored for Bf16 {
@@ -190,7 +192,7 @@ impl Stored for F16 {
     }
 }
 
-/// Widens row `n` of a layer of `inputs` into `row`.
+/// Converts row `n` of a layer with `inputs` inputs to float32.
 pub(super) fn unpack<W: Stored>(words: &[W::Word], inputs: usize, n: usize, row: &mut [f32]) {
     let panel = &words[n / PANEL * PANEL * inputs..][..PANEL * inputs];
     for (w, words) in row.iter_mut().zip(panel.chunks_exact(PANEL)) {

@@ -16,14 +16,14 @@ use crate::parallel::{Parallel, SharedOut};
 pub struct Q8Block {
     /// float16 of IEEE 754, as bits.
     pub scale: u16,
-    /// The weights without their scale, in -127..=127 if made by [`quantize`](Self::quantize).
+    /// The weights divided by the scale; -127 to 127 if made by [`quantize`](Self::quantize).
     pub values: [i8; GROUP],
 }
 
 impl Q8Block {
     /// Quantises 32 weights. The scale is the largest magnitude / 127, rounded to float16 (infinite
-    /// if that is out of range). The values are rounded to the nearest multiple of the rounded
-    /// scale, ties to even, within -127..=127.
+    /// if out of range). The values are the weights divided by the rounded scale, rounded to the
+    /// nearest integer (ties to even) and clamped to -127..=127.
     ///
     /// # Panics
     /// If there are not 32 weights.
@@ -48,7 +48,7 @@ impl Q8Block {
         }
     }
 
-    /// The 34 bytes of the block in a GGUF file: scale, then values.
+    /// Returns the block as in a GGUF file: the scale in two bytes, then the values.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; 34] {
         let mut bytes = [0; 34];
@@ -65,7 +65,7 @@ impl Q8Block {
         half::f16::from_bits(self.scale).is_finite()
     }
 
-    /// Writes the 32 weights `scale * values` in float32.
+    /// Writes the 32 weights `scale * values` as float32.
     ///
     /// # Panics
     /// If `weights` does not have 32 places.
@@ -83,16 +83,17 @@ impl Q8Block {
 #[repr(C, align(32))]
 pub(super) struct InputBytes(pub(super) [i32; GROUP / 4]);
 
-/// The scale of a group of inputs, and the sums that its products need.
+/// The scale of a group of inputs, and the sums that the products of the group need.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(super) struct InputScale {
     pub(super) scale: f32,
     /// The scale times the sum of the bytes.
     pub(super) sum: f32,
-    /// -128 times the sum of the bytes: VNNI takes weights as unsigned bytes, 128 too high.
+    /// -128 times the sum of the bytes. VNNI reads weights as unsigned bytes, with an offset of
+    /// 128.
     pub(super) offset: i32,
-    /// -128 times the sum of the first 16 bytes, for formats with a scale for each half.
+    /// -128 times the sum of the first 16 bytes, for formats with a scale per half group.
     pub(super) first_offset: i32,
 }
 
@@ -103,11 +104,11 @@ pub struct LinearScratch {
     scales: Vec<InputScale>,
 }
 
-/// Groups after the last one that reading a whole tile of rows may reach.
+/// The number of groups beyond the last one that reading a whole tile of rows may reach.
 const BEYOND: usize = 16;
 
 impl LinearScratch {
-    /// Allocates memory that calls of up to `rows` rows of `inputs` values need not enlarge.
+    /// Allocates enough memory for calls of up to `rows` rows with `inputs` values.
     #[must_use]
     pub fn new(rows: usize, inputs: usize) -> Self {
         let mut scratch = Self::default();
@@ -129,14 +130,14 @@ impl LinearScratch {
         }
     }
 
-    /// Bytes of the memory for `rows` rows of `inputs` values.
+    /// The bytes of working memory for `rows` rows with `inputs` values.
     #[must_use]
     pub fn bytes_for(rows: usize, inputs: usize) -> usize {
         (size_of::<InputBytes>() + size_of::<InputScale>())
             .saturating_mul(Self::groups(rows, inputs))
     }
 
-    /// Bytes of the memory allocated so far.
+    /// The bytes of working memory that were allocated so far; it never shrinks.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&self.bytes[..]) + size_of_val(&self.scales[..])
@@ -148,8 +149,7 @@ pub(super) fn bytes_for<F: Blocks>(inputs: usize, outputs: usize) -> usize {
     outputs.div_ceil(PANEL) * blocks::panel_bytes::<F>(inputs / GROUP)
 }
 
-/// Packs the blocks of a layer; `row(n, bytes)` writes the blocks of row `n` as a GGUF file has
-/// them.
+/// Packs the blocks of a layer; `row(n, bytes)` writes the blocks of row `n` as in a GGUF file.
 pub(super) fn pack<F: Blocks>(
     parallel: Parallel<'_>,
     inputs: usize,
@@ -177,7 +177,8 @@ pub(super) fn pack<F: Blocks>(
     panels
 }
 
-/// A cut of rows into even register blocks: at most 6 in a block, 16 rows are 6, 5 and 5.
+/// A split of rows into register blocks of nearly equal size. With at most 6 rows per block, 16
+/// rows become 5, 5 and 6.
 #[derive(Clone, Copy)]
 pub(super) struct RowBlocks {
     rows: usize,
@@ -192,14 +193,14 @@ impl RowBlocks {
         }
     }
 
-    /// The most rows of a block.
+    /// The most rows of any block, by which tiles are configured.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(super) fn most(self) -> usize {
         self.rows.div_ceil(self.count)
     }
 
-    /// The first row of block `b`; one more than the last block gives the end of the rows.
+    /// The first row of block `b`. For the number of blocks, this is the number of rows.
     #[inline(always)]
     pub(super) fn first(self, b: usize) -> usize {
         b * self.rows / self.count
@@ -210,7 +211,7 @@ impl RowBlocks {
 const AMX_ROWS: usize = 13;
 
 /// Multiplies `x: [rows, inputs]` by the weights into `out`. The caller has checked the lengths,
-/// and there is at least one row and one output.
+/// and there are at least one row and one output.
 pub(super) fn forward<F: Blocks>(
     inputs: usize,
     weights: &[u8],
@@ -228,7 +229,7 @@ pub(super) fn forward<F: Blocks>(
     let blocks = RowBlocks::new(rows, most);
     let (bytes, scales) = (&mut scratch.bytes[..], &mut scratch.scales[..]);
     let (bytes, scales) = (SharedOut::new(bytes), SharedOut::new(scales));
-    // Quantising takes about ten operations a value.
+    // Quantising takes about ten operations per value.
     let work = 10 * (rows * inputs) as u64;
     let tasks = cpu.parallel.tasks_for(work).min(blocks.count);
     cpu.parallel.for_each(tasks, work, |task| {
@@ -243,7 +244,7 @@ pub(super) fn forward<F: Blocks>(
     });
 
     let panels = out.outputs.div_ceil(PANEL);
-    // Bytes are multiplied about four times as fast as float32, so they count for a quarter.
+    // Bytes are multiplied about four times as fast as float32, so their work counts a quarter.
     let work = (rows * inputs * out.outputs / 2) as u64;
     let row_tasks = cpu
         .parallel

@@ -1,4 +1,4 @@
-//! Register blocks of layers whose weights and inputs are bytes.
+//! Register blocks of layers whose weights and inputs are multiplied as bytes.
 
 use std::marker::PhantomData;
 
@@ -17,12 +17,11 @@ use crate::simd::{Int8, LANES, Simd, prefetch};
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
-/// Quantises rows of float32 to blocks of bytes. The blocks of a register block's rows are
-/// adjacent, for each group of inputs one row after the other. So the inner loop reads at constant
-/// distances.
+/// Quantises rows of float32 into groups of bytes. The groups of a register block are adjacent:
+/// first the first group of each row, then the second group of each row. The inner loop therefore
+/// reads at constant distances.
 pub(super) struct Quantize<'a> {
     pub(super) groups: usize,
-    /// The inputs of all rows.
     pub(super) x: &'a [f32],
     /// Room for the groups of all rows. Tasks write different rows.
     pub(super) bytes: SharedOut<InputBytes>,
@@ -53,11 +52,11 @@ impl Int8Task for Quantize<'_> {
     }
 }
 
-/// Quantises a group of inputs: the scale is the largest magnitude / 127, the bytes are rounded to
-/// the nearest, ties to even. A group with a value that is not finite becomes NaN.
+/// Quantises a group of inputs. The scale is the largest magnitude / 127, and the bytes are rounded
+/// to the nearest (ties to even). A group with an infinite or NaN value gets the scale NaN.
 #[inline(always)]
 fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
-    // Adding this number rounds to an integer, which stays in the low bits.
+    // Adding this number (1.5 * 2^23) rounds to an integer, which is then in the low bits.
     const ROUND: f32 = 12_582_912.0;
     // Magnitudes are ordered as their bits are, NaN above all.
     let mut largest = 0;
@@ -68,7 +67,7 @@ fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
     let (scale, inverse) = if !largest.is_finite() {
         (f32::NAN, 0.0)
     } else if largest < f32::MIN_POSITIVE * 128.0 {
-        // The inverse could be infinite, and values of that size do not matter.
+        // The inverse could be infinite. Values of this size do not matter, so they become 0.
         (0.0, 0.0)
     } else {
         (largest / 127.0, 127.0 / largest)
@@ -95,12 +94,10 @@ fn quantize(x: &[f32; GROUP]) -> (InputBytes, InputScale) {
 /// Some register blocks of rows by some panels of a layer.
 pub(super) struct Tile<'a, F: Blocks> {
     pub(super) groups: usize,
-    /// The packed weights of the whole layer.
     pub(super) weights: &'a [u8],
-    /// The quantised inputs of all rows, and 16 groups more, which a tile may read.
+    /// The quantised inputs of all rows, and 16 more groups that a tile may read.
     pub(super) bytes: &'a [InputBytes],
     pub(super) scales: &'a [InputScale],
-    /// The outputs of all rows.
     pub(super) out: Out<'a>,
     /// Whether register blocks are multiplied by tiles of AMX, which this machine has.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
@@ -118,7 +115,7 @@ struct Chunk {
     bytes: [[u8; WIDE]; CHUNK],
 }
 
-/// Address of the bytes of a chunk's groups, and the distance from group to group.
+/// The address of a chunk's weights as bytes, and the distance from group to group.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes {
     first: *const u8,
@@ -126,31 +123,30 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    /// The bytes of group `g` of the chunk.
     #[inline(always)]
     pub(super) fn group(self, g: usize) -> *const u8 {
         self.first.wrapping_add(g * self.stride)
     }
 }
 
-/// One register block of rows, and the chunk that it is multiplied by.
+/// One register block of rows, and the chunk by which it is multiplied.
 pub(super) struct Part<'a> {
-    /// The first row, and the number of rows.
+    /// The first row of the block, and its number of rows.
     pub(super) first: usize,
     pub(super) rows: usize,
     /// The first output of the panel.
     pub(super) output: usize,
-    /// The first group of the chunk, and the end of its groups.
+    /// The first group of the chunk, and the group after the last.
     pub(super) from: usize,
     pub(super) to: usize,
     pub(super) bytes: Bytes,
     pub(super) scales: &'a [Scales; CHUNK],
-    /// Sums over the groups before `from`; afterwards sums over the groups before `to`.
+    /// Sums over the groups before `from`; after the multiplication, over the groups before `to`.
     pub(super) partial: &'a mut [[f32; PANEL]],
     pub(super) ahead: Ahead,
 }
 
-/// Memory to prefetch: `lines` cache lines for each group.
+/// The memory to prefetch. Each group of a part prefetches `lines` cache lines.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
     from: *const u8,
@@ -181,7 +177,8 @@ impl Chunk {
         }
         match F::IN_PLACE {
             Some(at) => Bytes {
-                // Formats used in place have no headers, so all groups are equally far apart.
+                // Formats that are used in place have no headers, so all groups are equally far
+                // apart.
                 first: panel.as_ptr().wrapping_add(from * F::GROUP + at),
                 stride: F::GROUP,
             },
@@ -211,8 +208,8 @@ impl<F: Blocks> Int8Task for Tile<'_, F> {
         let task = self.blocks.first(self.range.start);
         let panel_bytes = blocks::panel_bytes::<F>(self.groups);
         let turns = self.range.len();
-        // Each turn fetches an even share of the next chunk: a core can wait for only a few lines
-        // at a time.
+        // Each turn prefetches an equal share of the next chunk, because a core can wait for only a
+        // few lines at a time.
         let lines = (F::GROUP / LINE).div_ceil(turns);
         for panel in self.panels.clone() {
             let weights = &self.weights[panel * panel_bytes..][..panel_bytes];
@@ -276,7 +273,7 @@ impl<F: Blocks, const MR: usize> Int8Task for Halves<'_, F, MR> {
     #[inline(always)]
     fn run<I: Int8>(mut self, i: I) {
         self.0.block::<I, MR, 1, 0>(i, &mut self.1);
-        // The first half has fetched all that comes next.
+        // The first half of the panel has already prefetched everything.
         self.1.ahead.lines = 0;
         self.0.block::<I, MR, 1, 1>(i, &mut self.1);
     }
@@ -286,8 +283,8 @@ impl<F: Blocks> Tile<'_, F> {
     #[inline(always)]
     fn registers<I: Int8>(&self, i: I, part: Part<'_>) {
         if I::Floats::WIDE {
-            // With 16 registers only one row by a whole panel fits; more rows take half a panel at
-            // a time.
+            // With 16 registers, a whole panel fits only for one row. For more rows, the two halves
+            // of a panel are multiplied one after the other.
             match part.rows {
                 1 => i.call(Panel::<F, 1>(self, part)),
                 2 => i.call(Panel::<F, 2>(self, part)),
@@ -305,10 +302,10 @@ impl<F: Blocks> Tile<'_, F> {
         }
     }
 
-    /// Multiplies `MR` rows, which are a register block, by `NV` vectors of outputs from vector
-    /// `HALF` of the panel on. Every output is a sum over the groups in their order, of `scale of
-    /// weights * scale of inputs` (rounded) times the exact sum of the products of bytes. Where
-    /// weights have a minimum, it is multiplied by the scaled sum of the inputs and added.
+    /// Multiplies a register block of `MR` rows by `NV` vectors of outputs, from vector `HALF` of
+    /// the panel on. Every output is a sum over the groups in their order. A term is the product of
+    /// both scales (rounded) times the exact sum of the products of bytes. If weights have a
+    /// minimum, the minimum times the scaled sum of the inputs is added.
     #[inline(always)]
     fn block<I: Int8, const MR: usize, const NV: usize, const HALF: usize>(
         &self,
@@ -334,8 +331,8 @@ impl<F: Blocks> Tile<'_, F> {
         unsafe {
             let at = part.first * self.groups + part.from * MR;
             let (mut x, mut xs) = (self.bytes.as_ptr().add(at), self.scales.as_ptr().add(at));
-            // The compiler must not know this number: it would unroll the steps, begin with all
-            // that belongs to a row, and run out of registers.
+            // `black_box` hides this number from the compiler. Otherwise it would unroll the steps,
+            // start with everything that belongs to a row, and run out of registers.
             let steps = std::hint::black_box(GROUP / 4 / F::HALVES);
             for g in 0..part.to - part.from {
                 part.ahead.fetch();
@@ -393,7 +390,8 @@ impl<F: Blocks> Tile<'_, F> {
                 (x, xs) = (x.add(MR), xs.add(MR));
             }
             if part.to == self.groups {
-                // The task has these rows and panels, and no other task has both.
+                // The task has these rows and panels, and no other task has both, as `finish`
+                // requires.
                 self.out
                     .finish(f, sum, part.first, part.output + HALF * LANES);
                 return;

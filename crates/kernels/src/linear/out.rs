@@ -1,4 +1,4 @@
-//! Writing finished sums: bias, epilogue, and the end of the outputs.
+//! Writes finished sums: adds the bias, applies the epilogue, and stops at the last output.
 
 use super::Epilogue;
 use crate::parallel::SharedOut;
@@ -17,12 +17,12 @@ pub(super) struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// Adds the bias to a block of `MR` rows from `row` on by `NV` vectors of outputs from output
-    /// `n` on, and applies the epilogue. Sums beyond the last output are dropped.
+    /// Finishes a block of `MR` rows from `row` on, by `NV` vectors of outputs from output `n` on:
+    /// adds the bias and applies the epilogue. Sums beyond the last output are dropped.
     ///
     /// # Safety
-    /// The rows must be rows of `y`, which nothing else may use at these outputs meanwhile, and
-    /// the vectors must be in the layer's panels.
+    /// The rows must be rows of `y`, and nothing else may use these outputs at the same time. The
+    /// vectors must be in the layer's panels.
     #[inline(always)]
     pub(super) unsafe fn finish<S: Simd, const MR: usize, const NV: usize>(
         &self,
@@ -31,8 +31,8 @@ impl Out<'_> {
         row: usize,
         n: usize,
     ) {
-        // The sums leave the registers here, by constant indices only. An array that is indexed by
-        // a variable would be in memory, and written in every turn of the caller's loop.
+        // The sums leave the registers here, with constant indices only. An array with a variable
+        // index would be in memory, and the caller's loop would write to it in every turn.
         let mut done = [[[0.0f32; LANES]; NV]; MR];
         for (done, sum) in done.iter_mut().zip(sum) {
             for (done, sum) in done.iter_mut().zip(sum) {
@@ -50,10 +50,10 @@ impl Out<'_> {
         }
     }
 
-    /// Finishes outputs `n..n + 16` of a row, or fewer at the end.
+    /// Finishes the outputs `n..n + 16` of a row, or fewer at the end of the row.
     ///
     /// # Safety
-    /// The conditions of `finish` hold, and `n` is less than the outputs.
+    /// The conditions of `finish` must hold, and `n` must be less than the number of outputs.
     #[inline(always)]
     unsafe fn vector<S: Simd>(&self, s: S, mut value: S::V, row: usize, n: usize) {
         let outputs = self.outputs;

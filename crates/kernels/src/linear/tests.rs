@@ -238,8 +238,8 @@ fn rounds_to_nearest_even() {
     fn f16(x: f32) -> f32 {
         rounded(&[x], WeightFormat::F16)[0]
     }
-    // 1 + 2^-8 is halfway between two bfloat16, 1 + 3 * 2^-8 too; the even one is below, then
-    // above.
+    // Both numbers are halfway between two bfloat16. The even neighbour of 1 + 2^-8 is below, and
+    // that of 1 + 3 * 2^-8 is above.
     assert_eq!(bf16(1.0 + 1.0 / 256.0), 1.0);
     assert_eq!(bf16(1.0 + 3.0 / 256.0), 1.0 + 4.0 / 256.0);
     assert_eq!(f16(1.0 + 1.0 / 2048.0), 1.0);

@@ -1,4 +1,4 @@
-//! Register blocks of layers in float32, bfloat16 and float16.
+//! Register blocks of layers whose weights are float32, bfloat16 or float16.
 
 use super::PANEL;
 use super::format::Stored;
@@ -23,7 +23,8 @@ struct Part {
     panel: usize,
     from: usize,
     to: usize,
-    /// The number of this block of rows among the `turns` that use the part, and share prefetching.
+    /// The number of the block of rows among the `turns` blocks that use this part. The blocks
+    /// share the prefetching.
     turn: usize,
     turns: usize,
 }
@@ -51,14 +52,14 @@ impl<W: Stored> Task for Tile<'_, W> {
 }
 
 impl<W: Stored> Tile<'_, W> {
-    /// The first row of block `b` when the task's rows are cut into `blocks` even ones.
+    /// The first row of block `b`, if the task's rows are split into `blocks` equal blocks.
     #[inline(always)]
     fn cut(&self, b: usize, blocks: usize) -> usize {
         self.rows.start + b * self.rows.len() / blocks
     }
 
-    /// Multiplies with 32 registers: up to 12 rows by 32 outputs. Few rows take more panels at a
-    /// time, so that enough independent sums hide the latency of the multiply-add.
+    /// Multiplies with 32 registers: up to 12 rows by 32 outputs. With few rows, several panels are
+    /// multiplied at a time, so that independent sums hide the latency of multiply-adds.
     #[inline(always)]
     fn run_wide<S: Simd>(&self, s: S) {
         match self.rows.len() {
@@ -70,7 +71,7 @@ impl<W: Stored> Tile<'_, W> {
             _ => {}
         }
         let blocks = self.rows.len().div_ceil(12);
-        // A single block reads everything once: chunks would only add stores of partial sums.
+        // A single block reads all weights once, so chunks would only add stores of partial sums.
         let step = if blocks == 1 { self.inputs } else { CHUNK };
         let mut partial = [[0.0; PANEL]; TASK_ROWS];
         for panel in self.panels.clone() {
@@ -138,10 +139,10 @@ impl<W: Stored> Tile<'_, W> {
             let w = self.weights.as_ptr().add(part.panel * PANEL * inputs);
             let bytes = PANEL * size_of::<W::Word>();
             // Each turn prefetches its share of the next chunk. A single block, which reads
-            // everything once, prefetches weights that come a little later. With many sums between
-            // two loads the hardware prefetcher does not look far enough ahead. The shares are even
-            // because the core can have only 16 cache lines in flight. Every miss of its
-            // first-level cache waits for one of these buffers.
+            // everything once, prefetches weights that come a little later: between two loads are
+            // many sums, and the hardware prefetcher does not look far enough ahead. The shares are
+            // equal because a core can wait for only 16 cache lines at a time, and every miss of
+            // the first-level cache needs one of these places.
             let lines = bytes / LINE;
             let every = (part.turns / lines).max(1);
             let each = lines.div_ceil(part.turns);
@@ -225,7 +226,7 @@ impl<W: Stored> Tile<'_, W> {
         }
     }
 
-    /// Multiplies `MR` rows from `first` on by `NV` vectors of outputs from vector `HALF` of
+    /// Multiplies `MR` rows from `first` on by `NV` vectors of outputs, from vector `HALF` of
     /// `panel` on.
     #[inline(always)]
     fn block<S: Simd, const MR: usize, const NV: usize, const HALF: usize>(
@@ -236,14 +237,14 @@ impl<W: Stored> Tile<'_, W> {
     ) {
         let inputs = self.inputs;
         let mut sum = [[s.splat(0.0); NV]; MR];
-        // SAFETY: rows `first..first + MR` are rows of this task, and the vectors are in panels
-        // of this task, which exist; a panel holds `inputs * 32` weights.
+        // SAFETY: rows `first..first + MR` are rows of this task, and the vectors are in panels of
+        // this task, which exist; a panel holds `inputs * 32` weights.
         unsafe {
             let x = self.x.as_ptr().add(first * inputs);
             let w = self.weights.as_ptr().add(panel * PANEL * inputs);
             let bytes = PANEL * size_of::<W::Word>();
             for k in 0..inputs {
-                // The hardware prefetcher does not look far enough ahead in several panels at once.
+                // With several panels, the hardware prefetcher does not look far enough ahead.
                 if S::WIDE {
                     for panel in 0..NV / 2 {
                         let at = (panel * inputs + k + AHEAD) * bytes;

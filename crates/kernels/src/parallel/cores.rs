@@ -1,12 +1,13 @@
-//! The number of physical cores that the process may use.
+//! Counts the physical cores that the process may use.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
 
-/// Physical cores that the process may use. The number of CPUs if the system does not list which of
-/// them share a core.
+/// The number of physical cores that the process may use; the number of CPUs if the system does not
+/// list which CPUs share a core.
 pub(super) fn physical_cores() -> usize {
-    // This number respects quotas and affinity, but counts a core with two hardware threads twice.
+    // `available_parallelism` respects quotas and affinity, but it counts both hardware threads of
+    // a core.
     let cpus = std::thread::available_parallelism().map_or(1, NonZero::get);
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let cores = read("/proc/self/status").and_then(|status| {
@@ -19,7 +20,8 @@ pub(super) fn physical_cores() -> usize {
     cores.map_or(cpus, |cores| cores.clamp(1, cpus))
 }
 
-/// Counts the groups of siblings among the CPUs that `status` (of `/proc/self`) allows.
+/// Counts the groups of sibling CPUs among those that `status` (of `/proc/self`) allows. Returns
+/// `None` if `status` or the siblings are missing or malformed.
 fn cores(status: &str, siblings: impl Fn(usize) -> Option<String>) -> Option<usize> {
     let allowed = status
         .lines()
@@ -34,7 +36,7 @@ fn list(text: &str) -> Option<Vec<usize>> {
     for part in text.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (usize, usize) = (first.parse().ok()?, last.parse().ok()?);
-        // No kernel has more CPUs: a malformed range must not fill the memory.
+        // No kernel has more CPUs, and a malformed range must not exhaust the memory.
         if last > 1 << 16 {
             return None;
         }

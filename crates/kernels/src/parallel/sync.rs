@@ -8,13 +8,13 @@ pub(super) use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 pub(super) use std::thread::{Builder, JoinHandle};
 pub(super) use std::time::Instant;
 
-/// Looks at a counter before a waiting thread begins to yield its core: some microseconds, so that
-/// the next region of a pass is seen at once.
+/// The number of times that a waiting thread checks a condition before it yields its core. The
+/// checks take some microseconds, so that the next region of a pass is noticed at once.
 const SPINS: usize = 200;
 
-/// The time for which a waiting thread continues to look, yielding in between, before it sleeps.
-/// Longer than the serial pieces of a pass, and short compared with a time slice. Meanwhile another
-/// process gets the core if it wants it, and an idle core gets threads that wait elsewhere.
+/// The time for which a waiting thread checks and yields before it sleeps. It is longer than the
+/// serial parts of a pass, and short compared with a time slice. Yielding gives the core to other
+/// processes and threads that are ready to run.
 const PATIENCE: Duration = Duration::from_micros(50);
 
 /// Whether `ready` becomes true before patience ends.

@@ -3,10 +3,9 @@ use std::sync::mpsc;
 
 use super::*;
 
-/// Enough work to use all threads.
+/// More work than any limit for splitting it, so that all threads are used.
 const MUCH: u64 = u64::MAX;
 
-/// Counters of the runs of each task.
 fn counts(n: usize) -> Vec<AtomicUsize> {
     (0..n).map(|_| AtomicUsize::new(0)).collect()
 }
@@ -70,7 +69,7 @@ fn workers_and_callers_wake_up() {
     }
 }
 
-/// Runs a region that the worker holds up for `by`.
+/// Runs a region in which the worker sleeps for `by` within its task.
 fn hold_up(parallel: Parallel<'_>, by: std::time::Duration) {
     let both = std::sync::Barrier::new(2);
     let caller = std::thread::current().id();
@@ -116,7 +115,8 @@ fn the_regions_after_a_late_worker_run_whole_alone_and_then_shared() {
     };
     for _ in 0..3 {
         pool.run(MUCH, |parallel| {
-            // Until the worker counts as on time: it may have been late for other reasons, too.
+            // The worker may have been late for other reasons, so this waits until it counts as on
+            // time.
             let start = std::time::Instant::now();
             while parallel.threads_for(MUCH) == 1 {
                 assert!(start.elapsed().as_secs() < 60);
@@ -143,7 +143,7 @@ fn many_pools_begin_and_end() {
         let pools: Vec<ThreadPool> = (0..5).map(|i| ThreadPool::new(1 + i)).collect();
         let sum = AtomicUsize::new(0);
         for pool in &pools {
-            // Some pools end without a region, some right after one.
+            // Some pools end without a region, and others directly after a region.
             if round % 3 > 0 {
                 pool.clone().run(MUCH, |parallel| {
                     parallel.for_each(8, MUCH, |i| {
@@ -176,7 +176,7 @@ fn a_panic_of_a_task_reaches_the_caller_after_the_other_tasks() {
             assert!(said.contains(&format!("task {at}")), "{said}");
             assert!(threads == 1 || ran.into_inner() == 7);
         }
-        // A pool works after a panic as before.
+        // The pool still works after a panic.
         let ran = AtomicUsize::new(0);
         pool.run(MUCH, |parallel| {
             parallel.for_each(8, MUCH, |_| {
@@ -202,7 +202,7 @@ fn a_region_inside_a_task_is_serial() {
                 });
             });
         });
-        // A thread that enters the pool a second time gets no threads, either.
+        // A thread that enters the pool a second time gets no further threads.
         pool.run(MUCH, |parallel| assert_eq!(parallel.threads_for(MUCH), 1));
     });
     assert!(inner.iter().all(|ran| ran.load(Ordering::Relaxed) == 10));

@@ -1,9 +1,9 @@
 //! The threads of a pool. They run one region at a time: a closure that is called for each of
 //! `count` tasks.
 //!
-//! Each thread has a share of the tasks, the same part of them in every region. Its results of one
-//! region are then in its cache in the next. A thread whose share is used up takes tasks from the
-//! others' shares.
+//! Each thread has a share of the tasks, which is the same part in every region. A thread's results
+//! of one region are therefore in its cache in the next. A thread that has finished its share takes
+//! tasks from other threads' shares.
 //!
 //! The caller publishes a region in three steps: it writes the [`Job`], then the number of tasks in
 //! each share, then the number of the region. Every thread, the caller included, lowers a share by
@@ -24,12 +24,12 @@ use super::sync::{
     LoadSeqCst, Mutex, MutexGuard, Ordering, Publish, UnsafeCell, comes_soon,
 };
 
-/// A caller that waits this much longer for the workers than it worked itself takes them for late.
-/// Other processes may have their cores, perhaps for time slices of milliseconds.
+/// The time that a caller waits for the workers, beyond its own working time, before they count as
+/// late. Other processes may have their cores, perhaps for time slices of milliseconds.
 const LATE: Duration = Duration::from_micros(200);
 
-/// A caller that waited too long then works by itself for this many times its waiting time, so that
-/// little is lost while the machine stays busy.
+/// After late workers, the caller works by itself for this many times its waiting time, so that
+/// little time is lost on a busy machine.
 const ALONE: u32 = 16;
 
 /// Worker threads, ended and joined when dropped.
@@ -53,15 +53,14 @@ struct Shared {
     shares: Vec<Line<AtomicIsize>>,
     /// Tasks of the region that are not finished.
     unfinished: Line<AtomicUsize>,
-    /// The tasks of the current region.
+    /// The tasks of the current region, written before the region's shares are published.
     job: UnsafeCell<Job>,
-    /// Whether a thread has entered: that thread is the caller, the only one that may open regions.
+    /// Whether a thread has entered. That thread is the caller, the only one that may open regions.
     entered: AtomicBool,
-    /// Whether the caller sleeps until the region is over.
+    /// Whether the caller sleeps, so that the thread with the last task must wake it.
     caller_sleeps: AtomicBool,
-    /// Whether a task of the region panicked.
     panicked: AtomicBool,
-    /// The number of workers that sleep.
+    /// The number of workers that sleep or are about to.
     sleepers: AtomicUsize,
     state: Mutex<State>,
     /// Wakes workers: there will soon be something to do.
@@ -72,10 +71,10 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The number of calls to the workers; a sleeping worker wakes when it changes.
+    /// The number of calls to the workers. A sleeping worker wakes when the number changes.
     calls: u64,
     stop: bool,
-    /// The time until which the caller works by itself, because the workers were late.
+    /// The time until which the caller works by itself because the workers were late.
     alone_until: Option<Instant>,
     /// The first panic of the region.
     panic: Option<Box<dyn Any + Send>>,
@@ -98,7 +97,7 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Workers {
-    /// Starts `count` threads; `None` if the system refuses them.
+    /// Starts `count` worker threads. Returns `None` if the system refuses one of them.
     pub(super) fn start(count: usize) -> Option<Self> {
         let shared = Arc::new(Shared {
             region: Line(AtomicU64::new(0)),
@@ -117,7 +116,7 @@ impl Workers {
             wake: Condvar::new(),
             over: Condvar::new(),
         });
-        // Dropping the value ends the threads started so far, if a later one cannot be started.
+        // If a later thread cannot be started, dropping this value ends those that were started.
         let mut workers = Self {
             shared,
             threads: Vec::with_capacity(count),
@@ -132,7 +131,7 @@ impl Workers {
         Some(workers)
     }
 
-    /// The number of threads that a region has, the caller's included.
+    /// The number of threads of a region, the caller's included.
     pub(super) fn threads(&self) -> usize {
         self.threads.len() + 1
     }
@@ -140,7 +139,8 @@ impl Workers {
     /// Makes the calling thread the one that may open regions, and wakes the workers. `None` while
     /// another thread has entered, or this one has in a function further up.
     pub(super) fn enter(&self) -> Option<Entered<'_>> {
-        // Pairs with the release in `Drop`: this thread sees all that the caller before it wrote.
+        // The acquire pairs with the release in `Drop`, so that this thread sees all writes of the
+        // previous caller.
         if self.shared.entered.swap(true, Ordering::Acquire) {
             return None;
         }
@@ -157,7 +157,7 @@ impl Workers {
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        // Under the lock, so that no worker is between its look at `stop` and its sleep.
+        // The lock ensures that no worker is between its check of `stop` and its sleep.
         self.shared.state().stop = true;
         self.shared.wake.notify_all();
         for thread in self.threads.drain(..) {
@@ -182,7 +182,7 @@ impl Drop for Entered<'_> {
 }
 
 impl Entered<'_> {
-    /// The number of threads to share a region among: 1 while the workers count as late.
+    /// The number of threads of the next region: 1 while the workers count as late.
     pub(super) fn threads(&self) -> usize {
         match self.alone_until.get() {
             Some(until) if Instant::now() < until => 1,
@@ -193,8 +193,8 @@ impl Entered<'_> {
         }
     }
 
-    /// Calls `task(i)` for each `i < count` on all threads. Returns when all are finished; panics
-    /// with the payload of the first task that did.
+    /// Calls `task(i)` for each `i < count`, on all threads. Returns when all tasks are finished.
+    /// If tasks panicked, panics with the payload of the first.
     ///
     /// # Safety
     /// No other call may be under way: `self` must not be used by two threads, nor in a task.
@@ -215,11 +215,11 @@ impl Entered<'_> {
         // SAFETY: the last region is over, so no worker has a task, and only who has one reads
         // `job`. This thread is the only caller.
         shared.job.with_mut(|place| unsafe { *place = job });
-        // Relaxed, because the shares below are published with release.
+        // Relaxed order suffices, because the shares below are published with release order.
         shared.unfinished.0.store(count, Ordering::Relaxed);
         for (t, share) in shared.shares.iter().enumerate() {
-            // Publishes the job, too. A worker that is still looking for tasks of the last region
-            // may take one of these tasks before it sees the new region's number.
+            // Publishing a share also publishes the job. A worker that still looks for tasks of the
+            // previous region may take one of these tasks before it sees the new region's number.
             let tasks = shared.share(count, t).len().cast_signed();
             share.0.publish(tasks);
         }
@@ -252,7 +252,7 @@ impl Shared {
         }
     }
 
-    /// The tasks of thread `t` when `count` tasks are shared.
+    /// The tasks of thread `t` if `count` tasks are split between all threads.
     fn share(&self, count: usize, t: usize) -> std::ops::Range<usize> {
         let threads = self.shares.len();
         // Not `t * count / threads`, which could overflow.
@@ -260,14 +260,14 @@ impl Shared {
         first(t)..first(t + 1)
     }
 
-    /// Takes tasks until none is left, those of thread `own` first.
+    /// Takes tasks until none is left, starting with the share of thread `own`.
     fn take_tasks(&self, own: usize) {
         let mut done = 0;
         let threads = self.shares.len();
         for t in (own..threads).chain(0..own) {
             let share = &self.shares[t].0;
-            // A look before the subtraction, which would take the cache line away from other
-            // threads even if nothing is left.
+            // The check comes first, because a subtraction takes the cache line from other threads
+            // even if no task is left.
             while share.load(Ordering::Relaxed) > 0 {
                 let left = share.fetch_sub(1, Ordering::AcqRel);
                 if left <= 0 {
@@ -302,8 +302,8 @@ impl Shared {
         }
     }
 
-    /// Waits until the region, opened at `start`, is over. If the workers were late, returns the
-    /// time until which the caller should work by itself.
+    /// Waits until the region is over, which was opened at `start`. If the workers were late,
+    /// returns the time until which the caller should work by itself.
     fn wait_for_the_end(&self, start: Instant) -> Option<Instant> {
         let is_over = || self.unfinished.0.load(Ordering::Acquire) == 0;
         if is_over() {
@@ -328,7 +328,7 @@ impl Shared {
         state.alone_until
     }
 
-    /// The loop of worker `t`, until the pool ends.
+    /// The loop of worker `t`, which ends with the pool.
     fn work(&self, t: usize) {
         let mut seen = 0;
         loop {

@@ -7,12 +7,12 @@ use super::tiles;
 /// Rows of a tile.
 pub(crate) const ROWS: usize = 16;
 
-/// The configured tiles of this thread; dropping the value releases them.
+/// The configured tiles of this thread. Dropping this value releases them.
 pub(crate) struct Tiles(());
 
 impl Tiles {
     /// Configures tiles for products of `rows` rows by 16 outputs over `inputs` inputs, a multiple
-    /// of 4.
+    /// of 4 and at most 64.
     ///
     /// # Safety
     /// The tier must have tiles.
@@ -24,9 +24,10 @@ impl Tiles {
         Self(())
     }
 
-    /// Computes sum `TILE` of four, sixteen int32 for each row: products of signed bytes of inputs
-    /// and weights. Rows of inputs are 32 bytes apart, from `x` on. Weights are in lines of 64
-    /// bytes, four of each of sixteen outputs, `stride` bytes apart from `weights` on.
+    /// Computes the sum `TILE` (0 to 3): sixteen int32 for each row, from products of signed bytes
+    /// of inputs and weights. The rows of inputs begin at `x` and are 32 bytes apart. The weights
+    /// begin at `weights`, as lines of 64 bytes (four for each of sixteen outputs) that are
+    /// `stride` bytes apart.
     ///
     /// # Safety
     /// All that the tiles' shapes cover must be valid to read.
@@ -67,8 +68,8 @@ impl Tiles {
         }
     }
 
-    /// Writes the sums of four [`dot`](Self::dot)s. A separate function, because a sum takes fifty
-    /// cycles, in which others can begin.
+    /// Writes the sums of four [`dot`](Self::dot)s. Storing is separate because a sum takes fifty
+    /// cycles, during which other sums can begin.
     ///
     /// # Safety
     /// There must be room for four times sixteen rows.

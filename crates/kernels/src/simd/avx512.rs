@@ -171,7 +171,8 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn sum(self, v: __m512) -> f32 {
-        // A tree over halves, as in the default method: all tiers must get the same bits.
+        // The sum is a tree over halves, like in the default method, so that all tiers give the
+        // same bits.
         // SAFETY: see above the impl.
         unsafe {
             let v = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps::<1>(v));

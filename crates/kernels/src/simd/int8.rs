@@ -5,10 +5,10 @@ use crate::isa::Int8Task;
 
 /// Sixteen int32 sums of products of bytes, exact in every tier.
 ///
-/// Weights and inputs are signed bytes; inputs are in -127..=127. The instruction of VNNI
-/// multiplies unsigned by signed bytes, so weights are loaded 128 too high there. The first value
-/// of the sum takes that back: `-128` times the sum of the inputs, which quantising them gives.
-/// Tiers without it begin with zero.
+/// Weights and inputs are signed bytes; inputs are in -127..=127. VNNI's instruction multiplies
+/// unsigned by signed bytes, so VNNI tiers load weights with an offset of 128. The initial value of
+/// the sum compensates the offset: it is -128 times the sum of the inputs, which their quantisation
+/// computes. Tiers without VNNI start from zero.
 pub(crate) trait Int8: Copy {
     type Floats: Simd;
     /// 64 weights: four for each lane.
@@ -20,7 +20,7 @@ pub(crate) trait Int8: Copy {
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     const TILES: bool = false;
 
-    /// Runs `task` as a separate function, as [`Simd::call`] does.
+    /// Runs `task` as a separate function, like [`Simd::call`].
     fn call<T: Int8Task>(self, task: T);
     /// The float32 lanes of the same registers.
     fn floats(self) -> Self::Floats;
@@ -35,7 +35,7 @@ pub(crate) trait Int8: Copy {
     /// `p` must be valid for reading 16 numbers.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     unsafe fn load_ints(self, p: *const i32) -> Self::Ints;
-    /// Converts to float32, exactly for sums below 2^24.
+    /// Converts to float32. The conversion is exact for magnitudes below 2^24.
     fn to_floats(self, sum: Self::Ints) -> <Self::Floats as Simd>::V;
 }
 

@@ -9,8 +9,8 @@ fn zip(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; L
     std::array::from_fn(|i| f(a[i], b[i]))
 }
 
-/// Widens a float16 as `half` does, but without a branch, so that the compiler finds vector
-/// instructions.
+/// Converts a float16 with the results of the crate `half`, but without a branch, so that the
+/// compiler can use vector instructions.
 #[inline(always)]
 fn widen_f16(word: u16) -> f32 {
     let (sign, rest) = (u32::from(word & 0x8000) << 16, u32::from(word & 0x7fff));
@@ -40,13 +40,13 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load_bf16(self, p: *const u16, odd: bool) -> Self::V {
-        // SAFETY: the caller's promise: `LANES` pairs are there, in any alignment.
+        // SAFETY: the caller promises `LANES` pairs, in any alignment.
         let words = unsafe { p.cast::<[[u16; 2]; LANES]>().read_unaligned() };
         words.map(|pair| f32::from_bits(u32::from(pair[usize::from(odd)]) << 16))
     }
     #[inline(always)]
     unsafe fn load_f16(self, p: *const u16) -> Self::V {
-        // SAFETY: the caller's promise: `LANES` numbers are there, in any alignment.
+        // SAFETY: the caller promises `LANES` numbers, in any alignment.
         unsafe { p.cast::<[u16; LANES]>().read_unaligned() }.map(widen_f16)
     }
     #[inline(always)]

@@ -1,11 +1,11 @@
 //! AMX's tiles of bytes and of bfloat16: whether they may be used, and their shapes.
 //!
-//! Rust's intrinsics for tiles are not stable yet, hence assembly, here and where tiles are used.
-//! Tile registers keep their contents from one block of assembly to the next: no compiler uses
-//! them by itself.
+//! Rust's intrinsics for tiles are not stable yet, so all uses of tiles are assembly. Tile
+//! registers keep their contents from one block of assembly to the next, because compilers do not
+//! use them on their own.
 
-/// Whether this process may use tiles: the machine has both kinds, and the system grants their
-/// memory.
+/// Whether this process may use tiles: the machine has both kinds, and the operating system grants
+/// the memory to save them.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 pub(crate) fn present() -> bool {
     use std::arch::asm;
@@ -18,8 +18,9 @@ pub(crate) fn present() -> bool {
         if !machine_has_them() {
             return false;
         }
-        // Permission is for all threads of the process, so one call suffices: tiles enlarge what
-        // the system saves of a thread. Kernels that do not know tiles or have them off refuse.
+        // The permission holds for all threads of the process, so one call suffices. It is needed
+        // because tiles enlarge the state that the kernel saves for a thread. A kernel refuses if
+        // it does not know tiles or has them disabled.
         let mut result = ARCH_PRCTL;
         // SAFETY: the call asks for a larger register state of this process's threads and changes
         // no memory of ours; the kernel overwrites rcx and r11.
@@ -51,7 +52,7 @@ fn machine_has_them() -> bool {
         && unsafe { enabled_state() } >> 17 & 0b11 == 0b11
 }
 
-/// The memory that `ldtilecfg` reads.
+/// The operand of `ldtilecfg`, in the layout that the processor defines.
 #[cfg(target_arch = "x86_64")]
 #[repr(C, align(64))]
 struct Config {
@@ -62,7 +63,7 @@ struct Config {
     rows: [u8; 16],
 }
 
-/// Sets the shapes of this thread's eight tiles: rows, and bytes of a row.
+/// Sets the shape of each of this thread's eight tiles: the number of rows, and the bytes of a row.
 ///
 /// # Safety
 /// The tier must have tiles; there are 1 to 16 rows of 1 to 64 bytes.
@@ -85,8 +86,8 @@ pub(crate) unsafe fn configure(shapes: [(usize, usize); 8]) {
     }
 }
 
-/// Releases the tiles: as long as they are in use, the system saves them at every switch between
-/// threads.
+/// Releases this thread's tiles. While they are in use, the system saves them at every switch
+/// between threads.
 ///
 /// # Safety
 /// The tier must have tiles.
@@ -96,7 +97,7 @@ pub(crate) unsafe fn release() {
     unsafe { std::arch::asm!("tilerelease", options(nostack, nomem)) };
 }
 
-/// Whether this process may use tiles: never on this platform.
+/// Whether this process may use tiles, which this platform does not support.
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 pub(crate) fn present() -> bool {
     false

@@ -54,7 +54,8 @@ impl Int8 for Vnni512 {
     }
     #[inline(always)]
     unsafe fn load_bytes(self, p: *const u8) -> __m512i {
-        // The changed sign bit makes signed bytes unsigned, 128 too high; `start` takes that back.
+        // Changing the sign bit makes signed bytes unsigned, with an offset of 128, which `start`
+        // compensates.
         // SAFETY: see above the impl.
         unsafe { _mm512_xor_si512(_mm512_loadu_si512(p.cast()), _mm512_set1_epi8(i8::MIN)) }
     }
@@ -117,7 +118,8 @@ impl Int8 for Vnni256 {
     }
     #[inline(always)]
     unsafe fn load_bytes(self, p: *const u8) -> Pair {
-        // The changed sign bit makes signed bytes unsigned, 128 too high; `start` takes that back.
+        // Changing the sign bit makes signed bytes unsigned, with an offset of 128, which `start`
+        // compensates.
         // SAFETY: the caller's promise, and see above the impl.
         unsafe {
             let (bytes, sign) = (load_pair(p), _mm256_set1_epi8(i8::MIN));

@@ -10,7 +10,7 @@ use crate::helpers::{
 
 const LAYERS: usize = 3;
 const LAYER: usize = 1;
-/// Floats after the queries of a row, which the kernels must skip.
+/// The number of floats after a row's queries, which the kernels must skip.
 const BEYOND: usize = 4;
 
 /// Rows with their pages.
@@ -21,7 +21,8 @@ struct Tree {
 }
 
 impl Tree {
-    /// Branches of one prefix, some of them twice; tokens of a prompt; a row without relatives.
+    /// Creates branches of one prefix that branch again, the tokens of a prompt, and rows that
+    /// share nothing.
     fn new(page_size: usize) -> Self {
         let mut tree = Self {
             tables: Vec::new(),
@@ -51,7 +52,7 @@ impl Tree {
     fn fresh(&mut self, pages: usize) -> Vec<u32> {
         let first = self.pages;
         self.pages += pages;
-        // The order of the pages is not that of the memory.
+        // Pages are in reverse order, because a sequence's pages may be anywhere in memory.
         (first..self.pages).rev().map(|page| page as u32).collect()
     }
 
@@ -71,7 +72,7 @@ struct Case<'a> {
     tree: Tree,
     layout: KvLayout,
     shape: AttentionShape,
-    /// NaN where no row has a position, and in other layers.
+    /// Keys and values; NaN at positions that no row has, and in the other layers.
     kv: Vec<f32>,
     q: Vec<f32>,
 }
@@ -136,7 +137,7 @@ impl<'a> Case<'a> {
         case
     }
 
-    /// Offsets of a row's key and value.
+    /// The offsets in `kv` of element `d` of a row's key and value.
     fn places(&self, row: &AttentionRow, position: usize, kv_head: usize, d: usize) -> [usize; 2] {
         let KvLayout {
             page_size,
@@ -175,7 +176,7 @@ impl<'a> Case<'a> {
         let wanted: Vec<_> = rows.iter().map(|row| self.tree.rows[*row]).collect();
         let mut plan = AttentionPlan::default();
         plan.build(&self.tree.tables, &wanted, reach);
-        // One row more than the plan has, as padding.
+        // The capacity has one row of padding more than the plan.
         let capacity = AttentionCapacity {
             rows: rows.len() + 1,
             partials: plan.partials() + 3,
@@ -208,7 +209,7 @@ impl<'a> Case<'a> {
             .device
             .alloc((rows.len() + 1) * width * number.bytes())
             .expect("memory");
-        // More items than the plan has, as in a graph.
+        // The launch has more items than the plan, like in a replayed graph.
         attention(
             &mut parts,
             &q,
@@ -244,7 +245,6 @@ impl<'a> Case<'a> {
         (0..self.tree.rows.len()).collect()
     }
 
-    /// Computes a row's head in float64.
     fn reference(&self, row: usize, head: usize) -> Vec<f64> {
         let AttentionShape {
             heads,
@@ -274,7 +274,7 @@ impl<'a> Case<'a> {
         let out = self.run(&self.all(), Number::F32);
         let tolerance = 2e-5 + rounding(self.layout.number);
         for (i, out) in out.chunks(self.layout.head_dim).enumerate() {
-            // Each kind of row and each head, but not all combinations: the reference is slow.
+            // The reference is slow, so only every third combination of row and head is compared.
             if (i / heads + i % heads) % 3 > 0 {
                 assert!(out.iter().all(|v| v.is_finite()));
                 continue;
@@ -320,7 +320,7 @@ fn equals_the_reference_in_any_shape() {
             Case::new(device, number, page_size, heads, head_dim, window).check();
         }
     }
-    // A group with more heads than a block of tensor cores takes.
+    // This group has more heads than a block on tensor cores can handle.
     Case::new(device, Number::F16, 32, (66, 1), 64, Some(40)).check();
 }
 

@@ -43,7 +43,7 @@ fn a_card_is_told_from_others() {
     }
 }
 
-/// Kernels of which two blocks on a multiprocessor need nearly all its shared memory.
+/// The large kernels ask for all shared memory, so that two blocks fit on a multiprocessor.
 #[test]
 fn large_kernels_ask_for_all_shared_memory() {
     let Some(device) = device() else { return };
@@ -118,7 +118,8 @@ fn nothing_is_cleared_and_copied_in_no_bytes() {
 #[test]
 fn values_may_change_as_soon_as_they_are_written() {
     let Some(device) = device() else { return };
-    // Several times the page-locked memory, in one write and in many that nobody waits for.
+    // The copies are several times as large as the page-locked memory, in single writes and in many
+    // small ones without waiting.
     let count = 300_000;
     let mut values: Vec<u32> = (0..count).collect();
     let mut buffers: Vec<_> = (0..6)
@@ -204,7 +205,7 @@ fn a_copy_from_the_host_cannot_be_recorded() {
     let mut buffer = device.upload(&[1u32]).expect("memory");
     let error = Graph::record(device, || buffer.write(0, &[2u32])).expect_err("refused");
     assert!(matches!(error, CudaError::Recording { .. }), "{error}");
-    // The stream still works.
+    // The stream still works after the refused recording.
     buffer.write(0, &[3u32]).expect("a copy");
     let mut value = [0];
     buffer.read(0, &mut value).expect("a copy");
@@ -249,7 +250,8 @@ fn other_threads_queue_nothing_while_a_graph_is_recorded() {
         Ok::<_, CudaError>(())
     })
     .expect("a graph");
-    // The work that the others tried to queue is not in the graph, and now they may queue it.
+    // The refused work of the other threads is not in the graph. After the recording they may queue
+    // work.
     graph.launch().expect("a replay");
     assert_same_bits(&download(&twin, Number::F32, 2), &[5.0, 6.0]);
     let y = download(&out, Number::F32, 2);
@@ -262,7 +264,7 @@ fn other_threads_queue_nothing_while_a_graph_is_recorded() {
     assert_same_bits(&download(&twin, Number::F32, 2), &y);
 }
 
-/// Memory may be freed at any time: freeing waits for the end of a recording.
+/// Memory may be freed at any time, because freeing waits for the end of a recording.
 #[test]
 fn memory_given_back_elsewhere_does_not_end_a_recording() {
     let Some(device) = &own_device() else {

@@ -1,4 +1,4 @@
-//! Helpers that all tests share.
+//! Helpers of the CUDA tests: devices, buffers and rounding.
 
 use std::sync::OnceLock;
 
@@ -6,26 +6,25 @@ use beamgen_kernels::cuda::{Buffer, Device, Number};
 pub(crate) use beamgen_test_support::numbers::{assert_close, assert_same_bits, noise};
 use half::{bf16, f16};
 
-/// All number types of weights, activations, keys and values.
+/// All number types that kernels have variants for.
 pub(crate) const NUMBERS: [Number; 3] = [Number::F32, Number::Bf16, Number::F16];
 
 /// Sizes around the widths of warps, loads and blocks.
 pub(crate) const SIZES: [usize; 12] = [1, 2, 3, 7, 8, 31, 32, 33, 129, 255, 1027, 5000];
 
-/// The device that all tests share; `None` after a skip.
+/// The device that all tests share; `None` if the calling test is skipped.
 #[track_caller]
 pub(crate) fn device() -> Option<&'static Device> {
     static DEVICE: OnceLock<Device> = OnceLock::new();
     beamgen_emulated_cuda::load().then(|| DEVICE.get_or_init(|| Device::open(0).expect("a device")))
 }
 
-/// A device with its own stream, for tests that record a graph. On the shared stream the calls of
-/// other tests would be refused meanwhile.
+/// Opens a device with its own stream, for tests that record a graph. On the shared stream, other
+/// tests' calls would be refused during the recording.
 pub(crate) fn own_device() -> Option<Device> {
     device().map(|_| Device::open(0).expect("a device"))
 }
 
-/// The values as the type stores them.
 pub(crate) fn rounded(number: Number, values: &[f32]) -> Vec<f32> {
     values
         .iter()

@@ -7,7 +7,8 @@ use crate::helpers::{
     NUMBERS, assert_close, assert_same_bits, device, download, noise, rounded, upload,
 };
 
-/// Shapes for tensor cores, with one group of inputs and with several, and shapes for other cores.
+/// Shapes (inputs, outputs) that run on tensor cores with one or several groups of inputs, and
+/// shapes that do not.
 const SHAPES: [(usize, usize); 14] = [
     (32, 1),
     (32, 64),
@@ -129,7 +130,7 @@ fn rows_are_batch_invariant() {
     let Some(device) = device() else { return };
     for number in NUMBERS {
         for (inputs, outputs) in [(1056, 70), (96, 129), (33, 5), (32, 16_900)] {
-            // A number of rows that needs another kernel.
+            // So many rows need another kernel than the parts below.
             let rows = if outputs > 1000 { 70 } else { 270 };
             let mut layer = Layer::new(device, number, inputs, outputs, rows);
             let x = rounded(number, &noise(rows * inputs, 5));
@@ -194,7 +195,7 @@ fn the_gate_is_that_of_silu_mul() {
 #[test]
 fn what_is_not_there_is_not_multiplied() {
     let Some(device) = device() else { return };
-    // A row of infinities must not change the rows next to it.
+    // A row of infinities must not change its neighbours.
     let (inputs, outputs, rows) = (64, 20, 9);
     let mut layer = Layer::new(device, Number::Bf16, inputs, outputs, rows);
     let mut x = rounded(Number::Bf16, &noise(rows * inputs, 7));
@@ -222,7 +223,7 @@ fn gated_products_beyond_float16_become_its_largest_number() {
     let Some(device) = device() else { return };
     let (inputs, width) = (64, 9);
     for rows in [1, 70] {
-        // Gates of 64 x 8, which multiply 64 x 8 or its negative.
+        // All gates are 64 * 8, and they multiply 64 * 8 or -64 * 8.
         let mut layer = Layer::new(device, Number::F16, inputs, 2 * width, rows);
         let signs = (0..2 * width).map(|n| if n > width && n % 2 == 0 { -1.0 } else { 1.0 });
         let values: Vec<f32> = signs.flat_map(|sign| [sign * 2.0; 64]).collect();

@@ -1,4 +1,4 @@
-//! The layers of a reward model's head, compared with the same layers in float64.
+//! Compares the layers of a reward model's head with the same layers in float64.
 
 use beamgen_kernels::cuda::{Buffer, Device, Number, PrmLayer, prm_head, prm_layer};
 
@@ -22,7 +22,8 @@ impl Layer {
         }
     }
 
-    /// Each output, and the sum of the magnitudes of its terms, which scales the tolerance.
+    /// Returns each output with the sum of the magnitudes of its terms, by which the tolerance is
+    /// scaled.
     fn forward(&self, x: &[f64]) -> Vec<(f64, f64)> {
         self.weight
             .chunks_exact(self.inputs)
@@ -119,7 +120,7 @@ fn further_layers_take_what_is_above_zero() {
             .iter()
             .map(|x| f64::from(*x))
             .collect();
-        // A NaN gives 0, as `f64::max` on the CPU does.
+        // A NaN counts as 0, like in `f64::max` on the CPU.
         x[0] = f64::NAN;
         let got = layer.on(device, count, |out, layer| {
             prm_layer(out, &device.upload(&x).expect("memory"), layer, count).expect("a launch");

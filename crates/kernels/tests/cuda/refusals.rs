@@ -11,7 +11,7 @@ use crate::helpers::{device, download};
 const AS_MACHINE_CODE: &str = "it runs: 2 modules of machine code, 0 of PTX";
 const AS_PTX: &str = "it runs: 0 modules of machine code, 2 of PTX";
 
-/// The numbers of modules that a first launch loaded in each way.
+/// Returns how many modules the first launch loads as machine code and as PTX.
 fn first_launch() -> Result<Loaded, CudaError> {
     assert!(beamgen_emulated_cuda::load());
     let device = Device::open(0)?;
@@ -22,7 +22,8 @@ fn first_launch() -> Result<Loaded, CudaError> {
     Ok(device.loaded())
 }
 
-/// Run in processes of its own by `what_is_missing_is_said`.
+/// Prints the result of a first launch. The test `what_is_missing_is_said` runs this in processes
+/// with other environments.
 #[test]
 #[ignore = "needs an environment, so assert_says starts it in a process with one"]
 fn says_what_is_missing() {
@@ -60,7 +61,7 @@ fn what_is_missing_is_said() {
             "11.0",
             "the driver for CUDA 11.0 is too old: install 11.4 or later (driver 470)",
         ),
-        // Machine code needs a driver of CUDA 12 or later, and a known architecture.
+        // Machine code requires a driver for CUDA 12 or later, and a known architecture.
         ("EMULATED_CUDA_DRIVER", "11.4", AS_PTX),
         ("EMULATED_CUDA_DRIVER", "12.0", AS_MACHINE_CODE),
         ("EMULATED_CUDA_CAPABILITY", "8.6", AS_MACHINE_CODE),
@@ -68,7 +69,7 @@ fn what_is_missing_is_said() {
         ("EMULATED_CUDA_CAPABILITY", "10.3", AS_MACHINE_CODE),
         ("EMULATED_CUDA_CAPABILITY", "11.0", AS_PTX),
         ("EMULATED_CUDA_CAPABILITY", "12.1", AS_MACHINE_CODE),
-        // Either form of the code is enough.
+        // Either form of the code suffices.
         ("EMULATED_CUDA_REFUSE", "ptx", AS_MACHINE_CODE),
         ("EMULATED_CUDA_PTX_LOG", "bad", AS_MACHINE_CODE),
         ("EMULATED_CUDA_REFUSE", "cubin", AS_PTX),
@@ -77,7 +78,7 @@ fn what_is_missing_is_said() {
             "100",
             "not enough memory on the CUDA device: 4 bytes needed, 100 free",
         ),
-        // The attribute is only a preference.
+        // The attribute is only a preference, so its error is ignored.
         (
             "EMULATED_CUDA_ERROR",
             "cuFuncSetAttribute:1",
@@ -99,7 +100,8 @@ fn what_is_missing_is_said() {
     }
 }
 
-/// Without machine code and PTX: the messages of the driver and its compiler, and what to do.
+/// If neither machine code nor PTX can be loaded, the error has the messages of driver and
+/// compiler, and a remedy.
 #[test]
 fn what_is_wrong_with_code_is_said() {
     if device().is_none() || beamgen_emulated_cuda::uses_real_device() {
@@ -140,7 +142,7 @@ fn what_is_wrong_with_code_is_said() {
     );
 }
 
-/// Whether a first launch in this environment prints `says` in a line of its own.
+/// Checks that a first launch in this environment prints the line `says`.
 #[track_caller]
 fn assert_says(environment: &[(&str, &str)], says: &str) {
     let output = Command::new(std::env::current_exe().expect("this program"))
@@ -160,13 +162,13 @@ fn assert_says(environment: &[(&str, &str)], says: &str) {
     );
 }
 
-/// Run in a process of its own by `a_forked_process_is_told`.
+/// Forks. The test `a_forked_process_is_told` starts this one in a process without other threads.
 #[test]
 #[ignore = "forks, so a_forked_process_is_told starts it in a process of its own"]
 fn in_a_forked_process() {
     assert!(beamgen_emulated_cuda::load());
     let other = |process| move || Device::count() == Err(CudaError::Forked { process });
-    // Another library of the process might have started the driver, too.
+    // Another library of the process may also have started the driver.
     cudarc::driver::result::init().expect("an emulated driver");
     assert!(beamgen_emulated_cuda::in_a_fork(other(None)));
     Device::open(0).expect("a device");

@@ -37,7 +37,7 @@ fn angles_are_those_of_the_cpu() {
         )
         .expect("a launch");
         let angles = download(&angles, Number::F32, positions.len() * 2 * half);
-        // Turning a pair of ones gives cosine - sine and cosine + sine.
+        // Rotating a pair of ones gives cosine - sine and cosine + sine.
         let mut table = RopeTable::new(2 * half, &frequencies, scale);
         table.cover(31_001);
         let mut ones = vec![1.0; positions.len() * 2 * half];

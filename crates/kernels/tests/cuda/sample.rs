@@ -1,13 +1,14 @@
-//! Sampled tokens, compared with a float64 model of the CPU's sampling: they must be the same.
+//! Compares sampled tokens with a float64 model of the CPU's sampling. Tokens must be equal, unless
+//! a random number is too near to a boundary.
 
 use beamgen_kernels::cuda::{Device, Number, SampleRequest, Samples, log_probs};
 use beamgen_kernels::{Isa, IsaLevel, exp_weights, log_sum_exp_reference};
 
 use crate::helpers::{device, download, noise, upload};
 
-/// The least distance from the boundary of a token, as a fraction of the whole sum, that is
-/// compared. Weights have the CPU's bits and sums are in float64, but the CPU's portable tier lacks
-/// fused multiply-adds and so differs in bits.
+/// The least distance of a random number from the boundary between two tokens at which tokens are
+/// compared, as a fraction of the sum of weights. Weights have the CPU's bits and sums are float64.
+/// Only the CPU's portable tier, which has no fused multiply-adds, has other bits.
 fn margin() -> f64 {
     match Isa::detect().level() {
         IsaLevel::Portable => 1e-6,
@@ -53,13 +54,14 @@ fn uniform(request: &SampleRequest) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// The tokens that the settings leave of a row.
+/// The distribution that the settings make of a row, in float64.
 struct Model {
-    /// Tokens that may be sampled, in rising order, and their weights.
+    /// The tokens that may be sampled, in rising order, with their weights.
     kept: Vec<(usize, f64)>,
-    /// The log of the sum of exponentials of the row.
+    /// The logarithm of the sum of exponentials of the row.
     total: f64,
-    /// The distance of top-p from keeping one token more or fewer, as a fraction of the whole sum.
+    /// The distance of top-p's limit from keeping one token more or fewer, as a fraction of the
+    /// sum.
     nucleus: f64,
 }
 
@@ -117,7 +119,7 @@ impl Model {
             let target = (sum * f64::from(request.top_p).max(0.0)).max(f64::MIN_POSITIVE);
             let mut before = 0.0f64;
             ids.retain(|i| {
-                // Sums that equal it have few bits, and are the same in any order.
+                // A sum that equals the target has few bits, so it is the same in any order.
                 if before != target {
                     model.nucleus = model.nucleus.min((before - target).abs() / sum);
                 }
@@ -137,7 +139,8 @@ impl Model {
         model
     }
 
-    /// The token of a uniform number, and the distance of the number from a boundary.
+    /// Returns the token for the uniform number `u`, and the distance of `u` from the nearest
+    /// boundary.
     fn token(&self, u: f64) -> (usize, f64) {
         let sum: f64 = self.kept.iter().map(|(_, w)| w).sum();
         let (mut end, mut token, mut distance) = (0.0, None, self.nucleus);
@@ -163,8 +166,8 @@ fn assert_logprob(model: &Model, logit: f32, got: f32, case: &str) {
     assert!(same, "{case}: log-probability {got} instead of {want}");
 }
 
-/// Samples for every request and compares with the model; returns how many requests were too near
-/// to a boundary.
+/// Samples a token for every request and compares it with the model. Returns the number of requests
+/// that were too near to a boundary.
 fn compare(
     device: &Device,
     rows: &[Vec<f32>],
@@ -175,7 +178,7 @@ fn compare(
     let mut padded = Vec::with_capacity(rows.len() * stride);
     for row in rows {
         padded.extend_from_slice(&row[..vocab]);
-        // Numbers after a row's tokens must never be sampled, however likely.
+        // Numbers beyond a row's tokens must never be sampled, however large they are.
         padded.resize(padded.len() + stride - vocab, 1e30);
     }
     let logits = upload(device, Number::F32, &padded);
@@ -191,7 +194,7 @@ fn compare(
             counter: [0; 4],
             ..*request
         };
-        // Settings with NaN equal nothing, not even themselves: their model is made each time.
+        // Settings with NaN do not equal themselves, so their model is computed each time.
         let model = match before.take() {
             Some((last, model)) if last == settings => model,
             _ => Model::new(row, request),
@@ -248,7 +251,8 @@ fn settings(vocab: usize) -> Vec<SampleRequest> {
 
 const INF: f32 = f32::INFINITY;
 
-/// Rows of `n`: spread as a model's, flat, with few different values, with unusual ones.
+/// Rows of `n` logits: spread like a model's, nearly flat, with NaN and infinities, with few
+/// different values, and with one value.
 fn rows(n: usize) -> Vec<Vec<f32>> {
     let spread =
         |width: f32, seed| -> Vec<f32> { noise(n, seed).iter().map(|x| x * width).collect() };
@@ -351,7 +355,7 @@ fn odd_rows_never_make_a_nan() {
         ..OFF
     });
     compare(device, &rows, 4, 3, &requests(rows.len(), &settings, 2));
-    // A row of one token, and a row that does not exist.
+    // Tests rows with a single token, and then a request whose row does not exist.
     compare(device, &rows, 3, 1, &requests(rows.len(), &settings, 1));
     let mut samples = Samples::new(device, 2, 0).expect("memory");
     samples
@@ -365,7 +369,8 @@ fn odd_rows_never_make_a_nan() {
     assert_eq!(drawn[1].1, -(4f32.ln()));
 }
 
-/// The filters keep the right number of tokens, whatever ties: enough samples find each of them.
+/// With ties, the filters must keep the right number of tokens, the first ones. The many samples
+/// find each kept token.
 #[test]
 fn of_equals_the_first_stay() {
     let Some(device) = device() else { return };
@@ -401,7 +406,8 @@ fn of_equals_the_first_stay() {
     }
 }
 
-/// More values than the kernel ranks, of neighbouring keys.
+/// The row has more values than the kernel ranks at once, and neighbouring values differ in the
+/// last bit.
 #[test]
 fn neighbouring_values_are_told_apart() {
     let Some(device) = device() else { return };
@@ -426,7 +432,7 @@ fn neighbouring_values_are_told_apart() {
 fn a_vocabulary_of_152_thousand() {
     const VOCAB: usize = 151_936;
     let Some(device) = device() else { return };
-    // Roughly a model's distribution: most logits far below, a few likely.
+    // The distribution is roughly a model's: most logits are far below a few likely ones.
     let row: Vec<f32> = noise(VOCAB, 9).iter().map(|x| 9.0 * x * x * x).collect();
     let mut settings = vec![OFF];
     for (temperature, top_k, top_p, min_p) in [

@@ -58,7 +58,7 @@ fn products_beyond_float16_become_its_largest_number() {
     let mut out = device.alloc(10).expect("memory");
     silu_mul(&mut out, Number::F16, &source, 1, 5).expect("a launch");
     let y = download(&out, Number::F16, 5);
-    // Infinity and NaN must stay: a broken computation has to show.
+    // Infinity and NaN must not be clamped, so that a broken computation shows.
     assert_eq!(y[..4], [65504.0, -65504.0, 60000.0, infinite]);
     assert!(y[4].is_nan());
 }

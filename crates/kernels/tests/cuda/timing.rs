@@ -1,4 +1,4 @@
-//! The example that times all operations on a card, run at small sizes on the emulated device.
+//! Runs the example that times all operations on a card, at small sizes on the emulated device.
 
 use std::process::Command;
 

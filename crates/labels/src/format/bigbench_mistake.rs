@@ -1,4 +1,4 @@
-//! BIG-Bench-Mistake (<https://arxiv.org/abs/2311.08516>): chains with the first wrong step marked.
+//! BIG-Bench-Mistake (<https://arxiv.org/abs/2311.08516>): `mistake_index` is the first wrong step.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
             .as_ref()
             .zip(found)
             .map(|(target, found)| *target == found),
-        // Here `answer` is the chain's own answer, not the reference.
+        // In this data set `answer` is the chain's own answer; `target` is the reference.
         answer: target,
         source: Some("bigbench-mistake".to_owned()),
         ..field::chain(record, problem, steps)

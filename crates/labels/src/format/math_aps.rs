@@ -1,5 +1,5 @@
-//! MATH-APS of openr: prefixes of solutions, each with the share of its completions that came to
-//! the right answer.
+//! MATH-APS of the project openr: prefixes of solutions, each with the share of completions from it
+//! that reached the right answer.
 
 use serde_json::Value;
 
@@ -29,17 +29,17 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
             })?;
         prefixes.push((prefix.trim_end(), share(item)?));
     }
-    // Sorted, a text is directly before the texts that it is a prefix of. Of equal texts the first
-    // counts.
+    // After sorting, a prefix comes directly before the texts that continue it. Of equal prefixes
+    // the first is kept.
     prefixes.sort_by(|a, b| a.0.cmp(b.0));
     prefixes.dedup_by(|later, first| later.0 == first.0);
     let mut nodes: Vec<Node> = Vec::new();
     let mut path: Vec<(&str, usize)> = Vec::new();
     for (prefix, soft) in prefixes {
         if prefix.is_empty() {
-            continue; // the share of the question itself labels no step
+            continue; // the question without any step: its share labels no step
         }
-        // Prefixes on the path that this text does not continue are finished branches.
+        // Leaves the branches that this prefix does not continue.
         while path
             .last()
             .is_some_and(|&(outer, _)| !prefix.starts_with(outer))
@@ -58,7 +58,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     chains(&field::chain(record, question, Vec::new()), &nodes)
 }
 
-/// Reads `mc_value`, from 0 to 1; `None` if it is missing.
+/// Reads `mc_value`, a share from 0 to 1; `None` if the field is missing.
 pub(super) fn share(record: &Record) -> Result<Option<f64>, Reason> {
     match field::any(record, &["mc_value"]) {
         None => Ok(None),

@@ -1,4 +1,4 @@
-//! MATH-APS of openr as a tree: the question is the root, and every other node is a step.
+//! MATH-APS of the project openr as a tree: the root is the question, every other node is a step.
 
 use serde_json::Value;
 
@@ -29,7 +29,8 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     chains(&field::chain(record, question, Vec::new()), &nodes)
 }
 
-/// Adds all nodes below a node. The recursion is bounded, since the JSON reader bounds the depth.
+/// Appends all nodes below `node`; `at` is its index, `None` for the root. The JSON reader limits
+/// the nesting, so the recursion is bounded.
 fn grow(node: &Record, at: Option<usize>, nodes: &mut Vec<Node>) -> Result<(), Reason> {
     if field::any(node, &["children"]).is_none() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Math-Shepherd (<https://arxiv.org/abs/2312.08935>): a text with a tag after each step, and the
-//! same text with + or - in place of the tags.
+//! Math-Shepherd (<https://arxiv.org/abs/2312.08935>): `input` has a tag after each step, and
+//! `label` is the same text with + or - in place of each tag.
 
 use serde_json::{Value, json};
 
@@ -18,11 +18,12 @@ pub(super) static FORMAT: Format = Format {
     export: Some(export),
 };
 
-/// The tag after each step.
+/// The placeholder for a step's label in `input`: two Cyrillic letters.
 const TAG: &str = "ки";
-/// A field that only files written here have: whether the numbers belong to the steps' own texts.
+/// A field that [`export`] adds. True: the numbers `Step 1: ` are part of the steps' own texts.
+/// False: [`export`] added the numbers.
 const NUMBERED: &str = "numbered";
-/// The text that separates the problem from the steps.
+/// The start of the first step, which separates the problem from the steps.
 pub(super) const FIRST: &str = "Step 1: ";
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
@@ -31,13 +32,13 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     }
     let input = field::text(record, &["input"])?;
     let label = field::text(record, &["label"])?;
-    // Files that were written here have this field, and their texts are restored to the byte.
+    // With this field the record was written by `export`, and its texts are restored byte by byte.
     let numbered = record.get(NUMBERED).and_then(Value::as_bool);
     let (problem, mut rest) = problem_and_steps(&input)?;
     let mut marked = label.strip_prefix(problem).ok_or_else(apart)?;
     let mut steps = Vec::new();
     while let Some((text, behind)) = rest.split_once(TAG) {
-        // Both texts are walked together: they have to agree except at the tags.
+        // Both texts are walked together, because they may differ only at the tags.
         marked = marked.strip_prefix(text).ok_or_else(apart)?;
         let right = match marked.chars().next() {
             Some('+') => true,
@@ -61,7 +62,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     Ok(vec![field::chain(record, problem.to_owned(), steps)])
 }
 
-/// Returns the step's own text, without the number that the format adds.
+/// Returns a step's own text, without the number and white space that the format adds.
 fn step(text: &str, number: usize, numbered: Option<bool>) -> &str {
     let text = match numbered {
         Some(_) => {
@@ -76,12 +77,12 @@ fn step(text: &str, number: usize, numbered: Option<bool>) -> &str {
     }
 }
 
-/// Returns the number of a step, from 1, as the format writes it before the text.
+/// Returns the words that number a step, from 1.
 fn prefix(number: usize) -> String {
     format!("Step {number}: ")
 }
 
-/// Returns the separator between a step and the step before it.
+/// Returns the separator that comes before a step.
 fn between(number: usize) -> &'static str {
     match number {
         1 => "",
@@ -89,7 +90,7 @@ fn between(number: usize) -> &'static str {
     }
 }
 
-/// Splits a text before `Step 1: `, which has to occur exactly once.
+/// Splits a text into problem and steps, before `Step 1: `. That mark has to occur exactly once.
 pub(super) fn problem_and_steps(text: &str) -> Result<(&str, &str), Reason> {
     let mut found = text.match_indices(FIRST).map(|(at, _)| at);
     match (found.next(), found.next()) {
@@ -103,7 +104,7 @@ pub(super) fn problem_and_steps(text: &str) -> Result<(&str, &str), Reason> {
 fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
     let (mut input, mut label) = (format!("{} ", chain.problem), format!("{} ", chain.problem));
     let mut steps = chain.steps[..targets.labels.len()].iter().zip(1..);
-    // Steps that are numbered already keep their numbers; a second number would change them.
+    // If every text begins with its own number already, no second number is added.
     let numbered = steps.all(|(step, number)| step.text.starts_with(&prefix(number)));
     for ((step, right), number) in chain.steps.iter().zip(targets.hard()?).zip(1..) {
         let (between, text) = (between(number), &step.text);
@@ -115,11 +116,11 @@ fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
         input += &format!("{text}{TAG}");
         label += &format!("{text}{}", if right { '+' } else { '-' });
     }
-    // A tag inside a text would be read as the end of a step.
+    // A tag inside a text would be read as the end of a step, so such a chain is refused.
     if input.matches(TAG).count() != targets.labels.len() {
         return Err(Reason::new(format!("a text has the tag {TAG} in it")));
     }
-    // What is written must be readable: the problem itself may contain `Step 1: `.
+    // The problem or a step may contain `Step 1: `; the record could then not be read again.
     problem_and_steps(&input)?;
     let mut record = json!({"input": input, "label": label, NUMBERED: numbered});
     if let Some(source) = &chain.source {

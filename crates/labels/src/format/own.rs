@@ -1,4 +1,4 @@
-//! The project's own format: [`LabelledChain`] as JSON, which keeps every fact.
+//! The project's own format: a [`LabelledChain`] as JSON, with every fact.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     }
 }
 
-/// Converts a record of an earlier version, which had a single `second` opinion for each step.
+/// Converts a record of the older form, in which each step had at most one opinion, `second`.
 fn renewed(record: &Record) -> Value {
     let mut record = record.clone();
     let scorer = match record.remove("second_scorer") {
@@ -34,7 +34,7 @@ fn renewed(record: &Record) -> Value {
     };
     let steps = record.get_mut("steps").and_then(Value::as_array_mut);
     for step in steps.into_iter().flatten() {
-        // Alternatives are steps, too, and had a second opinion of their own.
+        // Alternatives are steps, too, and may have a `second` opinion.
         let others = step.get_mut("alternatives").and_then(Value::as_array_mut);
         others
             .into_iter()
@@ -45,8 +45,8 @@ fn renewed(record: &Record) -> Value {
     Value::Object(record)
 }
 
-/// Moves a step's `second` opinion to its `opinions`, under the name of the scorer. Returns `None` if
-/// there is none to move.
+/// Moves the `second` opinion of a step to `opinions`, under the scorer's name. Returns `None` if
+/// nothing was moved.
 fn rename_second(step: &mut Value, scorer: &str) -> Option<()> {
     let step = step.as_object_mut()?;
     let second = step.remove("second").filter(|second| !second.is_null())?;
@@ -56,7 +56,7 @@ fn rename_second(step: &mut Value, scorer: &str) -> Option<()> {
 }
 
 fn export(chain: &LabelledChain, _: &Targets) -> Result<Value, Reason> {
-    // No chain that passed `check` fails here.
+    // Serialization fails only for numbers that are not finite, which `check` refuses on reading.
     serde_json::to_value(chain)
         .map_err(|_| Reason::new("a number is not finite, which JSON cannot hold"))
 }

@@ -1,5 +1,5 @@
-//! A problem with its steps, without labels. The format is not in [`FORMATS`](crate::FORMATS),
-//! since only commands that need no labels can use it.
+//! A problem with steps and no labels. The format is not in [`FORMATS`](crate::FORMATS): only
+//! commands that need no labels may read it.
 
 use beamgen_eval::GivenChain;
 use beamgen_search::Problem;

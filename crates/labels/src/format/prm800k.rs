@@ -1,5 +1,5 @@
-//! PRM800K (<https://arxiv.org/abs/2305.20050>), phases 1 and 2, as `OpenAI` published it. Each
-//! step has several completions rated by a person, and the chain continues from one of them.
+//! PRM800K (<https://arxiv.org/abs/2305.20050>), phases 1 and 2. People rated several completions
+//! of each step, and the chain continues from one of them.
 
 use serde_json::Value;
 
@@ -20,7 +20,7 @@ pub(super) static FORMAT: Format = Format {
 };
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
-    // These questions tested the labellers.
+    // OpenAI used these questions to test the people who rated.
     for (field, what) in [
         ("is_quality_control_question", "a quality control question"),
         (
@@ -45,7 +45,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         let (step, continues) =
             path(step).map_err(|reason| Reason::with(reason.what, format!("step {}", i + 1)))?;
         steps.extend(step);
-        // Labels after this step would be those of another chain.
+        // No completion was chosen here, so later steps would not continue this chain.
         if !continues {
             break;
         }
@@ -64,8 +64,8 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     }])
 }
 
-/// Returns the step of the chain's path with its alternatives, and whether the chain continues
-/// after it. It continues from the chosen completion, or from the person's own.
+/// Returns a step of the chain with its alternatives, and whether the chain continues after the
+/// step. The chain continues from the chosen completion, or else from the one that a person wrote.
 fn path(step: &Value) -> Result<(Option<LabelledStep>, bool), Reason> {
     let step = field::object(step, "steps", "objects")?;
     let mut completions = match field::any(step, &["completions"]) {
@@ -90,13 +90,13 @@ fn path(step: &Value) -> Result<(Option<LabelledStep>, bool), Reason> {
     let (taken, continues) = match (chosen, human) {
         (Some(at), _) => (completions.remove(at), true),
         (None, Some(human)) => (human?, true),
-        // The labels end here. The first completion is the one that the person saw.
+        // Nothing was chosen: the chain ends with the first completion, if there is any.
         (None, None) if completions.is_empty() => return Ok((None, false)),
         (None, None) => (completions.remove(0), false),
     };
     let alternatives = completions
         .into_iter()
-        // Without a rating an alternative has no fact that could label it.
+        // An alternative without a rating has no fact that could label it.
         .filter(|other| other.rating.is_some())
         .collect();
     let step = LabelledStep {

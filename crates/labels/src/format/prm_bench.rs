@@ -1,5 +1,5 @@
-//! `PRMBench` (<https://arxiv.org/abs/2501.03124>): right solutions with inserted mistakes. The
-//! changed solution is the chain.
+//! `PRMBench` (<https://arxiv.org/abs/2501.03124>): right solutions into which mistakes were put.
+//! The chain is the changed solution.
 
 use crate::field::{self, Record};
 use crate::{Format, LabelledChain, LabelledStep, Reason};
@@ -31,7 +31,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
                 format!("step {at} of {count}"),
             )
         })?;
-        // All other steps are right: the solution was right before the mistakes were put in.
+        // Steps that are not listed stay right: the original solution was right.
         step.right = Some(false);
     }
     Ok(vec![LabelledChain {

@@ -1,5 +1,5 @@
-//! `ProcessBench` (<https://arxiv.org/abs/2412.06559>), and chains in its form: the first wrong
-//! step is marked.
+//! `ProcessBench` (<https://arxiv.org/abs/2412.06559>) and files in the same form: `label` is the
+//! index of the first wrong step.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ pub(super) static FORMAT: Format = Format {
 const PROBLEM: &[&str] = &["problem", "question", "prompt"];
 const STEPS: &[&str] = &["steps", "completions"];
 
-/// The subsets of `ProcessBench`; an item's id is the name of its subset and a number.
+/// The subsets of `ProcessBench`. A chain's id is the subset and a number, as in `gsm8k-12`.
 const PARTS: [&str; 4] = ["gsm8k", "math", "olympiadbench", "omnimath"];
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
@@ -50,7 +50,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         })?;
     let steps = texts.into_iter().map(LabelledStep::unlabelled).collect();
     let chain = field::chain(record, problem, steps);
-    // Each subset is a source, so that reports can separate them.
+    // The subset becomes part of the source, so that reports can split results by subset.
     let part = chain.id.as_deref().and_then(|id| id.rsplit_once('-'));
     let source = part
         .filter(|(part, _)| PARTS.contains(part))

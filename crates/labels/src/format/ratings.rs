@@ -1,4 +1,4 @@
-//! Steps and the ratings of people (1, 0 or -1), in two lists of equal length.
+//! Chains with people's ratings (1, 0, -1 or null) in a second list, one for each step.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
     Ok(vec![field::chain(record, problem, steps)])
 }
 
-/// Reads a rating as in PRM800K; `None` for null.
+/// Reads a rating on the scale of PRM800K: 1, 0 or -1; `None` for null.
 pub(super) fn rating(value: &Value, name: &str) -> Result<Option<i8>, Reason> {
     match (value, value.as_i64()) {
         (Value::Null, _) => Ok(None),

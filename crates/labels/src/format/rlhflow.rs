@@ -1,4 +1,5 @@
-//! `RLHFlow`: a conversation in which the user writes a step and the assistant writes + or -.
+//! The format of `RLHFlow`: a conversation in which the user writes each step and the assistant
+//! answers + or -.
 
 use serde_json::{Value, json};
 
@@ -20,8 +21,8 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         Reason::new("field \"conversations\": write pairs of a user and an assistant")
     }
     let turns = field::list(record, &["conversations"])?;
-    // Files that were written here have the problem in a separate field, and their texts are
-    // restored to the byte.
+    // With the field `problem` the record was written by `export`, and its texts are restored byte
+    // by byte.
     let own = record.get("problem").and_then(Value::as_str);
     let mut problem = String::new();
     let mut steps = Vec::new();
@@ -39,7 +40,7 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
                 ));
             }
         };
-        // The first message contains the problem before the first step.
+        // The first message of the user contains the problem and the first step.
         if steps.is_empty() {
             let parts = own.and_then(|own| Some((own, text.strip_prefix(own)?.strip_prefix(' ')?)));
             let (before, after) = match parts {

@@ -1,23 +1,23 @@
-//! Chains from a tree of steps.
+//! Conversion of a tree of steps to chains, for formats that store trees.
 
 use crate::{LabelledChain, LabelledStep, Reason};
 
-/// The largest number of bytes of all chains of one record. A long step above many leaves is
-/// repeated in each of their chains, so a small file could fill the memory.
+/// The limit for the bytes of all chains of one record. Steps near the root are copied into the
+/// chain of each leaf, so without a limit a small file could exhaust the memory.
 const MOST_BYTES: usize = 64 << 20;
 
 /// A step and its place in the tree.
 pub(super) struct Node {
-    /// The text of the step, without its boundary.
+    /// The step without the boundary that ends it.
     pub text: String,
-    /// The label of the step, from 0 to 1.
+    /// A soft label from 0 to 1.
     pub soft: Option<f64>,
-    /// The index of the step before, which is smaller; `None` for a first step.
+    /// The index of the parent, which is smaller than the node's own; `None` for a first step.
     pub parent: Option<usize>,
 }
 
-/// Makes a chain for each leaf, in the nodes' order, with the other fields of `like`. A step that
-/// several chains share has its label only in the first of them, so that no label counts twice.
+/// Makes one chain per leaf; all other fields are copied from `like`. A step that several chains
+/// share is labelled only in the first of them, so that each label counts once.
 pub(super) fn chains(like: &LabelledChain, nodes: &[Node]) -> Result<Vec<LabelledChain>, Reason> {
     let mut is_leaf = vec![true; nodes.len()];
     for parent in nodes.iter().filter_map(|node| node.parent) {
@@ -32,7 +32,7 @@ pub(super) fn chains(like: &LabelledChain, nodes: &[Node]) -> Result<Vec<Labelle
         while let Some(here) = at {
             let node = &nodes[here];
             bytes += node.text.len() + size_of::<LabelledStep>();
-            // Checked before the text is copied, so that the limit bounds the memory.
+            // Checked before the text is copied, so that memory never exceeds the limit.
             if bytes > MOST_BYTES {
                 let most = MOST_BYTES >> 20;
                 return Err(Reason::new(format!(

@@ -1,4 +1,5 @@
-//! TRL's stepwise supervision: a prompt, completions, and a label for each completion.
+//! The stepwise supervision of TRL: a prompt, completions (the steps), and one label per
+//! completion.
 
 use serde_json::{Value, json};
 
@@ -18,7 +19,7 @@ pub(super) static FORMAT: Format = Format {
 
 const STEPS: &[&str] = &["completions", "steps"];
 
-/// The label that losses ignore.
+/// The label for "none", which the losses of `PyTorch` ignore.
 const IGNORED: i64 = -100;
 
 fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
@@ -30,7 +31,8 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
         match (label, label.as_i64(), label.as_f64()) {
             (Value::Null, ..) => {}
             (Value::Bool(right), ..) => step.right = Some(*right),
-            // The integers 0 and 1 are hard labels; 0.0 and 1.0 are soft ones.
+            // An integer is a hard label and a float is a soft one, even if the float is 0.0 or
+            // 1.0.
             (_, Some(right @ 0..=1), _) => step.right = Some(right == 1),
             (.., Some(ignored)) if ignored == IGNORED as f64 => {}
             (.., Some(soft)) if (0.0..=1.0).contains(&soft) => step.soft = Some(soft),
@@ -50,7 +52,8 @@ fn import(record: &Record) -> Result<Vec<LabelledChain>, Reason> {
 fn export(chain: &LabelledChain, targets: &Targets) -> Result<Value, Reason> {
     let mut labels: Vec<Value> = Vec::with_capacity(targets.labels.len());
     for label in &targets.labels {
-        // One type in a file: readers of columns take the type from the first records.
+        // The kind is the same for the whole file: readers of columns take the type from the first
+        // records.
         labels.push(match (targets.kind, label) {
             (Kind::Soft, label) => json!(label.unwrap_or(IGNORED as f64)),
             (Kind::Gaps, None) => json!(IGNORED),

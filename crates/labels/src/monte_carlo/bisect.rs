@@ -1,40 +1,42 @@
-//! Binary search for the first error of a chain (`OmegaPRM`, <https://arxiv.org/abs/2406.06592>).
+//! The binary search for the first error of a chain (`OmegaPRM`,
+//! <https://arxiv.org/abs/2406.06592>).
 
 use super::sampled::End;
 
-/// The state of a search.
+/// The next need of a search, or its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Search {
-    /// The step with this index has to be rolled out, or is being rolled out.
+    /// The search needs the rollouts of the step with this index.
     Needs(usize),
-    /// The index of the first wrong step: no rollout after the step is right, and one before it is.
+    /// The index of the first wrong step. No rollout after this step is right; one before it is,
+    /// unless the step is the first.
     Found(usize),
-    /// The chain has no error: it is right, or it was cut off and its last whole step can still be
-    /// completed rightly.
+    /// The chain has no error: its answer is right, or it was cut off and a rollout from its last
+    /// complete step is right.
     NoError,
-    /// No rollout of a step in the middle came to its own end, so the search cannot continue.
+    /// The search cannot continue, because no rollout from a middle step reached its own end.
     Unknown,
 }
 
-/// Searches a chain of `steps` whole steps, of which the first `from` are assumed to be right.
+/// Searches a chain of `steps` complete steps. The first `from` steps are assumed to be right.
 ///
-/// `rolled_out` returns the hard label of a step, or `None` before all its rollouts are done; the
-/// label is `None` if no rollout came to its own end.
+/// `rolled_out` returns the hard label of a step, or `None` while its rollouts are not done. The
+/// label is `None` if no rollout reached its own end.
 ///
-/// The function keeps no state. Called again after the step that it needed was rolled out, it
-/// repeats its earlier decisions and continues.
+/// The function keeps no state: after the needed step has its rollouts, call the function again.
+/// The same decisions are then repeated up to the new result.
 pub(super) fn search(
     from: usize,
     steps: usize,
     end: Option<End>,
     rolled_out: impl Fn(usize) -> Option<Option<bool>>,
 ) -> Search {
-    // Invariant: the first `from` steps are right, and the first `to` steps contain an error.
+    // Invariant: the first `from` steps are right, and one of the next `to - from` steps is wrong.
     let (mut from, mut to) = match end {
         Some(End::Right) => return Search::NoError,
         Some(End::Wrong) => (from, steps),
-        // All steps of a chain that was cut off may be right. An imaginary wrong step after the
-        // last one keeps the invariant.
+        // A chain that was cut off may have no wrong step. An imaginary wrong step after the last
+        // one keeps the invariant.
         _ => (from, steps + 1),
     };
     while to - from > 1 {
@@ -57,8 +59,8 @@ pub(super) fn search(
 mod tests {
     use super::*;
 
-    /// Searches to the end with a known first error. Returns the result and the number of steps
-    /// that were rolled out.
+    /// Runs a search for the known `first_error` to its end. Returns the result and the number of
+    /// steps that needed rollouts.
     fn searched(steps: usize, end: Option<End>, first_error: usize) -> (Search, usize) {
         let mut known = vec![None; steps];
         if end == Some(End::Wrong) {

@@ -1,17 +1,16 @@
-//! The chains about which a reward model is most mistaken.
+//! Hard examples: the chains about which a reward model is most mistaken.
 
 use std::collections::HashSet;
 
 use super::sampled::{End, Sampled};
 
 impl Sampled {
-    /// Returns the indices of the distinct chains that came to their own end.
+    /// Returns the indices of the distinct chains that reached their own end and were graded.
     pub(super) fn ended(&self) -> Vec<usize> {
         let mut seen = HashSet::new();
         let mut ended = Vec::new();
         for (at, chain) in self.chains.iter().enumerate() {
-            // Only graded chains can be mistaken for right or wrong ones; repeats teach nothing
-            // new.
+            // Only a graded chain can contradict its score. Of equal chains one is enough.
             let is_graded = matches!(chain.end, Some(End::Right | End::Wrong));
             if is_graded && seen.insert(&chain.prefixes) {
                 ended.push(at);
@@ -20,26 +19,27 @@ impl Sampled {
         ended
     }
 
-    /// Marks at most `most` wrong chains with the highest scores, and equally many right chains
-    /// with the lowest. Of equal scores the chain sampled first is taken. Chains without a score
-    /// are not taken.
+    /// Marks the wrong chains with the highest scores, at most `most`, and as many right chains
+    /// with the lowest scores. Chains with equal scores are taken in the order of sampling. Chains
+    /// without a score are never marked.
     pub(super) fn mine(&mut self, most: usize, score: impl Fn(usize) -> Option<f32>) {
         let mut rated: Vec<(usize, f32)> = self
             .ended()
             .into_iter()
             .filter_map(|at| Some((at, score(at)?)))
             .collect();
-        // The highest scores first; of equal scores the first chain.
+        // Ties are broken by index, so that the choice does not depend on the sort.
         rated.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let wrong = self.take(&rated, End::Wrong, most);
         rated.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
-        // As many right chains as wrong ones, so that the examples stay balanced.
+        // `wrong` may be less than `most`: the two classes stay balanced.
         self.take(&rated, End::Right, wrong);
         let mined = self.chains.iter().filter(|chain| chain.mined);
         self.mined = Some(mined.flat_map(|chain| chain.prefixes.clone()).collect());
     }
 
-    /// Marks the first `most` chains of `rated` with this end. Returns their number.
+    /// Marks at most `most` chains of `rated` that ended as `end`, in order, and returns their
+    /// number.
     fn take(&mut self, rated: &[(usize, f32)], end: End, most: usize) -> usize {
         let mut taken = 0;
         for &(at, _) in rated {
@@ -63,7 +63,7 @@ mod tests {
         let scores = [0.3, 0.9, 0.8, 0.2, 0.8, 1.0, 0.8, 0.2].map(Some);
         let mined = |most: usize, scores: &[Option<f32>; 8]| {
             let mut sampled = Sampled::of_ends(&ends);
-            // Chain 6 repeats chain 2.
+            // Chain 6 equals chain 2.
             sampled.chains[6].prefixes = sampled.chains[2].prefixes.clone();
             sampled.mine(most, |at| scores[at]);
             let mined: Vec<usize> = (0..8).filter(|at| sampled.chains[*at].mined).collect();

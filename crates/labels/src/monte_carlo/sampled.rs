@@ -1,4 +1,4 @@
-//! The samples of a problem: its chains, their prefixes, and the rollouts of each prefix.
+//! The samples of one problem: chains, their prefixes, and the rollouts from each prefix.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,14 +9,14 @@ use super::pool::{self, Candidate};
 use super::{Labels, Mode, MonteCarlo};
 use crate::{LabelledChain, LabelledStep, Policy, Rollouts};
 
-/// The end of a chain or a rollout.
+/// The way in which a chain or rollout ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum End {
     Right,
     Wrong,
-    /// A length limit cut the text off.
+    /// A limit on the length of a step or chain cut the text off.
     Truncated,
-    /// The token budget or the memory ran out. The sample is ignored.
+    /// The token budget or the memory ran out, so the sample counts nowhere.
     Lost,
 }
 
@@ -36,35 +36,36 @@ impl End {
     }
 }
 
-/// The steps of a chain up to one of them. Chains that begin with the same text share the prefix.
+/// The steps of a chain from its start to one step. Chains that begin with the same text share it.
 #[derive(Debug, Default)]
 pub(super) struct Prefix {
-    /// The first node with this text.
+    /// The first node with this text; other nodes with it are other chains' paths.
     pub node: NodeId,
     /// The last step, without its boundary.
     step: String,
-    /// Whether the chain that came to its own end here is right; `None` if chains continue here.
+    /// Whether the answer of the chain that ends here is right; `None` if chains continue from
+    /// here.
     pub is_right: Option<bool>,
-    /// The number of rollouts requested.
+    /// The number of rollouts that were requested.
     pub drawn: u32,
-    /// The number of rollouts that are growing.
+    /// The number of rollouts that are still growing.
     pub alive: u32,
-    /// The number of rollouts that came to their own end.
+    /// The number of rollouts that reached their own end.
     pub n: u32,
-    /// The number of those rollouts that are right.
+    /// The number of rollouts among `n` whose answer is right.
     pub k: u32,
-    /// The number of rollouts that a length limit cut off.
+    /// The number of rollouts, not among `n`, that a length limit cut off.
     pub truncated: u32,
-    /// The number of rollouts that began, dropped ones included.
+    /// The number of rollouts with at least one step, including dropped ones.
     begun: u64,
-    /// The number of tokens of all its steps.
+    /// The number of tokens of all steps of the prefix.
     tokens: u64,
-    /// The number of times that a wrong rollout of the prefix was chosen to be searched.
+    /// The number of times that a wrong rollout of this prefix was chosen for a search.
     pub chosen: u32,
 }
 
 impl Prefix {
-    /// Returns the hard label: whether some completion is right. `None` if no completion came to
+    /// Returns the hard label: whether some completion is right. `None` if no completion reached
     /// its own end.
     fn is_good(&self) -> Option<bool> {
         self.is_right.or((self.n > 0).then_some(self.k > 0))
@@ -72,7 +73,7 @@ impl Prefix {
 
     fn rollouts(&self, seed: u64) -> Option<Rollouts> {
         let (n, k) = match self.is_right {
-            // A chain that ended here is its only completion.
+            // The text ends here, so the only completion is the chain itself.
             Some(right) => (1, u32::from(right)),
             None => (self.n, self.k),
         };
@@ -89,17 +90,17 @@ impl Prefix {
 
 #[derive(Debug, Default)]
 pub(super) struct Chain {
-    /// The whole steps of the chain, as indices of prefixes.
+    /// The complete steps of the chain, as indices into [`Sampled::prefixes`].
     pub prefixes: Vec<usize>,
-    /// The end of the chain; `None` while it grows, or if the search ended before it did.
+    /// The way in which the chain ended; `None` while the chain grows or if the search stopped
+    /// first.
     pub end: Option<End>,
     tokens: u64,
-    /// The last node of the chain.
+    /// The node of the last step.
     pub node: NodeId,
-    /// Whether the chain is a hard example for the reward model.
+    /// Whether the reward model chose the chain as a hard example ([`Mine`](super::Mine)).
     pub mined: bool,
-    /// For a rollout that is searched like a chain: the number of steps of the prefix that it
-    /// continues.
+    /// For a rollout that is searched like a chain: the number of steps in the prefix before it.
     rollout_from: Option<usize>,
 }
 
@@ -107,36 +108,36 @@ pub(super) struct Chain {
 pub(super) struct Sampled {
     pub chains: Vec<Chain>,
     pub prefixes: Vec<Prefix>,
-    /// The number of rollouts of each prefix; known once the chains are done.
+    /// The number of rollouts per prefix, known once all chains have ended.
     pub target: u32,
-    /// The prefixes by text and by whether chains ended there. A text that ended a chain is another
-    /// prefix than the same text in the middle of a chain.
+    /// Prefixes by text and by whether a chain ended there. The flag is part of the key because a
+    /// text that ends one chain may be the middle of another.
     by_text: HashMap<(String, bool), usize>,
     by_node: HashMap<NodeId, usize>,
-    /// The chain that continues from a node.
+    /// The index of the chain whose next step comes after this node.
     chain_of: HashMap<NodeId, usize>,
-    /// The prefix whose rollout continues from a node.
+    /// The index of the prefix whose rollout has its next step after this node.
     pub rollout_of: HashMap<NodeId, usize>,
-    /// Wrong rollouts that may be searched for their first errors.
+    /// The wrong rollouts in which a first error may be searched.
     pub pool: Vec<Candidate>,
-    /// Nodes whose caches will be forked again.
+    /// The nodes whose caches are kept, because a later rollout forks them.
     pub kept: HashSet<NodeId>,
-    /// The prefixes to roll out; `None` for all of them.
+    /// The indices of the prefixes that get rollouts; `None` for all.
     pub mined: Option<HashSet<usize>>,
 }
 
-/// The chain or rollout that a node belongs to.
+/// The sample to which a node belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// The chain with this index.
+    /// An index into [`Sampled::chains`].
     Chain(usize),
-    /// A rollout of the prefix with this index.
+    /// A rollout from the prefix with this index.
     Rollout(usize),
 }
 
 impl Sampled {
-    /// Returns the chain or rollout of a node that was just reported. `chains_grow`: whether the
-    /// chains are still being sampled.
+    /// Returns the chain or rollout to which a newly reported node belongs. `chains_grow` is true
+    /// in the first phase, in which all nodes belong to chains.
     pub(super) fn part(
         &mut self,
         tree: &ChainTree,
@@ -149,7 +150,7 @@ impl Sampled {
                 return Some(Part::Rollout(prefix));
             }
             let prefix = *self.by_node.get(&parent)?;
-            // A child of the prefix's own node is the first step of a new rollout.
+            // The parent is the prefix itself, so the node is the first step of a new rollout.
             self.prefixes[prefix].begun += 1;
             return Some(Part::Rollout(prefix));
         }
@@ -160,7 +161,7 @@ impl Sampled {
         Some(Part::Chain(chain))
     }
 
-    /// Takes in the next step of a chain. Returns whether the chain continues.
+    /// Records the next step of a chain. Returns whether the chain continues.
     pub(super) fn grow(
         &mut self,
         chain: usize,
@@ -172,7 +173,7 @@ impl Sampled {
         self.chains[chain].end = end;
         self.chains[chain].node = node;
         self.chains[chain].tokens += content.tokens.len() as u64;
-        // A step that was cut off is incomplete, and rollouts cannot continue from it.
+        // A step that was cut off is incomplete, so no rollout can start after it.
         let is_whole = matches!(end, None | Some(End::Right | End::Wrong));
         if is_whole && !content.is_empty_step() {
             let is_right = end.map(|end| end == End::Right);
@@ -187,13 +188,13 @@ impl Sampled {
     }
 
     fn prefix(&mut self, tree: &ChainTree, node: NodeId, is_right: Option<bool>) -> usize {
-        // By text, not by node: equal chains are separate paths in the tree of independent samples.
+        // Keyed by text, because equal chains are separate paths in a tree of independent samples.
         let key = (tree.text(node), is_right.is_some());
         let next = self.prefixes.len();
         let prefix = *self.by_text.entry(key).or_insert(next);
         if prefix == next {
             if is_right.is_none() {
-                // Rollouts will fork this cache; a chain that ended here has no continuation.
+                // Rollouts will fork this cache. A node that ends a chain has no rollouts.
                 self.kept.insert(node);
             }
             self.by_node.insert(node, prefix);
@@ -209,7 +210,7 @@ impl Sampled {
         prefix
     }
 
-    /// Takes in the next step of a rollout.
+    /// Records the next step of a rollout.
     pub(super) fn roll(&mut self, prefix: usize, node: NodeId, end: Option<End>) {
         let rolled = &mut self.prefixes[prefix];
         match end {
@@ -224,10 +225,11 @@ impl Sampled {
         }
     }
 
-    /// Returns the share of right chains among those that came to their own end.
+    /// Returns the share of right chains among those that reached their own end; `None` without
+    /// any.
     pub(super) fn pass_rate(&self) -> Option<f64> {
         let (mut right, mut wrong) = (0, 0);
-        // Rollouts that are searched like chains are no fair sample of the problem's chains.
+        // Chosen rollouts are excluded: all of them are wrong, so they would bias the rate.
         for chain in self
             .chains
             .iter()
@@ -239,30 +241,29 @@ impl Sampled {
         (right + wrong > 0).then(|| f64::from(right) / f64::from(right + wrong))
     }
 
-    /// Whether some chains are right and some are wrong.
     pub(super) fn is_mixed(&self) -> bool {
         self.pass_rate()
             .is_some_and(|rate| rate > 0.0 && rate < 1.0)
     }
 
-    /// Returns the number of tokens of the longest chain.
+    /// Returns the token count of the longest chain, or 0.
     pub(super) fn longest(&self) -> u64 {
         self.chains.iter().map(|c| c.tokens).max().unwrap_or(0)
     }
 
-    /// Returns the state of the binary search for a chain's first error.
+    /// Runs the binary search for a chain's first error, with the rollouts known so far.
     pub(super) fn search(&self, chain: &Chain) -> Search {
         let from = chain.rollout_from.unwrap_or(0);
         bisect::search(from, chain.prefixes.len(), chain.end, |step| {
             let prefix = &self.prefixes[chain.prefixes[step]];
             let is_done = prefix.drawn >= self.target && prefix.alive == 0;
-            // A chain that ended here needs no rollouts: it is the only completion.
+            // A text that ends here has only itself as a completion, so no rollout is needed.
             (is_done || prefix.is_right.is_some()).then(|| prefix.is_good())
         })
     }
 
-    /// Turns the wrong rollout that is most worth searching into a chain. Returns whether there was
-    /// one.
+    /// Turns the best rollout of the pool into a chain, in which the first error is then searched.
+    /// Returns false if the pool has no suitable rollout.
     pub(super) fn reuse_rollout(&mut self, tree: &ChainTree) -> bool {
         let Some(candidate) = pool::select(&mut self.pool, &mut self.prefixes, tree) else {
             return false;
@@ -286,7 +287,7 @@ impl Sampled {
         true
     }
 
-    /// Stops keeping the caches of a rollout. Returns the nodes whose caches were kept.
+    /// Removes the nodes of a rollout from `kept`. Returns the removed nodes, which can be pruned.
     pub(super) fn release(&mut self, tree: &ChainTree, end: NodeId, prefix: usize) -> Vec<NodeId> {
         let begin = tree.node(self.prefixes[prefix].node).depth as usize;
         let mut path = tree.path(end).split_off(begin);
@@ -294,8 +295,8 @@ impl Sampled {
         path
     }
 
-    /// Takes rollouts out of the pool whose prefixes have no right rollout: their first error is in
-    /// the prefix, not in the rollout.
+    /// Removes rollouts from the pool whose prefix has no right rollout, and returns them. Their
+    /// first error is in the prefix, so a search after it would find nothing.
     pub(super) fn take_hopeless(&mut self) -> Vec<Candidate> {
         let (prefixes, target) = (&self.prefixes, self.target);
         self.pool
@@ -323,7 +324,8 @@ impl Sampled {
             counts.chains += u64::from(chain.rollout_from.is_none());
             counts.right += u64::from(chain.end == Some(End::Right));
             counts.cut += u64::from(!matches!(chain.end, Some(End::Right | End::Wrong)));
-            // Equal prefixes with another end are another chain: one of them may have been cut off.
+            // The end is part of the key: the same steps may end one chain and be all that is
+            // complete of another that was cut off.
             let is_new = seen.insert((&chain.prefixes, chain.end));
             let is_wanted = (options.mine.is_none() || chain.mined) && (!options.mixed || is_mixed);
             if chain.prefixes.is_empty() || !is_new || !is_wanted {
@@ -352,7 +354,7 @@ impl Sampled {
             });
         }
         for prefix in &self.prefixes {
-            // A prefix counts once, however many chains share it.
+            // Each prefix counts once, even if several chains share it.
             counts.labels += u64::from(prefix.n > 0);
             counts.rollouts += u64::from(prefix.n);
             counts.truncated += u64::from(prefix.truncated);
@@ -362,7 +364,7 @@ impl Sampled {
         labelled
     }
 
-    /// Returns the steps of a chain, with their rollouts if there are any.
+    /// Returns a chain's steps. With a seed, the steps have their rollouts.
     fn steps(&self, chain: &Chain, seed: Option<u64>) -> Vec<LabelledStep> {
         let mut steps = Vec::with_capacity(chain.prefixes.len());
         for &prefix in &chain.prefixes {
@@ -376,7 +378,7 @@ impl Sampled {
         steps
     }
 
-    /// Makes chains of one step each with these ends, without a tree.
+    /// Makes one chain of one step for each end, for tests that need no tree.
     #[cfg(test)]
     pub(super) fn of_ends(ends: &[End]) -> Self {
         let chains = ends.iter().enumerate().map(|(at, &end)| Chain {

@@ -1,4 +1,4 @@
-//! The strategy of the search: chains to their end, then rollouts from their prefixes.
+//! The search strategy that samples chains to their end and then rollouts from their prefixes.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,32 +13,32 @@ use super::{Grader, Mine, Mode, MonteCarlo};
 pub(super) struct Labeller {
     options: MonteCarlo,
     is_right: Grader,
-    /// The samples, shared with [`Labelling`](super::Labelling), which reads the labels.
+    /// The samples, which [`Labelling`](super::Labelling) reads.
     sampled: Arc<Mutex<Sampled>>,
     phase: Phase,
     cache_tokens: usize,
-    /// The largest number of rollouts that grow at once.
+    /// The maximum number of rollouts that grow at the same time.
     width: u32,
-    /// The number of rollouts that were searched like chains.
+    /// The number of rollouts that were searched for a first error so far.
     searches: u32,
 }
 
-/// The phase of the labelling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Phase {
-    /// The chains are growing.
+    /// Chains are being sampled.
     Chains,
     /// The chains are being scored, to choose among them.
     Scores(Mine),
-    /// The rollouts are growing.
+    /// Rollouts are being sampled.
     Rollouts,
 }
 
-/// The largest number of rollouts of a problem that grow at once.
+/// The limit for [`Labeller::width`], in rollouts of one problem.
 const WIDEST: u32 = 128;
 
-/// Returns how many rollouts may grow at once: at most a quarter of the cache, since other problems
-/// are in flight. The rollouts that are sampled do not depend on this number.
+/// Returns how many rollouts may grow at the same time. One problem takes at most a quarter of the
+/// cache, since other problems are searched, too. The width changes the order of sampling but not
+/// the samples.
 fn width(cache_tokens: usize, longest_chain: u64) -> u32 {
     let fit = cache_tokens as u64 / (4 * longest_chain.max(1));
     u32::try_from(fit).unwrap_or(u32::MAX).clamp(1, WIDEST)
@@ -63,12 +63,13 @@ impl Labeller {
             State::Finished(finish) => {
                 Some(End::of(finish, || (self.is_right)(&tree.solution(node))))
             }
-            // The budget or the end of the search pruned the text.
+            // Neither open nor finished: the budget or the end of the search pruned the node.
             _ => Some(End::Lost),
         }
     }
 
-    /// Returns the number of rollouts of each step, once the chains are done.
+    /// Returns the number of rollouts per prefix. The adaptive mode needs the share of right
+    /// chains, so all chains must have ended.
     fn target(&self, sampled: &Sampled) -> u32 {
         let times = match (self.options.mode, sampled.pass_rate()) {
             (Mode::Adaptive, Some(0.9..)) => 1,
@@ -79,8 +80,7 @@ impl Labeller {
         self.options.rollouts.saturating_mul(times)
     }
 
-    /// Returns the prefixes that need rollouts now, in the order of their chains, each with the
-    /// number.
+    /// Returns the prefixes that need more rollouts now, each with the number of rollouts.
     fn wanted(&self, sampled: &Sampled) -> Vec<(usize, u32)> {
         let left = |at: usize| sampled.target - sampled.prefixes[at].drawn;
         let all = (0..sampled.prefixes.len()).filter(|at| {
@@ -94,15 +94,15 @@ impl Labeller {
                 for at in all {
                     let prefix = &sampled.prefixes[at];
                     if prefix.alive == 0 && prefix.k == 0 {
-                        // As many as were sampled before, so waves double.
+                        // As many again as were requested so far: each wave doubles the total.
                         waves.push((at, prefix.drawn.max(1).min(left(at))));
                     }
                 }
                 waves
             }
             Mode::Binary => {
-                // Chains that were not mined may share a prefix with a mined one, but are not
-                // searched.
+                // A chain that is not a hard example may share prefixes with one, but is not
+                // searched itself.
                 let chains = sampled.chains.iter();
                 let chains = chains.filter(|chain| sampled.mined.is_none() || chain.mined);
                 let needed = chains.filter_map(|chain| match sampled.search(chain) {
@@ -110,7 +110,8 @@ impl Labeller {
                     _ => None,
                 });
                 let mut needed: Vec<usize> = needed.collect();
-                // Chains with a common beginning may need the same step, which is rolled out once.
+                // Chains with a common beginning may need the same step: its rollouts are started
+                // once.
                 needed.sort_unstable();
                 needed.dedup();
                 needed.into_iter().map(|at| (at, left(at))).collect()
@@ -118,7 +119,8 @@ impl Labeller {
         }
     }
 
-    /// Chooses among the scored chains, releases the caches of the others and begins rollouts.
+    /// Chooses the hard examples by score, releases the caches of all other chains, and starts
+    /// rollouts.
     fn mine(&mut self, mine: Mine, sampled: &mut Sampled, tree: &ChainTree) -> Vec<Action> {
         self.phase = Phase::Rollouts;
         let ends: Vec<NodeId> = sampled.chains.iter().map(|chain| chain.node).collect();
@@ -136,7 +138,7 @@ impl Labeller {
         actions
     }
 
-    /// Begins rollouts, as many as may grow together with the running ones.
+    /// Starts rollouts until `width` of them grow at the same time.
     fn begin_rollouts(&self, sampled: &mut Sampled, tree: &ChainTree, actions: &mut Vec<Action>) {
         let alive: u32 = sampled.prefixes.iter().map(|prefix| prefix.alive).sum();
         let mut room = self.width.saturating_sub(alive);
@@ -144,14 +146,13 @@ impl Labeller {
         for (at, count) in self.wanted(sampled) {
             let prefix = &mut sampled.prefixes[at];
             if tree.node(prefix.node).state != State::Expanded {
-                // The budget ended the chain here, so its cache is gone: count the rollouts as
-                // done.
+                // The budget pruned the prefix and its cache is gone: its rollouts count as done.
                 prefix.drawn = sampled.target;
                 continue;
             }
             let count = match self.options.mode {
-                // A wave is never split: which rollouts are dropped follows from the waves, and
-                // must not depend on the memory.
+                // A wave is started whole or not at all. The end of a wave decides which rollouts
+                // are dropped, and results must not depend on the memory.
                 Mode::Early if count > room && !is_idle => 0,
                 Mode::Early => count,
                 _ => count.min(room),
@@ -163,7 +164,8 @@ impl Labeller {
             room = room.saturating_sub(count);
             prefix.drawn += count;
             if prefix.drawn == sampled.target {
-                // The last rollout takes over the cache instead of forking it.
+                // The last rollout takes the cache over, so the cache need not be kept for another
+                // fork.
                 sampled.kept.remove(&prefix.node);
             }
             actions.push(Action::expand(prefix.node, count as usize));
@@ -171,7 +173,8 @@ impl Labeller {
     }
 }
 
-/// Locks the samples. A grader that panicked while they were locked left them complete.
+/// Locks the samples. If a grader panicked under the lock, the samples are still consistent, so a
+/// poisoned lock is used.
 pub(super) fn lock(sampled: &Mutex<Sampled>) -> MutexGuard<'_, Sampled> {
     sampled.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -184,7 +187,7 @@ impl Strategy for Labeller {
         }
     }
 
-    /// Rollouts are independent samples: equal ones count separately.
+    /// Two equal rollouts are two samples, and each counts.
     fn merges_siblings(&self) -> bool {
         false
     }
@@ -194,7 +197,7 @@ impl Strategy for Labeller {
     }
 
     fn begin(&mut self, start: Start) -> Vec<Action> {
-        // A problem that was set back starts again, without its earlier samples.
+        // The search restarts a problem that it set back: earlier samples are dropped.
         *lock(&self.sampled) = Sampled::default();
         self.cache_tokens = start.cache_tokens;
         self.phase = Phase::Chains;
@@ -205,8 +208,8 @@ impl Strategy for Labeller {
     fn on_steps(&mut self, tree: &ChainTree, nodes: &[NodeId]) -> Vec<Action> {
         let shared = Arc::clone(&self.sampled);
         let sampled = &mut *lock(&shared);
-        // All running rollouts are reported together; those that are missing in `nodes` were
-        // dropped by the budget.
+        // Every growing rollout is reported in the same call, so the counts start at 0. A rollout
+        // that is not in `nodes` was dropped by the budget.
         for prefix in &mut sampled.prefixes {
             prefix.alive = 0;
         }
@@ -225,11 +228,12 @@ impl Strategy for Labeller {
                     Some(Part::Rollout(prefix)) => {
                         sampled.roll(prefix, node, end);
                         if self.options.mine.is_some() && end.is_some() {
-                            // The rollout is graded. If it stayed in the tree, it would be scored at
-                            // the end.
+                            // A graded rollout is removed from the tree; otherwise the search would
+                            // score it at its end.
                             released.push(node);
                         }
-                        // A wrong rollout may be searched later, from the caches of its own steps.
+                        // A wrong rollout may be searched later; that needs the caches of all its
+                        // steps.
                         if self.options.searches > 0 {
                             match end {
                                 None => _ = sampled.kept.insert(node),
@@ -273,7 +277,7 @@ impl Strategy for Labeller {
             sampled.target = self.target(sampled);
             self.width = width(self.cache_tokens, sampled.longest());
             if self.options.mixed && !sampled.is_mixed() {
-                // An empty set: no prefix of this problem is rolled out.
+                // No prefix is in the empty set, so this problem gets no rollouts.
                 sampled.mined = Some(HashSet::new());
                 let kept = std::mem::take(&mut sampled.kept);
                 actions.extend(kept.into_iter().map(Action::Prune));
@@ -285,7 +289,7 @@ impl Strategy for Labeller {
         }
         if self.phase == Phase::Rollouts {
             self.begin_rollouts(sampled, tree, &mut actions);
-            // One search at a time, since the choice of the next depends on the results so far.
+            // One search at a time: the choice of the next rollout depends on the earlier results.
             while self.searches < self.options.searches
                 && !actions.iter().any(|a| matches!(a, Action::Expand { .. }))
                 && sampled.reuse_rollout(tree)

@@ -1,5 +1,5 @@
-//! Solutions that models wrote for GSM8K, as in the repository `grade-school-math`: a record has the
-//! question and a field for each model.
+//! Solutions of GSM8K as published in the repository `grade-school-math`: a record has the question
+//! and one object per model.
 
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ fn read(record: &Record) -> Result<Solved, Reason> {
     Ok(all)
 }
 
-/// The mark before the answer, on the last line of a solution.
+/// The mark that begins the last line of a solution, which is the answer.
 const MARKER: &str = "\nA: ";
 
 fn last_line(text: &str) -> &str {

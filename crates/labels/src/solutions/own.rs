@@ -51,7 +51,7 @@ fn solution(item: &Value) -> Result<Solution, Reason> {
     let given = given.map(|(name, value)| scores(value, name));
     let count = match &text {
         Text::Steps(steps) => steps.len(),
-        // The number of steps is unknown before the text is split: any index is accepted.
+        // The text is not split yet and may have any number of steps: accept any index.
         Text::Whole(_) => usize::MAX >> 1,
     };
     Ok(Solution {

@@ -1,5 +1,5 @@
-//! `ProcessBench` (<https://arxiv.org/abs/2412.06559>) as a pool: each record is a solution in
-//! steps.
+//! `ProcessBench` (<https://arxiv.org/abs/2412.06559>) as a pool: each record is one solution,
+//! split into steps.
 
 use serde_json::Value;
 

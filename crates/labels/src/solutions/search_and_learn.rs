@@ -1,5 +1,5 @@
-//! The output of `search-and-learn`: `completions` with the scores of their steps. Its `pred` is
-//! the completion that it chose, not a list, so answers are read from `preds`.
+//! The output of `search-and-learn`: `completions` with the scores of their steps. Answers are read
+//! from the list `preds`; `pred` is only the answer that the search chose.
 
 use serde_json::Value;
 

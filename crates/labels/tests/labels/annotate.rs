@@ -1,4 +1,4 @@
-//! Annotation: people rate steps.
+//! Tests of annotation: ratings by people, kept in a file.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use beamgen_labels::annotate::{Act, Annotation, Options, Order};
 use beamgen_labels::{LabelRule, LabelledChain, LabelledStep, LabelsError, Rollouts, open};
 use tempfile::TempDir;
 
-/// Makes a chain with this many steps.
+/// Makes a chain of `steps` steps that have no facts.
 fn chain(problem: &str, steps: usize) -> LabelledChain {
     let step = |at| LabelledStep::unlabelled(format!("{problem}{at}"));
     LabelledChain {
@@ -35,14 +35,14 @@ fn three() -> Vec<LabelledChain> {
     vec![chain("a", 3), chain("b", 2), chain("c", 1)]
 }
 
-/// Rates the steps one after the other, starting with the current one.
+/// Rates steps in a row, from the current one on.
 fn rate(annotation: &mut Annotation, ratings: &[i8]) {
     for &rating in ratings {
         annotation.act(Act::Rate { rating }).unwrap();
     }
 }
 
-/// Returns the current chain and step, and the number of chains that are done.
+/// Returns the indices of the current chain and step, and the number of chains that are done.
 fn at(annotation: &Annotation) -> (usize, usize, usize) {
     let view = annotation.view();
     (view.chain, view.step, view.done)
@@ -71,7 +71,7 @@ fn ratings_move_on_and_stop_at_the_first_error() {
     let (yes, no) = (Some(1), Some(-1));
     let all = [vec![yes, no, None], vec![Some(0), yes], vec![yes]];
     assert_eq!(ratings(&path, "anna"), all);
-    // Without the stop, the last step has to be rated, too, and no rating was lost.
+    // With `stops` off the last step needs a rating, too. The earlier ratings are kept.
     let act = Act::Stop {
         at_first_error: false,
     };
@@ -79,7 +79,7 @@ fn ratings_move_on_and_stop_at_the_first_error() {
     annotation.act(Act::Go { chain: 0, step: 2 }).unwrap();
     rate(&mut annotation, &[-1]);
     assert_eq!(annotation.view().done, 3);
-    // The labels are derived from the ratings.
+    // The file has ratings only; the rule turns them into labels.
     let read = open(&path, None).unwrap();
     let labels = LabelRule::default().labels(&read.chains[0]);
     assert_eq!(labels, [Some(1.0), Some(0.0), Some(0.0)]);
@@ -113,7 +113,7 @@ fn what_was_said_is_taken_back_and_changed() {
     rate(&mut annotation, &[0]);
     assert_eq!(at(&annotation), (0, 1, 0));
     assert_eq!(ratings(&path, "anna"), [[Some(0), None, None]]);
-    // A remark needs no rating, and an empty remark removes an earlier one.
+    // A remark needs no rating. An empty remark removes an earlier one.
     annotation.act(remark("why?")).unwrap();
     let kept = open(&path, None).unwrap().chains.remove(0);
     assert_eq!(
@@ -140,7 +140,7 @@ fn a_file_goes_on_where_it_ends_and_is_only_appended_to() {
     rate(&mut again, &[1]);
     let after = std::fs::read(&path).unwrap();
     assert!(after.starts_with(&before) && after.len() > before.len());
-    // Another person sees no rating of the first, but both are in the file.
+    // Ben is not shown Anna's ratings, but the file has both people's.
     let mut other = Annotation::open(three(), &path, options("ben")).unwrap();
     assert_eq!(at(&other), (0, 0, 0));
     rate(&mut other, &[-1]);
@@ -148,7 +148,7 @@ fn a_file_goes_on_where_it_ends_and_is_only_appended_to() {
     assert_eq!(ratings(&path, "ben"), [[Some(-1), None, None]]);
     let lines = |text: &[u8]| text.iter().filter(|&&byte| byte == b'\n').count();
     assert_eq!(lines(&std::fs::read(&path).unwrap()), 5);
-    // A last line that was cut off in the middle does not count.
+    // A last line that was cut off is ignored.
     let mut torn = std::fs::read(&path).unwrap();
     let whole = torn.len();
     torn.extend(b"{\"chain\": \"sha");
@@ -166,12 +166,12 @@ fn two_people_who_begin_at_once_share_a_file() {
     rate(&mut anna, &[1]);
     rate(&mut ben, &[0]);
     rate(&mut anna, &[1]);
-    // Both wrote the same chain, which is read once.
+    // Both people wrote the same chain; it is read as one.
     assert_eq!(ratings(&path, "anna"), [[Some(1), Some(1), None]]);
     assert_eq!(ratings(&path, "ben"), [[Some(0), None, None]]);
 }
 
-/// Makes a chain of steps with scores, shares of 8 rollouts, and an outcome.
+/// Makes a chain with a score and a count of right rollouts (of 8) per step, and an outcome.
 fn scored(problem: &str, facts: &[(f64, u32)], outcome: bool) -> LabelledChain {
     let mut chain = chain(problem, facts.len());
     for (step, &(score, k)) in chain.steps.iter_mut().zip(facts) {
@@ -263,7 +263,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     refused(act(Act::Go { chain: 0, step: 3 }), "no step 3");
     refused(act(Act::Go { chain: 3, step: 0 }), "chain 3");
     assert_eq!(std::fs::read(&path).unwrap(), b"");
-    // Nothing is appended to a file with other contents.
+    // The file is not an annotation, so nothing is appended to it.
     std::fs::write(&path, "{\"id\": 1}\n").unwrap();
     let error = Annotation::open(three(), &path, options("anna"))
         .unwrap_err()
@@ -272,7 +272,7 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     assert_eq!(std::fs::read(&path).unwrap(), b"{\"id\": 1}\n");
     let none = Annotation::open(Vec::new(), &path, options("anna")).unwrap_err();
     assert!(none.to_string().contains("no chains"));
-    // A rating of a missing chain is rejected when the file is read.
+    // The rated chain is not in the file, so the rating is rejected.
     let own = serde_json::to_string(&chain("a", 1)).unwrap();
     let event = r#"{"chain": "sha256:0", "step": 0, "rater": "anna", "rating": 1}"#;
     std::fs::write(&path, format!("{own}\n{event}\n")).unwrap();

@@ -1,4 +1,4 @@
-//! Exported records are read back unchanged.
+//! Tests that records which were exported are read back unchanged.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use beamgen_labels::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Exports chains in a format; returns the records and the reasons of those that have none.
+/// Exports chains. Returns the records, and the reasons why some chains have none.
 fn written(format: &str, chains: &[LabelledChain], rule: &LabelRule) -> (Vec<Value>, Vec<String>) {
     let format = Format::named(format).unwrap();
     let (mut records, mut refused) = (Vec::new(), Vec::new());
@@ -30,7 +30,8 @@ fn again(records: &[Value]) -> Vec<LabelledChain> {
 }
 
 fn text() -> impl Strategy<Value = String> {
-    // The pieces include tags and marks of formats; at least one piece is not blank.
+    // Texts are made of pieces, among them the tags and marks of the formats. One piece is not
+    // blank.
     let piece = prop::sample::select(vec![
         "a",
         "+",
@@ -156,7 +157,7 @@ proptest! {
         first_error_only in any::<bool>(),
     ) {
         let rule = LabelRule { neutral: Neutral::Negative, rollouts: RolloutLabel::Hard, first_error_only, ..LabelRule::default() };
-        // Soft labels have a separate test; here every step has a hard label.
+        // Every step gets a hard label here; another test is about soft labels.
         let chains: Vec<LabelledChain> = chains.into_iter().map(|mut chain| {
             chain.rule.clear();
             for step in &mut chain.steps {
@@ -185,7 +186,7 @@ proptest! {
 }
 
 proptest! {
-    /// Texts include awkward ones: blank lines, numbers of steps, tags, spaces at either end.
+    /// Texts include blank lines, numbers of steps, tags, and white space at both ends.
     #[test]
     fn texts_come_back_from_every_format(
         problem in awkward(),
@@ -226,7 +227,7 @@ fn awkward() -> impl Strategy<Value = String> {
     pieces.prop_filter("blank", |text| !text.trim().is_empty())
 }
 
-/// A file that others wrote is exported unchanged.
+/// A file that another program wrote is exported byte by byte.
 #[test]
 fn a_foreign_file_of_numbered_steps_comes_back() {
     let input = "Two and two? Step 1: 2 + 2 = 4. ки\nStep 2: The answer is: 5 ки";
@@ -287,7 +288,7 @@ fn the_labels_of_a_trl_file_are_all_of_one_type() {
     );
     assert_eq!(labels(alone, Neutral::Drop), [json!([1, -100, 0])]);
     assert_eq!(labels(alone, Neutral::Half), [json!([1.0, 0.5, 0.0])]);
-    // Steps after the last label are left out.
+    // The steps after the last label are not exported.
     let both = labels(&[full, gap], Neutral::Positive);
     assert_eq!(both, [json!([1, 1, 0]), json!([-100, 0])]);
 }

@@ -1,15 +1,15 @@
-//! Each format on texts written for these tests.
+//! Tests of each format on texts that were written for these tests.
 
 use beamgen_labels::{Format, LabelRule, Labelled, LabelledChain, parse};
 use serde_json::{Value, json};
 
-/// Reads records as JSON lines and lets the format be recognised.
+/// Reads records as JSON lines; the format is detected.
 pub(crate) fn read(records: &[Value]) -> Labelled {
     let lines: String = records.iter().map(|record| format!("{record}\n")).collect();
     parse(lines.as_bytes(), "f", None).unwrap()
 }
 
-/// Returns the only chain of a record, whose format has to be recognised.
+/// Returns the only chain of a record, and checks that `format` was detected.
 pub(crate) fn one(format: &str, record: Value) -> LabelledChain {
     let mut read = read(&[record]);
     assert_eq!(read.format.name, format);
@@ -17,7 +17,7 @@ pub(crate) fn one(format: &str, record: Value) -> LabelledChain {
     read.chains.remove(0)
 }
 
-/// Returns the reason why a record of a format is rejected.
+/// Returns the reason why `format` rejects a record.
 pub(crate) fn refused(format: &str, record: Value) -> String {
     let format = Format::named(format).unwrap();
     format.import(&record).unwrap_err().to_string()
@@ -102,7 +102,7 @@ fn ratings_stand_beside_their_steps() {
     assert!(refused("ratings", wild).contains("1, 0, -1 or null (0.5)"));
 }
 
-/// A record that cannot be used does not affect the others, and an array is read like lines.
+/// A record that cannot be used does not affect the others. A JSON array gives the same chains.
 #[test]
 fn a_bad_record_is_reported_and_the_rest_is_read() {
     let good = json!({"problem": "p", "steps": ["a"], "label": -1});
@@ -124,7 +124,7 @@ fn a_bad_record_is_reported_and_the_rest_is_read() {
     assert_eq!(array.rejected[1].place.to_string(), "item 3");
 }
 
-/// Two files may have been joined without a line break.
+/// A line break may be missing where two files were joined.
 #[test]
 fn a_line_may_hold_two_records() {
     let record = json!({"problem": "p", "steps": ["a"], "label": -1});

@@ -1,4 +1,4 @@
-//! Files that cannot be used are reported in one line each.
+//! Tests that each unusable file is reported in one line.
 
 use beamgen_labels::{Format, open, parse};
 

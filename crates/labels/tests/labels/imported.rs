@@ -1,4 +1,4 @@
-//! Formats of training sets, on texts written for these tests.
+//! Tests of the formats of training sets on texts that were written for these tests.
 
 use beamgen_labels::{LabelRule, LabelledChain};
 use serde_json::{Value, json};
@@ -42,7 +42,8 @@ fn prm800k_follows_what_was_chosen_or_written_by_the_person() {
     assert_eq!(labels(&chain), [Some(1.0), None, Some(1.0)]);
     assert_eq!(chain.answer.as_deref(), Some("9"));
     assert_eq!(chain.source.as_deref(), Some("prm800k/phase2"));
-    // The path, then b, d and g after the steps before them; c was not rated.
+    // First the chosen path, then the alternatives b, d and g. Step c has no rating, so it is
+    // dropped.
     let all: Vec<LabelledChain> = chain.with_alternatives();
     let chain_at = |i: usize| (texts(&all[i]), labels(&all[i]));
     assert_eq!(all.len(), 4);
@@ -191,7 +192,8 @@ fn trl_has_hard_labels_soft_ones_and_none() {
     assert!(refusal(json!([true, true])).contains("2 for 1 steps"));
 }
 
-/// Both forms of MATH-APS contain the same tree: q, then a with b and c after it, and d.
+/// Both forms of MATH-APS have the same tree: q is the root, a has the children b and c, and d is
+/// next to a.
 #[test]
 fn math_aps_is_a_tree_written_in_two_ways() {
     let prefix =
@@ -212,7 +214,7 @@ fn math_aps_is_a_tree_written_in_two_ways() {
     );
     assert_eq!(flat.chains, tree.chains);
     let found: Vec<_> = tree.chains.iter().map(|c| (texts(c), labels(c))).collect();
-    // The label of a shared step is in one chain only.
+    // A step that two chains share is labelled in only one of them.
     assert_eq!(
         found,
         [
@@ -238,7 +240,7 @@ fn math_aps_is_a_tree_written_in_two_ways() {
     assert!(refused("math-aps-tree", root).contains("root is not the question"));
 }
 
-/// A long step above many leaves would be copied into the chain of each leaf.
+/// A long step above many leaves is copied into the chain of each leaf.
 #[test]
 fn a_tree_does_not_grow_without_bound() {
     let leaves = vec![json!({"text": "a", "mc_value": 1, "children": []}); 2000];

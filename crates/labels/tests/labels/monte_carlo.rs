@@ -15,8 +15,8 @@ use crate::scripted::{Place, Said, ScriptedGenerator, Stated, problems};
 
 const LAST: usize = 6;
 
-/// Writes chains of steps that may be bad. After a bad step no answer is right, so along a chain
-/// the prefixes change only once from good to bad. A few chains are cut off.
+/// Writes chains of steps that may be bad. No answer after a bad step is right, so the labels along
+/// a chain change at most once. A few chains are cut off.
 fn breaking(place: &Place<'_>) -> Said {
     let is_bad = place.before.contains("bad");
     let mut said = match (place.depth, place.draw(1) % 40) {
@@ -43,7 +43,8 @@ fn options(mode: Mode, chains: usize, rollouts: u32) -> MonteCarlo {
     }
 }
 
-/// Returns the options of each mode, and those of a binary search that searches wrong rollouts, too.
+/// Returns settings for each mode, and settings for a binary search that also searches wrong
+/// rollouts.
 fn every() -> Vec<MonteCarlo> {
     let mut every: Vec<MonteCarlo> = Mode::ALL.map(|mode| options(mode, 6, 8)).to_vec();
     every.push(MonteCarlo {
@@ -77,7 +78,7 @@ impl Ran {
     }
 }
 
-/// Labels `count` problems.
+/// Labels `count` problems in one search.
 fn label(
     generator: &mut ScriptedGenerator<'_>,
     options: MonteCarlo,
@@ -153,7 +154,7 @@ fn the_labels_do_not_depend_on_what_else_is_in_flight() {
         let alone = run(1, usize::MAX);
         assert!(alone.counts().rollouts > 0);
         assert!(alone.labels == run(3, usize::MAX).labels, "{mode:?}");
-        // Some problems are set back for lack of memory, and start again.
+        // With little memory, problems are set back and restarted; the labels must not differ.
         assert!(alone.labels == run(3, 550).labels, "{mode:?}");
     }
 }
@@ -197,7 +198,7 @@ fn each_rollout_saves_reading_its_prompt_and_prefix() {
     let rollouts: Vec<_> = rollouts.map(|r| (r.n, r.k, r.seed)).collect();
     let seed = Some(7);
     assert_eq!(rollouts[..6], [(4, 4, seed); 6]);
-    // The chain itself is the only completion of all its steps.
+    // The last step ends the chain, so its only completion is the chain itself.
     assert_eq!(rollouts[6], (1, 1, seed));
     assert_eq!(chain.steps[0].text, "good 0");
     assert_eq!(chain.outcome, Some(true));
@@ -226,7 +227,7 @@ fn chains_with_a_common_beginning_share_its_rollouts() {
             .collect();
         for (i, one) in texts.iter().enumerate() {
             let same = |other: &&Vec<&str>| one == *other;
-            // A chain that was cut off may be the beginning of another, but no two chains are
+            // A chain that was cut off may be the beginning of another one, but no two chains are
             // equal.
             assert!(texts[..i].iter().find(same).is_none() || one.len() < LAST + 1);
         }
@@ -236,7 +237,7 @@ fn chains_with_a_common_beginning_share_its_rollouts() {
 
 #[test]
 fn a_truncated_rollout_is_neither_right_nor_wrong() {
-    // Only the first chain comes to its own end; all others are cut off.
+    // Only chain 0 reaches its own end; all others are cut off.
     let mut generator = ScriptedGenerator::new(|place| match place.index {
         0 if place.depth == LAST => Said::answer(1),
         0 => Said::step(format!("good {}\n", place.depth)),
@@ -328,7 +329,7 @@ fn wrong_rollouts_are_searched_like_chains() {
                 .iter()
                 .position(|step| step.text.starts_with("bad"));
             let bad = bad.expect("whoever is wrong has a bad step");
-            // After a bad step no rollout is right; after a good step all 8 may be wrong by chance.
+            // No rollout after a bad step is right. After a good step all 8 may be wrong by chance.
             assert!(found <= bad, "{chain:?}");
             let rollouts = chain.steps[found].rollouts.as_ref().unwrap();
             assert_eq!(rollouts.k, 0);
@@ -386,7 +387,7 @@ fn a_budget_is_never_exceeded_and_what_it_cuts_is_not_counted() {
     }
 }
 
-/// Returns a score that prefers some words, whether or not they are right.
+/// Returns a score that depends on some words and not on whether the chain is right.
 fn taste(steps: &[&str]) -> f32 {
     let liked = steps.iter().filter(|step| step.contains('1')).count();
     (1 + liked) as f32 / (2 + steps.len()) as f32
@@ -432,7 +433,8 @@ fn the_chains_that_a_scorer_is_most_mistaken_about_are_rolled_out() {
                 scores.sort_by(f32::total_cmp);
                 scores
             };
-            // The highest-scored wrong chains, and equally many of the lowest-scored right ones.
+            // Wrong chains with the highest scores, and equally many right chains with the lowest
+            // scores.
             let mut expected = scores(all, false);
             expected.drain(..expected.len().saturating_sub(MOST));
             assert_eq!(scores(mined, false), expected, "{mode:?}");
@@ -443,12 +445,13 @@ fn the_chains_that_a_scorer_is_most_mistaken_about_are_rolled_out() {
             right += expected_right.len();
             assert_eq!(mined.counts.chains, all.counts.chains);
             assert_eq!(mined.counts.chain_tokens, all.counts.chain_tokens);
-            // Their labels are those of a run that rolls out every chain.
+            // The labels are equal to those of a run that rolls out every chain.
             for chain in &mined.chains {
                 let same = |other: &&LabelledChain| steps_of(other) == steps_of(chain);
                 let other = all.chains.iter().find(same).expect("it was drawn there");
                 for (other, step) in other.steps.iter().zip(&chain.steps) {
-                    // Without mining, chains that share a prefix may need rollouts of it.
+                    // In the binary mode another chain may need rollouts of a prefix that the mined
+                    // chain shares.
                     if mode != Mode::Binary || step.rollouts.is_some() {
                         assert_eq!(other, step, "{mode:?}");
                     }
@@ -458,7 +461,7 @@ fn the_chains_that_a_scorer_is_most_mistaken_about_are_rolled_out() {
         assert!(wrong > 20 && right > 10, "{wrong} wrong, {right} right");
         assert!(mined.counts().begun < all.counts().begun, "{mode:?}");
 
-        // Chains are scored, rollouts are not.
+        // The scorer is asked about chains and never about rollouts.
         let drawn: Vec<String> = all
             .labels
             .iter()

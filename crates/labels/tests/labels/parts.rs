@@ -1,4 +1,4 @@
-//! Statistics and splits.
+//! Tests of statistics and of splits.
 
 use std::collections::BTreeSet;
 
@@ -37,9 +37,9 @@ fn repeats_that_disagree_are_told_from_those_that_agree() {
         (5, 1, 11, 10)
     );
     assert_eq!((stat.positive, stat.between, stat.negative), (3, 2, 5));
-    // (p, a), (p, a b), and again for "P ", which is a different text.
+    // The prefixes are (p, a) and (p, a b), and the same two of "P ", which is another text.
     assert_eq!((stat.distinct, stat.repeats), (4, 6));
-    // The labels of a are 1 1 -1 -1, those of b are 0 -1 -1 -1.
+    // Step a is labelled 1 1 -1 -1, and step b 0 -1 -1 -1.
     assert_eq!((stat.contradictions, stat.disputed), (2, 2));
     assert_eq!(stat.duplicate_chains, 2);
 }
@@ -62,7 +62,7 @@ fn no_problem_is_on_both_sides() {
     assert_eq!(parts.problems, [45, 5, 0]);
     let problems = |part: &[usize]| part.iter().map(|i| i % 50).collect::<BTreeSet<_>>();
     assert!(problems(&parts.train).is_disjoint(&problems(&parts.test)));
-    // The same problems in another order, and each of them once.
+    // The same problems in reverse order, one chain for each.
     let reversed: Vec<LabelledChain> = chains[..50].iter().rev().cloned().collect();
     let again = split(&reversed, 0.1, 7, &none);
     let again: BTreeSet<usize> = again.test.iter().map(|i| 49 - i).collect();

@@ -1,5 +1,5 @@
-//! Counts of published data sets. The data is not part of the repository; without it these tests
-//! are skipped.
+//! Tests that count published data sets. The data is not in the repository; the tests are skipped
+//! without it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use beamgen_labels::{
 };
 use beamgen_test_support::{Missing, shared, skip};
 
-/// Returns a file of `shared/data`; `None` after a skip.
+/// Returns the path of a file in `shared/data`, or `None` and reports that the test is skipped.
 #[track_caller]
 fn data(name: &str) -> Option<PathBuf> {
     shared(&format!("data/{name}"))
 }
 
-/// Returns the contents of an `.xz` file.
+/// Decompresses an `.xz` file.
 #[track_caller]
 fn unpacked(path: &Path) -> Option<Vec<u8>> {
     let Ok(output) = Command::new("xz").arg("-dc").arg(path).output() else {
@@ -149,8 +149,8 @@ fn repeats_and_contradictions_of_prm800k_are_counted() {
     assert_eq!((stat.contradictions, stat.disputed), (238, 67));
 }
 
-/// The numbers of problems that two files share. 16, 56 and 0 were counted by other means, too. The
-/// notes on the data have 15 for the first, because they treat `4^a` and `4^{a}` as different.
+/// The numbers of problems that two files share were also counted by other programs: 16, 56 and 0.
+/// The notes on the data say 15 instead of 16, since they treat `4^a` and `4^{a}` as different.
 #[test]
 fn overlaps_of_benchmarks_are_found() {
     let names = [

@@ -1,4 +1,5 @@
-//! Refuses to start programs: without process groups they could not be ended reliably.
+//! Systems without process groups: programs are not started, since they could not be ended
+//! reliably.
 
 use std::ffi::OsString;
 use std::io::{self, PipeReader};

@@ -1,4 +1,4 @@
-//! The guard, and the functions that both sides share, on Unix.
+//! The guard on Unix, and the functions for talking to it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -26,23 +26,24 @@ use rustix::stdio::{dup2_stderr, dup2_stdout};
 
 use crate::{BECOME, LaunchError, Limits};
 
-/// A socket that closes when this process ends, however it ends.
+/// A socket to the guard. The system closes it when this process ends, even if the process is
+/// killed.
 pub(crate) type Control = UnixStream;
 
-/// Creates a control, and the guard's end of it.
+/// Makes a control and the other end, which becomes the guard's standard input.
 pub(crate) fn control() -> io::Result<(Control, Stdio)> {
     let (ours, theirs) = UnixStream::pair()?;
     Ok((ours, OwnedFd::from(theirs).into()))
 }
 
-/// Tells the guard to end the program.
+/// Orders the guard to kill the program's group.
 pub(crate) fn close(control: &Control) {
-    // The guard may have ended already. Closing the descriptor would not be enough: a forked
-    // process has a copy of it.
+    // Errors are ignored, since the guard may have ended. Closing the descriptor is not enough: a
+    // forked process may hold a copy, which would keep the socket open.
     let _ = control.shutdown(Shutdown::Both);
 }
 
-/// Passes the guard a descriptor that becomes the program's standard input.
+/// Sends the guard the descriptor for the program's standard input.
 pub(crate) fn hand_over(control: &Control, input: PipeReader) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut rights = SendAncillaryBuffer::new(&mut space);
@@ -50,13 +51,13 @@ pub(crate) fn hand_over(control: &Control, input: PipeReader) -> io::Result<()> 
     rights.push(SendAncillaryMessage::ScmRights(&descriptors));
     let byte = [IoSlice::new(&[0])];
     match sendmsg(control, &byte, &mut rights, SendFlags::empty()) {
-        // The guard ended at once; its exit status has the reason.
+        // The guard has ended already. Its exit status tells the reason.
         Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
         sent => sent.map(drop).map_err(io::Error::from),
     }
 }
 
-/// Receives the descriptor of [`hand_over`].
+/// Receives the descriptor that [`hand_over`] sent.
 fn receive(control: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut rights = RecvAncillaryBuffer::new(&mut space);
@@ -68,12 +69,13 @@ fn receive(control: BorrowedFd<'_>) -> io::Result<OwnedFd> {
         _ => None,
     });
     let input = received.ok_or(ErrorKind::UnexpectedEof)?;
-    // Otherwise every program that this process starts would have the descriptor, too.
+    // Without CLOEXEC every program that this process starts would inherit the descriptor.
     rustix::io::fcntl_setfd(&input, FdFlags::CLOEXEC)?;
     Ok(input)
 }
 
-/// The program of this process. On Linux this is correct even after its file was replaced.
+/// Returns the path of this process's program. On Linux the path stays valid if the file is
+/// replaced.
 pub(crate) fn this_program() -> PathBuf {
     if cfg!(target_os = "linux") {
         "/proc/self/exe".into()
@@ -82,11 +84,11 @@ pub(crate) fn this_program() -> PathBuf {
     }
 }
 
-/// Starts the program and waits for its end. Kills the program's group when the program ends, and
-/// when the control closes. `own` is the command line up to the instructions.
+/// Runs as the guard: starts the program and waits for it. The program's group is killed when the
+/// program ends or the control closes. `own` is the command line before the instructions.
 pub(crate) fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, LaunchError> {
-    // In a session of its own, no terminal sends signals to the guard. The call fails for the
-    // leader of a group, which stays where it is.
+    // In its own session the guard gets no signals from a terminal. The call fails for a group
+    // leader, and the guard then stays in its session.
     let _ = setsid();
     limit(Resource::Core, 0).map_err(|source| LaunchError::Limit {
         what: "core files",
@@ -102,7 +104,7 @@ pub(crate) fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, L
     let group = Pid::from_child(&child);
     let reaping = Arc::new(Mutex::new(()));
     let watched = Arc::clone(&reaping);
-    // Reads from the control, which sends nothing more: the copy ends when the control closes.
+    // Nothing is sent over the control any more, so the copy ends when the control closes.
     thread::spawn(move || {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         let _not_reaped = watched.lock();
@@ -110,14 +112,14 @@ pub(crate) fn guard(own: &[OsString], instructions: &[OsString]) -> Result<u8, L
     });
     let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(Errno::INTR) = waitid(WaitId::Pid(group), ended) {}
-    // The program's number is reserved until the program is waited for; afterwards it may belong to
-    // another process. The lock is never released, so the thread above cannot kill by it any more.
+    // After `wait`, the program's number may belong to another process. The lock is taken forever,
+    // so that the thread above cannot kill a group by that number.
     std::mem::forget(reaping.lock());
     let _ = kill_process_group(group, Signal::KILL);
     Ok(end_as(child.wait().map_err(failed)?))
 }
 
-/// Starts this program a second time, as the process that becomes the wanted program.
+/// Starts this program again, as the process that sets the limits and becomes the wanted program.
 fn start(own: &[OsString], instructions: &[OsString], input: OwnedFd) -> io::Result<Child> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     let (name, arguments) = own.split_first().ok_or(ErrorKind::InvalidInput)?;
@@ -130,21 +132,21 @@ fn start(own: &[OsString], instructions: &[OsString], input: OwnedFd) -> io::Res
         .stdin(input)
         .process_group(0)
         .spawn()?;
-    // Only the program may hold these pipes, so that whoever reads them sees the program close
-    // them.
+    // The guard closes its copies of the pipes. A reader then sees the end of the pipe when the
+    // program closes it.
     dup2_stdout(&null)?;
     dup2_stderr(&null)?;
     Ok(child)
 }
 
-/// Ends this process by the signal that ended the program; otherwise returns the exit code.
+/// Ends this process by the same signal as the program, or returns the program's exit code.
 fn end_as(status: ExitStatus) -> u8 {
     let Some(number) = status.signal() else {
         let code = status.code().and_then(|code| u8::try_from(code).ok());
         return code.unwrap_or(u8::MAX);
     };
     if let Some(signal) = Signal::from_named_raw(number) {
-        // The first signal may only restore the default action, if Rust has installed a handler.
+        // If Rust has a handler for the signal, the first call only restores the default action.
         for _ in 0..2 {
             let _ = kill_process(getpid(), signal);
         }
@@ -157,7 +159,7 @@ pub(crate) fn become_program(instructions: &[OsString]) -> LaunchError {
     let [guard, limits, program, arguments @ ..] = instructions else {
         return LaunchError::Instructions("some are missing".to_owned());
     };
-    // Created before the limits are set: under a limit there may be no memory for it.
+    // Made before the limits are set, because a limit may leave no memory for it.
     let mut command = Command::new(program);
     command.args(arguments);
     match end_with(guard).and_then(|()| set(limits)) {
@@ -169,7 +171,7 @@ pub(crate) fn become_program(instructions: &[OsString]) -> LaunchError {
     }
 }
 
-/// Sets the limits, which are JSON, on this process.
+/// Sets limits, given as JSON, on this process.
 fn set(limits: &OsStr) -> Result<(), LaunchError> {
     let limits = limits.to_str().unwrap_or_default();
     let limits: Limits = serde_json::from_str(limits)
@@ -189,12 +191,12 @@ fn set(limits: &OsStr) -> Result<(), LaunchError> {
     Ok(())
 }
 
-/// Asks the system to kill this process if the guard is killed.
+/// Makes the system kill this process when the guard is killed.
 fn end_with(guard: &OsStr) -> Result<(), LaunchError> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| LaunchError::Instructions(error.to_string()))?;
-    // The guard may have ended before the request: then the signal never comes.
+    // If the guard ended before the call, the signal never comes, so the parent is compared.
     let parent = getppid().map(|parent| parent.as_raw_nonzero().to_string());
     if parent.as_deref().map(OsStr::new) == Some(guard) {
         Ok(())
@@ -203,7 +205,7 @@ fn end_with(guard: &OsStr) -> Result<(), LaunchError> {
     }
 }
 
-/// Lowers a limit of this process, and of all processes that it starts, permanently.
+/// Lowers a limit of this process for good. Processes that it starts inherit the limit.
 fn limit(resource: Resource, most: u64) -> io::Result<()> {
     let held = getrlimit(resource);
     let least = |held: Option<u64>| Some(held.map_or(most, |held| held.min(most)));

@@ -10,29 +10,29 @@ use crate::gguf::Gguf;
 
 const MERGES: &str = "tokenizer.ggml.merges";
 
-/// The way in which a text is split before the merges.
+/// The rule that splits a text into pieces. Merges never cross from one piece to another.
 enum Split {
-    /// By GPT-2's pattern.
+    /// GPT-2's pattern, which the crate `tokenizers` has built in.
     Gpt2,
-    /// Digits one by one, the rest by GPT-2's pattern.
+    /// Each digit is a piece; GPT-2's pattern splits the rest.
     DigitsGpt2,
-    /// By this pattern.
+    /// A regular expression whose matches are the pieces.
     Pattern(&'static str),
 }
 
 struct PreTokenizer {
-    /// The values of `tokenizer.ggml.pre` that select it.
+    /// The values of `tokenizer.ggml.pre` that select this pre-tokenizer.
     names: &'static [&'static str],
     split: Split,
-    /// Whether texts are brought into Unicode's composed form.
+    /// Whether texts are first normalised to Unicode's composed form (NFC).
     nfc: bool,
-    /// Whether a piece that is itself a token is taken whole, whatever the merges are.
+    /// Whether a piece that is itself a token becomes that token without merges.
     ignore_merges: bool,
 }
 
 pub(super) const LLAMA3: &[&str] = &["llama-bpe", "llama3", "llama-v3"];
 
-/// The pre-tokenizer of GPT-2, on which the others are based.
+/// The pre-tokenizer of GPT-2, from which the rows below take their defaults.
 const GPT2: PreTokenizer = PreTokenizer {
     names: &["gpt-2", "default"],
     split: Split::Gpt2,
@@ -52,7 +52,8 @@ const PRE_TOKENIZERS: [PreTokenizer; 6] = [
         split: Split::Pattern(
             r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         ),
-        // Qwen's tokenizers normalise; a decomposed accent would get other tokens otherwise.
+        // Without NFC, a letter with a decomposed accent would get other tokens than in Qwen's
+        // tokenizer.
         nfc: true,
         ..GPT2
     },
@@ -62,13 +63,13 @@ const PRE_TOKENIZERS: [PreTokenizer; 6] = [
         ignore_merges: true,
         ..GPT2
     },
-    // Used by Phi-4.
+    // Phi-4 uses this pre-tokenizer.
     PreTokenizer {
         names: &["dbrx"],
         split: Split::Pattern(THREE_DIGITS),
         ..GPT2
     },
-    // Used by Phi-4-mini.
+    // Phi-4-mini uses this pre-tokenizer.
     PreTokenizer {
         names: &["gpt-4o"],
         split: Split::Pattern(
@@ -89,7 +90,7 @@ fn byte_level(use_regex: bool) -> Value {
     })
 }
 
-/// The fields of `tokenizer.json` that differ between byte-level BPE and other models.
+/// Returns the fields of `tokenizer.json` that depend on the kind of tokenizer.
 pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
     let name = file.required_string(PRE)?;
     let Some(pre) = PRE_TOKENIZERS.iter().find(|pre| pre.names.contains(&name)) else {
@@ -127,7 +128,8 @@ pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, E
     let merges = merges
         .iter()
         .map(|merge| match merge.split_once(' ') {
-            // The crate `tokenizers` panics if any of the three is not a token.
+            // The crate `tokenizers` panics if `left`, `right` or their concatenation is not a
+            // token.
             Some((left, right))
                 if tokens.contains(left)
                     && tokens.contains(right)

@@ -1,5 +1,6 @@
-//! `SentencePiece`'s BPE (`tokenizer.ggml.model` is `llama`): bytes for characters without a token,
-//! and merges that follow from the scores, converted like `transformers` does.
+//! `SentencePiece`'s BPE (`tokenizer.ggml.model` is `llama`). Characters without a token become
+//! byte tokens. The file has scores instead of merges, so the merges are derived from the scores
+//! like in `transformers`.
 
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use crate::gguf::Gguf;
 
 const SCORES: &str = "tokenizer.ggml.scores";
 
-/// The fields of `tokenizer.json` that differ between `SentencePiece` and other models.
+/// Returns the fields of `tokenizer.json` that depend on the kind of tokenizer.
 pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, Error> {
     let scores = file.numbers(SCORES)?.ok_or_else(|| file.missing(SCORES))?;
     if scores.len() != vocabulary.tokens.len() {
@@ -31,8 +32,8 @@ pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, E
     if space {
         decoders.push(json!({ "type": "Strip", "content": " ", "start": 1, "stop": 0 }));
     }
-    // Phi-3 puts a space before every piece of text between special tokens, the other models only
-    // before the first piece.
+    // Phi-3 adds a space before every piece of text between special tokens. Other models add a
+    // space only before the first piece.
     let everywhere = file.required_string("general.architecture")? == "phi3";
     let (normalizer, pre_tokenizer) = if everywhere && space {
         let parts = [
@@ -72,7 +73,8 @@ pub(super) fn parts(file: &Gguf, vocabulary: &Vocabulary<'_>) -> Result<Value, E
     }))
 }
 
-/// Lists every way to join two tokens to a third, in the order of the results' scores.
+/// Lists every pair of tokens whose concatenation is a token, sorted by that token's score from
+/// high to low.
 fn merges<'a>(vocabulary: &Vocabulary<'a>, scores: &[f32]) -> Vec<(&'a str, &'a str)> {
     struct Merge<'a> {
         parts: (&'a str, &'a str),
@@ -101,7 +103,8 @@ fn merges<'a>(vocabulary: &Vocabulary<'a>, scores: &[f32]) -> Vec<(&'a str, &'a 
         found.sort_by_key(|merge| merge.ids);
         merges.extend(found);
     }
-    // A stable sort, like Python's with `reverse`: of equal merges the first stays first.
+    // The sort is stable, like Python's with `reverse`, so equal merges keep the order of their
+    // ids.
     merges.sort_by(|a, b| {
         let scores = b.score.partial_cmp(&a.score).unwrap_or(Ordering::Equal);
         scores.then(b.lengths.cmp(&a.lengths))

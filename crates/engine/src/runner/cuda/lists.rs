@@ -1,4 +1,5 @@
-//! The lists that a pass reads on the device: tokens, positions, and what each row attends to.
+//! Builds the lists that a pass reads on the device: tokens, positions, and what each row attends
+//! to.
 
 use beamgen_kernels::AttentionRow;
 use beamgen_kernels::cuda::{
@@ -10,36 +11,36 @@ use super::Kv;
 use crate::chunk::Chunk;
 use crate::{EngineConfig, Error, ModelConfig};
 
-/// Pages of an attention item for which there is memory at first.
+/// The number of page numbers per attention item for which memory is planned.
 const PAGES: usize = 16;
 
-/// The lists of the current pass.
 #[derive(Debug)]
 pub(super) struct Lists {
     pub(super) staging: Staging,
     places: Places,
-    /// The positions that all rows attend to, once for each window that a layer has.
+    /// The attention of all rows, once for each distinct window of the layers.
     every: Vec<Reaching>,
-    /// The positions that the wanted rows attend to in the last layer, which computes only these.
+    /// The attention of the wanted rows in the last layer, which computes only the wanted rows.
     pub(super) last: Reaching,
     wanted: Vec<AttentionRow>,
     max_rows: usize,
-    /// Room for partial results in recorded passes; never shrinks, as graphs keep addresses.
+    /// The number of partial results that recorded passes have room for. It never shrinks, because
+    /// graphs keep addresses.
     recorded: usize,
     pub(super) now: Now,
 }
 
-/// The positions that rows attend to within one window.
+/// The attention of some rows within one window: the plan and its lists on the device.
 #[derive(Debug)]
 pub(super) struct Reaching {
     reach: AttentionReach,
     plan: AttentionPlan,
     pub(super) lists: AttentionLists,
-    /// The number of items to launch; the items after the planned ones do nothing.
+    /// The number of items to launch. Items beyond the planned ones do nothing.
     pub(super) items: usize,
 }
 
-/// Offsets of the lists within the staged memory, in bytes.
+/// The offsets of the lists in the staged memory, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
     pub(super) tokens: usize,
@@ -51,22 +52,23 @@ pub(super) struct Places {
 /// The size of the current pass.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Now {
-    /// Rows of the pass, padding included.
+    /// The rows of the pass, padding included.
     pub(super) rows: usize,
-    /// Wanted rows, padding included if all rows are wanted.
+    /// The wanted rows; with padding if all rows are wanted.
     pub(super) wanted: usize,
-    /// Whether all rows are wanted, so that none need to be gathered.
+    /// Whether all rows are wanted, so that none have to be gathered.
     pub(super) all: bool,
 }
 
-/// The padded size of a recorded pass; each size has its own graph.
+/// The padded size of a recorded pass. Each size has its own graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     rows: usize,
     items: usize,
 }
 
-/// The most partial results of attention in a pass; a row of the longest context has to fit.
+/// The most partial results of attention in a pass. They must be enough for one row with the
+/// longest context.
 pub(crate) fn most_partials(c: &ModelConfig, rows: usize) -> usize {
     let longest = c.max_position_embeddings.div_ceil(AttentionPlan::SEGMENT);
     (16 * rows).max(longest)
@@ -79,7 +81,6 @@ pub(super) fn capacity(c: &ModelConfig, rows: usize) -> AttentionCapacity {
     }
 }
 
-/// The distinct windows of the layers.
 fn windows(c: &ModelConfig) -> Vec<Option<usize>> {
     let mut all: Vec<_> = (0..c.num_hidden_layers).map(|i| c.window(i)).collect();
     all.sort_unstable();
@@ -87,7 +88,7 @@ fn windows(c: &ModelConfig) -> Vec<Option<usize>> {
     all
 }
 
-/// The number of 4-byte words in the lists of a pass of `rows` rows.
+/// The number of 32-bit words in the lists of a pass with `rows` rows.
 fn words(c: &ModelConfig, rows: usize) -> usize {
     let most = most_partials(c, rows);
     let attending = AttentionRoom {
@@ -132,9 +133,9 @@ impl Lists {
         })
     }
 
-    /// Makes the lists of a chunk and copies them to the device in one transfer. A chunk with
-    /// `decoding`, of which every row is wanted, is padded to one of a few sizes. Returns that
-    /// size, and whether the lists have moved since the last pass of the size.
+    /// Builds the lists of a chunk and copies them to the device in one transfer. If `decoding`,
+    /// every row is wanted and the chunk is padded to one of a few sizes. Returns that size, and
+    /// whether the lists have moved, so that recorded graphs have wrong addresses.
     pub(super) fn write(
         &mut self,
         chunk: &Chunk,
@@ -143,9 +144,9 @@ impl Lists {
         decoding: bool,
     ) -> Result<(Option<Key>, bool), Error> {
         let real = chunk.len();
-        // The buffers have `max_rows` rows: a pass that is nearly full is padded less.
+        // The buffers have `max_rows` rows, which limits the padding of a pass that is nearly full.
         let rounded = rounded_rows(real).min(self.max_rows);
-        // Other passes rarely repeat a size, so padding them would only cost time.
+        // Other passes rarely have the same size twice, so padding would only cost time.
         let rows = if decoding { rounded } else { real };
         let all = chunk.wanted.len() == real;
         self.now = Now {
@@ -166,8 +167,8 @@ impl Lists {
         }
         let mut moved = false;
         if decoding {
-            // A graph reads its lists at the addresses of the recording, so lists that grow from
-            // pass to pass get more room than they need.
+            // A graph reads its lists at the recorded addresses. Lists that grow from pass to pass
+            // therefore get spare room.
             room.items = room.items.next_power_of_two();
             moved = room.partials > self.recorded;
             if moved {
@@ -196,7 +197,7 @@ impl Lists {
             let room = self.last.plan(tables, &self.wanted);
             self.last.stage(staging, room);
         }
-        // A larger staging area is another allocation, at another address.
+        // A staging area that has grown is a new allocation with another address.
         moved |= staging.copy()?;
         let key = Key {
             rows,
@@ -205,12 +206,12 @@ impl Lists {
         Ok((decoding.then_some(key), moved))
     }
 
-    /// A view of one of the lists in [`Places`].
+    /// The staged memory from the list `place` on.
     pub(super) fn at(&self, place: impl Fn(&Places) -> usize) -> Buffer {
         self.staging.memory().from(place(&self.places))
     }
 
-    /// The positions that all rows attend to in a layer with this window.
+    /// The attention of all rows in a layer with this window.
     pub(super) fn every(&self, window: Option<usize>) -> &Reaching {
         let found = self
             .every
@@ -221,7 +222,7 @@ impl Lists {
 }
 
 impl Reaching {
-    /// Plans the attention of `rows`; returns the room that the plan needs.
+    /// Plans the attention of `rows`. Returns the room that the plan needs.
     fn plan(&mut self, tables: &[u32], rows: &[AttentionRow]) -> AttentionRoom {
         self.plan.build(tables, rows, self.reach);
         AttentionRoom::of(&self.plan)
@@ -233,7 +234,7 @@ impl Reaching {
     }
 }
 
-/// Rounds a number of rows up to one of few sizes, so that recorded passes are replayed often.
+/// Rounds up a number of rows to one of few sizes, so that recorded passes are replayed often.
 fn rounded_rows(n: usize) -> usize {
     match n {
         0..=8 => n.next_power_of_two(),

@@ -3,42 +3,42 @@ use beamgen_kernels::cuda::{Buffer, Device, LinearShape, LinearWorkspace, Number
 use super::lists::capacity;
 use crate::{Error, ModelConfig};
 
-/// Activations of the largest chunk, `R` rows. Inputs of matrices may be narrower than float32 and
-/// use the front of their buffer then; all else is float32.
+/// The activations of the largest chunk, which has `R` rows. All buffers hold float32, except that
+/// inputs of matrices have the matrix's number type; a narrower type uses the front of the buffer.
 #[derive(Debug)]
 pub(super) struct Activations {
     /// Residual stream `[R, hidden]`.
     pub(super) residual: Buffer,
-    /// Residual stream of the wanted rows `[R, hidden]`.
+    /// Residual stream of the wanted rows only `[R, hidden]`.
     pub(super) kept: Buffer,
     /// Normalised residual `[R, hidden]`.
     pub(super) normed: Buffer,
-    /// Queries, keys and values `[R, queries | keys | values]`.
+    /// Queries, keys and values side by side `[R, q_width + 2 * kv_width]`.
     pub(super) qkv: Buffer,
     /// Queries of the wanted rows `[R, queries]`.
     pub(super) queries: Buffer,
     /// Output of attention `[R, heads * head_dim]`.
     pub(super) attended: Buffer,
-    /// Outputs of the feed-forward network's first matrix `[R, gate | up]`.
+    /// Gate and up of the feed-forward block side by side `[R, 2 * intermediate]`.
     pub(super) gate_up: Buffer,
-    /// Inputs of the feed-forward network's second matrix `[R, intermediate]`.
+    /// `silu(gate) * up` of the feed-forward block `[R, intermediate]`.
     pub(super) gated: Buffer,
-    /// Cosines and sines of the rows' positions `[R, cos | sin]`.
+    /// Cosines, then sines, of the rows' positions `[R, 2 * pairs]`.
     pub(super) angles: Buffer,
-    /// Partial results of attention, one for each segment: `[partials, heads, head_dim + 2]`.
+    /// Partial results of attention, one per row and segment: `[partials, heads, head_dim + 2]`.
     pub(super) parts: Buffer,
-    /// Partial sums of matrices whose inputs are split among blocks.
+    /// Partial sums of matrices whose inputs are split between blocks of threads.
     pub(super) workspace: LinearWorkspace,
-    /// The frequencies of the rotary embedding, float32.
+    /// The frequencies of the rotary embedding, float32 `[pairs]`.
     pub(super) frequencies: Buffer,
-    /// The factor of the rotary embedding's cosines and sines.
+    /// The factor on cosines and sines (`YaRN`'s attention factor, otherwise 1).
     pub(super) scale: f32,
-    /// Bytes of the activations, without `workspace` and `frequencies`.
+    /// The bytes of all activations, without `workspace` and `frequencies`.
     pub(super) bytes: usize,
 }
 
-/// The sizes of the buffers in bytes, in the order of the fields of [`Activations`], without
-/// `workspace` and `frequencies`.
+/// The bytes of each buffer, in the order of the fields of [`Activations`], without `workspace` and
+/// `frequencies`.
 fn sizes(c: &ModelConfig, rows: usize) -> [usize; 10] {
     let pairs = c.rope.pairs(c.head_dim);
     let row = |values: usize| 4 * rows * values;
@@ -56,7 +56,7 @@ fn sizes(c: &ModelConfig, rows: usize) -> [usize; 10] {
     ]
 }
 
-/// The matrices of a decoder, in the number type that needs the most workspace.
+/// The shapes of a decoder's matrices, as bfloat16, which needs the most workspace.
 fn matrices(c: &ModelConfig) -> [LinearShape; 5] {
     [
         (c.hidden_size, c.qkv_width()),
@@ -83,7 +83,7 @@ impl Activations {
     pub(super) fn new(device: &Device, c: &ModelConfig, rows: usize) -> Result<Self, Error> {
         let frequencies = c.rope.frequencies(c.head_dim);
         let frequencies: Vec<f32> = frequencies.iter().map(|f| *f as f32).collect();
-        // Destructured by name, so that no buffer can get another's size.
+        // Every size gets a name, so that no buffer is allocated with another buffer's size.
         let sizes = sizes(c, rows);
         let [
             residual,

@@ -1,20 +1,21 @@
-//! Sampling and log-probabilities of logits on the device.
+//! Samples tokens and computes log-probabilities from logits on the device.
 
 use beamgen_kernels::cuda::{Buffer, Device, SampleRequest, Samples, log_probs};
 
 use super::CudaRunner;
 use crate::{Error, SampleRow, Sampled};
 
-/// Buffers for requests and the tokens that were sampled for them.
+/// The requests of a batch, and the device buffers of its results.
 #[derive(Debug)]
 pub(super) struct Sampling {
     requests: Vec<SampleRequest>,
-    /// Tokens of the sequences whose rows have a repetition penalty, concatenated.
+    /// The histories of the rows with a repetition penalty, concatenated.
     history: Vec<u32>,
     samples: Samples,
-    /// The numbers of requests and of history tokens that `samples` has memory for.
+    /// The number of requests and of history tokens that `samples` has memory for.
     capacity: (usize, usize),
-    /// Tokens, then the logs of their probabilities.
+    /// The device buffer of [`log_probs`](CudaRunner::log_probs): tokens, then their
+    /// log-probabilities.
     judged: Buffer,
 }
 
@@ -31,7 +32,8 @@ impl Sampling {
 }
 
 impl CudaRunner {
-    /// Samples `count` tokens among the first `tokens` columns of logits that are `width` wide.
+    /// Samples `count` tokens from the last call's logits, whose rows have `width` values. Only the
+    /// first `tokens` values of a row are considered.
     pub(crate) fn sample<'a>(
         &mut self,
         width: usize,
@@ -50,7 +52,7 @@ impl CudaRunner {
         all.clear();
         for i in 0..count {
             let next = choice(i);
-            // Histories are copied to the device, so none goes there that would change nothing.
+            // A history is copied to the device only if the penalty has an effect.
             let history = if next.params.repetition_penalty == 1.0 {
                 &[]
             } else {
@@ -71,7 +73,7 @@ impl CudaRunner {
         let (room, history_room) = sampling.capacity;
         if count > room || all.len() > history_room {
             let room = room.max(count.next_power_of_two());
-            // Most searches have no penalty: then no memory is taken for histories.
+            // Most searches use no penalty. Memory for histories is then never allocated.
             let history_room = match all.len() {
                 0 => history_room,
                 tokens => history_room.max(tokens.next_power_of_two()),
@@ -90,7 +92,8 @@ impl CudaRunner {
         Ok(())
     }
 
-    /// Computes the natural log of the probability of `tokens[i]` under row `i` of the last call.
+    /// Computes the natural logarithm of the probability of `tokens[i]` in row `i` of the last
+    /// call.
     pub(crate) fn log_probs(
         &mut self,
         width: usize,
@@ -98,7 +101,7 @@ impl CudaRunner {
         out: &mut Vec<f32>,
     ) -> Result<(), Error> {
         let judged = &mut self.sampling.judged;
-        // Tokens and logs are 4 bytes each: one buffer has both.
+        // Tokens and logarithms both take 4 bytes, so one buffer holds both in equal halves.
         let bytes = size_of_val(tokens);
         if judged.bytes() < 2 * bytes {
             *judged = self.device.alloc((2 * bytes).next_power_of_two())?;

@@ -1,4 +1,4 @@
-//! The kernels of a pass, queued in the order in which they run.
+//! Queues the kernels of a pass, in the order in which they run.
 
 use beamgen_kernels::cuda::{
     Buffer, Gather, HeadColumns, KvLayout, Number, QkvRows, attention, attention_merge, embed,
@@ -11,7 +11,7 @@ use super::memory::Activations;
 use crate::model::CudaDecoder;
 use crate::{Error, ModelConfig, Output};
 
-/// A pass whose lists are on the device.
+/// A pass whose lists are already on the device.
 pub(super) struct Steps<'a> {
     pub(super) config: &'a ModelConfig,
     pub(super) decoder: &'a CudaDecoder,
@@ -21,25 +21,26 @@ pub(super) struct Steps<'a> {
     pub(super) lists: &'a Lists,
 }
 
-/// The rows that continue through a layer after its keys and values are stored.
+/// The rows that a layer computes after it has stored the keys and values of all rows.
 struct Stream<'a> {
-    /// Whether these are only the wanted rows.
+    /// Whether the rows are only the wanted ones, gathered from all rows of the pass.
     wanted: bool,
     rows: usize,
     queries: &'a Buffer,
-    /// The number of floats from one row of queries to the next.
+    /// The number of float32 values from one row of queries to the next.
     stride: usize,
     residual: &'a Buffer,
 }
 
-/// Returns a second handle of the same memory, to write to it while the first is borrowed. This is
-/// safe, since kernels run on one stream in the order of their launches.
+/// Returns a second handle to the same memory, so that a kernel can write to it while `buffer` is
+/// borrowed. This is safe because all kernels run on one stream, in the order of their launches.
 fn into(buffer: &Buffer) -> Buffer {
     buffer.from(0)
 }
 
 impl Steps<'_> {
-    /// Queues all layers. Afterwards the residual of the wanted rows is in `residual` or `kept`.
+    /// Queues all layers. The residual of the wanted rows is then in `residual` if all rows are
+    /// wanted, otherwise in `kept`.
     pub(super) fn layers(&self) -> Result<(), Error> {
         let (c, a, lists) = (self.config, self.activations, self.lists);
         let (now, hidden) = (&lists.now, c.hidden_size);
@@ -66,7 +67,8 @@ impl Steps<'_> {
         let last = self.decoder.layers.len() - 1;
         for i in 0..=last {
             self.project(i)?;
-            // A layer that computes all rows; the last one does so only if all are wanted.
+            // Every layer but the last computes all rows. The last does so only if all rows are
+            // wanted.
             if i < last || now.all {
                 self.attend(i, &every)?;
                 self.feed_forward(i, &every)?;
@@ -75,7 +77,7 @@ impl Steps<'_> {
         if now.all || now.wanted == 0 {
             return Ok(());
         }
-        // After the last layer's keys and values are stored, only the wanted rows matter.
+        // Only the wanted rows matter once the last layer's keys and values are stored.
         let wanted = Stream {
             wanted: true,
             rows: now.wanted,
@@ -89,7 +91,8 @@ impl Steps<'_> {
         self.feed_forward(last, &wanted)
     }
 
-    /// Copies the first `width` columns of the wanted rows from `x` to `out`.
+    /// Copies the first `width` columns of the wanted rows from `x` to `out`. Rows of `x` are
+    /// `stride` values apart.
     fn gather(&self, out: &Buffer, x: &Buffer, width: usize, stride: usize) -> Result<(), Error> {
         let shape = Gather {
             width,
@@ -101,7 +104,7 @@ impl Steps<'_> {
         Ok(gather_rows(&mut into(out), x, &rows, count, shape)?)
     }
 
-    /// Queues the output of the first `rows` wanted rows.
+    /// Queues the final norm and, for logits, the head, for the `rows` wanted rows.
     pub(super) fn output(
         &self,
         output: Output,
@@ -110,7 +113,7 @@ impl Steps<'_> {
     ) -> Result<(), Error> {
         let a = self.activations;
         let norm = &self.decoder.norm;
-        // Where all rows are wanted, nothing was gathered and the stream itself has the result.
+        // If all rows are wanted, nothing was gathered, and `residual` has the result.
         let residual = if self.lists.now.all {
             &a.residual
         } else {
@@ -129,7 +132,7 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Normalises `rows` rows of `x` and writes them as `number`s, the type that the next matrix
+    /// Normalises `rows` rows of `x`, and writes them as `number`, the type that the next matrix
     /// reads.
     fn norm(
         &self,
@@ -143,7 +146,8 @@ impl Steps<'_> {
         Ok(rmsnorm(out, number, x, weight, rows, hidden, eps)?)
     }
 
-    /// Queues the projection of layer `i` to queries, keys and values; keys and values go to pages.
+    /// Queues the projection of layer `i` to queries, keys and values, and stores keys and values
+    /// in pages.
     fn project(&self, i: usize) -> Result<(), Error> {
         let (c, a, lists) = (self.config, self.activations, self.lists);
         let (layer, rows) = (&self.decoder.layers[i], lists.now.rows);
@@ -155,8 +159,8 @@ impl Steps<'_> {
             .qkv
             .forward(normed, qkv, rows, Epilogue::Store, &a.workspace)?;
         let (heads, kv_heads) = (c.num_attention_heads, c.num_key_value_heads);
-        // Before the rotation, as in Qwen3: the norm's weights are per dimension, which the
-        // rotation mixes.
+        // The norm comes before the rotation, as in Qwen3: the norm has a weight per dimension, and
+        // the rotation mixes dimensions.
         if let Some((q_norm, k_norm)) = &layer.qk_norm {
             let columns = |offset, heads| HeadColumns {
                 stride,
@@ -178,7 +182,7 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// Queues the attention of layer `i`, whose output is added to the residual.
+    /// Queues the attention of layer `i`, and adds the output to the residual.
     fn attend(&self, i: usize, stream: &Stream<'_>) -> Result<(), Error> {
         let (c, a) = (self.config, self.activations);
         let out = &self.decoder.layers[i].attention_out;
@@ -237,8 +241,8 @@ impl Steps<'_> {
         );
         let number = gate_up.number();
         self.norm(normed, number, stream.residual, &layer.mlp_norm, rows)?;
-        // Where the two matrices agree on a number type, one kernel also applies SiLU and the
-        // product, and the wide `gate_up` rows are never written.
+        // If both matrices have the same number type, one kernel computes the product, SiLU and the
+        // gate, and the wide rows of `gate_up` are never written.
         if gate_up.gates(down.number()) {
             gate_up.gated(normed, gated, rows, &a.workspace)?;
         } else {

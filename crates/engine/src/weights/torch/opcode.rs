@@ -33,7 +33,7 @@ pub(super) const BUILD: u8 = b'b';
 
 pub(super) const INST: u8 = b'i';
 
-/// Opcodes that no state dict has, with their names for messages.
+/// Opcodes that no state dict has, with their names for error messages.
 pub(super) const REFUSED: [(u8, &str); 12] = [
     (INST, "INST"),
     (b'o', "OBJ"),

@@ -1,8 +1,8 @@
-//! Reads the pickle of a state dict, and of nothing else.
+//! Reads the pickle of a state dict, and refuses every other pickle.
 //!
-//! A pickle is a program that may call anything that Python can import. Here a handful of opcodes
-//! build numbers, texts, tuples and dicts, and the few callables that a state dict needs are data
-//! of our own. Everything else is refused by its name, so nothing is ever called.
+//! A pickle is a program that may call anything that Python can import. This reader knows a few
+//! opcodes, which build numbers, texts, tuples and dicts. The few callables of a state dict are an
+//! enumeration here, and all others are refused by name. No code of the pickle is ever run.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,19 @@ use super::opcode;
 use crate::Encoding;
 use crate::error::Malformed;
 
-/// The most values, and places on the stack; a tensor needs about a dozen.
+/// The most values, and the most entries of the stack. A tensor needs about a dozen values.
 const MOST_VALUES: usize = 1 << 21;
-/// The most dimensions of a tensor, which is `PyTorch`'s own limit.
+/// The most dimensions of a tensor, as in `PyTorch`.
 const MOST_DIMENSIONS: usize = 64;
 
 /// A tensor as the pickle describes it.
 #[derive(Clone, Debug)]
 pub(super) struct StoredTensor<'a> {
     pub(super) storage: Storage<'a>,
-    /// The index of the first value in the storage.
+    /// The index of the tensor's first value in the storage.
     pub(super) offset: usize,
     pub(super) shape: Vec<usize>,
-    /// The distance between neighbours in each dimension, in values.
+    /// The step from one index to the next in each dimension, in values.
     pub(super) strides: Vec<usize>,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Storage<'a> {
     pub(super) key: &'a str,
 }
 
-/// The globals that a pickle may import.
+/// The globals that a pickle may import. All others are refused.
 #[derive(Clone, Copy, Debug)]
 enum Global {
     OrderedDict,
@@ -77,7 +77,7 @@ type Id = usize;
 
 #[derive(Debug)]
 enum Value<'a> {
-    /// `None`, true or false, on which nothing depends.
+    /// `None`, `True` or `False`, which have no influence on the tensors.
     Nothing,
     Int(i64),
     Text(&'a str),
@@ -88,13 +88,13 @@ enum Value<'a> {
     Tensor(StoredTensor<'a>),
 }
 
-/// The stack machine that runs a pickle.
+/// The stack machine that interprets a pickle, without calling any code.
 struct Machine<'a> {
     code: &'a [u8],
     at: usize,
     values: Vec<Value<'a>>,
     stack: Vec<Id>,
-    /// Heights of the stack at which marks were set.
+    /// The heights of the stack at the open marks.
     marks: Vec<usize>,
     memo: HashMap<u32, Id>,
 }
@@ -139,7 +139,7 @@ impl<'a> Machine<'a> {
         loop {
             let [op] = self.array()?;
             match op {
-                // The protocol's version and the lengths of frames are not needed.
+                // The protocol's version and the lengths of frames are skipped.
                 opcode::PROTO => drop(self.array::<1>()?),
                 opcode::FRAME => drop(self.array::<8>()?),
                 opcode::STOP => return self.pop(),
@@ -149,7 +149,7 @@ impl<'a> Machine<'a> {
                     }
                     self.marks.push(self.stack.len());
                 }
-                // `requires_grad` is such a value, which does not change the weights.
+                // `requires_grad` is a boolean. It does not change the weights.
                 opcode::NONE | opcode::NEWTRUE | opcode::NEWFALSE => self.push(Value::Nothing)?,
                 opcode::BININT => {
                     let n = i32::from_le_bytes(self.array()?);
@@ -225,8 +225,8 @@ impl<'a> Machine<'a> {
                 opcode::BINPERSID => self.persistent()?,
                 opcode::REDUCE => self.call()?,
                 opcode::BUILD => {
-                    // A state is what is set on a dict in addition to its items: torch's
-                    // `_metadata`.
+                    // A state is set on a dict besides its items. For torch it is `_metadata`,
+                    // which is dropped.
                     self.pop()?;
                     let dict = self.pop()?;
                     if !matches!(self.values[dict], Value::Dict(_)) {
@@ -239,9 +239,8 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// The error for an opcode that is not supported.
     fn refuse(&mut self, op: u8) -> Malformed {
-        // This opcode is followed by the name of what it would import, which says more.
+        // The opcode INST is followed by the name of an import, which says more than the opcode.
         if op == opcode::INST
             && let Err(reason) = self.global_in_lines()
         {
@@ -269,16 +268,16 @@ impl<'a> Machine<'a> {
         Ok(out)
     }
 
-    /// Reads a whole number of any length; its last byte has the sign.
+    /// Reads an integer of any length, in two's complement.
     fn long(&mut self) -> Result<(), Malformed> {
         let [len] = self.array()?;
         let bytes = self.take(len.into())?;
-        // Sizes and offsets fit in 64 bits.
+        // No size or offset needs more than 64 bits.
         if bytes.len() > 8 {
             return Err(corrupt("a number beyond all sizes"));
         }
         let negative = bytes.last().is_some_and(|b| *b >= 0x80);
-        // Two's complement, little endian: the missing upper bytes repeat the sign.
+        // The number is little endian. Missing upper bytes repeat the sign.
         let mut word = [if negative { 0xFF } else { 0 }; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         self.push(Value::Int(i64::from_le_bytes(word)))
@@ -290,7 +289,6 @@ impl<'a> Machine<'a> {
         self.push(Value::Text(text))
     }
 
-    /// Reads the rest of the line, without its end.
     fn line(&mut self) -> Result<&'a str, Malformed> {
         let rest = &self.code[self.at..];
         let len = rest.iter().position(|b| *b == b'\n');
@@ -305,13 +303,14 @@ impl<'a> Machine<'a> {
     }
 
     fn push(&mut self, value: Value<'a>) -> Result<(), Malformed> {
-        // Values are never freed, since a memo may name any of them; the limit bounds their memory.
+        // The memo may refer to any value, so values are never freed. The limit bounds their
+        // memory.
         self.values.push(value);
         self.push_id(self.values.len() - 1)
     }
 
     fn push_id(&mut self, id: Id) -> Result<(), Malformed> {
-        // The stack grows without new values by recalling a memo, so it needs a limit of its own.
+        // A memo can be recalled without creating a value, so the stack has a limit of its own.
         if self.values.len() > MOST_VALUES || self.stack.len() >= MOST_VALUES {
             return Err(corrupt("more values than a state dict can have"));
         }
@@ -320,7 +319,7 @@ impl<'a> Machine<'a> {
     }
 
     fn pop(&mut self) -> Result<Id, Malformed> {
-        // Values below a mark belong to the tuple or dict that was begun before it.
+        // Values below the last mark belong to an enclosing tuple or dict.
         let floor = self.marks.last().copied().unwrap_or(0);
         if self.stack.len() <= floor {
             return Err(corrupt("a value is missing"));
@@ -336,7 +335,7 @@ impl<'a> Machine<'a> {
         Ok(items)
     }
 
-    /// Takes all values since the last mark.
+    /// Takes all values above the last mark.
     fn pop_mark(&mut self) -> Result<Vec<Id>, Malformed> {
         let height = self.marks.pop();
         let height = height.ok_or_else(|| corrupt("a mark is missing"))?;
@@ -355,12 +354,12 @@ impl<'a> Machine<'a> {
         self.push_id(id.ok_or_else(|| corrupt("a memo is missing"))?)
     }
 
-    /// Sets items (keys and values alternate) on the dict on top of the stack.
+    /// Sets items on the dict on top of the stack. Keys and values alternate in `items`.
     fn set(&mut self, items: &[Id]) -> Result<(), Malformed> {
         let top = self.pop()?;
         self.stack.push(top);
         let (pairs, rest) = items.as_chunks::<2>();
-        // The dict stays on the stack, where later items are set on it.
+        // The dict stays on the stack, because later opcodes set more items on it.
         match &mut self.values[top] {
             Value::Dict(dict) if rest.is_empty() => {
                 dict.extend(pairs.iter().map(|[key, value]| (*key, *value)));
@@ -370,7 +369,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Turns `('storage', type, key, device, values)` into a storage.
+    /// Converts the tuple `('storage', type, key, device, size)` to a storage.
     fn persistent(&mut self) -> Result<(), Malformed> {
         let id = self.pop()?;
         let storage = match self.tuple(id).as_slice() {
@@ -389,7 +388,7 @@ impl<'a> Machine<'a> {
         self.push(Value::Storage(storage))
     }
 
-    /// Applies a callable to its arguments, which creates a value and calls nothing.
+    /// Applies a global to its arguments. Only builds a value, and calls no code.
     fn call(&mut self) -> Result<(), Malformed> {
         let arguments = self.pop()?;
         let callee = self.pop()?;
@@ -422,7 +421,8 @@ impl<'a> Machine<'a> {
         self.push(result)
     }
 
-    /// The first items of a tuple, which are enough for any call; empty for another value.
+    /// The first eight items of a tuple, which is more than any global reads; empty for other
+    /// values.
     fn tuple(&self, id: Id) -> Vec<&Value<'a>> {
         match &self.values[id] {
             Value::Tuple(items) => items.iter().take(8).map(|id| &self.values[*id]).collect(),

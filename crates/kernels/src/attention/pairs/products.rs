@@ -1,4 +1,4 @@
-//! Scores and weighted values in pairs of bfloat16: in tiles, or with multiply-adds of float32 in
+//! Scores and weighted values in pairs of bfloat16: by AMX's tiles, or by float32 multiply-adds in
 //! the order of the tiles.
 
 use std::ops::Range;
@@ -9,7 +9,7 @@ use super::super::unit::Block;
 use super::{Pairs, TAIL, VALUE_PAIRS};
 use crate::simd::{LANES, Simd};
 
-/// Pairs of keys that make one partial sum: as many as a tile multiplies at once.
+/// The number of pairs of keys in a partial sum; a tile multiplies as many at once.
 const KEY_PAIRS: usize = 16;
 
 impl Pairs {
@@ -28,7 +28,7 @@ impl Pairs {
             use tiles::{Grid, HEADS, SUMS};
             for first in (0..vectors).step_by(SUMS) {
                 let n = SUMS.min(vectors - first);
-                // The array has a fixed length: the last key fills it up.
+                // The array has a fixed length. If vectors are missing, the last one is repeated.
                 let keys: [*const u8; SUMS] = std::array::from_fn(|i| key(first + i.min(n - 1)));
                 for m in heads.clone().step_by(HEADS) {
                     // SAFETY: pages are whole vectors, heads whole tiles; the places in the
@@ -67,7 +67,7 @@ impl Pairs {
         }
     }
 
-    /// Computes sixteen scores of `G` heads; returns `G`.
+    /// Computes sixteen scores for each of `G` heads. Returns `G`.
     #[inline(always)]
     unsafe fn score_vector<S: Simd, const G: usize>(
         &self,
@@ -93,8 +93,8 @@ impl Pairs {
                         }
                     }
                 }
-                // Partial sums start from 0 and are added afterwards, as a tile multiplication
-                // does.
+                // Partial sums start from 0 and are then added to the total, like in a tile
+                // multiplication.
                 for (g, total) in total.iter_mut().enumerate() {
                     *total = s.add(*total, s.add(sum[0][g], sum[1][g]));
                 }
@@ -106,8 +106,9 @@ impl Pairs {
         G
     }
 
-    /// Adds weighted values, in pieces of eight pairs of a page. A last piece that is not full is
-    /// first copied and followed by zeros: the page may hold values of another sequence there.
+    /// Adds weighted values in groups of eight pairs. If the last group is not full, its values are
+    /// first copied and followed by zeros, because the page may have another sequence's values
+    /// there.
     #[inline(always)]
     pub(super) unsafe fn values<S: Simd>(&mut self, s: S, block: &Block<'_>, heads: Range<usize>) {
         let (page_size, head_dim) = (self.shape.page_size, self.shape.head_dim);
@@ -194,7 +195,7 @@ impl Pairs {
         }
     }
 
-    /// Adds weighted pairs of values to sixteen sums of `G` heads; returns `G`.
+    /// Adds weighted pairs of values to sixteen sums of each of `G` heads. Returns `G`.
     #[inline(always)]
     #[allow(clippy::too_many_arguments)]
     unsafe fn add_values<S: Simd, const G: usize>(
@@ -207,8 +208,8 @@ impl Pairs {
         column: usize,
     ) -> usize {
         let mut sum = [[s.splat(0.0); G]; 2];
-        // SAFETY: the caller's promise: `pairs` pairs of values are at `values`, each `4 *
-        // head_dim` bytes.
+        // SAFETY: the caller promises `pairs` pairs of values at `values`, each of `4 * head_dim`
+        // bytes.
         unsafe {
             for pair in 0..pairs {
                 let value = values.add(4 * pair * self.shape.head_dim).cast::<u16>();

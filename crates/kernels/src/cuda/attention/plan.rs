@@ -1,11 +1,12 @@
 use crate::AttentionRow;
 
-/// The shape of what rows attend to, next to their page tables.
+/// The size of pages, the window and the sharing of heads, on which a plan depends besides its
+/// rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttentionReach {
     /// Positions of a page.
     pub page_size: usize,
-    /// The most positions a row attends to, its own included; `None` means all.
+    /// The most positions that a row attends to, its own included. `None` means all.
     pub window: Option<usize>,
     /// Query heads that share a head of keys and values.
     pub group: usize,
@@ -17,7 +18,7 @@ impl AttentionReach {
         self.first(len) / AttentionPlan::SEGMENT..len.div_ceil(AttentionPlan::SEGMENT)
     }
 
-    /// Index of the first of `len` positions that the row attends to.
+    /// The first position that a row with `len` positions attends to.
     fn first(&self, len: usize) -> usize {
         self.window.map_or(0, |window| len.saturating_sub(window))
     }
@@ -33,24 +34,24 @@ struct Item {
 }
 
 impl Item {
-    /// The first page of the item's positions, and the end of its pages.
+    /// The first page of the item's positions, and the page after the last.
     fn pages(&self, page_size: usize) -> (usize, usize) {
         (self.from / page_size, self.to.div_ceil(page_size))
     }
 }
 
-/// The grouping of rows on a device. Positions are cut into segments. Rows whose pages of a segment
-/// are the same (branches of a tree, tokens of a prompt) share an item. Each row has a partial
-/// result for each of its segments. Segments are batch-invariant: they do not depend on the other
-/// rows.
+/// A grouping of rows for attention on a device. Positions are split into segments. Rows with the
+/// same pages in a segment (branches of a tree, tokens of a prompt) share an item. Each row has a
+/// partial result for each of its segments. Segments are batch-invariant: they do not depend on
+/// other rows.
 ///
-/// A plan keeps its memory: building it again allocates nothing once it has been as large.
+/// A plan keeps its memory, so building it again allocates only if it grows.
 #[derive(Clone, Debug, Default)]
 pub struct AttentionPlan {
     pub(super) reach: AttentionReach,
     /// One more than the highest page.
     pub(super) pages: usize,
-    /// Items in the layout of kernels/attention.cu, which reads signed numbers.
+    /// The items in the layout of `kernels/attention.cu`, which reads the words as signed numbers.
     pub(super) items: Vec<[u32; 6]>,
     /// Pages of each item.
     pub(super) tables: Vec<u32>,
@@ -58,16 +59,16 @@ pub struct AttentionPlan {
     pub(super) lens: Vec<u32>,
     pub(super) row_first: Vec<u32>,
     pub(super) row_parts: Vec<u32>,
-    /// The items while they grow.
+    /// Items that may still get further rows. [`items`](Self::items) has their final form.
     growing: Vec<Item>,
-    /// For each segment, the item that the next row may join.
+    /// The item of each segment that the next row may join.
     open: Vec<Option<usize>>,
 }
 
 impl AttentionPlan {
     /// Positions of a segment.
     pub const SEGMENT: usize = 256;
-    /// The most queries of an item: rows times heads of a group.
+    /// The most queries of an item: its rows times the heads of a group.
     const QUERIES: usize = 64;
 
     /// Plans for these rows, whose pages are in `tables`. A row of no positions (padding) attends
@@ -112,8 +113,8 @@ impl AttentionPlan {
         self.number(tables);
     }
 
-    /// Adds a row's segment to an item and returns the item. That is the segment's open item if its
-    /// pages are the same and it has room, else a new item.
+    /// Adds a row's segment to an item, and returns the item's index. The row joins the segment's
+    /// open item if that has room and the same pages; otherwise a new item begins.
     fn place(&mut self, tables: &[u32], segment: usize, row: Item) -> usize {
         if self.open.len() <= segment {
             self.open.resize(segment + 1, None);
@@ -145,7 +146,7 @@ impl AttentionPlan {
         self.growing.len() - 1
     }
 
-    /// Numbers the rows of items (`members`) and the partial results, item by item.
+    /// Lists the rows of each item (`members`), and numbers the partial results item by item.
     fn number(&mut self, tables: &[u32]) {
         self.items.clear();
         self.tables.clear();
@@ -158,10 +159,11 @@ impl AttentionPlan {
             let pages = &tables[item.table + skipped..item.table + to.div_ceil(page_size)];
             let highest = pages.iter().max().expect("an item has a page");
             self.pages = self.pages.max(*highest as usize + 1);
-            // May be less than 0, in two's complement: the kernel adds the page's number to it.
+            // The number may be negative, in two's complement: the kernel adds the page's index to
+            // it.
             let page_0 = (self.tables.len() as u32).wrapping_sub(skipped as u32);
             self.tables.extend_from_slice(pages);
-            // The fifth number counts the members; it reaches `item.count` in the loop below.
+            // The fifth number counts the members. It reaches `item.count` in the loop below.
             self.items
                 .push([page_0, from as u32, to as u32, first, 0, first]);
             first += item.count as u32;
@@ -179,29 +181,29 @@ impl AttentionPlan {
         }
     }
 
-    /// The number of rows, padding included.
+    /// The number of rows of the plan, also rows of no positions.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.lens.len()
     }
 
-    /// The number of items, which is the number of blocks of a launch for each key-value head.
+    /// The number of items. A launch has as many blocks for each key-value head.
     #[must_use]
     pub fn items(&self) -> usize {
         self.items.len()
     }
 
-    /// The most pages that an item sees.
+    /// The most pages that an item can have, which depends on the page size only.
     pub(super) fn most_pages(&self) -> usize {
         let page_size = self.reach.page_size.max(1);
         match Self::SEGMENT % page_size {
             0 => Self::SEGMENT / page_size,
-            // A segment may begin and end inside of a page.
+            // A segment may begin and end inside a page.
             _ => Self::SEGMENT / page_size + 2,
         }
     }
 
-    /// The number of partial results.
+    /// The number of partial results: the segments of all rows, added up.
     #[must_use]
     pub fn partials(&self) -> usize {
         self.members.len()
@@ -218,7 +220,7 @@ mod tests {
             .map(|&(table, len)| AttentionRow { table, len })
             .collect();
         let mut plan = AttentionPlan::default();
-        // A plan built before must not show.
+        // The plan is first built for other rows, which must not influence the next build.
         plan.build(
             &[9; 100],
             &[AttentionRow {
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_longer_row_brings_its_table() {
-        // The second row continues where the first ends, in the same pages.
+        // The second row continues the first row's positions in the same pages.
         let tables = [0, 1, 0, 1, 2];
         let plan = plan(&tables, &[(0, 100), (2, 140), (0, 80)], REACH);
         assert_eq!(plan.items, [[0, 0, 140, 0, 3, 0]]);

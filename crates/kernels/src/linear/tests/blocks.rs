@@ -1,10 +1,10 @@
-//! Formats that keep a GGUF file's blocks. The engine, which has the fixtures, tests that they are
-//! read as Python's `gguf` reads them.
+//! Tests formats that keep a GGUF file's blocks. The tests of `beamgen-engine`, which have
+//! fixtures, compare the values with those of Python's `gguf`.
 
 use super::int8::{all_cpus, forward, fused, quantized};
 use super::*;
 
-/// Each format with the values and bytes of a block, and the offsets of its float16.
+/// Each format with the values and bytes of a block, and the offsets of its float16 numbers.
 const FORMATS: [(WeightFormat, usize, usize, &[usize]); 5] = [
     (WeightFormat::Int8, 32, 34, &[0]),
     (WeightFormat::Q4_0, 32, 18, &[0]),
@@ -60,8 +60,8 @@ fn equals_the_reference() {
                         })
                         .collect();
                     for cpu in all_cpus() {
-                        // Larger than the tolerance without minima: a scale and its minimum nearly
-                        // cancel.
+                        // The tolerance is larger than without minima, because a scale and its
+                        // minimum nearly cancel.
                         assert_close(&forward(&layer, cpu, &x, rows), &want, 2e-5);
                     }
                 }

@@ -25,7 +25,7 @@ pub(super) fn forward(layer: &PackedLinear, cpu: Cpu, x: &[f32], rows: usize) ->
     y
 }
 
-/// A row of inputs as the layer sees it: whole numbers and a scale for each 32.
+/// Returns a row of inputs as the layer quantises it: for each 32 values a scale and whole numbers.
 pub(super) fn quantized(x: &[f32]) -> Vec<(f64, Vec<i64>)> {
     x.chunks(32)
         .map(|group| {
@@ -74,7 +74,7 @@ fn equals_the_reference() {
                     let y = forward(&layer, cpu, &x, rows);
                     for (y, x) in y.chunks(outputs).zip(x.chunks(inputs)) {
                         let want = reference(x, &weight, Some(&bias));
-                        // The layer sums the groups in float32, the reference in float64.
+                        // The layer sums the groups in float32, and the reference in float64.
                         assert_close(y, &want, 1e-6 * (inputs as f64 / 32.0).sqrt());
                     }
                 }
@@ -112,7 +112,7 @@ fn a_row_has_the_same_bits_in_any_batch() {
             let y = forward(&layer, cpu, &x[..rows * inputs], rows);
             assert_same_bits(&y, &alone[..rows * outputs]);
         }
-        // All tiers agree, with VNNI or without.
+        // All tiers give the same bits, with VNNI or without.
         if fused(&cpu) {
             assert_same_bits(&alone, first.get_or_insert_with(|| alone.clone()));
         }
@@ -184,7 +184,7 @@ fn blocks_round_to_the_nearest_multiple_of_a_half_precision_scale() {
     let block = Q8Block::quantize(&weights);
     assert_eq!(block.scale, half::f16::ONE.to_bits());
     assert_eq!(block.values[..4], [-127, 0, 2, -2]);
-    // Weights that are a block already stay as they are.
+    // Quantising twice changes nothing: a block's own values are multiples of its scale.
     for seed in 0..50 {
         let mut weights = noise(32, seed);
         for w in weights.iter_mut() {
