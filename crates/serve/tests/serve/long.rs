@@ -1,6 +1,5 @@
 //! Requests as long as a body may be: they are refused by their length, and nobody waits for them.
 
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use beamgen_serve::ServeOptions;
 use serde_json::{Value, json};
 
 use crate::client::{Running, ask, essence, problem, request};
+use crate::pair::changed_pair;
 
 const ATTACKERS: usize = 30;
 const HONEST: usize = 30;
@@ -90,23 +90,13 @@ fn nobody_waits_for_requests_that_are_too_long_for_a_long_context() {
     nobody_waits(long_context(folder.path(), 1 << 17));
 }
 
-/// The bundled pair as models that hold `context` tokens, below a folder.
+/// Writes the bundled pair as models that hold `context` tokens.
 fn long_context(folder: &Path, context: usize) -> Config {
-    for (model, file, bytes) in beamgen::bundled::files() {
-        let to = folder.join(model);
-        fs::create_dir_all(&to).unwrap();
-        let mut bytes = bytes.to_vec();
+    changed_pair(folder, |_, file, content| {
         if file == "config.json" {
-            let mut config: Value = serde_json::from_slice(&bytes).unwrap();
-            config["max_position_embeddings"] = json!(context);
-            bytes = config.to_string().into_bytes();
+            content["max_position_embeddings"] = json!(context);
         }
-        fs::write(to.join(file), bytes).unwrap();
-    }
-    let mut config = Config::default();
-    config.models.generator = Some(folder.join("generator"));
-    config.models.prm = Some(folder.join("prm"));
-    config
+    })
 }
 
 fn nobody_waits(config: Config) {
