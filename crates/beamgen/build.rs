@@ -1,4 +1,4 @@
-//! Lists the files of `pairs/`, so that a new pair is a new file and nothing else.
+//! Lists the files in `pairs/` for `Pair::all`, so that a new pair needs only a new file.
 
 use std::path::PathBuf;
 use std::{env, fs, io};

@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::process::Command;
 
-/// The commit of a build without a repository of its own, such as a build from a packaged source.
+/// The commit of a build outside of a repository, such as from a source package.
 const UNKNOWN: &str = "unknown";
 
-/// The paths that are built into the program: a change of any may make the commit `-dirty`.
+/// The paths that become part of the program. After a change in one of them, the commit may be
+/// `-dirty`.
 const SOURCES: [&str; 7] = [
     "Cargo.toml",
     "Cargo.lock",
@@ -24,7 +25,7 @@ fn main() {
     let root = &Path::new(&package).join("../..");
     println!("cargo::rustc-env=BEAMGEN_COMMIT={}", commit(root));
     for path in SOURCES.iter().map(|path| root.join(path)) {
-        // Cargo takes a path that does not exist as changed, and would run this script every time.
+        // Cargo treats a missing path as changed, and would run this script in every build.
         if path.exists() {
             println!("cargo::rerun-if-changed={}", path.display());
         }
@@ -34,8 +35,8 @@ fn main() {
     }
 }
 
-/// Returns the first 12 digits of the commit of the repository whose root is `root`, with `-dirty`
-/// if a tracked file differs from the commit.
+/// Returns the first 12 digits of the current commit in the repository at `root`. `-dirty` is added
+/// if a tracked file has changed since the commit.
 pub(crate) fn commit(root: &Path) -> String {
     if !is_root(root) {
         return UNKNOWN.to_owned();
@@ -49,8 +50,8 @@ pub(crate) fn commit(root: &Path) -> String {
     }
 }
 
-/// Whether `root` is the root of a repository. A source that was unpacked inside another project's
-/// repository must not report that project's commit.
+/// Whether `root` is the root of a repository. If the source was unpacked inside another
+/// repository, the commit of that repository would be wrong.
 fn is_root(root: &Path) -> bool {
     let top = git(root, &["rev-parse", "--show-toplevel"]);
     let same =
@@ -58,7 +59,7 @@ fn is_root(root: &Path) -> bool {
     top.and_then(same).unwrap_or(false)
 }
 
-/// Returns the files that change when a commit is made or another is checked out.
+/// Returns the files of the repository that change with a commit or a checkout.
 fn references(root: &Path) -> Vec<String> {
     if !is_root(root) {
         return Vec::new();
@@ -73,14 +74,14 @@ fn references(root: &Path) -> Vec<String> {
     files.collect()
 }
 
-/// Runs git and returns its output without the last line break; `None` if git is missing or fails.
+/// Runs git. Returns the output without the last line break, or `None` if git is missing or fails.
 fn git(root: &Path, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new("git");
-    // Git sets these variables inside hooks, where they may name another repository.
+    // Inside a git hook these variables are set, and may name another repository.
     for name in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"] {
         command.env_remove(name);
     }
-    // `git status` refreshes the index on disk; a build should not write to its source.
+    // `git status` would write a refreshed index, but a build must not write to its source.
     let command = command
         .arg("--no-optional-locks")
         .arg("-C")

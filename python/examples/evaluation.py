@@ -6,7 +6,7 @@ chains = []
 with beamgen.Solver(strategy="single", scorer="none") as solver:
     for result in solver.solve_all(beamgen.sample_problems()[:60]):
         steps = [step.text for step in result.steps]
-        # The exact checker of the bundled problems gives the labels.
+        # The exact checker computes the bundled problems, so its verdicts can serve as labels.
         verdicts = beamgen.score(result.problem, steps, scorer="exact")
         wrong = [number for number, verdict in enumerate(verdicts) if verdict < 0.5]
         chains.append({"problem": result.problem, "steps": steps, "label": wrong[0] if wrong else -1})

@@ -1,4 +1,4 @@
-//! Rating of chains by a person, from Python.
+//! Lets a person rate chains, through Python.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use crate::errors::InputError;
 use crate::lock::lock;
 
-/// Chains that a person rates, and the file of ratings.
+/// The chains that a person rates, and the file to which ratings are appended.
 #[pyclass(frozen)]
 pub(crate) struct Annotation(Mutex<annotate::Annotation>);
 
@@ -48,7 +48,7 @@ impl Annotation {
         Ok(Self(Mutex::new(annotation)))
     }
 
-    /// Performs an action given as JSON, and returns the new view as JSON.
+    /// Performs an action, given as JSON. Returns the view after the action, as JSON.
     fn act(&self, act: &str) -> PyResult<String> {
         let invalid = |error: serde_json::Error| InputError::new_err(error.to_string());
         let act = serde_json::from_str(act).map_err(invalid)?;

@@ -11,17 +11,18 @@ use pyo3::prelude::*;
 
 use crate::causes::Causes;
 
-/// A callable whose first arguments are a problem's id, text, answer and context, and the steps so
-/// far.
+/// A Python function that serves as generator or scorer. Its first arguments are the problem's id,
+/// text, answer and context, and the steps so far.
 pub(crate) struct Callable {
     pub callable: Py<PyAny>,
     pub causes: Arc<Causes>,
-    /// Set when the solver is being closed: Python is not called any more.
+    /// Set when the solver is being closed. After that, Python is not called any more.
     pub closing: Arc<AtomicBool>,
 }
 
 impl Callable {
-    /// Calls the callable by `call`, and keeps an exception as the cause of the problem's error.
+    /// Calls the function through `call`. An exception is kept in `causes`, so that the caller of
+    /// the solver can see it.
     fn ask<T>(
         &self,
         problem: &Problem,
@@ -32,7 +33,7 @@ impl Callable {
         if self.closing.load(Ordering::Relaxed) {
             return gone();
         }
-        // Python sees steps as results have them: without the boundary at their end.
+        // Steps are passed in the form that results have: without the boundary at the end.
         let steps = steps.iter();
         let steps = steps.map(|step| step.trim_start_matches('\n').trim_end());
         let arguments = (
@@ -42,7 +43,7 @@ impl Callable {
             problem.context.iter().map(String::as_str).collect(),
             steps.collect(),
         );
-        // The engine's thread may outlive the interpreter, which then cannot be attached.
+        // The engine's thread may outlive the interpreter; attaching fails then.
         let asked = Python::try_attach(|py| {
             call(self.callable.bind(py), arguments).map_err(|raised| {
                 let message = raised.to_string().replace('\n', " ");
@@ -54,7 +55,7 @@ impl Callable {
     }
 }
 
-/// A problem's id, text, answer and context, and the steps so far.
+/// The id, text, answer and context of a problem, and the steps so far.
 type Arguments<'a> = (
     &'a str,
     &'a str,
@@ -63,7 +64,7 @@ type Arguments<'a> = (
     Vec<&'a str>,
 );
 
-/// Returns the error of a callable that returned a value of another type than `kind`.
+/// Returns the error for a function `who` that returned a value of another type than `kind`.
 fn refused(given: &Bound<'_, PyAny>, who: &str, kind: &str) -> PyErr {
     let given = given.repr().map_or_else(|_| "?".into(), |r| r.to_string());
     PyTypeError::new_err(format!("the {who} returned {given}, which is not a {kind}"))

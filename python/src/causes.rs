@@ -1,5 +1,5 @@
-//! The exceptions that custom generators and scorers raised. A result only has the message; whoever
-//! takes it finds the exception here, by the problem.
+//! Exceptions that custom generators and scorers raised. A result contains only the text of an
+//! error, so the reader of the result looks the exception up here, by problem.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use crate::lock::lock;
 pub struct Causes(Mutex<HashMap<u64, PyErr>>);
 
 impl Causes {
-    /// Keeps the first exception of a problem; later ones are its consequences.
+    /// Keeps the first exception for a problem. Later exceptions are consequences of the first.
     pub fn keep(&self, problem: &Problem, raised: PyErr) {
         lock(&self.0).entry(problem.key()).or_insert(raised);
     }

@@ -1,5 +1,5 @@
-//! The Hugging Face hub, with the environment of Python's `huggingface_hub`, and the progress of
-//! downloads.
+//! Opens the Hugging Face hub with the environment variables of Python's `huggingface_hub`, and
+//! reports the progress of downloads.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -13,17 +13,18 @@ use pyo3::prelude::*;
 
 use crate::wait::Told;
 
-/// A message about a download or a measurement.
+/// A message from a working thread about a download or a measurement.
 pub enum News {
-    /// Progress of a download: model, file, bytes so far, and the file's bytes if the hub reports them.
+    /// Progress of a download: the model, the file, the bytes so far, and the file's size if the
+    /// hub reports it.
     Bytes(String, String, u64, Option<u64>),
-    /// Progress of a measurement: the work done, and the whole work.
+    /// Progress of a measurement: the amount of work done, and the amount of all work.
     Progress(usize, usize),
-    /// A line about a long wait, or about skipped records.
+    /// A text for the user, about a long wait or about skipped records.
     Warning(String),
 }
 
-/// The time between two reports of an unfinished file.
+/// The minimum time between two progress reports of the same file.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Connects the builder to the hub if a named model is not on this machine.
@@ -37,7 +38,7 @@ pub(crate) fn attach<T: 'static>(
     }
     let mut config = HubConfig::from_lookup(|name| std::env::var(name).ok())?;
     config.offline |= models.offline;
-    // The time of the last report by file, since files are downloaded in parallel.
+    // The time of the last report for each file. Several files may be downloading at the same time.
     let mut told: HashMap<String, Instant> = HashMap::new();
     Ok(builder.hub(Hub::new(config)?, move |model, progress| {
         let news = match progress {
@@ -56,12 +57,13 @@ pub(crate) fn attach<T: 'static>(
             )),
             _ => return,
         };
-        // A failed send means that the caller was interrupted, and no longer waits.
+        // Sending fails if the caller was interrupted and no longer waits.
         let _ = tell.send(Told::Note(news));
     }))
 }
 
-/// Calls the callback for downloads or for progress, or issues a Python warning.
+/// Passes a message to `function` (for downloads or progress), or issues a Python warning for a
+/// text.
 pub(crate) fn hear(py: Python<'_>, function: Option<&Py<PyAny>>, news: News) -> PyResult<()> {
     match (news, function) {
         (News::Bytes(model, file, done, total), Some(function)) => {

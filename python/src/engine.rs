@@ -37,7 +37,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Runs a task on each answer, by the settings that `wanted` changes.
+    /// Runs a task on each answer. `wanted` has changes of the solver's settings, as JSON.
     fn mend<T: Task + Send + 'static, D: Serialize>(
         &self,
         py: Python<'_>,
@@ -180,7 +180,7 @@ impl Engine {
         settings.map_err(|error| RunError::new_err(error.to_string()))
     }
 
-    /// Returns notes on the models, a line each.
+    /// Returns the notes for the user, one line each.
     #[getter]
     fn notes(&self) -> Vec<String> {
         self.notes.clone()

@@ -1,18 +1,19 @@
-//! Conversion of the library's errors to Python exceptions.
+//! Converts errors of the library to Python exceptions.
 
 use pyo3::prelude::*;
 
 pyo3::import_exception!(beamgen._errors, InputError);
 pyo3::import_exception!(beamgen._errors, RunError);
 
-/// Returns the error of a run, caused by the exception of a custom generator or scorer.
+/// Returns a `RunError` whose cause is the exception of a custom generator or scorer.
 pub(crate) fn caused(py: Python<'_>, message: String, cause: PyErr) -> PyErr {
     let error = RunError::new_err(message);
     error.set_cause(py, Some(cause));
     error
 }
 
-/// Converts an error of the library: `InputError` if the caller's input is at fault, else `RunError`.
+/// Converts an error of the library to `InputError` if the fault is in the caller's input, and to
+/// `RunError` otherwise.
 pub(crate) fn from_library(error: &beamgen::Error) -> PyErr {
     if error.is_input() {
         InputError::new_err(error.to_string())
@@ -21,7 +22,7 @@ pub(crate) fn from_library(error: &beamgen::Error) -> PyErr {
     }
 }
 
-/// Converts an error of a measurement.
+/// Converts an error of a measurement to an exception, with advice in Python's terms.
 pub(crate) fn from_measurement(error: beamgen_measure::Error) -> PyErr {
     use beamgen::eval::RunFileFault;
     use beamgen_measure::Error::{Exists, RunFile, Search};
@@ -40,7 +41,7 @@ pub(crate) fn from_measurement(error: beamgen_measure::Error) -> PyErr {
     }
 }
 
-/// Converts the error of a request that was not taken, or that has no result.
+/// Converts the error of a request that the service refused, or could not finish.
 pub(crate) fn from_service(error: &beamgen::service::ServiceError) -> PyErr {
     match error {
         beamgen::service::ServiceError::Setting(error) => InputError::new_err(error.to_string()),
@@ -49,7 +50,8 @@ pub(crate) fn from_service(error: &beamgen::service::ServiceError) -> PyErr {
     }
 }
 
-/// Converts the error of steps that could not be scored.
+/// Converts an error of scoring: `RunError` if the model failed or was lost, otherwise
+/// `InputError`.
 pub(crate) fn from_scorer(error: &beamgen::scorer::ScoreError) -> PyErr {
     use beamgen::scorer::ScoreError::{Failed, Lost};
     match error {
@@ -58,7 +60,7 @@ pub(crate) fn from_scorer(error: &beamgen::scorer::ScoreError) -> PyErr {
     }
 }
 
-/// Returns the error of a solver that is used after `close`.
+/// Returns the error for a solver that was used after `close`.
 pub(crate) fn closed() -> PyErr {
     RunError::new_err("the solver is closed")
 }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use beamgen::launcher::run_if_asked;
 use pyo3::prelude::*;
 
-/// Runs the launcher with the arguments from `at` on. Returns the exit code of the process.
+/// Runs the launcher with `arguments[at..]`. Returns the exit code for the process.
 #[pyfunction]
 pub(crate) fn launch(arguments: Vec<OsString>, at: usize) -> u8 {
     match run_if_asked(&arguments, at) {

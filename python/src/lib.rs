@@ -1,6 +1,6 @@
-//! The extension module of the Python package `beamgen`: handles to a solver on its thread, to a
-//! group of requests, to a reward model. Settings come in, and results go out, as JSON; the classes
-//! that people see are Python's (`package/beamgen`).
+//! The extension module of the Python package `beamgen`. It has handles to a running solver, to a
+//! group of requests, and to a reward model. Settings and results are passed as JSON. The public
+//! classes are written in Python (`package/beamgen`).
 
 #![cfg(feature = "extension")]
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Loads models from settings.
+//! Loads the models that settings name.
 
 use std::sync::mpsc::Sender;
 
@@ -10,7 +10,8 @@ use crate::download::{self, News};
 use crate::wait::Told;
 use crate::wanted::{Base, Wanted};
 
-/// Loads generator and scorer. Returns the solver, and the parts that requests' settings are made of.
+/// Loads generator and scorer. Returns the solver, and the base from which settings of requests are
+/// made.
 pub(crate) fn solver<T: 'static>(
     wanted: &Wanted,
     generator: Option<Callable>,
@@ -24,7 +25,8 @@ pub(crate) fn solver<T: 'static>(
     if foreign {
         refuse_foreign(&config)?;
     }
-    // A bundled scorer or a callable costs nothing, and requests may use it with other settings.
+    // A bundled scorer or a function takes almost no time to load, and requests with other settings
+    // may need it.
     let costs_nothing = scorer.is_some()
         || (!foreign
             && generator.is_none()
@@ -43,7 +45,7 @@ pub(crate) fn solver<T: 'static>(
     Ok((download::attach(builder, tell)?.build()?, base))
 }
 
-/// Fails if the bundled reward model would score a generator with another tokenizer.
+/// Fails if the bundled reward model would have to score a generator that has another tokenizer.
 pub(crate) fn refuse_foreign(config: &Config) -> Result<(), Error> {
     let line = "the bundled reward model cannot score a generator with \
                 another tokenizer: name a prm for it, or use scorer=\"none\" with a strategy that needs no scores";
@@ -54,7 +56,7 @@ pub(crate) fn refuse_foreign(config: &Config) -> Result<(), Error> {
     }
 }
 
-/// Returns a builder with these settings and those of environment variables, as in the program.
+/// Returns a builder with `config` and the settings in environment variables.
 pub(crate) fn builder(config: Config) -> Result<SolverBuilder, Error> {
     let builder = Solver::builder().config(config);
     builder.settings_from(|name| std::env::var(name).ok())

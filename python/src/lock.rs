@@ -1,4 +1,5 @@
-//! Locks that can be taken after a thread panicked with them: changes under them are never partial.
+//! Locks a mutex even if a thread panicked with the lock. This is safe because no change under a
+//! lock is ever partial.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

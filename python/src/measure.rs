@@ -1,5 +1,5 @@
-//! Measurements for Python, with progress: how well a reward model finds wrong steps, and what
-//! strategies are worth.
+//! Measurements with progress: how well a reward model finds wrong steps, and how strategies
+//! compare.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,8 @@ use crate::reward_model::RewardModel;
 use crate::wait::{self, Told};
 use crate::wanted::{Base, Wanted};
 
-/// Reports the progress of a measurement to Python. `T` is the result of the measurement.
+/// Reports the progress of a measurement to the waiting Python thread. `T` is the type of the
+/// measurement's result.
 struct Follower<T> {
     tell: Sender<Told<News, T>>,
     cancel: CancelToken,
@@ -43,7 +44,7 @@ struct Follower<T> {
 
 impl<T> Follower<T> {
     fn news(&self, news: News) {
-        // A failed send means that the caller was interrupted, and no longer waits.
+        // Sending fails if the caller was interrupted and no longer waits.
         let _ = self.tell.send(Told::Note(news));
     }
 }
@@ -87,8 +88,8 @@ impl<T: 'static> Host for Follower<T> {
     }
 }
 
-/// Calls `work` on a thread with a reporter, which cancels it when the wait for it ends. The
-/// callbacks get the progress of downloads and of the measurement.
+/// Runs `work` on a thread of its own, and waits for the result. If the wait ends early, the
+/// measurement is cancelled. `download` and `progress` are Python functions that get the progress.
 fn follow<T: Send + 'static>(
     py: Python<'_>,
     launcher: Launcher,
@@ -116,7 +117,7 @@ fn follow<T: Send + 'static>(
     done.map_err(errors::from_measurement)
 }
 
-/// Takes the value of a keyword; a missing keyword is `null`.
+/// Takes the value of a keyword argument from JSON. A missing argument counts as `null`.
 fn take<T: DeserializeOwned>(keywords: &Value, name: &str) -> PyResult<T> {
     let value = serde_json::from_value(keywords[name].clone());
     value.map_err(|error| InputError::new_err(format!("{name}: {error}")))

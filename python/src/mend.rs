@@ -1,4 +1,4 @@
-//! Rewrites or guards given answers by a solver's service.
+//! Rewrites or guards given answers with the service of a solver.
 
 use beamgen::eval::cut_response;
 use beamgen::mend::{self, Task, steps_of};
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::errors::{self, InputError, RunError};
 use crate::{problem, wait};
 
-/// Parses the options of a task from JSON.
+/// Parses the options of refining or guarding from JSON.
 pub(crate) fn options<T: DeserializeOwned>(json: &str) -> PyResult<T> {
     serde_json::from_str(json).map_err(|error| InputError::new_err(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Messages to a caller about its requests: events as JSON, and results.
+//! Messages from the engine's thread to the caller of requests: events and results.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use pyo3::prelude::*;
 use crate::errors::{self, InputError, RunError};
 use crate::running::Running;
 
-/// A message about the request at a position.
+/// A message about one request of a group. Positions count from 0 within the group.
 pub(crate) enum News {
     Event(Progress),
-    /// The request may be finished, and its ticket has to be checked.
+    /// The request at this position may be finished, so its ticket should be checked.
     Changed(usize),
     Done(usize, Box<Result<ProblemResult, ServiceError>>),
 }
 
-/// An event, as the Python side parses it.
+/// Returns an event as JSON; `None` if it cannot be serialized.
 pub(crate) fn event(progress: &Progress) -> Option<String> {
     serde_json::to_string(progress).ok()
 }
 
-/// The result of a request.
+/// The result of a request, in the form that the Python classes parse.
 #[pyclass(frozen, get_all, module = "beamgen._beamgen")]
 pub(crate) struct Outcome {
     position: usize,
     /// The line of `beamgen solve --json`.
     record: String,
-    /// The tree as in a run file with `--tree`, if the caller wants it.
+    /// The search tree as JSON, in the form of a run file; `None` if the caller did not ask for it.
     tree: Option<String>,
     /// `cancelled` or `deadline`, if the search was ended early.
     stopped: Option<&'static str>,
-    /// The exception to raise if the problem could not be solved.
+    /// The exception to raise if the problem could not be solved; `None` otherwise.
     error: Option<Py<PyAny>>,
 }
 

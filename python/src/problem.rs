@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 
 use crate::errors::InputError;
 
-/// A problem's id, text, reference answer, given steps and context.
+/// The id, text, reference answer, given steps and context of a problem.
 type Parts = (String, String, Option<String>, Vec<String>, Vec<String>);
 
-/// Parses a problem from a line of a problem file; `name` names it in messages.
+/// Parses a problem from a line of a problem file. `name` stands for the problem in errors.
 pub(crate) fn read(json: &str, name: &str) -> PyResult<Problem> {
     let read = Problems::read(json.as_bytes(), name).map_err(|error| match error {
         ProblemsError::Line { fault, .. } => InputError::new_err(format!("{name}: {fault}")),
@@ -21,13 +21,13 @@ pub(crate) fn read(json: &str, name: &str) -> PyResult<Problem> {
     first.ok_or_else(|| InputError::new_err(format!("{name}: empty: give a problem")))
 }
 
-/// Reads the problems of a file: JSON lines, or text with a problem a line.
+/// Reads all problems of a file, which is JSON lines, or text with one problem per line.
 #[pyfunction]
 pub(crate) fn read_problems(py: Python<'_>, path: PathBuf) -> PyResult<Vec<Parts>> {
     parts(py.detach(|| Problems::open(&path)))
 }
 
-/// Returns the bundled sample problems.
+/// Returns the sample problems of the bundled world.
 #[pyfunction]
 pub(crate) fn sample_problems() -> PyResult<Vec<Parts>> {
     parts(beamgen::bundled::sample())

@@ -1,5 +1,5 @@
-//! A group of requests with a common channel of messages: a problem, a problem with its events, or
-//! many problems.
+//! A group of requests that share a channel for messages: a single problem, with or without events,
+//! or many problems.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,7 +22,7 @@ use crate::running::Running;
 use crate::wait;
 use crate::wanted::{Settled, Wanted};
 
-/// The requests of a group whose results were not taken yet, by position.
+/// The tickets of requests whose results were not taken yet, by position in the group.
 #[derive(Default)]
 pub struct Slots(Mutex<BTreeMap<usize, Ticket>>);
 
@@ -31,8 +31,8 @@ impl Slots {
         lock(&self.0).values().for_each(Ticket::cancel);
     }
 
-    /// Returns the result of the request at a position, if it is finished. Otherwise `send` gets a message when to
-    /// look again.
+    /// Returns the result of a request if it is finished. Otherwise registers a waker, which sends
+    /// a message when the result may be ready.
     fn look(
         &self,
         position: usize,
@@ -49,7 +49,7 @@ impl Slots {
     }
 }
 
-/// A waker that sends a message about its request.
+/// A waker that sends [`News::Changed`] for its request.
 struct Bell {
     position: usize,
     send: Sender<News>,
@@ -57,7 +57,7 @@ struct Bell {
 
 impl Wake for Bell {
     fn wake(self: Arc<Self>) {
-        // A failed send means that the group was dropped: nobody waits for the result.
+        // Sending fails if the group was dropped, and then nobody waits for the result.
         let _ = self.send.send(News::Changed(self.position));
     }
 }
@@ -105,7 +105,7 @@ impl Requests {
     ) -> PyResult<bool> {
         let service = self.running.service()?;
         let problem = problem::read(problem, name)?;
-        // A message about a request whose result was taken already.
+        // An earlier request for the same problem may have left an exception behind.
         drop(self.running.causes.take(&problem));
         let is_foreign = self.settled.is_foreign(&problem.with_context());
         let settings = self.settled.request(&Wanted::read(wanted)?)?;
@@ -127,13 +127,13 @@ impl Requests {
         let ticket = service.submit(request);
         let ticket = ticket.map_err(|error| errors::from_service(&error))?;
         lock(&self.slots.0).insert(position, ticket);
-        // The first message makes the waiting thread poll the ticket, which registers its waker.
+        // The first message makes the waiting thread poll the ticket, which registers the waker.
         let _ = self.send.send(News::Changed(position));
         Ok(is_foreign)
     }
 
-    /// Returns the next message: an event as JSON or an `Outcome`; `None` when all results were taken. Waits
-    /// for it; a signal's handler may raise.
+    /// Waits for the next message, and returns it: an event as JSON, or an `Outcome`. `None` if all
+    /// results were taken. A signal handler of Python may raise an exception meanwhile.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         loop {
             self.running.check_process()?;
@@ -148,7 +148,8 @@ impl Requests {
                     }
                 }
                 Some(News::Changed(position)) => {
-                    // The result comes after all events of its request, which are in the channel by now.
+                    // The result is sent as a message, so that it comes after all events that are
+                    // in the channel already.
                     if let Some(result) = self.slots.look(position, &self.send) {
                         let _ = self.send.send(News::Done(position, Box::new(result)));
                     }
@@ -163,14 +164,14 @@ impl Requests {
         }
     }
 
-    /// Cancels all open requests; their results have `stopped` set.
+    /// Cancels all requests that are not finished. Their results have `stopped` set.
     fn cancel(&self) {
         if self.running.is_here() {
             self.slots.cancel();
         }
     }
 
-    /// The number of results that were not taken yet.
+    /// Returns the number of requests whose results were not taken yet.
     fn __len__(&self) -> usize {
         lock(&self.slots.0).len()
     }

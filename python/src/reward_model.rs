@@ -24,10 +24,10 @@ pub struct RewardModel {
 }
 
 impl RewardModel {
-    /// Returns settings for a reward model without a search.
+    /// Returns the configuration for scoring without a search.
     pub fn config(wanted: &Wanted) -> Result<Config, Error> {
         let mut config = Base::of(wanted)?.config;
-        // The settings may be for a search without scores; a reward model is always needed here.
+        // Settings for a search may turn the scorer off, but a reward model is always needed here.
         if config.models.scorer == ScorerKind::None {
             config.models.scorer = ScorerKind::Prm;
         }
@@ -64,7 +64,7 @@ impl RewardModel {
         loaded.map_err(|error| errors::from_library(&error))
     }
 
-    /// Returns the probability that each step is right.
+    /// Returns the score of each step, which is the probability that the step is right.
     fn score(&self, py: Python<'_>, problem: String, steps: Vec<String>) -> PyResult<Vec<f32>> {
         let model = Arc::clone(&self.model);
         let score = move |_| {
@@ -76,7 +76,8 @@ impl RewardModel {
         scored.map_err(|error| errors::from_scorer(&error))
     }
 
-    /// Whether the model is bundled and the problem foreign to it, so that its scores mean nothing.
+    /// Whether the model is bundled and does not know this kind of problem. Its scores then mean
+    /// nothing.
     pub fn is_foreign(&self, problem: &str) -> bool {
         self.is_bundled && !beamgen::bundled::knows(problem)
     }

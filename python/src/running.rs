@@ -1,4 +1,4 @@
-//! A running solver: its service, its open requests, and the process that it belongs to.
+//! A running solver: its service, its open requests, and the id of the process that owns it.
 
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +13,8 @@ use crate::lock::lock;
 use crate::requests::Slots;
 
 pub struct Running {
-    /// The service; `None` after `close`. Never dropped in a forked process: the engine's thread is
-    /// not there, and may have left a lock behind.
+    /// The service; `None` after `close`. A forked process must never drop the service: the
+    /// engine's thread does not exist there, and may have held a lock during the fork.
     service: ManuallyDrop<Mutex<Option<Service>>>,
     groups: Mutex<Vec<Weak<Slots>>>,
     process: u32,
@@ -38,8 +38,10 @@ impl Running {
         self.process == std::process::id()
     }
 
+    /// Fails in a forked process.
+    ///
     /// # Errors
-    /// Returns an error in a process that was forked after the solver was made.
+    /// Returns an error if this process was forked after the solver was made.
     pub fn check_process(&self) -> PyResult<()> {
         if self.is_here() {
             Ok(())
@@ -52,14 +54,17 @@ impl Running {
         }
     }
 
+    /// Returns a handle to the service.
+    ///
     /// # Errors
-    /// Returns an error if the solver is closed, or if the process was forked since.
+    /// Returns an error if the solver is closed, or if this process was forked after the solver was
+    /// made.
     pub fn service(&self) -> PyResult<Service> {
         self.check_process()?;
         lock(&self.service).clone().ok_or_else(errors::closed)
     }
 
-    /// Remembers a group of requests, which is cancelled when the solver is closed.
+    /// Remembers a group of requests, so that `close` can cancel it.
     pub fn watch(&self, slots: &Arc<Slots>) {
         let mut groups = lock(&self.groups);
         groups.retain(|group| group.strong_count() > 0);
@@ -75,7 +80,8 @@ impl Running {
             slots.cancel();
         }
         if let Some(service) = service {
-            // An error here is a lost model, which the open requests have reported.
+            // The only possible error is a lost model, which the open requests have reported
+            // already.
             let _ = service.close();
         }
     }

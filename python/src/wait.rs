@@ -10,16 +10,17 @@ use pyo3::prelude::*;
 use crate::errors::RunError;
 use crate::lock::lock;
 
-/// The time between two checks for signals.
+/// The time between two checks for signals while waiting.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Waits for the next message; `None` if all senders are gone.
+/// Waits for the next message; `None` if all senders were dropped.
 ///
 /// # Errors
-/// Returns the exception of a signal's handler, such as `KeyboardInterrupt`.
+/// Returns the exception that a signal handler of Python raises, such as `KeyboardInterrupt`.
 pub(crate) fn receive<T: Send>(py: Python<'_>, from: &Mutex<Receiver<T>>) -> PyResult<Option<T>> {
     loop {
-        // Signals are checked here, too: with many messages, the timeout below may never be reached.
+        // If messages keep coming, the timeout below is never reached, so signals are checked here,
+        // too.
         py.check_signals()?;
         match py.detach(|| lock(from).recv_timeout(TICK)) {
             Ok(message) => return Ok(Some(message)),
@@ -29,17 +30,18 @@ pub(crate) fn receive<T: Send>(py: Python<'_>, from: &Mutex<Receiver<T>>) -> PyR
     }
 }
 
-/// A message of a long call.
+/// A message from the thread of a long call: a note of type `M`, or the result of type `T`.
 pub enum Told<M, T> {
     Note(M),
     Done(T),
 }
 
-/// Calls `work` on a thread of its own and waits for it; `note` hears what it tells meanwhile. When
-/// waiting ends with an error, the thread goes on and what it gives is dropped.
+/// Runs `work` on a thread of its own, and waits for the result. `note` is called here with the
+/// messages of `work`. If waiting ends with an error, the thread continues, and its result is
+/// dropped.
 ///
 /// # Errors
-/// Returns the errors of [`receive`], and exceptions of `note`.
+/// Returns the errors of [`receive`], and the exceptions that `note` raises.
 pub(crate) fn run<M: Send + 'static, T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce(Sender<Told<M, T>>) -> T + Send + 'static,
@@ -49,7 +51,7 @@ pub(crate) fn run<M: Send + 'static, T: Send + 'static>(
     let receiver = Mutex::new(receiver);
     std::thread::spawn(move || {
         let done = work(send.clone());
-        // A failed send means that the caller was interrupted, and no longer waits.
+        // Sending fails if the caller was interrupted and no longer waits.
         let _ = send.send(Told::Done(done));
     });
     while let Some(told) = receive(py, &receiver)? {

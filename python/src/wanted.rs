@@ -1,4 +1,4 @@
-//! The settings that a caller wants, as the Python side writes them, and the resulting configuration.
+//! The settings that a Python caller asks for, and the configuration that results from them.
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +13,20 @@ use toml::Value;
 
 use crate::errors::{self, InputError};
 
-/// The wanted settings. A later key of a list wins over an earlier one.
+/// The settings that the caller asks for. Within a list, later entries win over earlier ones.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Wanted {
     pair: Option<String>,
     config: Option<PathBuf>,
-    /// A strategy, or a preset such as `majority`. It sets keys itself, so it is applied after the lists.
+    /// The name of a strategy, or of a preset such as `majority`. The name implies settings, so it
+    /// is applied after both lists.
     strategy: Option<String>,
-    /// The rule that chooses the answer, which wins over that of the strategy's name.
+    /// The rule that chooses the answer. It wins over the rule that the strategy's name implies.
     choose: Option<Choose>,
-    /// Keys as in a settings file, such as `search.mcts.exploration`.
+    /// Keys of a settings file, such as `search.mcts.exploration`, with their values.
     settings: Vec<(String, Value)>,
-    /// Settings by their names, which win over keys.
+    /// Settings by their names in the table of settings. They win over the keys in `settings`.
     named: Vec<(String, Value)>,
 }
 
@@ -39,10 +40,10 @@ impl Wanted {
     }
 }
 
-/// The settings of a solver, with the parts from which the settings of its requests are made.
+/// The configuration of a solver, with the parts from which settings of requests are made.
 pub struct Base {
     pub config: Config,
-    /// The settings without those that the strategy's name stands for.
+    /// The settings before the strategy's name was applied.
     plain: Settings,
     strategy: Option<StrategyName>,
     choose: Option<Choose>,
@@ -69,7 +70,8 @@ impl Base {
         Ok(base)
     }
 
-    /// Returns the settings of a request. `generator` is the solver's, completed by its checkpoint.
+    /// Returns the settings of a request. `generator` has the solver's settings, completed from its
+    /// checkpoint.
     pub fn of_request(
         &self,
         wanted: &Wanted,
@@ -88,7 +90,8 @@ impl Base {
         self.named(settings, wanted)
     }
 
-    /// Returns the settings with the strategy that is named last, and the settings that its name stands for.
+    /// Applies a strategy to settings, and then the rule that chooses the answer. Both are the
+    /// request's, or else the solver's.
     fn named(&self, mut settings: Settings, wanted: &Wanted) -> Result<Settings, Error> {
         if let Some(strategy) = strategy(wanted)?.or(self.strategy) {
             strategy.apply(&mut settings.search);
@@ -113,12 +116,13 @@ pub struct Settled {
 }
 
 impl Settled {
-    /// Whether a problem is foreign to a bundled model, so that its result means nothing.
+    /// Whether a model is bundled and does not know this kind of problem. The result then means
+    /// nothing.
     pub fn is_foreign(&self, problem: &str) -> bool {
         self.has_bundled && !beamgen::bundled::knows(problem)
     }
 
-    /// Returns the settings of a request.
+    /// Returns the settings of a request, which are the solver's with the changes in `wanted`.
     pub fn request(&self, wanted: &Wanted) -> PyResult<Settings> {
         let settings = self.base.of_request(wanted, &self.generator);
         settings.map_err(|error| errors::from_library(&error))

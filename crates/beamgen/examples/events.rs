@@ -1,4 +1,4 @@
-//! Many problems at once, with the events of their searches.
+//! Solves many problems together, and prints events of their searches.
 //!
 //! `cargo run --release -p beamgen --example events`
 

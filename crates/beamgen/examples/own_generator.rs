@@ -1,5 +1,5 @@
-//! A custom generator: any function of the problem, the steps so far and a seed. This one
-//! guesses digits, so that the search has to find the right ones.
+//! A custom generator, which may be any function of the problem, the steps so far and a seed. This
+//! function guesses digits, so the search has to find the right ones.
 //!
 //! `cargo run --release -p beamgen --example own_generator`
 
@@ -7,7 +7,7 @@ use beamgen::{Problem, Solver};
 
 const SECRET: &str = "417";
 
-/// Returns a step with one digit more than the last step, and at the end the answer.
+/// Returns the last step with one more digit, or the answer when all digits are there.
 fn guess(_: &Problem, steps: &[&str], seed: u64) -> String {
     let digits = steps.last().map_or("", |step| step.trim_end());
     if digits.len() == SECRET.len() {

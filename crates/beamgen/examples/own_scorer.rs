@@ -1,4 +1,4 @@
-//! A custom scorer: any function of the problem and the steps so far.
+//! A custom scorer, which may be any function of the problem and the steps so far.
 //!
 //! `cargo run --release -p beamgen --example own_scorer`
 

@@ -1,4 +1,4 @@
-//! A custom strategy: it sees the tree of chains and returns actions.
+//! A custom strategy, which gets the tree of chains and returns actions.
 //!
 //! `cargo run --release -p beamgen --example own_strategy`
 

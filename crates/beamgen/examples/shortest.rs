@@ -1,4 +1,4 @@
-//! The README's example: one problem with the bundled models, in one call.
+//! The example in the README: solves one problem with the bundled models, in a single call.
 //!
 //! `cargo run --release -p beamgen --example shortest`
 

@@ -1,4 +1,4 @@
-//! The builder of a [`Solver`].
+//! Builds a [`Solver`] from settings, and from parts that the caller supplies.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::source::{Downloads, Finder};
 use crate::{Config, Error, Pair, Solver};
 
 impl Solver {
-    /// Returns a builder with the bundled models and the default settings.
+    /// Returns a builder for the bundled models and the default settings.
     pub fn builder() -> SolverBuilder {
         SolverBuilder::default()
     }
@@ -29,21 +29,22 @@ pub struct SolverBuilder {
 }
 
 impl SolverBuilder {
-    /// Sets all settings at once. Earlier settings of this builder are dropped.
+    /// Replaces all settings of this builder, including those of earlier calls.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// Applies the settings of the environment, which win over what is set: `BEAMGEN_CUDA_GRAPHS=0`
-    /// switches graphs on CUDA devices off, 1 on. With the feature `remote` also the servers' keys
-    /// (`BEAMGEN_GENERATOR_KEY`, `BEAMGEN_PRM_KEY`) and certificates.
-    /// `lookup` is `|name| std::env::var(name).ok()` in a program.
+    /// Applies settings from environment variables, which win over earlier calls.
+    /// `BEAMGEN_CUDA_GRAPHS` turns CUDA graphs off (0) or on (1). With the feature `remote`, the
+    /// keys of servers (`BEAMGEN_GENERATOR_KEY`, `BEAMGEN_PRM_KEY`) and trusted certificates are
+    /// read, too. `lookup` returns a variable's value; programs pass `|name|
+    /// std::env::var(name).ok()`.
     ///
     /// # Errors
-    /// Returns [`Error::Key`] if the switch has another value, and [`Error::Refused`] for an invalid
-    /// key.
+    /// Returns [`Error::Key`] if `BEAMGEN_CUDA_GRAPHS` is neither 0 nor 1, and [`Error::Refused`]
+    /// for an invalid API key.
     pub fn settings_from(mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         const GRAPHS: &str = "BEAMGEN_CUDA_GRAPHS";
         match lookup(GRAPHS).as_deref() {
@@ -74,7 +75,7 @@ impl SolverBuilder {
             ),
             (&models.prm_server, "BEAMGEN_PRM_KEY", &mut own.prm_key),
         ] {
-            // A role without servers leaves its variable unread, so an invalid key there is no
+            // A model without servers needs no key, so its variable is not read and cannot be an
             // error.
             if let Some(value) = server.as_ref().and_then(|_| lookup(name)) {
                 let given = beamgen_remote::ApiKey::new(&value);
@@ -86,9 +87,9 @@ impl SolverBuilder {
         Ok(())
     }
 
-    /// Sets the models and settings of a pair, by its name or the path of its TOML file (see
-    /// [`Pair::find`]). Earlier settings of this builder are dropped; later calls win over the pair.
-    /// The models of bundled pairs come from a [hub](Self::hub).
+    /// Replaces all settings of this builder by those of a pair, which is found by name or by the
+    /// path of its TOML file ([`Pair::find`]). Later calls win over the pair's settings. The models
+    /// of the bundled pairs are on a [hub](Self::hub).
     ///
     /// # Errors
     /// Returns the errors of [`Pair::find`].
@@ -97,16 +98,17 @@ impl SolverBuilder {
         Ok(self)
     }
 
-    /// Sets the generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME` of a
-    /// [hub](Self::hub).
+    /// Sets the generator: a folder in Hugging Face layout, a GGUF file, or the name `ORG/NAME` of
+    /// a model on a [hub](Self::hub).
     #[must_use]
     pub fn generator(mut self, model: impl AsRef<Path>) -> Self {
         self.config.models.generator = Some(model.as_ref().to_owned());
         self
     }
 
-    /// Sets the reward model: a folder, a GGUF file, or `ORG/NAME` of a [hub](Self::hub). Its format
-    /// is recognised, unless [`ModelsConfig::prm_format`] names a format.
+    /// Sets the reward model: a folder, a GGUF file, or the name `ORG/NAME` of a model on a
+    /// [hub](Self::hub). The model's format is recognised unless [`ModelsConfig::prm_format`] names
+    /// one.
     ///
     /// [`ModelsConfig::prm_format`]: crate::models::ModelsConfig::prm_format
     #[must_use]
@@ -115,16 +117,15 @@ impl SolverBuilder {
         self
     }
 
-    /// Sets the seed of all random numbers.
+    /// Sets the seed from which all random numbers of a search are derived.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.generator.seed = seed;
         self
     }
 
-    /// Sets a generator of your own in place of a language model of this engine, such as a remote
-    /// server. `name` identifies the generator in run files, so it should change when the generator's
-    /// output changes.
+    /// Sets a generator of your own, which replaces the language model. Run files identify the
+    /// generator by `name`, so the name should change when the generator's output changes.
     #[must_use]
     pub fn custom_generator(
         mut self,
@@ -135,8 +136,8 @@ impl SolverBuilder {
         self
     }
 
-    /// Sets a [`custom_generator`](Self::custom_generator) made of a function that reads a chain and
-    /// returns its next step.
+    /// Sets a [`custom_generator`](Self::custom_generator) from a function, which reads the chain
+    /// so far and returns the next step.
     ///
     /// ```
     /// let mut solver = beamgen::Solver::builder()
@@ -157,8 +158,9 @@ impl SolverBuilder {
         self.custom_generator(name, StepByStep::new(generator))
     }
 
-    /// Sets a scorer of your own in place of a reward model. It is not used with settings that need no
-    /// scores. `name` identifies the scorer in run files, so it should change when its scores change.
+    /// Sets a scorer of your own, which replaces the reward model. Settings that need no scores do
+    /// not use the scorer. Run files identify the scorer by `name`, so the name should change when
+    /// the scores change.
     #[must_use]
     pub fn custom_scorer(
         mut self,
@@ -169,8 +171,8 @@ impl SolverBuilder {
         self
     }
 
-    /// Sets a [`custom_scorer`](Self::custom_scorer) made of a function that reads a chain and returns
-    /// the probability that its last step is right.
+    /// Sets a [`custom_scorer`](Self::custom_scorer) from a function, which reads the chain so far
+    /// and returns the probability that the last step is right.
     ///
     /// ```
     /// let mut solver = beamgen::Solver::builder()
@@ -188,15 +190,16 @@ impl SolverBuilder {
     }
 
     /// Adds a judge to the scorer, after the judges of the settings. The rule of
-    /// [`combine`](Self::combine) combines their scores. The tree has each judge's scores
-    /// ([`Node::judges`](crate::strategy::Node::judges)), and the ledger its costs, under `name`.
+    /// [`combine`](Self::combine) turns the scores of all judges into one. Under `name`, the tree
+    /// has the judge's scores ([`Node::judges`](crate::strategy::Node::judges)) and the ledger its
+    /// costs.
     #[must_use]
     pub fn judge(self, name: impl Into<String>, scorer: impl Scorer + Send + 'static) -> Self {
         self.own_judge(name.into(), Box::new(scorer), false)
     }
 
-    /// Adds a [`judge`](Self::judge) that can only fail steps, whatever the rule. A step that it scores
-    /// below 0.5 has the score 0; the scores of other steps come from the other judges.
+    /// Adds a [`judge`](Self::judge) that can only reject steps, whatever the rule. A step that the
+    /// judge scores below 0.5 gets the score 0; other steps keep the score of the other judges.
     #[must_use]
     pub fn vetoing_judge(
         self,
@@ -211,9 +214,10 @@ impl SolverBuilder {
         self
     }
 
-    /// Adds a built-in checker, by its name in [`CHECKERS`](crate::checkers::CHECKERS), as a judge with
-    /// a veto: a step that it proves wrong, and all steps after it, have the score 0. For a checker of
-    /// your own, use [`vetoing_judge`](Self::vetoing_judge) with a
+    /// Adds a built-in checker as a vetoing judge, by its name in
+    /// [`CHECKERS`](crate::checkers::CHECKERS). A step that the checker proves wrong gets the score
+    /// 0, and so do all later steps of the chain. For a checker of your own, use
+    /// [`vetoing_judge`](Self::vetoing_judge) with a
     /// [`CheckerScorer`](crate::checkers::CheckerScorer).
     #[must_use]
     pub fn checker(mut self, name: impl Into<String>) -> Self {
@@ -221,8 +225,8 @@ impl SolverBuilder {
         self
     }
 
-    /// Adds a checker that is a program: a shell command that speaks JSON lines. The
-    /// [launcher](Self::launcher) starts it.
+    /// Adds a checker that is a program: a shell command that reads and writes JSON lines. The
+    /// [launcher](Self::launcher) starts the command.
     #[must_use]
     pub fn checker_command(mut self, command: impl Into<String>) -> Self {
         self.config.checkers.commands.push(command.into());
@@ -244,8 +248,8 @@ impl SolverBuilder {
         self
     }
 
-    /// Sets the API key of the servers that run the generator ([`ModelsConfig::generator_server`]). It
-    /// wins over the key file of the settings.
+    /// Sets the API key for the servers of the generator ([`ModelsConfig::generator_server`]), in
+    /// place of the key file that the settings name.
     ///
     /// [`ModelsConfig::generator_server`]: crate::models::ModelsConfig::generator_server
     #[cfg(feature = "remote")]
@@ -255,8 +259,8 @@ impl SolverBuilder {
         self
     }
 
-    /// Sets the API key of the servers that run the reward model. It wins over the key file of the
-    /// settings.
+    /// Sets the API key for the servers of the reward model, in place of the key file that the
+    /// settings name.
     #[cfg(feature = "remote")]
     #[must_use]
     pub fn prm_key(mut self, key: beamgen_remote::ApiKey) -> Self {
@@ -264,8 +268,8 @@ impl SolverBuilder {
         self
     }
 
-    /// Sets certificates that are trusted for servers, in addition to Mozilla's and the system's. A
-    /// [hub](Self::hub) has its own setting for certificates.
+    /// Sets certificates to trust for servers, besides Mozilla's and the system's. Certificates for
+    /// a [hub](Self::hub) are set in the hub's own configuration.
     #[cfg(feature = "remote")]
     #[must_use]
     pub fn certificates(mut self, certificates: beamgen_hub::Certificates) -> Self {
@@ -273,27 +277,30 @@ impl SolverBuilder {
         self
     }
 
-    /// Loads the scorer even if the settings need none: requests with other settings may use it.
+    /// Loads the scorer even if the settings need no scores, for requests whose own settings need
+    /// them.
     #[must_use]
     pub fn load_scorer(mut self) -> Self {
         self.own.load_scorer = true;
         self
     }
 
-    /// Sets how answers are found in texts and compared, for problems other than mathematics.
+    /// Sets the rules that find answers in texts and compare them. The default rules are for
+    /// mathematics.
     #[must_use]
     pub fn answers(mut self, answers: impl Answers + Send + 'static) -> Self {
         self.own.answers = Some(Box::new(answers));
         self
     }
 
-    /// Returns the settings so far.
+    /// Returns the settings of all calls so far.
     pub fn current_config(&self) -> &Config {
         &self.config
     }
 
-    /// Sets the hub for models that are not on this machine, named `ORG/NAME`. `observe` is called
-    /// with the model and the progress of each download. Without a hub such names are an error.
+    /// Sets the hub for models that are named `ORG/NAME` and are not on this machine. `observe`
+    /// gets the model's name and the progress of each download. Without a hub, a model that is not
+    /// on this machine is an error.
     #[must_use]
     pub fn hub(
         mut self,
@@ -305,17 +312,18 @@ impl SolverBuilder {
         self
     }
 
-    /// Finds the models, downloads what is missing, and checks everything that can be checked
-    /// before a weight is read, the machine's memory included.
+    /// Finds the models, downloads the missing ones, and checks everything that can be checked
+    /// before weights are read, including the free memory.
     ///
     /// # Errors
-    /// Returns an error if a setting is invalid, if a model is not found, if its files do not agree,
-    /// or if it does not fit into memory. The error names the file, field or tensor at fault.
+    /// Returns an error if a setting is invalid, if a model is not found or its files contradict
+    /// each other, or if the models do not fit into memory. The error names the file, field or
+    /// tensor.
     pub fn prepare(self) -> Result<Prepared, Error> {
         self.wanting(Wanted::Pair)
     }
 
-    /// Prepares only the reward model, as [`prepare`](Self::prepare) does, to score given chains.
+    /// Prepares only the reward model, to score given chains without a generator.
     ///
     /// # Errors
     /// Returns the errors of [`prepare`](Self::prepare).
@@ -327,7 +335,7 @@ impl SolverBuilder {
         Prepared::new(self.config, wanted, self.own, self.finder)
     }
 
-    /// Loads the models.
+    /// Prepares and loads the models.
     ///
     /// # Errors
     /// Returns the errors of [`prepare`](Self::prepare) and [`Prepared::solver`].

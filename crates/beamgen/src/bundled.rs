@@ -1,8 +1,9 @@
-//! The bundled models: a generator, two reward models and sample problems of the "abacus"
-//! world.
+//! The bundled models: a generator, two reward models, and sample problems. They all belong to
+//! "abacus", a synthetic world of short word problems.
 //!
-//! The files are inside the program, so that an installed binary works in any folder and without a
-//! network. `beamgen train` made them; `models/abacus/` in the repository has the same bytes.
+//! The files are inside the program, so that the program works in any folder and without a network.
+//! `beamgen train` made them; the folder `models/abacus/` of the repository contains the same
+//! files.
 
 use std::path::Path;
 
@@ -19,7 +20,8 @@ macro_rules! files {
     };
 }
 
-/// A checkpoint inside the program. Used as a `static`, so that the program has its bytes only once.
+/// A checkpoint inside the program. Each is a `static`, so that the program contains the bytes
+/// once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bundled {
     name: &'static str,
@@ -54,12 +56,12 @@ pub(crate) static ORM: Bundled = Bundled {
                   "tokenizer_config.json"),
 };
 
-/// Returns the checkpoint of the bundled generator, for training.
+/// Returns the checkpoint of the bundled generator, from which a training can start.
 pub fn generator() -> Checkpoint {
     GENERATOR.checkpoint()
 }
 
-/// Returns the files of all bundled models: the model's folder, the file's name, the bytes.
+/// Returns the files of all bundled models, each with its model's folder, its name and its bytes.
 pub fn files() -> impl Iterator<Item = (&'static str, &'static str, &'static [u8])> {
     let models = [GENERATOR, PRM, ORM].into_iter();
     models.flat_map(|model| {
@@ -70,24 +72,25 @@ pub fn files() -> impl Iterator<Item = (&'static str, &'static str, &'static [u8
 
 static SAMPLE: &[u8] = include_bytes!("../abacus/sample.jsonl");
 
-/// Returns the sample problems with their answers. None of the models was trained on them.
+/// Returns sample problems with answers, on which no bundled model was trained.
 ///
 /// # Errors
-/// Never fails with the bundled file, which a test reads.
+/// Returns an error if the bundled file is invalid. A test reads the file, so no release fails
+/// here.
 pub fn sample() -> Result<Problems, ProblemsError> {
     Problems::read(SAMPLE, "the bundled sample")
 }
 
-/// Whether a local model has the same tokenizer as the bundled models, as a model that was trained
-/// from them has.
+/// Whether a local model has the tokenizer of the bundled models. A model that was trained from a
+/// bundled one does.
 pub(crate) fn shares_tokenizer(model: &Path) -> bool {
-    // A model of a hub may not be downloaded yet; then it counts as another model.
+    // A model of a hub may not be downloaded yet; such a model counts as different.
     model.exists() && same_tokenizer(model, generator()).unwrap_or(false)
 }
 
-/// Whether a problem is of the kind that the bundled models are trained on: 3 to 7 people have
-/// something, and each number follows from the person's before. The models' answers and scores mean
-/// nothing for other problems.
+/// Whether a problem is of the kind that the bundled models were trained on: 3 to 7 people have
+/// something, and each number follows from an earlier person's. For other problems, answers and
+/// scores of the bundled models mean nothing.
 pub fn knows(problem: &str) -> bool {
     beamgen_world::parse(problem).is_some_and(|problem| Difficulty::BUNDLED.covers(&problem))
 }

@@ -13,7 +13,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 use crate::Error;
 use crate::fingerprint::CALIBRATION;
 
-/// The score of a step by a reward model with a calibration.
+/// The kind of score that a reward model with a calibration gives a step.
 #[derive(
     Clone,
     Copy,
@@ -35,10 +35,10 @@ use crate::fingerprint::CALIBRATION;
     parse_err_fn = ScoreAs::unknown
 )]
 pub enum ScoreAs {
-    /// The reward model's score, without the calibration.
+    /// The reward model's score as it is.
     #[default]
     Raw,
-    /// The probability of success that the calibration gives for the reward model's score.
+    /// The probability of success that the calibration assigns to the score.
     Calibrated,
     /// The median of the probability of success, from the hidden state.
     Median,
@@ -56,7 +56,7 @@ impl ScoreAs {
     }
 }
 
-/// The size limit of a calibration file, in bytes.
+/// The maximum size of a calibration file, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 pub(crate) fn open(path: &Path) -> Result<Calibration, Error> {
@@ -67,20 +67,23 @@ pub(crate) fn open(path: &Path) -> Result<Calibration, Error> {
     })
 }
 
-/// Returns the path of a reward model's calibration: in the model's folder, or next to its file.
+/// Returns the path where a model's calibration is expected: in the folder of the model, or next to
+/// a model that is a file.
 pub(crate) fn beside(model: &Path) -> PathBuf {
     if model.is_dir() {
         return model.join(CALIBRATION);
     }
     let mut name = model.as_os_str().to_owned();
-    // The file's own ending stays, so that two files of a folder have two calibrations.
+    // The file's own extension stays in the name, so that two files of one folder have two
+    // calibrations.
     name.push(".");
     name.push(CALIBRATION);
     PathBuf::from(name)
 }
 
 /// Returns warnings if the calibration was fitted to another reward model, policy or aggregation.
-/// An `aggregation` of `None` is not compared: that search does not use the calibration's map.
+/// The aggregation is not compared if it is `None`, which means that the search does not use the
+/// calibration's map of scores.
 pub(crate) fn mismatches(
     calibration: &Calibration,
     path: &Path,
@@ -111,7 +114,7 @@ pub(crate) fn mismatches(
     notes
 }
 
-/// A scorer whose scores are mapped by a calibration.
+/// A scorer that converts the scores of another one by a calibration.
 pub(crate) struct Calibrated {
     pub(crate) scorer: Box<dyn Scorer + Send>,
     pub(crate) map: ScoreMap,
@@ -134,7 +137,7 @@ impl Calibrated {
             Some(match self.score_as {
                 ScoreAs::Raw => score,
                 ScoreAs::Calibrated => self.map.apply(score),
-                // A step without quantiles has no score: a raw score would be on another scale.
+                // Without quantiles the step has no score, since the raw score is on another scale.
                 ScoreAs::Median => scored.quantiles.get(at).map(|quantiles| quantiles[1])?,
                 ScoreAs::Lower => scored.quantiles.get(at).map(|quantiles| quantiles[0])?,
             })

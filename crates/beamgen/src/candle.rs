@@ -1,4 +1,5 @@
-//! Model families that only `candle-transformers` supports, with the feature `candle`.
+//! Models of families that only `candle-transformers` supports. Running them needs the feature
+//! `candle`.
 
 #[cfg(feature = "candle")]
 mod backend;
@@ -10,7 +11,7 @@ use beamgen_engine::Checkpoint;
 
 pub(crate) use backend::{CandleClassifier, CandleGenerator};
 
-/// The `model_type`s of generators.
+/// The generators' `model_type`s in `config.json` that are left to candle.
 pub(crate) const GENERATORS: [&str; 15] = [
     "deepseek_v2",
     "gemma",
@@ -29,12 +30,13 @@ pub(crate) const GENERATORS: [&str; 15] = [
     "starcoder2",
 ];
 
-/// The `model_type`s of sequence classifiers.
+/// The sequence classifiers' `model_type`s in `config.json` that are left to candle.
 pub(crate) const CLASSIFIERS: [&str; 3] = ["deberta-v2", "modernbert", "xlm-roberta"];
 
-/// Returns the family of a checkpoint, if it is among `families`.
+/// Returns the checkpoint's `model_type` if it is among `families`.
 pub(crate) fn family(checkpoint: &Checkpoint, families: &[&'static str]) -> Option<&'static str> {
-    // An unreadable file is no error here: the loader reads it again, and reports what is wrong.
+    // A missing or invalid file is not an error here: the loader reads the file again and reports
+    // the fault.
     let text = checkpoint.text("config.json").ok()??;
     let json: serde_json::Value = serde_json::from_str(&text).ok()?;
     let model_type = json["model_type"].as_str()?;

@@ -1,4 +1,4 @@
-//! Settings of checkers.
+//! Settings of the checkers that veto steps or audit answers.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -12,36 +12,37 @@ use serde::{Deserialize, Serialize};
 
 use crate::Error;
 
-/// A checker with its name in results.
+/// A checker, with its name in trees and ledgers.
 type NamedChecker = (String, Box<dyn Checker>);
 
-/// A started checker, as a judge of a search.
+/// A started checker in the form of a judge.
 pub(crate) struct OpenedChecker {
     pub(crate) scorer: Box<dyn Scorer + Send>,
-    /// The verdicts lost so far, if the checker is a command.
+    /// Counts the verdicts that a command failed to give; `None` for a built-in checker.
     pub(crate) lost: Option<LostSoFar>,
 }
 
-/// Checkers that veto steps which they can prove wrong, and checkers that audit answers. By default
-/// no checker vetoes.
+/// The checkers that veto steps they can prove wrong, and the checkers that audit answers. By
+/// default no checker vetoes, and `exact` and `arithmetic` audit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckersConfig {
-    /// Names of built-in checkers: rows of [`CHECKERS`](beamgen_checkers::CHECKERS).
+    /// Names of built-in checkers that veto, from [`CHECKERS`](beamgen_checkers::CHECKERS).
     pub builtin: Vec<String>,
     /// Shell commands that speak JSON lines.
     pub commands: Vec<String>,
-    /// Seconds after which a command is killed if it has unanswered steps and answers none of them.
+    /// The time in seconds after which a command is killed if it has unanswered steps and answers
+    /// none of them.
     pub timeout: f64,
-    /// The number of processes of each command.
+    /// The number of processes to start for each command.
     pub workers: usize,
-    /// The number of steps that a process may have open at a time.
+    /// The number of steps that a process may have unanswered at a time.
     pub in_flight: usize,
-    /// Names of built-in checkers that audit the chain of each answer and change no score. The only
-    /// name `none` turns the audit off.
+    /// Names of built-in checkers that audit the chain of each answer. An audit changes no score.
+    /// The single name `none` turns the audit off.
     #[serde(skip_serializing_if = "is_usual_audit")]
     pub audit: Vec<String>,
-    /// A chain with a step that scores less than this is unsound, too; 0 turns this off.
+    /// The score below which a step makes its chain unsound; 0 turns this off.
     #[serde(skip_serializing_if = "is_zero")]
     pub sound_above: f32,
     /// Whether unsound answers are withheld.
@@ -85,16 +86,16 @@ impl CheckersConfig {
         &self.audit
     }
 
-    /// Whether no checker vetoes steps.
+    /// Whether no checker vetoes steps. Auditing checkers do not matter here.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.builtin.is_empty() && self.commands.is_empty()
     }
 
-    /// Checks names, times and numbers.
+    /// Checks the names of checkers, and the ranges of all numbers.
     ///
     /// # Errors
-    /// Returns the invalid setting and its allowed values.
+    /// Returns an error that names the invalid setting and its allowed values.
     pub fn check(&self) -> Result<(), Error> {
         for name in &self.builtin {
             named(name).map_err(|error| refused("builtin", error))?;
@@ -109,7 +110,7 @@ impl CheckersConfig {
                 "no audit finds unsound answers: name checkers in audit, or set sound_above";
             return Err(refused("require_sound", reason));
         }
-        // The range refuses NaN, too, for which `from_secs_f64` panics.
+        // The range check also refuses NaN, for which `from_secs_f64` would panic.
         if !(0.001..=86_400.0).contains(&self.timeout) {
             return Err(refused("timeout", "use seconds between 0.001 and 86400"));
         }
@@ -134,7 +135,7 @@ impl CheckersConfig {
         }
     }
 
-    /// Starts all vetoing checkers, and returns each with its name. `launcher` starts the commands.
+    /// Starts all vetoing checkers; `launcher` starts the processes of commands.
     ///
     /// # Errors
     /// Returns the errors of [`check`](Self::check), or an error if a command cannot be started.
@@ -142,7 +143,8 @@ impl CheckersConfig {
         self.start(launcher, |checker| checker, |command| Box::new(command))
     }
 
-    /// Starts all vetoing checkers for a search. Commands answer while the search continues.
+    /// Starts all vetoing checkers as judges. A search continues while a command computes its
+    /// verdict.
     pub(crate) fn scorers(
         &self,
         launcher: &Launcher,
@@ -154,7 +156,7 @@ impl CheckersConfig {
         let command = |external| {
             let scorer = ExternalScorer::new(external);
             OpenedChecker {
-                // Taken before the scorer is boxed: the trait does not tell what was lost.
+                // `lost` is called before boxing, because the trait `Scorer` has no such method.
                 lost: Some(scorer.lost()),
                 scorer: Box::new(scorer),
             }
@@ -162,14 +164,15 @@ impl CheckersConfig {
         self.start(launcher, builtin, command)
     }
 
-    /// Starts all vetoing checkers, each by `builtin` or by `command`, and returns them with their names.
+    /// Starts all vetoing checkers. `builtin` converts a built-in checker, and `command` a running
+    /// command.
     fn start<T>(
         &self,
         launcher: &Launcher,
         builtin: impl Fn(Box<dyn Checker>) -> T,
         command: impl Fn(External) -> T,
     ) -> Result<Vec<(String, T)>, Error> {
-        // Before the first process is started.
+        // Invalid settings must be found before the first process is started.
         self.check()?;
         let mut started = Vec::new();
         for name in &self.builtin {

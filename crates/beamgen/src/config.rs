@@ -1,4 +1,4 @@
-//! All settings of a run: a struct with the layout of a TOML file.
+//! All settings of a run, in the layout of a TOML file.
 
 use std::path::{Path, PathBuf};
 
@@ -22,19 +22,20 @@ use crate::{Error, bundled};
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The generator, the scorer, and how their scores are used.
+    /// Generator, scorer and judges, and the use of scores.
     pub models: ModelsConfig,
-    /// The strategy, its width and its limits.
+    /// The strategy, its number of chains, and its limits.
     pub search: SearchConfig,
-    /// How steps and answers are recognised, their limits, sampling, and the seed.
+    /// The recognition of steps and answers, their limits, sampling, and the seed.
     pub generator: GeneratorConfig,
-    /// Device, memory and threads. `kv_bytes` is the budget of the KV caches of both models together.
+    /// Device, memory and threads. `kv_bytes` limits the KV caches of all models together.
     pub engine: EngineConfig,
     /// Checkers that veto steps.
     pub checkers: CheckersConfig,
 }
 
-/// The content of a settings file: [`Config`], and the table `[pair]` of a pair's file.
+/// The content of a settings file: all of [`Config`], and the table `[pair]` if the file is a
+/// pair's.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingsFile {
@@ -52,7 +53,7 @@ pub(crate) struct SettingsFile {
 }
 
 pub(crate) fn read(path: &Path) -> Result<String, Error> {
-    // TOML's error on such a file would name its first character, and not the cause.
+    // The error of the TOML parser would only name the first character of a JSON file.
     if path.extension().is_some_and(|end| end == "json") {
         return Err(Error::ConfigFile {
             path: path.to_owned(),
@@ -63,7 +64,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Error> {
     beamgen_files::read_text_file(path, MAX_BYTES).map_err(Error::unreadable(path))
 }
 
-/// Parses the text of a settings file; an error has its line.
+/// Parses the text of a settings file. An error names the line.
 pub(crate) fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, Error> {
     toml::from_str(text).map_err(|error| {
         let before = error
@@ -77,58 +78,60 @@ pub(crate) fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, E
     })
 }
 
-/// The models, the judges, and how their scores are combined and calibrated.
+/// The models, the judges, and the rules that combine and calibrate their scores.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelsConfig {
     /// The generator: a folder in Hugging Face layout, a GGUF file, or `ORG/NAME[@REVISION]` of a
-    /// hub; absent means the bundled generator.
+    /// hub. Absent: the bundled generator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator: Option<PathBuf>,
-    /// The reward model: a folder, a GGUF file, or a name on a hub; absent means the bundled model of
-    /// the kind that `scorer` names.
+    /// The reward model: a folder, a GGUF file, or a name on a hub. Absent: the bundled model of
+    /// the kind in `scorer`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm: Option<PathBuf>,
-    /// The format of the reward model: a family of `configs/prm/`, or a TOML file like those. Absent or
-    /// `auto`: the format of the model's own `prm.toml`, or recognised from the checkpoint.
+    /// The format of the reward model: the name of a file in `configs/prm/`, or a TOML file in that
+    /// form. Absent or `auto`: the model's own `prm.toml`, or the format that the checkpoint
+    /// suggests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_format: Option<String>,
-    /// The reference model of an implicit reward model, whose score is a log-ratio of the two.
+    /// The reference model of an implicit reward model, whose scores are log-ratios of the two
+    /// models' probabilities.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_reference: Option<PathBuf>,
-    /// Servers that run the generator in place of this process.
+    /// The servers that run the generator, instead of this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generator_server: Option<ServerConfig>,
-    /// Servers that run the reward model in place of this process.
+    /// The servers that run the reward model, instead of this process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prm_server: Option<ServerConfig>,
-    /// The number type of weights in memory. Arithmetic is float32 in any case, except for int8, which
-    /// quantises activations, too.
+    /// The number type of weights in memory. The arithmetic is in float32, except for int8, which
+    /// also quantises activations.
     pub dtype: WeightType,
-    /// Whether models of a hub come from its local cache only.
+    /// Whether hub models are taken from the local cache only, without network access.
     pub offline: bool,
-    /// The scorer that the search ranks by.
+    /// The scorer whose scores rank the chains.
     pub scorer: ScorerKind,
-    /// The calibration file of the reward model. Absent: `calibration.json` in the model's folder or
-    /// next to its file; for the bundled model, the bundled calibration.
+    /// The file of the reward model's calibration. Absent: `calibration.json` in the model's folder
+    /// or next to its file, or the bundled calibration for the bundled model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calibration: Option<PathBuf>,
-    /// The score of a step by a reward model with a calibration.
+    /// The kind of score that steps get from a reward model with a calibration.
     pub score_as: ScoreAs,
-    /// The largest accepted share of wrong answers among the returned ones, from 0 to 1. Answers below
-    /// the calibration's threshold for that share are withheld; 0 withholds none.
+    /// The accepted share of wrong answers among returned answers, from 0 to 1. Answers that score
+    /// below the calibration's threshold for this share are withheld; 0 withholds none.
     pub max_error: f32,
-    /// The rule that combines the scores of the scorer and the judges.
+    /// The rule that turns the scores of the scorer and the judges into one score.
     #[serde(skip_serializing_if = "is_default")]
     pub combine: Combine,
-    /// The judges that are asked in addition to the scorer.
+    /// Judges that score steps in addition to the scorer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub judges: Vec<JudgeConfig>,
 }
 
 impl ModelsConfig {
-    /// Whether a model may have to come from a hub: because its name is not found on this machine, or
-    /// because a server runs it and may name a hub's model, whose tokenizer is needed.
+    /// Whether finding the models may need a hub. A model may be missing on this machine, or a
+    /// server may name a hub's model, whose tokenizer is then needed.
     pub fn may_need_hub(&self) -> bool {
         let judges = self.judges.iter();
         let judges = judges.flat_map(|judge| judge.model().into_iter().chain(&judge.reference));
@@ -150,7 +153,7 @@ fn is_default(rule: &Combine) -> bool {
     *rule == Combine::default()
 }
 
-/// The kind of scorer that the search ranks by.
+/// The kind of scorer whose scores rank the chains.
 #[derive(
     Clone,
     Copy,
@@ -180,12 +183,12 @@ pub enum ScorerKind {
     /// The exact checker of the bundled world ([`ExactScorer`](crate::scorer::ExactScorer)): the
     /// ceiling for any model.
     Exact,
-    /// No scorer, for strategies that need no scores.
+    /// No scorer. Allowed only for strategies that need no scores.
     None,
 }
 
 impl ScorerKind {
-    /// Returns the name in settings and output.
+    /// Returns the kind's name in settings and output.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -199,16 +202,16 @@ impl ScorerKind {
     }
 }
 
-/// The size limit of a settings file, in bytes.
+/// The maximum size of a settings file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 impl Config {
-    /// Reads a TOML file, which must be a regular file of at most 1 MiB. The file of a
-    /// [`Pair`](crate::Pair) can be read, too; its table `[pair]` is ignored.
+    /// Reads settings from a TOML file, which must be a regular file of at most 1 MiB. The file may
+    /// be a [`Pair`](crate::Pair)'s; then its table `[pair]` is ignored.
     ///
     /// # Errors
-    /// Returns an error with file and line if the file cannot be read, is not TOML, or has an unknown
-    /// key or a value of another type.
+    /// Returns an error with file and line if the file cannot be read, is not valid TOML, or has an
+    /// unknown key or a value of the wrong type.
     pub fn load(path: &Path) -> Result<Self, Error> {
         let file: SettingsFile = parse(&read(path)?, path)?;
         Ok(Self {
@@ -220,29 +223,31 @@ impl Config {
         })
     }
 
-    /// Reads a TOML file as [`load`](Self::load) does, but returns only the keys that are written in
-    /// it, to lay them over the settings of a [`Pair`](crate::Pair).
+    /// Reads a TOML file but returns only the keys that the file sets, to merge them into the
+    /// settings of a [`Pair`](crate::Pair).
     ///
     /// # Errors
     /// Returns the errors of [`load`](Self::load).
     pub fn load_table(path: &Path) -> Result<Table, Error> {
         let text = read(path)?;
-        // Parsed with types only as a check: a table accepts every key and value.
+        // A table accepts every key and value, so the text is also parsed as settings, to find
+        // errors.
         let _: SettingsFile = parse(&text, path)?;
         let mut table: Table = parse(&text, path)?;
         table.remove("pair");
         Ok(table)
     }
 
-    /// Checks the settings, before any model is loaded.
+    /// Checks all settings, before any model is loaded.
     ///
     /// # Errors
-    /// Returns the invalid setting and its allowed values.
+    /// Returns an error that names the invalid setting and its allowed values.
     pub fn check(&self) -> Result<(), Error> {
         self.check_beside(false)
     }
 
-    /// Checks the settings of a solver that may have judges of its own, which the settings do not name.
+    /// Checks the settings. If `own_judges`, the caller has added judges that the settings do not
+    /// name, so a scorer may be missing in the settings.
     pub(crate) fn check_beside(&self, own_judges: bool) -> Result<(), Error> {
         self.search.validate()?;
         let words = "a share from 0 to 1";
@@ -258,8 +263,8 @@ impl Config {
         self.check_addresses()
     }
 
-    /// Checks the addresses of all servers, also of those that no search needs: reports have the
-    /// settings, and an address may contain a password.
+    /// Checks the addresses of all servers, even of those that no search uses. Reports contain the
+    /// settings, so an address must not contain a password.
     #[cfg(feature = "remote")]
     fn check_addresses(&self) -> Result<(), Error> {
         let models = &self.models;
@@ -278,19 +283,19 @@ impl Config {
         Ok(())
     }
 
-    /// Whether the settings name a scorer or a judge.
+    /// Whether the settings name any scorer, judge or vetoing checker.
     fn has_scorer(&self) -> bool {
         let has_judges = !self.models.judges.is_empty() || !self.checkers.is_empty();
         self.models.scorer != ScorerKind::None || has_judges
     }
 
-    /// Whether a search with these settings uses scores. A majority vote over samples uses none.
+    /// Whether a search with these settings uses scores. A plain majority vote does not.
     pub fn uses_scorer(&self) -> bool {
         self.has_scorer() && self.search.uses_scores()
     }
 
-    /// Returns the scorer and each judge: its name in results, the settings with it as the only scorer,
-    /// and whether it judges whole chains at their ends.
+    /// Returns the scorer and each judge as a triple: the name in results, settings in which it is
+    /// the only scorer, and whether it scores whole chains only.
     pub fn each_scorer(&self) -> Vec<(String, Self, bool)> {
         let mut alone = self.clone();
         alone.models.judges.clear();
@@ -311,7 +316,7 @@ impl Config {
         all
     }
 
-    /// Returns the settings with a judge as the only scorer.
+    /// Returns these settings with `judge` as the only scorer.
     pub(crate) fn judged_by(&self, judge: &JudgeConfig) -> Self {
         let mut config = self.clone();
         let models = &mut config.models;
@@ -319,7 +324,7 @@ impl Config {
         let word = words.into_iter().find(|(word, _)| judge.is(word));
         models.scorer = word.map_or(ScorerKind::Prm, |(_, kind)| kind);
         models.prm = judge.model().cloned();
-        // These are replaced also where the judge has none: they belong to the scorer.
+        // A judge without a format, reference or server must not inherit those of the scorer.
         models.prm_format.clone_from(&judge.format);
         models.prm_reference.clone_from(&judge.reference);
         models.prm_server.clone_from(&judge.server);
@@ -327,9 +332,9 @@ impl Config {
         config
     }
 
-    /// Whether the bundled reward model would score steps of a generator with another tokenizer. It
-    /// knows the bundled problems only, so its scores would mean nothing. A generator that was trained
-    /// from the bundled one has the same tokenizer, and is accepted.
+    /// Whether the bundled reward model would score a generator with another tokenizer. The bundled
+    /// reward model knows only the bundled problems, so its scores would mean nothing. A generator
+    /// that was trained from the bundled one shares its tokenizer, and is accepted.
     pub fn is_bundled_scorer_foreign(&self) -> bool {
         let models = &self.models;
         let other_model = models.generator.as_deref();
@@ -341,7 +346,7 @@ impl Config {
         other_generator && ((bundled_scorer && is_model) || bundled_judge)
     }
 
-    /// Resolves the reserved model names `bundled` and `none`.
+    /// Replaces the reserved model names `bundled` and `none` by the settings that they stand for.
     pub fn resolve_words(&mut self) {
         let models = &mut self.models;
         if is_word(models.prm.as_deref(), "none") {
@@ -355,7 +360,7 @@ impl Config {
         }
     }
 
-    /// Returns the settings that each request may change.
+    /// Returns the settings that requests may change for themselves.
     pub fn settings(&self) -> Settings {
         Settings {
             search: self.search.clone(),
@@ -363,7 +368,7 @@ impl Config {
         }
     }
 
-    /// Returns the effective settings for the models that they name.
+    /// Returns the settings with the changes of [`Defaults::resolve`].
     pub(crate) fn resolved(mut self) -> Self {
         let defaults = Defaults::of(&self);
         let settings = defaults.resolve(self.settings());
@@ -373,7 +378,7 @@ impl Config {
     }
 }
 
-/// Merges settings: values in `over` replace those in `under`, key by key within tables.
+/// Merges tables: values in `over` replace those in `under`. Tables in both are merged recursively.
 pub fn lay_over(under: &mut Table, over: &Table) {
     for (key, value) in over {
         match (under.get_mut(key), value) {
@@ -385,11 +390,11 @@ pub fn lay_over(under: &mut Table, over: &Table) {
     }
 }
 
-/// The parts of a solver's settings that change the effective settings of its requests.
+/// The facts about a solver that change the effective settings of its requests.
 #[derive(Clone, Copy)]
 pub(crate) struct Defaults {
-    /// Whether each score judges the whole chain so far, as an outcome model's score or a quantile of
-    /// the probability of success does.
+    /// Whether each score rates the whole chain so far, as with an outcome model or with a quantile
+    /// of the probability of success.
     scores_chains: bool,
 }
 
@@ -401,8 +406,8 @@ impl Defaults {
         }
     }
 
-    /// Returns the effective settings of a request. Greedy decoding has temperature 0, whatever the
-    /// settings say; if scores judge the whole chain so far, the last score counts.
+    /// Returns the effective settings of a request. Greedy decoding always has temperature 0. If
+    /// scores rate the whole chain so far, the aggregation is the last score.
     pub(crate) fn resolve(self, mut settings: Settings) -> Settings {
         if settings.search.strategy.spec().is_greedy {
             settings.generator.sampling.temperature = Some(0.0);

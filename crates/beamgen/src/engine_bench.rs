@@ -1,4 +1,4 @@
-//! A benchmark of an engine's decoding and prefill, without a search.
+//! A benchmark of the engine's prefill and decoding, without a search.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,61 +14,63 @@ use crate::memory::MemoryPlan;
 use crate::prepare::plan::{Returned, device_choice, memory, on_device};
 use crate::{Error, SolverBuilder, bundled};
 
-/// The temperature of a bench that samples ([`DecodeBench::sample`]).
+/// The temperature of a measurement that samples ([`DecodeBench::sample`]).
 const TEMPERATURE: f32 = 0.8;
-/// The number of passes of the warm-up run, which is not counted.
+/// The number of decoding passes in the warm-up run, whose times are dropped.
 const WARM_UP: usize = 2;
 
 /// A generator's engine, to be timed.
 #[derive(Debug)]
 pub struct EngineBench {
     engine: Engine,
-    /// The model's folder, file or name.
+    /// The folder, file or name of the model.
     pub name: String,
     notes: Vec<String>,
     /// The type of number in which keys and values are kept.
     pub kv_dtype: KvType,
 }
 
-/// The work to time: `batch` sequences continue the same prompt, by a token each in every pass.
+/// The work to time: `batch` sequences continue one shared prompt, and each pass adds one token to
+/// every sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeBench {
-    /// The number of tokens of the prompt, which is computed once and shared.
+    /// The length of the shared prompt, in tokens. The prompt is computed once.
     pub prefix: usize,
-    /// The number of sequences.
+    /// The number of sequences that are decoded together.
     pub batch: usize,
-    /// The number of tokens of each sequence after the prompt.
+    /// The number of tokens added to each sequence, and so the number of passes.
     pub new: usize,
-    /// The number of counted runs.
+    /// The number of timed runs, after a warm-up run.
     pub repeat: usize,
-    /// Whether each row's next token is sampled from its logits, at temperature 0.8, as a search
-    /// does. Otherwise the tokens are fixed and the logits are not used.
+    /// Whether the next tokens are sampled from the logits at temperature 0.8, as in a search.
+    /// Otherwise the tokens are fixed, and the logits are ignored.
     pub sample: bool,
 }
 
-/// The result of a [`DecodeBench`]. Each list has a value per run, in ascending order.
+/// The result of a [`DecodeBench`]. The lists have one value for each run, sorted in ascending
+/// order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// Seconds to compute the prompt.
+    /// The time to compute the prompt, in seconds.
     pub prefill: Vec<f64>,
-    /// Seconds of all passes after the prompt.
+    /// The time of all passes after the prompt, in seconds.
     pub decode: Vec<f64>,
-    /// Bytes of weights that a pass reads.
+    /// The bytes of weights that each pass reads.
     pub streamed_bytes: usize,
     /// Floating-point operations of all passes after the prompt.
     pub decode_flops: f64,
-    /// Floating-point operations of the prompt.
+    /// Floating-point operations to compute the prompt.
     pub prefill_flops: f64,
     /// Bytes of the cache pages in use at the end.
     pub kv_bytes: usize,
 }
 
-/// The most positions that can be timed: the engine allocates tables for all of them.
+/// The maximum number of positions: the engine allocates tables for all of them.
 const MOST_POSITIONS: usize = 1 << 22;
 
 impl EngineBench {
-    /// Loads the builder's generator, without its tokenizer, to time passes of the engine over at
-    /// most `positions` tokens. With `random` weights, only its `config.json` is read.
+    /// Loads the builder's generator without a tokenizer, for sequences of up to `positions`
+    /// tokens. If `random`, the weights are random, and only `config.json` is read.
     ///
     /// # Errors
     /// Returns the errors of [`SolverBuilder::build`].
@@ -95,8 +97,8 @@ impl EngineBench {
             if !shape.gives_logits(&weights) {
                 return Err(beamgen_engine::Error::NoHead.into());
             }
-            // Beyond the model's context the values are meaningless, but the time of a pass does not
-            // depend on the values.
+            // Positions beyond the model's context give meaningless values, but the time of a pass
+            // does not depend on the values.
             let context = shape.max_position_embeddings;
             let beyond = (positions > context).then_some(context);
             shape.max_position_embeddings = context.max(positions);
@@ -118,8 +120,7 @@ impl EngineBench {
             Ok((Engine::with_pool(model, engine, pool)?, beyond))
         };
         let loaded = match load(device_choice(config, source.is_bundled())) {
-            // The load may fail although the plan fits: another process may have taken memory
-            // since.
+            // The plan fitted, but another process may have taken memory since.
             Err(error) if config.engine.device == DeviceChoice::Auto => {
                 let loaded = load(DeviceChoice::Cpu);
                 notes.push(format!("the cpu computes: {error}"));
@@ -141,22 +142,22 @@ impl EngineBench {
         })
     }
 
-    /// Returns the notes for the user so far, a line each.
+    /// Returns the notes for the user, one line each.
     pub fn notes(&self) -> Vec<String> {
         let noted = self.notes.iter().cloned();
         noted.chain(self.engine.model().compute().note()).collect()
     }
 
-    /// Returns the name of the device that computes.
+    /// Returns the name of the device that runs the model.
     pub fn device(&self) -> String {
         self.engine.model().compute().to_string()
     }
 
-    /// Measures the bytes per second that a copy within a CUDA device's memory moves; `None` on the
-    /// CPU.
+    /// Measures the rate of a copy within the memory of a CUDA device, in bytes per second; `None`
+    /// on the CPU.
     ///
     /// # Errors
-    /// Returns an error if the device fails or has too little free memory.
+    /// Returns an error if the device fails, or if too little of its memory is free.
     pub fn copy_rate(&self) -> Result<Option<f64>, Error> {
         const BYTES: usize = 256 << 20;
         let compute = self.engine.model().compute();
@@ -164,33 +165,34 @@ impl EngineBench {
         Ok(compute.copy_rate(BYTES.min(most))?)
     }
 
-    /// Returns the bytes of the packed weights.
+    /// Returns the size of the packed weights, in bytes.
     pub fn weight_bytes(&self) -> usize {
         self.engine.model().bytes()
     }
 
-    /// Returns the number of threads that compute.
+    /// Returns the number of threads that compute on the CPU.
     pub fn threads(&self) -> usize {
         self.engine.pool().threads()
     }
 
-    /// Returns the bytes of KV cache that a measurement needs, if they exceed the cache's limit.
+    /// Returns the bytes of KV cache that a measurement would need, if they exceed the cache's
+    /// limit.
     pub fn too_much(&self, bench: &DecodeBench) -> Option<usize> {
         let kv = self.engine.kv();
         let page = self.engine.page_size();
         let shared = bench.prefix / page;
         let own = bench.prefix.saturating_add(bench.new).div_ceil(page) - shared;
-        // A last page of the prompt that is not full is copied by each sequence, and stays allocated
-        // for the prompt: one page more.
+        // If the prompt does not fill its last page, each sequence copies the page, and the
+        // original stays allocated: one page more.
         let pages = own.saturating_mul(bench.batch).saturating_add(shared + 1);
         (pages > kv.pages_total).then_some(pages.saturating_mul(kv.page_bytes))
     }
 
-    /// Times a bench.
+    /// Runs the work once to warm up, then `repeat` times with timing.
     ///
     /// # Errors
-    /// Returns an error if the KV cache is too small, or if the sequences are longer than the
-    /// positions that the engine was opened with.
+    /// Returns an error if the KV cache is too small, or if a sequence exceeds the positions given
+    /// to [`open`](Self::open).
     pub fn measure(&mut self, bench: &DecodeBench) -> Result<Measured, Error> {
         let warm_up = DecodeBench {
             new: bench.new.min(WARM_UP),
@@ -208,9 +210,10 @@ impl EngineBench {
         decode.sort_by(f64::total_cmp);
         let model = self.engine.model();
         let tokens = (bench.batch * bench.new) as f64;
-        // The mean over the passes, since attention's work grows with the position.
+        // The work of attention grows linearly with the position, so the middle position gives the
+        // mean.
         let context = bench.prefix + bench.new.div_ceil(2);
-        // Only the last row of a prompt goes through the head, so its operations count once.
+        // Only the prompt's last row passes the head, so the head's operations count once.
         let head = (2 * model.config().hidden_size * model.config().vocab_size) as f64;
         let row = model.row_flops(bench.prefix.div_ceil(2)) as f64 - head;
         Ok(Measured {
@@ -223,12 +226,12 @@ impl EngineBench {
         })
     }
 
-    /// Runs the bench once. Returns the seconds of the prompt, the seconds of all passes after it, and
-    /// the bytes of KV cache at the end.
+    /// Runs the work once. Returns the seconds for the prompt, the seconds for all later passes,
+    /// and the bytes of KV cache in use at the end.
     fn once(&mut self, bench: &DecodeBench) -> Result<(f64, f64, usize), Error> {
         let engine = &mut self.engine;
         let vocab = engine.model().config().vocab_size as u32;
-        // Different tokens, because equal ones would read a single row of the embedding.
+        // The tokens differ, because equal tokens would read the same row of the embedding.
         let given = |step: usize, i: usize| (7919 * step + 31 * i) as u32 % vocab;
         let prompt: Vec<u32> = (0..bench.prefix).map(|at| given(at, 0)).collect();
         let root = engine.create();
@@ -239,7 +242,7 @@ impl EngineBench {
         };
         let start = Instant::now();
         let logits = engine.logits(&[read])?;
-        // A CUDA device may still compute when the call returns.
+        // A CUDA device may still be computing when `logits` returns.
         engine.wait()?;
         let prefill = start.elapsed().as_secs_f64();
 
@@ -248,7 +251,7 @@ impl EngineBench {
             ..SamplingParams::default()
         };
         let (mut sampler, mut drawn) = (Sampler::new(), Vec::new());
-        // All rows of a pass are sampled in a call, as in a search.
+        // One call samples all rows of a pass, as in a search.
         let mut choose = |engine: &mut Engine, step: usize, logits: &Logits, next: &mut [u32]| {
             if !bench.sample {
                 let tokens = next.iter_mut().enumerate();
@@ -256,7 +259,7 @@ impl EngineBench {
                 return Ok(());
             }
             let choice = |i: usize| SampleRow {
-                // The prompt has one row of logits, from which all sequences take their first
+                // The prompt gives one row of logits, from which every sequence samples its first
                 // token.
                 row: i.min(logits.len() - 1),
                 history: &[],
@@ -287,7 +290,7 @@ impl EngineBench {
         choose(engine, 0, &logits, &mut next)?;
         engine.recycle_logits(logits);
         let seqs: Vec<SeqId> = (0..bench.batch).map(|_| engine.fork(root)).collect();
-        // The forks keep the prompt's pages.
+        // The forks still hold the pages of the prompt.
         engine.free(root);
 
         let start = Instant::now();

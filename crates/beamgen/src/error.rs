@@ -5,78 +5,78 @@ use beamgen_search::{Cause, ConfigError, SearchError};
 
 use crate::size::human_size;
 
-/// The reason why a solver could not be built or a run stopped. Every message is a single line.
+/// The reason why a solver could not be built, or why a run stopped. Every message is one line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A settings file cannot be read.
     #[error("{}: {}", path.display(), beamgen_files::reason(source))]
     Unreadable {
-        /// The path of the settings file.
+        /// The settings file that could not be read.
         path: PathBuf,
         /// The error of the operating system.
         source: io::Error,
     },
-    /// A settings file is not TOML, or has an unknown key or an invalid value.
+    /// A settings file is not valid TOML, or has an unknown key or an invalid value.
     #[error("{}:{line}: {reason}", path.display())]
     ConfigFile {
-        /// The path of the settings file.
+        /// The settings file with the fault.
         path: PathBuf,
-        /// The line of the fault, from 1.
+        /// The line of the fault, counted from 1.
         line: usize,
-        /// The fault in words.
+        /// A description of the fault.
         reason: String,
     },
-    /// Invalid settings, or settings that contradict each other.
+    /// A setting is invalid, or two settings contradict each other.
     #[error(transparent)]
     Setting(#[from] ConfigError),
-    /// A key that does not exist, or that cannot have the given value.
+    /// A key does not exist, or cannot have the given value.
     #[error("{key}: {reason}")]
     Key {
-        /// The key as the caller wrote it.
+        /// The key, as the caller wrote it.
         key: String,
-        /// The fault in words.
+        /// A description of the fault.
         reason: String,
     },
     /// No pair has this name.
     #[error("unknown pair {name:?}{}", nearest.map(|near| format!("; the nearest is {near:?}")).unwrap_or_default())]
     UnknownPair {
-        /// The name as the caller wrote it.
+        /// The name, as the caller wrote it.
         name: String,
-        /// The most similar name of a bundled pair, if any is similar.
+        /// The most similar name of a bundled pair; `None` if no pair is bundled.
         nearest: Option<&'static str>,
     },
-    /// The model is not on this machine, and its name is not one of a hub, or there is no hub.
+    /// No folder or file has the model's name, and the name cannot be looked up on a hub.
     #[error("{}: no such folder or file{}", name.display(), if *hub { ", and no hub was given" } else { ": a model of a hub is written ORG/NAME" })]
     NoModel {
-        /// The name as the caller wrote it.
+        /// The name, as the caller wrote it.
         name: PathBuf,
-        /// Whether the name has the form of a hub's model.
+        /// Whether the name has the form `ORG/NAME`, so that only a hub was missing.
         hub: bool,
     },
-    /// The path of a file that is not a model.
+    /// The file exists but is not a model. The field is the file's path.
     #[error("{}: neither a folder nor a GGUF file: give a folder, or a file whose name ends in .gguf", .0.display())]
     NotAModel(PathBuf),
-    /// A model is not available from its hub.
+    /// A hub did not provide the model.
     #[error(transparent)]
     Hub(#[from] beamgen_hub::HubError),
-    /// An implicit reward model without its reference model.
+    /// An implicit reward model needs a reference model, which was not named.
     #[error(
         "{}: the format {format} needs a reference model: name the model that it was trained from as prm_reference",
         prm.display()
     )]
     NoReference {
-        /// The path of the reward model.
+        /// The path or name of the reward model.
         prm: PathBuf,
-        /// The reward model's format.
+        /// The name of the reward model's format.
         format: String,
     },
-    /// A reference model for a reward model that uses none.
+    /// A reference model was named for a reward model that needs none.
     #[error("{}: the format {format} uses no reference model: leave prm_reference out", reference.display())]
     UselessReference {
-        /// The path of the reference model.
+        /// The path or name of the superfluous reference model.
         reference: PathBuf,
-        /// The reward model's format.
+        /// The name of the reward model's format.
         format: String,
     },
     /// Weights and buffers do not fit into memory.
@@ -89,13 +89,13 @@ pub enum Error {
     Memory {
         /// Bytes of weights, buffers and one chain in each model.
         needed: u64,
-        /// Bytes of weights and buffers only.
+        /// The part of `needed` for weights and buffers.
         fixed: u64,
         /// Bytes that may be used.
         usable: u64,
         /// Bytes that are free.
         available: u64,
-        /// The device whose memory is short: `cpu`, or a CUDA device's name.
+        /// The device that lacks memory: `cpu`, or the name of a CUDA device.
         device: String,
     },
     /// A model cannot be loaded.
@@ -107,49 +107,49 @@ pub enum Error {
     /// A reward model cannot be made of its checkpoint.
     #[error(transparent)]
     Prm(#[from] beamgen_prm::Error),
-    /// An error about a model, with the model's path, which the inner message lacks.
+    /// An error about a model. The model's path is added to the message of the inner error.
     #[error("{place}: {error}")]
     At {
         /// The model's folder or file.
         place: String,
-        /// The error about that model.
+        /// The inner error, whose message does not name the model.
         error: Box<Error>,
     },
-    /// The settings name the scorer `exact`, and the builder was given none.
+    /// The settings name the scorer `exact`, but the builder got no such scorer.
     #[error("scorer \"exact\": the solver was built without it: use SolverBuilder::custom_scorer")]
     NoScorer,
     /// A problem file cannot be read.
     #[error(transparent)]
     Problems(#[from] beamgen_eval::ProblemsError),
-    /// The models were prepared to score given chains only, so there is no generator to search with.
+    /// Only the reward model was prepared, so there is no generator for a search.
     #[error("no generator: only the reward model was prepared")]
     NoGenerator,
-    /// The tokenizer of a server's model is not available.
+    /// The tokenizer of a model on a server is neither on this machine nor on the hub.
     #[error(
         "the {role} server has the model {model:?}, whose tokenizer is neither on this machine nor on the hub: name a folder or a model of the hub that has it"
     )]
     NoTokenizer {
-        /// The role of the server's model: `generator` or `prm`.
+        /// The server's role: `generator` or `prm`.
         role: &'static str,
-        /// The model's name on the server.
+        /// The name by which the server knows its model.
         model: String,
     },
-    /// Servers were named, and this build has no support for them.
+    /// The settings name servers, but this build has no support for them.
     #[error(
         "this build has no support for servers of other engines: build it in with cargo build --release --features remote"
     )]
     NoRemote,
-    /// A model of a family that this build does not support.
+    /// The model's family needs candle-transformers, which this build lacks.
     #[error(
         "{place}: the family {family} needs candle-transformers, which this build lacks: build it in with cargo build --release --features candle"
     )]
     NoCandle {
         /// The model's folder.
         place: String,
-        /// The `model_type` in the model's `config.json`.
+        /// The model's `model_type` in `config.json`.
         family: String,
     },
-    /// A CUDA device was named for a model of candle-transformers, which runs on the CPU only.
+    /// The settings name a CUDA device, but candle-transformers runs this model on the CPU only.
     #[cfg(feature = "candle")]
     #[error(
         "{place}: candle-transformers runs on the CPU only: leave the device out, or set it to cpu"
@@ -176,48 +176,48 @@ pub enum Error {
     /// A calibration that cannot be used.
     #[error("{}: {reason}", path.display())]
     Calibration {
-        /// The path of the calibration file.
+        /// The calibration file with the fault.
         path: PathBuf,
-        /// The fault in words.
+        /// A description of the fault.
         reason: String,
     },
-    /// A calibration without the answers of finished runs, from which thresholds are computed.
+    /// The calibration has no answers of finished runs, from which thresholds could be computed.
     #[error("{}: has no answers of {of}", path.display())]
     NoAnswers {
-        /// The path of the calibration file.
+        /// The calibration file that lacks the answers.
         path: PathBuf,
-        /// The searches that the calibration lacks, and their use.
+        /// The kind of searches whose answers are missing, and the setting that needs them.
         of: &'static str,
     },
-    /// The settings want calibrated scores, and the reward model has no calibration.
+    /// The settings ask for calibrated scores, but the reward model has no calibration.
     #[error(
         "calibrated scores need a calibration: fit one to labelled chains of the generator (beamgen calibrate), or name its file as models.calibration"
     )]
     NoCalibration,
-    /// A search failed, because a model was lost.
+    /// A search failed because a model was lost.
     #[error(transparent)]
     Search(#[from] SearchError),
     /// A problem was refused, by [`Solver::solve`](crate::Solver::solve) or
     /// [`Solver::validate`](crate::Solver::validate).
     #[error(transparent)]
     Refused(Box<dyn std::error::Error + Send + Sync>),
-    /// A service did not take a request, or ended before its result.
+    /// A service refused a request, or ended before the request's result.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }
 
 impl Error {
-    /// Whether the caller's input is at fault (a setting, a file, a problem), and not the run.
+    /// Whether the fault is in the caller's input (a setting, a file, a problem), not in the run.
     pub fn is_input(&self) -> bool {
         match self {
             Self::Search(error) => matches!(error, SearchError::Config(_)),
             Self::Service(_) => false,
-            // All others are found before a run begins, in what the caller named or set.
+            // All other errors are found in the input, before a run begins.
             _ => true,
         }
     }
 
-    /// Converts an error of reading a file, for `map_err`.
+    /// Returns a converter for errors of reading the file at `path`, to pass to `map_err`.
     pub(crate) fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Unreadable {
             path: path.to_owned(),
@@ -225,7 +225,7 @@ impl Error {
         }
     }
 
-    /// Adds the model's path to an error, unless the message has it already.
+    /// Adds the model's path to an error, unless the message contains the path already.
     pub(crate) fn at(self, place: String) -> Self {
         if names(&self.to_string(), &place) {
             self
@@ -238,34 +238,34 @@ impl Error {
     }
 }
 
-/// Whether a message contains a model's path as a whole: `models/a` is not in `models/ab`.
+/// Whether a message contains a model's path as a whole: `models/a` is not part of `models/ab`.
 fn names(message: &str, place: &str) -> bool {
     let inside = |c: char| c.is_alphanumeric() || "._-".contains(c);
     message.match_indices(place).any(|(at, _)| {
         let before = message[..at].chars().next_back();
         let after = message[at + place.len()..].chars().next();
-        // With a slash before it, the name is the end of a longer path: another model's.
+        // After a slash, `place` is only the end of a longer path, which belongs to another model.
         !before.is_some_and(|c| inside(c) || c == '/') && !after.is_some_and(inside)
     })
 }
 
-/// The reason why a service did not take a request, or has no result for it.
+/// The reason why a service refused a request, or has no result for it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServiceError {
     /// The queue is full: try again later.
     #[error("the queue is full: {waiting} requests wait")]
     Full {
-        /// The number of waiting requests, which is the queue's length.
+        /// The number of waiting requests, which is the maximum length of the queue.
         waiting: usize,
     },
     /// The service was closed.
     #[error("the service is closed")]
     Closed,
-    /// Invalid settings of a request.
+    /// The request has an invalid setting.
     #[error(transparent)]
     Setting(#[from] ConfigError),
-    /// A model is lost, so the service ended.
+    /// The service ended because a model was lost.
     #[error("the service ended: {0}")]
     Lost(Cause),
 }

@@ -8,7 +8,8 @@ use beamgen_search::{
 };
 use beamgen_world::{self as world, Checker, Verdict};
 
-/// A scorer that gives right steps 1 and wrong steps 0. Problems of other worlds are an error.
+/// A scorer that computes the problems: a right step scores 1, a wrong step 0. It knows only
+/// problems of the bundled world.
 #[derive(Debug, Default)]
 pub struct ExactScorer {
     chains: HashMap<ScoreId, Checker>,
@@ -47,7 +48,8 @@ impl Scorer for ExactScorer {
         let score = |item: &ScoreItem<'_>| {
             let unknown = || ScoreError::Failed(format!("no chain {}", item.id.0).into());
             let checker = self.chains.get_mut(&item.id).ok_or_else(unknown)?;
-            // A step's text ends with its boundary, and a line of the world does not.
+            // The step's text includes the line break that ends it, which the checker does not
+            // expect.
             let probability =
                 |step: &StepRef<'_>| match checker.next(step.text.trim_end_matches('\n')) {
                     Verdict::Right => 1.0,

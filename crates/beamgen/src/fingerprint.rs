@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 
 use beamgen_eval::Fingerprint;
 
-/// The size, in bytes, up to which files are hashed whole. A larger file is hashed at its head (which
-/// has the tensors' names and places) and its tail: hashing gigabytes would double the time to start.
+/// The size in bytes up to which a file is hashed completely. Of a larger file only the beginning,
+/// with names and places of the tensors, and the end are hashed: hashing gigabytes would double the
+/// start time.
 const WHOLE: u64 = 16 << 20;
 const PART: u64 = 64 << 10;
 
-/// The file in a model's folder that is not part of the model, but was fitted to its scores.
+/// The name of the calibration file in a model's folder. The file describes the model, but is not
+/// part of it.
 pub(crate) const CALIBRATION: &str = "calibration.json";
 
-/// Returns the fingerprint of files in memory, whatever their order.
+/// Returns the fingerprint of files in memory. The order of the files does not matter.
 pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> String {
     let mut files: Vec<_> = files.into_iter().collect();
     files.sort_unstable();
@@ -27,22 +29,22 @@ pub(crate) fn of_files<'a>(files: impl IntoIterator<Item = (&'a str, &'a [u8])>)
     hash.finish()
 }
 
-/// Returns the fingerprint of a checkpoint: of all files in a directory, or of a single file.
+/// Returns the fingerprint of a checkpoint: of one file, or of all files in a folder.
 pub(crate) fn of_path(path: &Path) -> io::Result<String> {
     if !path.is_dir() {
-        // Without its folder: a file that was moved is the same model.
+        // The folder is left out, so that a moved file is still the same model.
         let name = path.file_name().unwrap_or_default().to_owned();
         return of_paths([(name, path.to_owned())]);
     }
     let mut paths = Vec::new();
     for entry in std::fs::read_dir(path)? {
         let entry = entry?;
-        // A calibration is fitted after the model is trained: it must not change the model's name.
+        // A calibration is made after the model, and must not change the model's fingerprint.
         if entry.path().is_file() && entry.file_name() != CALIBRATION {
             paths.push((entry.file_name(), entry.path()));
         }
     }
-    // The system lists a folder in any order.
+    // The operating system may list a folder in any order.
     paths.sort();
     of_paths(paths)
 }
@@ -59,7 +61,7 @@ fn of_paths(paths: impl IntoIterator<Item = (OsString, PathBuf)>) -> io::Result<
             file.by_ref().take(PART).read_to_end(&mut bytes)?;
             file.seek(SeekFrom::End(-(PART as i64)))?;
             file.read_to_end(&mut bytes)?;
-            // The middle is not read, so at least its length counts.
+            // The middle is not read, so the length stands for it.
             bytes.extend(length.to_le_bytes());
         }
         hash.field(name.as_encoded_bytes());

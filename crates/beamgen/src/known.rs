@@ -1,4 +1,4 @@
-//! Published models that are known to work.
+//! A table of published models that beamgen can run.
 
 use std::path::Path;
 
@@ -9,75 +9,76 @@ use serde::Serialize;
 use self::ModelKind::{Generator, Prm};
 use crate::Error;
 
-/// The use of a model in a search.
+/// The role of a model in a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModelKind {
-    /// A language model that writes steps.
+    /// A language model, which writes the steps.
     Generator,
-    /// A process reward model that scores steps.
+    /// A process reward model, which scores the steps.
     Prm,
 }
 
-/// A published model. Its architecture and, for a reward model, its format are tested against the
+/// A published model. Tests compare its architecture, and the format of a reward model, with the
 /// reference implementation on tiny checkpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct KnownModel {
-    /// The name on the Hugging Face hub, `ORG/NAME`.
+    /// The name `ORG/NAME` on the Hugging Face hub.
     pub name: &'static str,
-    /// The use of the model in a search.
+    /// The role of the model in a search.
     pub kind: ModelKind,
     /// The decoder's family, or the format of a reward model.
     pub read_as: &'static str,
-    /// The longest sequence, in tokens.
+    /// The maximum length of a sequence, in tokens.
     pub context: usize,
-    /// The dimensions of the decoder.
+    /// The dimensions of the model's decoder.
     pub shape: Shape,
 }
 
 impl KnownModel {
-    /// Whether the licence has to be accepted on the model's page before a download.
+    /// Whether a download requires that the licence was accepted on the model's page.
     #[must_use]
     pub fn is_gated(&self) -> bool {
         is_gated(self.name)
     }
 
-    /// Whether the model thinks before it answers, unless its chat template turns that off.
+    /// Whether the model writes thoughts before its answer, unless its chat template turns that
+    /// off.
     #[must_use]
     pub fn thinks(&self) -> bool {
         self.kind == ModelKind::Generator && self.read_as == "qwen3"
     }
 }
 
-/// Whether the licence of a hub's repository has to be accepted before a download.
+/// Whether a download from the hub's repository `name` requires that the licence was accepted.
 pub(crate) fn is_gated(name: &str) -> bool {
     name.starts_with("meta-llama/")
 }
 
-/// The dimensions of a decoder, with the names of `config.json`.
+/// The dimensions of a decoder. The fields have the names of `config.json`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shape {
-    /// The width of the residual stream.
+    /// The width of the residual stream, in values.
     pub hidden_size: usize,
-    /// The width of the feed-forward block.
+    /// The inner width of the feed-forward block, in values.
     pub intermediate_size: usize,
     /// The number of decoder layers.
     pub num_hidden_layers: usize,
-    /// The number of query heads of a layer.
+    /// The number of query heads in each layer.
     pub num_attention_heads: usize,
-    /// The number of key-value heads of a layer.
+    /// The number of key-value heads in each layer; less than the query heads if several share one.
     pub num_key_value_heads: usize,
-    /// The number of values of a head.
+    /// The width of one head, in values.
     pub head_dim: usize,
-    /// The number of tokens in the vocabulary.
+    /// The number of rows of the embedding.
     pub vocab_size: usize,
-    /// Whether the language-model head and the embedding are the same matrix.
+    /// Whether the language-model head uses the embedding's matrix.
     pub tie_word_embeddings: bool,
 }
 
 impl Shape {
-    /// Returns the number of values in all matrices, with the language-model head. Biases, norms and
-    /// the head of a reward model are left out: they are far below one per cent.
+    /// Returns the number of values in all matrices, including the language-model head. Biases,
+    /// norms and a reward model's head are left out, since they are far below one per cent.
     #[must_use]
     pub const fn parameters(&self) -> u64 {
         let attention = 2 * (self.num_attention_heads + self.num_key_value_heads) * self.head_dim;
@@ -88,17 +89,17 @@ impl Shape {
     }
 }
 
-/// The dimensions of the layers: hidden width, intermediate width, layers, query heads, key-value
-/// heads, values of a head.
+/// The dimensions of the layers: residual width, feed-forward width, number of layers, query heads,
+/// key-value heads, head width.
 type Layers = [usize; 6];
 
-/// The number of tokens in the vocabulary, and whether the head and the embedding are the same matrix.
+/// The size of the vocabulary, and whether the head uses the embedding's matrix.
 type Vocabulary = (usize, bool);
 
 const SMOLLM2_135M: Layers = [576, 1536, 30, 9, 3, 64];
 const LLAMA_1B: Layers = [2048, 8192, 16, 32, 8, 64];
 const LLAMA_3B: Layers = [3072, 8192, 28, 24, 8, 128];
-/// The layers of Llama 8B models, and of the Mistral models.
+/// Shared by the Llama 8B models and the Mistral 7B models.
 const LLAMA_8B: Layers = [4096, 14_336, 32, 32, 8, 128];
 const QWEN2_0_5B: Layers = [896, 4864, 24, 14, 2, 64];
 const QWEN2_1_5B: Layers = [1536, 8960, 28, 12, 2, 128];
@@ -141,7 +142,7 @@ const fn known(
     }
 }
 
-/// The published models that are known to work, by family.
+/// The published models, grouped by family. `beamgen models` lists them.
 #[rustfmt::skip] // a row for each
 pub const KNOWN_MODELS: &[KnownModel] = &[
     known(Generator, "HuggingFaceTB/SmolLM2-135M-Instruct", "llama", 8192, SMOLLM2_135M, (49_152, true)),
@@ -150,7 +151,7 @@ pub const KNOWN_MODELS: &[KnownModel] = &[
     known(Generator, "meta-llama/Llama-3.1-8B-Instruct", "llama", 131_072, LLAMA_8B, LLAMA),
     known(Generator, "mistralai/Mistral-7B-Instruct-v0.3", "mistral", 32_768, LLAMA_8B, (32_768, false)),
     known(Generator, "Qwen/Qwen2.5-0.5B-Instruct", "qwen2", 32_768, QWEN2_0_5B, QWEN_TIED),
-    // Unlike the other small models, this file has a head that is not the embedding.
+    // This file has a head of its own, unlike other small models, whose head is the embedding.
     known(
         Generator, "Qwen/Qwen2.5-0.5B-Instruct-GGUF:qwen2.5-0.5b-instruct-q8_0.gguf",
         "qwen2", 32_768, QWEN2_0_5B, (151_936, false),
@@ -184,25 +185,28 @@ pub const KNOWN_MODELS: &[KnownModel] = &[
     known(Prm, "Gen-Verse/ReasonFlux-PRM-7B", "reasonflux-prm-7b", 4096, QWEN2_7B, QWEN),
 ];
 
-/// The possible uses of a checkpoint on this machine.
+/// The possible roles of a checkpoint on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Recognised {
-    /// The decoder's family, `model_type` in `config.json`.
+    /// The decoder's family: `model_type` in `config.json`.
     pub model_type: String,
-    /// Whether the checkpoint has a language-model head, and so can be a generator.
+    /// Whether the checkpoint has a language-model head, which a generator needs.
     pub is_causal_lm: bool,
-    /// The format as a reward model, if the checkpoint is recognised as one.
+    /// The name of the reward model's format; `None` if the checkpoint is not recognised as a
+    /// reward model.
     pub prm_format: Option<String>,
 }
 
-/// Recognises a checkpoint by its configuration and the names of its tensors; reads no weights.
+/// Examines a checkpoint by its configuration and the names of its tensors, without reading
+/// weights.
 ///
 /// # Errors
-/// Returns the reason why the checkpoint cannot be used.
+/// Returns an error if the checkpoint cannot be read, or if the engine does not support it.
 pub fn recognise(path: &Path) -> Result<Recognised, Error> {
     let checkpoint = Checkpoint::from(path);
     let (config, weights) = ModelConfig::load_with_weights(checkpoint.clone())?;
-    // A checkpoint without a known format is no error: most are not reward models.
+    // Most checkpoints are not reward models, so a checkpoint without a known format is not an
+    // error.
     let spec = PrmSpec::of(&checkpoint, &weights).ok();
     Ok(Recognised {
         model_type: config.model_type,

@@ -1,5 +1,5 @@
 //! PRM-guided search decoding: a generator proposes reasoning steps, a process reward model scores
-//! each one, and the search drops weak chains before they cost tokens.
+//! each step, and the search drops weak chains early, which saves tokens.
 //!
 //! ```
 //! let result = beamgen::solve(
@@ -12,8 +12,8 @@
 //! # Ok::<(), beamgen::Error>(())
 //! ```
 //!
-//! [`solve`] uses the [`bundled`] models and the default settings. The bundled models know problems
-//! like this one only ([`Solver::is_foreign`]). A [`Solver`] keeps its models loaded. Models are
+//! [`solve`] uses the [`bundled`] models and the default settings. The bundled models know only
+//! problems of this kind ([`Solver::is_foreign`]). A [`Solver`] keeps its models loaded. Models are
 //! folders in Hugging Face layout, GGUF files, or names on a [`hub`]:
 //!
 //! ```no_run
@@ -26,7 +26,7 @@
 //! # Ok::<(), beamgen::Error>(())
 //! ```
 //!
-//! A [`Pair`] names published models with the settings that suit them:
+//! A [`Pair`] consists of two published models and the settings that suit them:
 //!
 //! ```no_run
 //! use beamgen::Solver;
@@ -40,12 +40,12 @@
 //! # Ok::<(), beamgen::Error>(())
 //! ```
 //!
-//! [`Solver::solve_all`] fills the forward passes with many problems at once, and [`Solver::run`]
-//! also reports [`Event`]s while they are solved. A problem's result does not depend on the other
-//! problems in flight.
+//! [`Solver::solve_all`] processes many problems at the same time, so that forward passes are full.
+//! [`Solver::run`] also reports [`Event`]s during the search. A problem's result does not depend on
+//! the other problems.
 //!
-//! A generator or a scorer of your own can be a function: [`StepGenerator`], [`StepScorer`]. The
-//! modules [`generator`], [`scorer`] and [`strategy`] have the full traits.
+//! A generator or scorer of your own can be a function: [`StepGenerator`], [`StepScorer`]. The full
+//! traits are in the modules [`generator`], [`scorer`] and [`strategy`].
 //!
 //! This crate reads files and the clock. It never prints, and never reads environment variables.
 
@@ -88,13 +88,13 @@ mod solver;
 mod soundness;
 mod source;
 
-/// Checkers of steps: the built-in checkers, and external programs.
+/// Checkers, which prove steps wrong: built-in ones, and external programs.
 pub use beamgen_checkers as checkers;
 /// Problem files, grading, metrics and run files.
 pub use beamgen_eval as eval;
 /// Models by name, on a hub and in its cache.
 pub use beamgen_hub as hub;
-/// Starts other programs, and ends them when this program ends.
+/// Starts external programs, and ends them when this program ends.
 pub use beamgen_launcher as launcher;
 /// Generators and reward models on vLLM, `SGLang` or llama.cpp.
 #[cfg(feature = "remote")]
@@ -112,7 +112,7 @@ pub use request::Request;
 pub use service::{Service, Ticket};
 pub use solver::{IntoRequest, Solver, solve};
 
-/// Generators of steps: the traits, and the types of their arguments and results.
+/// The traits of generators, and the types of their arguments and results.
 pub mod generator {
     pub use beamgen_generator::check_grammar;
     pub use beamgen_search::{
@@ -122,7 +122,7 @@ pub mod generator {
     };
 }
 
-/// Models: their places, the number types of weights and caches, and the memory that they need.
+/// Types about models: their files, number types and devices, and the memory that they need.
 pub mod models {
     pub use beamgen_engine::{Checkpoint, Compute, DeviceChoice, EngineConfig, KvType, WeightType};
     pub use beamgen_prm::{PrmSpec, RewardModel};
@@ -133,7 +133,7 @@ pub mod models {
     pub use crate::server_config::ServerConfig;
 }
 
-/// Results: answers and costs.
+/// Types of results: answers, votes and costs.
 pub mod result {
     pub use beamgen_search::{
         Answer, AnswerVotes, Answers, Evidence, FinishedChain, JudgeSpent, Ledger, Seconds,
@@ -143,7 +143,7 @@ pub mod result {
     pub use crate::soundness::Auditor;
 }
 
-/// Scorers of steps: the traits, their arguments, and rules that combine several judges.
+/// The traits of scorers, the types of their arguments, and rules that combine several judges.
 pub mod scorer {
     pub use beamgen_search::{
         BatchId, Combine, Judge, JudgeScores, Judges, Memory, Opinion, PerStep, ScoreError,
@@ -158,7 +158,8 @@ pub mod scorer {
     pub use crate::judge_config::JudgeConfig;
 }
 
-/// Strategies: their table, their keys, and the traits of a strategy of your own.
+/// Search strategies: the table of all strategies, their settings, and the traits for a strategy of
+/// your own.
 pub mod strategy {
     pub use beamgen_search::strategy::*;
     pub use beamgen_search::{
@@ -167,7 +168,7 @@ pub mod strategy {
     };
 }
 
-/// Parts that only the programs of this repository use, and that may change at any time.
+/// Parts for the programs of this repository only. They may change in any release.
 #[doc(hidden)]
 pub mod program {
     pub use beamgen_engine::{MachineRates, SamplingParams, parse_size};

@@ -1,4 +1,5 @@
-//! Checks of requests that do not fit into a model's context, before the engine's thread takes them.
+//! Checks whether the texts of requests fit into the models' contexts, before requests reach the
+//! engine's thread.
 
 use beamgen_engine::TextLimit;
 use beamgen_generator::check_text;
@@ -6,8 +7,8 @@ use beamgen_search::{GenError, ScoreError};
 
 use crate::request::Request;
 
-/// The longest texts that fit into the models' contexts. A custom or remote generator or scorer has no
-/// limit here.
+/// The limits of texts by the models' contexts. A limit is `None` if this process does not run the
+/// model, so that its tokenizer is unknown.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TextLimits {
     pub(crate) generator: Option<TextLimit>,
@@ -15,7 +16,7 @@ pub(crate) struct TextLimits {
 }
 
 impl TextLimits {
-    /// Fails if a problem's prompt cannot fit into the generator's context.
+    /// Fails if the prompt of a problem cannot fit into the generator's context.
     pub(crate) fn check_request(&self, request: &Request) -> Result<(), GenError> {
         let system = request.settings.generator.system_prompt.as_deref();
         match &self.generator {
@@ -24,7 +25,7 @@ impl TextLimits {
         }
     }
 
-    /// Fails if a chain cannot fit into the scorer's context.
+    /// Fails if a chain and its problem cannot fit into the scorer's context.
     pub(crate) fn check_chain(&self, problem: &str, steps: &[String]) -> Result<(), ScoreError> {
         let Some(limit) = &self.scorer else {
             return Ok(());

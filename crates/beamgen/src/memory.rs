@@ -1,4 +1,4 @@
-//! The memory plan of a run, made before any weight is read.
+//! Plans the memory of a run, before weights are read.
 
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
@@ -6,64 +6,65 @@ use beamgen_engine::{Compute, EngineConfig, WeightType, Weights};
 
 use crate::Error;
 
-/// One part in `SPARE` of the free memory is left for what is not planned: trees, logits on the CPU,
-/// tokenizers, the file cache.
+/// The divisor of the free memory whose result stays unplanned: for search trees, logits on the
+/// CPU, tokenizers and the file cache.
 const SPARE: u64 = 10;
 
-/// A budget for KV caches without a limit, before the free memory is known.
+/// The value of a KV budget that has no limit yet, until the number of chains is known.
 const OPEN: u64 = u64::MAX;
 
-/// The memory that a run needs, by model.
+/// The memory that a run needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryPlan {
-    /// The memory of each model, the generator's first.
+    /// The memory of each model. The generator comes first.
     pub models: Vec<ModelMemory>,
-    /// The most bytes of all KV caches together.
+    /// The maximum size of all KV caches together, in bytes.
     pub kv: u64,
-    /// The bytes that are free on the device; `None` if the system does not report them.
+    /// The free memory of the device, in bytes; `None` if the system does not report it.
     pub available: Option<u64>,
-    /// The device that computes: `cpu`, or a CUDA device's name.
+    /// The device that runs the models: `cpu`, or the name of a CUDA device.
     pub device: String,
-    /// Whether the reward model may use what the generator leaves of its KV cache. On a CUDA device
-    /// the two caches are separate.
+    /// Whether reward models may borrow the part of the generator's KV cache that the generator
+    /// does not use at the time. True on the CPU; on a CUDA device each cache is separate.
     pub lends: bool,
 }
 
-/// The memory that a model needs, in bytes.
+/// The memory that one model needs, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelMemory {
-    /// The model's role: `generator`, `prm`, `reference`, or a judge with its name.
+    /// The role of the model: `generator`, `prm`, `reference`, or `judge` with the judge's name.
     pub role: String,
-    /// The model's folder, file or name.
+    /// The folder, file or name of the model.
     pub name: String,
-    /// The number type of the weights in memory, e.g. `bf16`, or `f32 (unpacked from q8_0)`.
+    /// The number type of the weights in memory, such as `bf16`, or `f32 (unpacked from q8_0)`.
     pub kept_as: String,
-    /// The bytes of packed weights; 0 if the model shares another model's weights.
+    /// The size of the packed weights; 0 if another model in the plan has the same weights.
     pub weights: u64,
-    /// The bytes of buffers for a forward pass.
+    /// The size of the buffers for a forward pass.
     pub buffers: u64,
-    /// The model's own share of the KV budget, in bytes. The reward model may also use pages that the
-    /// generator does not need at the time.
+    /// The part of the KV budget that only this model may use. A reward model may also borrow pages
+    /// from the generator.
     pub kv: u64,
-    /// The bytes of KV cache of a token.
+    /// The KV cache that one token takes.
     pub kv_per_token: u64,
-    /// The longest sequence, in tokens.
+    /// The maximum length of a sequence, in tokens.
     pub context: usize,
 }
 
 impl ModelMemory {
-    /// Returns the bytes of KV cache of a chain: `longest` tokens, but at most the context, plus `spare`.
+    /// Returns the KV cache of one chain in bytes: for `longest` tokens or the context, whichever
+    /// is less, plus `spare` tokens.
     fn chain(&self, longest: usize, spare: usize) -> u64 {
         (self.context.min(longest) + spare) as u64 * self.kv_per_token
     }
 }
 
 impl MemoryPlan {
-    /// Returns a plan without models, with KV caches of at most `config.kv_bytes`. If that is 0 (open),
-    /// a CUDA device's caches may take all free memory (see [`no_more_than`](Self::no_more_than)).
+    /// Returns a plan without models. The KV budget is `config.kv_bytes`; 0 means the default on
+    /// the CPU, and no limit on a CUDA device until [`no_more_than`](Self::no_more_than) sets one.
     ///
     /// # Errors
-    /// Returns an error if the device does not report its free memory.
+    /// Returns an error if a CUDA device does not report its free memory.
     pub(crate) fn new(compute: &Compute, config: &EngineConfig) -> Result<Self, Error> {
         let available = match compute.free_bytes()? {
             Some(bytes) => Some(bytes as u64),
@@ -81,21 +82,21 @@ impl MemoryPlan {
         })
     }
 
-    /// Limits an open budget to the KV cache of `chains` chains of `longest` tokens, each with `spare`
-    /// tokens more: a device's cache is allocated at the start, so it should not take everything.
+    /// Limits an unlimited budget to `chains` chains of `longest` plus `spare` tokens. A CUDA
+    /// device's cache is allocated at the start, so it should not take all memory.
     pub(crate) fn no_more_than(&mut self, chains: usize, longest: usize, spare: usize) {
         if self.kv == OPEN {
             self.kv = self.chain(longest, spare).saturating_mul(chains as u64);
         }
     }
 
-    /// Returns the bytes of KV cache of a chain in all models together.
+    /// Returns the KV cache of one chain in all models together, in bytes.
     fn chain(&self, longest: usize, spare: usize) -> u64 {
         let chains = self.models.iter().map(|model| model.chain(longest, spare));
         chains.sum()
     }
 
-    /// Returns the bytes that are used whatever the search does: weights and buffers.
+    /// Returns the bytes of weights and buffers, which do not depend on the search.
     #[must_use]
     pub fn fixed(&self) -> u64 {
         self.models
@@ -104,35 +105,35 @@ impl MemoryPlan {
             .sum()
     }
 
-    /// Returns the bytes with full KV caches.
+    /// Returns the bytes in use when all KV caches are full.
     #[must_use]
     pub fn most(&self) -> u64 {
         self.fixed() + self.kv
     }
 
-    /// Returns the least bytes with which a search can run: weights, buffers, and a chain of `longest`
-    /// tokens (at most the context) plus `spare` in each model; less if the KV budget is less.
+    /// Returns the minimum with which a search can run, in bytes: weights, buffers, and one chain
+    /// of `longest` plus `spare` tokens in each model. A smaller KV budget lowers the minimum.
     pub(crate) fn needed(&self, longest: usize, spare: usize) -> u64 {
         self.fixed() + self.chain(longest, spare).min(self.kv)
     }
 
     /// Lowers the KV budget until everything fits, and divides it among the models.
     ///
-    /// The reward model's own share is the cache of a chain of `longest` tokens (at most the context),
-    /// plus `spare` for pages that are not full, so that it can score any such chain. A reward model
-    /// needs far less cache than a generator for most of its speed (FastTTS), and may use what the
-    /// generator leaves, so the rest is the generator's. If caches are separate, the rest is divided
-    /// so that both have room for the same number of further tokens. If there is too little for a
-    /// chain in each model, the budget itself is divided like that.
+    /// A reward model's own share is the cache of one chain of `longest` tokens (at most the
+    /// context) plus `spare` for partly filled pages, so that it can score any such chain. A reward
+    /// model needs far less cache than a generator for most of its speed (FastTTS), and it may
+    /// borrow from the generator. The generator therefore gets the rest. If caches are separate,
+    /// the rest is divided so that each model has room for the same number of further tokens. If
+    /// the budget is less than one chain in each model, the whole budget is divided in proportion
+    /// to the models' cache per token.
     ///
     /// # Errors
-    /// Returns [`Error::Memory`] if weights and buffers leave less than a chain in each model, or less
-    /// than the KV budget if that is smaller.
+    /// Returns [`Error::Memory`] if weights and buffers leave less than the smaller of the KV
+    /// budget and one chain in each model.
     pub(crate) fn fit(&mut self, longest: usize, spare: usize) -> Result<(), Error> {
         let usable = self
             .available
-            // Without a report of the free memory there is no limit: the run may fail later, but it
-            // can start.
+            // Without a report there is no limit: the run may fail later, but it can start.
             .map_or(u64::MAX, |available| available - available / SPARE);
         let chain = |model: &ModelMemory| model.chain(longest, spare);
         let chains = self.chain(longest, spare);
@@ -152,7 +153,7 @@ impl MemoryPlan {
         let mut left = self.kv;
         for model in self.models.iter_mut().skip(1) {
             let share = |bytes: u64| {
-                // The product of bytes and bytes per token can exceed 64 bits.
+                // The product of the two byte counts can exceed 64 bits.
                 (u128::from(bytes) * u128::from(model.kv_per_token) / u128::from(per_token)) as u64
             };
             model.kv = match self.kv.checked_sub(chains) {
@@ -162,14 +163,14 @@ impl MemoryPlan {
             left -= model.kv;
         }
         if let Some(first) = self.models.first_mut() {
-            // The generator is first, and takes the rest, so that no byte is lost to rounding.
+            // The generator takes the remainder, so that rounding loses no byte.
             first.kv = left;
         }
         Ok(())
     }
 }
 
-/// Describes the number type of most weights of a model in memory.
+/// Describes the number type that most of the model's weights have in memory.
 pub(crate) fn kept_as(weights: &Weights, dtype: WeightType) -> String {
     let Some(stored) = weights.main_encoding() else {
         return dtype.to_string();
@@ -182,7 +183,8 @@ pub(crate) fn kept_as(weights: &Weights, dtype: WeightType) -> String {
     }
 }
 
-/// Returns the bytes of memory that are free, within the limits of the control group.
+/// Returns the free memory in bytes, within the limits of the control group; `None` if it is
+/// unknown.
 pub(crate) fn available() -> Option<u64> {
     let memory = MemoryRefreshKind::nothing().with_ram();
     let system = System::new_with_specifics(RefreshKind::nothing().with_memory(memory));
@@ -190,7 +192,7 @@ pub(crate) fn available() -> Option<u64> {
     let limit = system
         .cgroup_limits()
         .map_or(u64::MAX, |limits| limits.free_memory);
-    // sysinfo reports 0 where it knows nothing, and 0 as a limit would refuse every model.
+    // sysinfo reports 0 if it knows nothing. A limit of 0 would refuse every model.
     Some(free.min(limit)).filter(|bytes| *bytes > 0)
 }
 

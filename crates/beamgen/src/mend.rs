@@ -1,7 +1,8 @@
-//! Given answers: split into steps and scored, and then [refined](Refining) or [guarded](Guarding).
+//! Tasks about given answers: splitting, scoring, and then [refining](Refining) or
+//! [guarding](Guarding).
 //!
-//! Both are a [`Task`]: a few searches, each of which depends on the result of the one before. The
-//! searches of many tasks share batches, which does not change the result of a task.
+//! A [`Task`] is a sequence of searches, each of which depends on the result of the previous one.
+//! Searches of different tasks share batches, which does not change their results.
 
 use std::ops::ControlFlow;
 
@@ -22,19 +23,19 @@ mod refine;
 pub use guard::{Cause, Found, Guard, Guarded, Guarding, Verdict};
 pub use refine::{Refine, Refined, Refining, Round};
 
-/// A sequence of searches.
+/// A sequence of searches, each of which depends on the results of the earlier ones.
 pub trait Task {
-    /// Returns the next search; `None` when the task is finished.
+    /// Returns the next search; `None` if the task is finished.
     fn next(&mut self) -> Option<Request>;
 
     /// Takes the result of the search that [`next`](Self::next) returned last.
     fn take(&mut self, result: ProblemResult);
 }
 
-/// Runs tasks to their end. In each round, the next searches of all tasks run together.
+/// Runs tasks until all are finished. In each round, the next searches of all tasks run together.
 ///
 /// # Errors
-/// Returns an error if a model is lost.
+/// Returns an error if a model was lost.
 pub fn run(solver: &mut Solver, tasks: &mut [impl Task]) -> Result<(), Error> {
     loop {
         let (mut asking, mut requests) = (Vec::new(), Vec::new());
@@ -55,10 +56,10 @@ pub fn run(solver: &mut Solver, tasks: &mut [impl Task]) -> Result<(), Error> {
     }
 }
 
-/// Runs tasks as [`run`] does, by a service that also has other requests.
+/// Runs tasks as [`run`] does, on a service that may have other requests in flight.
 ///
 /// # Errors
-/// Returns an error if the queue is full, if the service has ended, or if the settings are invalid.
+/// Returns an error if the queue is full, if the service has ended, or if a setting is invalid.
 pub fn run_by(service: &Service, tasks: &mut [impl Task]) -> Result<(), ServiceError> {
     loop {
         let mut tickets = Vec::new();
@@ -70,15 +71,15 @@ pub fn run_by(service: &Service, tasks: &mut [impl Task]) -> Result<(), ServiceE
         if tickets.is_empty() {
             return Ok(());
         }
-        // All requests are queued before the first is waited for, so that they share batches.
+        // All requests are queued before the first wait, so that they share batches.
         for (at, ticket) in tickets {
             tasks[at].take(ticket.wait()?);
         }
     }
 }
 
-/// Splits a whole answer into steps by the boundaries and markers of these settings, exactly as a chain
-/// with this text would be split.
+/// Splits an answer into steps by the boundaries and markers of `settings`, as a search would split
+/// a chain with the same text.
 pub fn steps_of(answer: &str, settings: &GeneratorConfig) -> Vec<String> {
     let steps = Cuts::of(settings).steps(answer);
     steps.iter().map(|step| step.trim().to_owned()).collect()
@@ -89,21 +90,21 @@ pub fn steps_of(answer: &str, settings: &GeneratorConfig) -> Vec<String> {
 pub struct Version {
     /// The steps, without their boundaries.
     pub steps: Vec<String>,
-    /// The scores of the steps; `None` if the scorer abstained.
+    /// The scores of the steps; `None` for a step on which the scorer abstained.
     pub scores: Vec<Option<f32>>,
-    /// The chain's score: the aggregated scores of its steps.
+    /// The aggregated score of all steps; `None` if no step has a score.
     pub score: Option<f32>,
     /// The answer, if the chain has one.
     pub answer: Option<String>,
     /// Whether the chain came to its own end and has an answer.
     pub finished: bool,
-    /// Whether the answer equals the problem's reference; `None` without a reference.
+    /// Whether the answer equals the problem's reference answer; `None` without a reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub correct: Option<bool>,
 }
 
 impl Version {
-    /// Returns the chain that ends at a node of a result's tree.
+    /// Returns the chain from the root of the tree to the node `end`.
     fn of(result: &ProblemResult, end: NodeId, aggregation: Aggregation) -> Self {
         let tree = &result.tree;
         let answer = answer::extract(&tree.solution(end)).map(|found| found.text);
@@ -122,14 +123,14 @@ impl Version {
         }
     }
 
-    /// Returns the index of the first step that scores less than `bound`.
+    /// Returns the index of the first step that scores below `bound`.
     fn first_below(&self, bound: f32) -> Option<usize> {
         let mut scores = self.scores.iter();
         scores.position(|score| score.is_some_and(|score| score < bound))
     }
 
-    /// Returns the index of the step with the lowest score, the first of equals; `None` if that score is
-    /// 1.
+    /// Returns the index of the step with the lowest score; of equal ones, the first. `None` if all
+    /// scores are 1, since no step is weak then.
     fn weakest(&self) -> Option<usize> {
         let scored = self.scores.iter().enumerate();
         let scored = scored.filter_map(|(at, score)| Some((at, (*score)?)));
@@ -138,19 +139,19 @@ impl Version {
     }
 }
 
-/// The tokens of all searches of a task. They depend neither on the machine nor on other tasks.
+/// The tokens of all searches of a task. The counts do not depend on the machine or on other tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cost {
-    /// The tokens of prompts and given steps that the generator computed.
+    /// Prompt tokens and tokens of given steps that the generator processed.
     pub prompt_tokens: u64,
-    /// The sampled tokens, with those of pruned chains.
+    /// Sampled tokens, including those of pruned chains.
     pub generated_tokens: u64,
-    /// The tokens that the scorer computed.
+    /// Tokens that the scorer processed.
     pub scored_tokens: u64,
 }
 
-/// Returns the steps that two chains have in common, then the steps of `before` only (`-`) and of
-/// `after` only (`+`), each with its score.
+/// Compares two chains line by line: first their common steps, then the remaining steps of `before`
+/// (marked `-`) and of `after` (marked `+`), each with its score.
 fn difference(before: &Version, after: &Version) -> Vec<String> {
     let alike = before.steps.iter().zip(&after.steps);
     let common = alike.take_while(|(a, b)| a == b).count();
@@ -175,10 +176,10 @@ fn difference(before: &Version, after: &Version) -> Vec<String> {
 /// The state that all kinds of tasks share: the answer, and the cost so far.
 #[derive(Debug)]
 struct Given {
-    /// The problem, with all steps of the answer as its given steps.
+    /// The problem; its given steps are all steps of the answer.
     problem: Problem,
     settings: Settings,
-    /// The given answer, once it is scored.
+    /// The given answer with its scores; `None` until the first search has scored it.
     before: Option<Version>,
     cost: Cost,
     error: Option<String>,
@@ -196,14 +197,14 @@ impl Given {
         }
     }
 
-    /// Returns the search that scores the answer and samples nothing.
+    /// Returns a search that scores the given answer and samples nothing.
     fn reading(&self) -> Request {
         Request::new(self.problem.clone(), self.settings.clone())
             .custom_strategy("given", |_| Ok(Box::new(Reading)))
     }
 
-    /// Returns the search that continues after the first `kept` steps, with other random numbers in each
-    /// round.
+    /// Returns a search that keeps the first `kept` steps and samples the rest. The seed differs in
+    /// each round.
     fn writing(&self, steps: &[String], kept: usize, round: usize) -> Request {
         let problem = Problem {
             steps: steps[..kept].to_vec(),
@@ -215,7 +216,8 @@ impl Given {
         Request::new(problem, settings)
     }
 
-    /// Adds a result's costs, and keeps its error. Returns the chosen chain, if the result has one.
+    /// Adds the costs of a result, and remembers its error. Returns the chosen chain, if there is
+    /// one.
     fn take(&mut self, result: &ProblemResult) -> Option<Version> {
         let (cost, ledger) = (&mut self.cost, &result.ledger);
         cost.prompt_tokens += ledger.prompt_tokens;
@@ -232,7 +234,8 @@ impl Given {
         if self.error.is_some() {
             return None;
         }
-        // Node ids of given steps count up from 1, since each is the first child of the one before.
+        // The ids of given steps count up from 1, since each node is the first child of the
+        // previous one.
         let end = NodeId(self.problem.steps.len() as u32);
         let read = Version::of(result, end, aggregation);
         if read.score.is_none() {
@@ -244,7 +247,7 @@ impl Given {
     }
 }
 
-/// A strategy that scores the given steps and ends.
+/// A strategy that scores the given steps, samples nothing, and ends.
 #[derive(Debug)]
 struct Reading;
 

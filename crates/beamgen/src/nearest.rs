@@ -1,9 +1,10 @@
 //! "Did you mean": finds the known name that is most similar to an unknown one.
 
-/// The least similarity of two names, from 0 to 1; clap uses the same.
+/// The minimum Jaro-Winkler similarity, from 0 to 1. clap has the same bound for its suggestions.
 const ALIKE: f64 = 0.7;
 
-/// Returns the known name that is most similar to `word`; `None` if no name is similar enough.
+/// Returns the known name that is most similar to `word`, ignoring case; `None` if none is similar
+/// enough.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase();
     known

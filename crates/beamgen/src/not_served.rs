@@ -1,4 +1,5 @@
-//! The replacement of `served.rs` in a build without the feature `remote`.
+//! Replaces `served.rs` in a build without the feature `remote`: settings with servers are an
+//! error.
 
 use beamgen_engine::Checkpoint;
 use beamgen_generator::Prompts;
@@ -7,7 +8,7 @@ use crate::own::{IdentifiedScorer, OwnParts};
 use crate::source::Finder;
 use crate::{Config, Error};
 
-/// An empty set of servers.
+/// The set of servers, which is always empty in this build.
 #[derive(Default)]
 pub(crate) struct Served;
 

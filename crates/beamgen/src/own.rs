@@ -1,4 +1,5 @@
-//! Parts of a solver that are not models of this process, and the identities of parts in run files.
+//! Parts of a solver that the caller or servers supply, and the identities of such parts in run
+//! files.
 
 use beamgen_launcher::Launcher;
 use beamgen_prm::PrmSpec;
@@ -7,11 +8,12 @@ use serde_json::{Map, Value};
 
 use crate::fingerprint;
 
-/// The identity of a part in run files, which a resumed run must have, too.
+/// The identity of a part in run files. A run can be resumed only with parts of the same identity.
 pub(crate) enum Identity {
-    /// The name that the caller gave to the builder.
+    /// The name that the caller gave the part.
     Named(String),
-    /// The facts about servers and requests to them, or about a model's files and its backend.
+    /// Facts about servers and their requests, or about a model's files and the backend that runs
+    /// it.
     #[cfg_attr(
         not(any(feature = "remote", feature = "candle")),
         expect(dead_code, reason = "there are none")
@@ -19,30 +21,30 @@ pub(crate) enum Identity {
     Facts(Map<String, Value>),
 }
 
-/// A scorer with its identity in run files.
+/// A scorer, with its identity in run files.
 pub(crate) type IdentifiedScorer = (Identity, Box<dyn Scorer + Send>);
 
-/// The parts that the caller gave to the builder in place of models.
+/// The parts that the caller gave the builder, besides settings.
 #[derive(Default)]
 pub(crate) struct OwnParts {
     pub generator: Option<(Identity, Box<dyn Generator + Send>)>,
     pub scorer: Option<IdentifiedScorer>,
-    /// The API key of the generator's servers, if the caller gave it.
+    /// The API key for the servers of the generator, if set by the caller.
     #[cfg(feature = "remote")]
     pub generator_key: Option<beamgen_remote::ApiKey>,
-    /// The API key of the reward model's servers, if the caller gave it.
+    /// The API key for the servers of the reward model, if set by the caller.
     #[cfg(feature = "remote")]
     pub prm_key: Option<beamgen_remote::ApiKey>,
-    /// Certificates that are trusted for servers, in addition to Mozilla's and the system's.
+    /// Certificates to trust for servers, besides Mozilla's and the system's.
     #[cfg(feature = "remote")]
     pub certificates: beamgen_hub::Certificates,
-    /// Judges that are asked in addition to the scorer.
+    /// Judges that score steps in addition to the scorer.
     pub judges: Vec<OwnJudge>,
-    /// How answers are found and compared; `None` for mathematics.
+    /// The rules that find and compare answers; `None` for the rules of mathematics.
     pub answers: Option<Box<dyn Answers + Send>>,
-    /// The launcher that starts checkers' commands.
+    /// The launcher that starts checker commands.
     pub launcher: Launcher,
-    /// Whether the scorer is loaded even if the default settings need no scores.
+    /// Whether to load the scorer even if the default settings need no scores.
     pub load_scorer: bool,
 }
 
@@ -53,7 +55,8 @@ pub(crate) struct OwnJudge {
     pub(crate) veto: bool,
 }
 
-/// Adds the format of a reward model to its identity: the content, whatever file or name it is from.
+/// Adds a reward model's format to its identity. The format's name is left out, so only its content
+/// counts.
 pub(crate) fn format_identity(spec: &PrmSpec, models: &mut Map<String, Value>) {
     let spec = PrmSpec {
         name: String::new(),

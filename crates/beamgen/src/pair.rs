@@ -14,10 +14,10 @@ use crate::{Config, Error};
 /// Name and text of every file in `configs/pairs/`, by name.
 const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pairs.rs"));
 
-/// A generator and a reward model that are used together, with the settings that suit them.
+/// A generator and a reward model that are used together, with settings that suit them.
 ///
-/// A pair is a settings file with an additional table `[pair]`, which has the pair's name, its use and
-/// its needs. The settings are those of the models' authors or of published searches; other settings
+/// A pair's file is a settings file with an additional table `[pair]`, which states the pair's
+/// name, use and needs. The settings follow the models' authors or published searches; all others
 /// have their defaults.
 ///
 /// ```
@@ -28,9 +28,9 @@ const BUILT_IN: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/pairs.rs")
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Pair {
-    /// The pair's name. For pairs of [`Pair::all`], it is the file's name without `.toml`.
+    /// The name of the pair. For a pair of [`Pair::all`], it is the file's name without `.toml`.
     pub name: String,
-    /// The use of the pair, in a line.
+    /// A description of the pair's use, in one line.
     pub summary: String,
     /// The generator: `ORG/NAME` of a hub, or a path.
     pub generator: PathBuf,
@@ -40,14 +40,15 @@ pub struct Pair {
     pub fits: Option<Fits>,
     /// The memory that the pair needs; `None` if the file does not state it.
     pub memory: Option<PairMemory>,
-    /// Bytes to download before the first run; `None` if the file does not state them.
+    /// The size of the download before the first run, in bytes; `None` if the file does not state
+    /// it.
     pub download: Option<u64>,
     #[serde(skip)]
     settings: Table,
 }
 
 impl Pair {
-    /// Returns the pair's models whose licence has to be accepted on the hub before a download.
+    /// Returns the models whose licence must be accepted on the hub before a download.
     pub fn gated(&self) -> impl Iterator<Item = &str> {
         let models = [&self.generator, &self.prm].into_iter();
         let names = models.filter_map(|model| model.to_str());
@@ -56,16 +57,17 @@ impl Pair {
 
     /// Returns the bundled pairs, sorted by name.
     pub fn all() -> impl Iterator<Item = Self> {
-        // A test checks that every bundled file can be read, so `ok` drops none.
+        // A test parses every bundled file, so `ok` never drops a pair.
         BUILT_IN
             .iter()
             .filter_map(|(name, text)| Self::parse(text, Path::new(name)).ok())
     }
 
-    /// Finds a bundled pair by its name, or reads a file whose path ends in `.toml`.
+    /// Finds a bundled pair by name. A name that ends in `.toml` is the path of a pair's file.
     ///
     /// # Errors
-    /// Returns [`Error::UnknownPair`] with the nearest name, or the errors of [`load`](Self::load).
+    /// Returns [`Error::UnknownPair`], which suggests the nearest name, or the errors of
+    /// [`load`](Self::load).
     pub fn find(name_or_path: &str) -> Result<Self, Error> {
         let path = Path::new(name_or_path);
         if let Some((_, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
@@ -86,8 +88,9 @@ impl Pair {
     /// Reads a pair from a TOML file.
     ///
     /// # Errors
-    /// Returns an error with file and line if the file cannot be read, is not TOML, has an unknown key
-    /// or a value of another type, lacks the table `[pair]`, or does not name both models.
+    /// Returns an error with file and line if the file cannot be read, is not valid TOML, has an
+    /// unknown key or a value of the wrong type, lacks the table `[pair]`, or does not name both
+    /// models.
     pub fn load(path: &Path) -> Result<Self, Error> {
         Self::parse(&read(path)?, path)
     }
@@ -102,7 +105,7 @@ impl Pair {
         let header = file.pair.ok_or_else(|| lacking("a table [pair]"))?;
         let models = file.models;
         let mut settings: Table = parse(text, path)?;
-        // The table becomes a `Config`, which refuses unknown keys.
+        // The rest of the table becomes a `Config`, which refuses the key `pair`.
         settings.remove("pair");
         Ok(Self {
             name: header.name,
@@ -118,16 +121,17 @@ impl Pair {
         })
     }
 
-    /// Returns the pair's settings, with defaults for the others.
+    /// Returns the pair's settings. Settings that the pair does not set have their defaults.
     ///
     /// # Errors
-    /// Never fails for a pair that was read from a file, which checks the settings.
+    /// Returns an error if the settings are invalid. [`load`](Self::load) and [`find`](Self::find)
+    /// have checked them already.
     pub fn config(&self) -> Result<Config, Error> {
         self.with(&Table::new())
     }
 
-    /// Merges settings as [`with`](Self::with) does, with another reward model if `prm` names one. The
-    /// format of the pair's own reward model is then not used.
+    /// Returns the pair's settings with the values of `over` and, if given, another reward model. A
+    /// new reward model does not inherit the format of the pair's own.
     ///
     /// # Errors
     /// Returns the errors of [`with`](Self::with).
@@ -141,8 +145,8 @@ impl Pair {
         self.with(&over)
     }
 
-    /// Returns the pair's settings with the values in `over` put over them. If `over` names a reward
-    /// model, its format comes from `over`, too, and not from the pair.
+    /// Returns the pair's settings with the values of `over`. If `over` names a reward model, the
+    /// pair's format and reference model are dropped, since they belong to the pair's own.
     ///
     /// # Errors
     /// Returns [`Error::ConfigFile`] for an unknown key or an invalid value in `over`.
@@ -167,11 +171,11 @@ impl Pair {
 }
 
 impl Config {
-    /// Returns the settings of a file over those of a pair; both are optional (see [`Pair::find`]).
-    /// `prm` is a reward model that will replace the pair's ([`Pair::under`]).
+    /// Returns the settings of a pair, overridden by those of a file; either may be absent. `prm`
+    /// is a reward model that replaces the pair's ([`Pair::under`]).
     ///
     /// # Errors
-    /// Returns the errors of [`Pair::find`] and [`load`](Self::load).
+    /// Returns the errors of [`Pair::find`] and of [`load`](Self::load).
     pub fn of(pair: Option<&str>, file: Option<&Path>, prm: Option<&Path>) -> Result<Self, Error> {
         match (pair, file) {
             (None, None) => Ok(Self::default()),
@@ -182,7 +186,8 @@ impl Config {
     }
 }
 
-/// Returns the name of the bundled pair that is most similar to `name`.
+/// Returns the name of the bundled pair with the smallest edit distance to `name`, however large
+/// the distance is.
 fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_lowercase();
     BUILT_IN

@@ -1,11 +1,11 @@
-//! The table `[pair]` of a pair's file: the pair's use and its needs.
+//! The table `[pair]` of a pair's file: name, use and needs of the pair.
 
 use beamgen_engine::parse_size;
 use serde::{Deserialize, Deserializer, Serialize};
 use strum::{Display, IntoStaticStr};
 
-/// The smallest machine that a pair runs on, for chains of the pair's settings. Weights are bfloat16,
-/// unless the pair's settings say int8.
+/// The smallest machine that a pair runs on with chains as long as its settings allow. Weights are
+/// in bfloat16, unless the pair's settings say int8.
 #[derive(
     Clone,
     Copy,
@@ -28,25 +28,25 @@ pub enum Fits {
     #[serde(rename = "one card")]
     #[strum(serialize = "one card")]
     OneCard,
-    /// Two cards with 24 GB each, or a card with 48 GB.
+    /// Two cards of 24 GB each, or one card of 48 GB.
     #[serde(rename = "two cards")]
     #[strum(serialize = "two cards")]
     TwoCards,
 }
 
 impl Fits {
-    /// All machines, the smallest first.
+    /// All machines, from the smallest to the largest.
     pub const ALL: [Self; 3] = [Self::Laptop, Self::OneCard, Self::TwoCards];
 
-    /// Returns the name in files and output.
+    /// Returns the machine's name in files and output.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.into()
     }
 }
 
-/// The bytes of weights, buffers, and the KV cache of a chain in each model, for two number types of
-/// the weights.
+/// The memory for weights, buffers, and the KV cache of one chain in each model, in bytes. There is
+/// one figure for each number type of the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PairMemory {
@@ -69,7 +69,7 @@ pub(crate) struct Header {
     pub download: Option<u64>,
 }
 
-/// Reads a size from a string such as `"18.3 GB"`.
+/// Reads a size with a unit, such as `"18.3 GB"`.
 fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     let bytes = parse_size(&String::deserialize(from)?).map_err(serde::de::Error::custom)?;
     Ok(bytes as u64)

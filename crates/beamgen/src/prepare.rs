@@ -1,7 +1,7 @@
-//! Prepares models from settings: finds all faults, and plans the memory, before any weight is read.
+//! Prepares models: finds them, reports all faults, and plans the memory, before weights are read.
 //!
-//! [`Prepared::new`] has four parts, each in its own file: the generator, the scorer, the judges, and
-//! the memory (`plan.rs`). `load.rs` reads the weights afterwards.
+//! [`Prepared::new`] has four parts, each with its own file: the generator, the scorer, the judges,
+//! and the memory (`plan.rs`). Afterwards, `load.rs` reads the weights.
 
 pub(crate) mod calibration;
 mod generator;
@@ -33,7 +33,7 @@ use crate::served::Served;
 use crate::source::Finder;
 use crate::{Config, Error, Solver};
 
-/// Models that were found and checked, with the memory that they need.
+/// Models that were found and checked, with a plan of the memory that they need.
 pub struct Prepared {
     config: Config,
     own: OwnParts,
@@ -41,21 +41,22 @@ pub struct Prepared {
     scorer: FoundScorer,
     judges: Vec<PreparedJudge>,
     memory: PlannedMemory,
-    /// A callback for the hidden state of each step that the reward model scores without a search.
+    /// A callback for the hidden state of each step that [`reward_model`](Self::reward_model)
+    /// scores.
     observer: RefCell<Option<QuantileReader>>,
     notes: Vec<String>,
     #[cfg_attr(not(feature = "remote"), expect(dead_code, reason = "there are none"))]
     served: Served,
 }
 
-/// The models to prepare.
+/// The models to prepare: generator and reward model, or the reward model only.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Pair,
     RewardModel,
 }
 
-/// The inputs of all parts of the preparation. Each part may complete settings and add notes.
+/// The inputs of each part of the preparation. A part may complete settings and add notes.
 struct Inputs {
     config: Config,
     own: OwnParts,
@@ -77,7 +78,7 @@ impl Prepared {
         own: OwnParts,
         finder: Finder,
     ) -> Result<Self, Error> {
-        // First, since the parts below may download gigabytes.
+        // The settings are checked first, since the parts below may download gigabytes.
         config.check_beside(!own.judges.is_empty())?;
         let config = config.resolved();
         let mut inputs = Inputs {
@@ -97,7 +98,7 @@ impl Prepared {
             reward: scorer.reward.as_ref(),
             judges: &judges,
         };
-        // Last, since the parts above find the models and complete the settings.
+        // Planning comes last, since the parts above find the models and complete the settings.
         let memory = plan_memory(&inputs.config, &opened, &mut inputs.finder.notes)?;
         Ok(Self {
             config: inputs.config,
@@ -112,19 +113,19 @@ impl Prepared {
         })
     }
 
-    /// Returns the memory plan of the models.
+    /// Returns the memory plan, which is made before weights are read.
     pub fn plan(&self) -> &MemoryPlan {
         &self.memory.plan
     }
 
-    /// Returns the notes for the user so far, a line each.
+    /// Returns the notes for the user, one line each.
     pub fn notes(&self) -> Vec<String> {
         let noted = self.notes.iter().cloned();
         noted.chain(self.memory.compute.note()).collect()
     }
 
-    /// Checks that a problem fits the generator. The prompts of a generator on a server are unknown here,
-    /// so every problem passes.
+    /// Checks that a problem fits the generator. A generator of the caller's own has unknown
+    /// prompts, so every problem passes.
     ///
     /// # Errors
     /// Returns an error if the problem does not fit into the context, or if the template or the
@@ -136,13 +137,13 @@ impl Prepared {
         }
     }
 
-    /// Whether the generator has a chat template; otherwise the problem's text is the prompt.
+    /// Whether the generator has a chat template. Without one, the prompt is the problem's text.
     pub fn has_chat_template(&self) -> bool {
         let prompts = self.generator.prompts.as_ref();
         prompts.is_some_and(Prompts::has_chat_template)
     }
 
-    /// Whether all models are bundled.
+    /// Whether all models are bundled, none named by the caller.
     pub fn is_bundled(&self) -> bool {
         self.own.generator.is_none()
             && self.generator.candle.is_none()
@@ -150,7 +151,8 @@ impl Prepared {
             && self.opened().models().all(|model| model.bundled)
     }
 
-    /// Whether a model is bundled, and so knows problems of [the bundled world](crate::bundled) only.
+    /// Whether one of the models is bundled, and so knows only problems of [the bundled
+    /// world](crate::bundled).
     pub fn has_bundled(&self) -> bool {
         self.opened().models().any(|model| model.bundled)
     }
@@ -163,10 +165,10 @@ impl Prepared {
         }
     }
 
-    /// Loads the generator and the scorers.
+    /// Reads the weights of all models, and returns the finished solver.
     ///
     /// # Errors
-    /// Returns an error that names the file, field or tensor at fault.
+    /// Returns an error that names the file, field or tensor with the fault.
     pub fn solver(mut self) -> Result<Solver, Error> {
         if let Some(candle) = self.generator.candle.take() {
             self.own.generator = Some(candle.load(&self.memory.plan)?);
@@ -176,13 +178,13 @@ impl Prepared {
             return Err(Error::NoGenerator);
         }
         let loaded = self.or_on_cpu(Self::load)?;
-        // After loading: a failed device may have moved everything to the CPU, which is part of the
-        // identity.
+        // The identity contains the device, so it is computed after loading: if a device fails,
+        // everything moves to the CPU.
         let models = self.identity()?;
         let has_bundled = self.has_bundled();
         let prompts = self.generator.prompts.as_ref();
         let chat_template = prompts.and_then(Prompts::chat_template).map(str::to_owned);
-        // Copied, because the parts below are moved out of `self`.
+        // The value is copied because the parts below move out of `self`.
         let prm = self.prm_fingerprint().unwrap_or_default().to_owned();
         let limits = TextLimits {
             generator: self.generator.prompts.as_ref().map(Prompts::text_limit),
@@ -200,8 +202,8 @@ impl Prepared {
         let mut scorer = loaded.scorer.or(self.own.scorer.map(|(_, scorer)| scorer));
         if let Some(found) = &self.scorer.calibration {
             let (map, score_as) = (found.calibration.map.clone(), self.config.models.score_as);
-            // Only the scorer is calibrated, not the judges: the calibration was fitted to its raw
-            // scores.
+            // Judges are not calibrated: the calibration was fitted to the raw scores of the
+            // scorer.
             scorer = scorer.map(|scorer| {
                 let calibrated = Calibrated {
                     scorer,
@@ -237,17 +239,19 @@ impl Prepared {
             served: self.served.connections,
         };
         if let Some(found) = self.scorer.calibration {
-            // Last, because thresholds are looked up by the identity of the finished solver.
+            // Thresholds are stored under the identity of a search, which only a finished solver
+            // has.
             solver.calibrate(&found.calibration, &found.path, &prm)?;
         }
         Ok(solver)
     }
 
-    /// Loads only the reward model, for [`score_chains`](crate::scorer::score_chains).
+    /// Reads the weights of the reward model only, to score given chains
+    /// ([`score_chains`](crate::scorer::score_chains)).
     ///
     /// # Errors
-    /// Returns an error that names the file, field or tensor at fault, or that the settings have no
-    /// reward model.
+    /// Returns an error that names the file, field or tensor with the fault, or an error if the
+    /// settings have no reward model.
     pub fn reward_model(&mut self) -> Result<Box<dyn Scorer + Send>, Error> {
         self.load_classifier()?;
         if let Some((_, scorer)) = self.own.scorer.take() {
@@ -258,7 +262,8 @@ impl Prepared {
             let engine = engine_config(&this.memory.plan, &this.config, "prm");
             let reward = this.scorer.reward.as_ref().ok_or(Error::NoScorer)?;
             let mut model = reward.load(&this.config, &this.memory.compute, engine, None, pool)?;
-            // Taken after the load, which may fail on a device and be repeated on the CPU.
+            // The callback is moved only after the load succeeded, since a load that fails on a
+            // device is repeated on the CPU.
             if let Some(observer) = this.observer.take() {
                 model.read_quantiles(observer);
             }
@@ -267,15 +272,16 @@ impl Prepared {
         Ok(Box::new(model))
     }
 
-    /// Calls `observer` with the hidden state and the score of each step that the model of
-    /// [`reward_model`](Self::reward_model) scores, in the order of the chains and steps. The quantiles
-    /// that `observer` returns are not used. A model that this process's engine does not compute never
-    /// calls it.
+    /// Calls `observer` for each step that the model of [`reward_model`](Self::reward_model)
+    /// scores, with the step's hidden state and score, in the order of chains and steps. The
+    /// quantiles that `observer` returns are ignored. Only models that this process runs have
+    /// hidden states; for others, `observer` is never called.
     pub fn observe_hidden(&mut self, observer: QuantileReader) {
         self.observer = RefCell::new(Some(observer));
     }
 
-    /// Returns the fingerprint of the reward model's files; `None` if they are not on this machine.
+    /// Returns the fingerprint of the reward model's files; `None` if the files are not on this
+    /// machine.
     pub fn prm_fingerprint(&self) -> Option<&str> {
         let reward = self.scorer.reward.as_ref();
         reward.map(|reward| reward.prm.fingerprint.as_str())

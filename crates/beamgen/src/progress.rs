@@ -1,4 +1,4 @@
-//! The events of a request, as they are reported to its reader.
+//! The events of one request, for its reader.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use beamgen_search::{ChainEvent, ChainTree, Event, Finish, Node, NodeId, Pruned}
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-/// An event of a request, reported when it happens. Node ids are those of the tree at that time; the
-/// result's tree has other ids.
+/// An event of a request. Node ids refer to the search tree at the time of the event; the result's
+/// tree numbers its nodes differently.
 ///
-/// A serialized event is an object with its name as `event`. A step has its text, and its parent once
-/// it is closed. The scores of judges and the texts of answers are left out.
+/// Serialized, an event is an object whose key `event` has its name. A step has its text and, once
+/// closed, its parent. Scores of single judges and texts of answers are left out.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Progress {
-    /// The request left the queue.
+    /// The search of the request started.
     Started,
-    /// A chain continues: new steps were begun after its last one.
+    /// New steps were begun after the last step of a chain.
     ChainExpanded {
         /// The last step of the chain.
         node: NodeId,
@@ -26,7 +26,7 @@ pub enum Progress {
         /// The round of the search, if its strategy works in rounds.
         round: Option<u32>,
     },
-    /// A step is paused before its end, to be scored so far.
+    /// A step was paused before its end, so that its text so far can be scored.
     StepPaused {
         /// The step.
         node: NodeId,
@@ -34,13 +34,14 @@ pub enum Progress {
         #[serde(rename = "text", serialize_with = "text")]
         step: Box<Node>,
     },
-    /// A paused step got the score of its text so far.
+    /// A paused step got a score for its text so far.
     StepPartlyScored {
         /// The step.
         node: NodeId,
         /// The probability that it is right.
         score: f32,
-        /// Each judge's score by name, if there are several judges; `None` if the judge abstained.
+        /// The score of each judge by name; `None` if the judge abstained. Empty with a single
+        /// judge.
         #[serde(skip)]
         judges: BTreeMap<String, Option<f32>>,
     },
@@ -48,17 +49,17 @@ pub enum Progress {
     StepClosed {
         /// The step.
         node: NodeId,
-        /// The step's text, its tokens and its parent.
+        /// The step with its text, tokens and parent.
         #[serde(flatten, serialize_with = "text_and_parent")]
         step: Box<Node>,
     },
-    /// A step has the same text as an earlier sibling, which represents both from now on.
+    /// A step has the same text as an earlier sibling, which now represents both.
     StepMerged {
         /// The step.
         node: NodeId,
-        /// The earlier sibling with the same text.
+        /// The earlier sibling that stays.
         twin: NodeId,
-        /// The number of siblings with that text so far.
+        /// The number of steps that the sibling represents now, including itself.
         copies: usize,
     },
     /// A step got its score.
@@ -67,28 +68,30 @@ pub enum Progress {
         node: NodeId,
         /// The probability that it is right.
         score: f32,
-        /// Each judge's score by name, if there are several judges; `None` if the judge abstained.
+        /// The score of each judge by name; `None` if the judge abstained. Empty with a single
+        /// judge.
         #[serde(skip)]
         judges: BTreeMap<String, Option<f32>>,
     },
-    /// A chain was dropped in favour of better ones, or because the search is over.
+    /// A chain was dropped, because others are better or because the search is over.
     ChainPruned {
         /// The last step of the chain.
         node: NodeId,
-        /// The reason, with the chain's rank and the cutoff.
+        /// The reason, with the chain's rank and the cutoff; `None` if none was recorded.
         pruned: Option<Pruned>,
     },
-    /// A chain is finished.
+    /// A chain came to its end.
     ChainFinished {
         /// The last step of the chain.
         node: NodeId,
-        /// The way in which the chain ended.
+        /// The reason why the chain ended.
         finish: Finish,
-        /// The text in which the answer is searched ([`ChainTree::solution`](beamgen_search::ChainTree::solution)).
+        /// The text that is searched for the answer
+        /// ([`ChainTree::solution`](beamgen_search::ChainTree::solution)).
         #[serde(skip)]
         text: String,
     },
-    /// Memory ran out; the problem will start again from the beginning.
+    /// Memory ran out. The search starts again, and all earlier nodes are invalid.
     Restarted,
 }
 
@@ -104,7 +107,8 @@ fn text_and_parent<S: Serializer>(step: &Node, to: S) -> Result<S::Ok, S::Error>
 }
 
 impl Progress {
-    /// Returns the index of the problem of an event; `None` for an event of the whole run.
+    /// Returns the index of the problem that an event belongs to; `None` for an event of the whole
+    /// run.
     pub(crate) fn index(event: &Event<'_>) -> Option<usize> {
         match *event {
             Event::ProblemStarted { index, .. }
@@ -121,7 +125,8 @@ impl Progress {
                 tree, node, what, ..
             } => Some(Self::of_chain(tree, node, what)),
             Event::ProblemRestarted { .. } => Some(Self::Restarted),
-            // The result itself tells that a problem is done; a pass belongs to all problems.
+            // The result itself shows that a problem is finished, and a pass belongs to all
+            // problems.
             Event::ProblemDone { .. } | Event::Pass { .. } => None,
         }
     }

@@ -1,4 +1,4 @@
-//! Requests to a solver: a problem with the settings of its search.
+//! A request to a solver: a problem, and the settings of its search.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use beamgen_search::{
 use crate::progress::Progress;
 
 /// A problem with the settings of its search. [`Solver::request`](crate::Solver::request) returns a
-/// request with the solver's own settings, which methods of the request change. Requests with
-/// different settings share batches.
+/// request with the solver's settings, which the methods here change. Requests with different
+/// settings can share batches.
 ///
 /// ```
 /// # let solver = beamgen::Solver::builder().build()?;
@@ -36,11 +36,11 @@ pub struct Request {
     pub(crate) on_progress: Option<OnProgress>,
 }
 
-/// A callback for events, which runs on the engine's thread.
+/// A callback for events. It runs on the engine's thread.
 pub(crate) type OnProgress = Box<dyn FnMut(&Progress) + Send>;
 
 impl Request {
-    /// Returns a request for a problem with these settings.
+    /// Returns a request with the given settings, without a timeout or callbacks.
     pub fn new(problem: impl Into<Problem>, settings: Settings) -> Self {
         Self {
             problem: problem.into(),
@@ -53,57 +53,57 @@ impl Request {
         }
     }
 
-    /// Sets the strategy.
+    /// Sets the search strategy. All other settings stay as they are.
     #[must_use]
     pub fn strategy(mut self, kind: StrategyKind) -> Self {
         self.settings.search.strategy = kind;
         self
     }
 
-    /// Sets the number of chains (N).
+    /// Sets the number of chains that the search keeps or samples (N).
     #[must_use]
     pub fn n(mut self, n: usize) -> Self {
         self.settings.search.n = n;
         self
     }
 
-    /// Sets the expansion factor (M): the number of continuations of each kept chain.
+    /// Sets the number of continuations of each kept chain (M).
     #[must_use]
     pub fn m(mut self, m: usize) -> Self {
         self.settings.search.m = m;
         self
     }
 
-    /// Sets the rule that turns step scores into a chain's score.
+    /// Sets the rule that turns the step scores of a chain into one score.
     #[must_use]
     pub fn aggregation(mut self, aggregation: Aggregation) -> Self {
         self.settings.search.aggregation = aggregation;
         self
     }
 
-    /// Sets the rule that chooses the answer among finished chains.
+    /// Sets the rule that chooses the answer among the finished chains.
     #[must_use]
     pub fn choose(mut self, choose: Choose) -> Self {
         self.settings.search.choose = Some(choose);
         self
     }
 
-    /// Sets the seed of all random numbers.
+    /// Sets the seed from which all random numbers of the search are derived.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.settings.generator.seed = seed;
         self
     }
 
-    /// Sets the sampling temperature; 0 takes the likeliest token.
+    /// Sets the sampling temperature. At 0, the likeliest token is always taken.
     #[must_use]
     pub fn temperature(mut self, temperature: f32) -> Self {
         self.settings.generator.sampling.temperature = Some(temperature);
         self
     }
 
-    /// Sets a strategy of your own. `make` is called once for the problem, on the engine's thread.
-    /// `name` identifies the strategy in run files, so it should change when the strategy changes.
+    /// Sets a strategy of your own. `make` is called once, on the engine's thread. Run files
+    /// identify the strategy by `name`, so the name should change when the strategy changes.
     #[must_use]
     pub fn custom_strategy(
         mut self,
@@ -114,7 +114,8 @@ impl Request {
         self
     }
 
-    /// Ends the search with a partial result after `timeout`, which includes the wait in a queue.
+    /// Sets a time limit, which includes the wait in a queue. At the limit, the search ends with a
+    /// partial result.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
@@ -128,23 +129,25 @@ impl Request {
         self
     }
 
-    /// Sets the number of events that a [`Ticket`](crate::Ticket) keeps for a slow reader, in place of
-    /// [`ServiceOptions::events`](crate::service::ServiceOptions::events). With 0, no events are made.
+    /// Sets the number of events that a [`Ticket`](crate::Ticket) keeps for a slow reader, in place
+    /// of [`ServiceOptions::events`](crate::service::ServiceOptions::events). With 0, the ticket
+    /// has no events.
     #[must_use]
     pub fn keep_events(mut self, most: usize) -> Self {
         self.most_events = Some(most);
         self
     }
 
-    /// Calls `observe` with every event of the problem. It runs on the engine's thread, so it should be
-    /// quick. No event is dropped, unlike those of a [`Ticket`](crate::Ticket).
+    /// Calls `observe` for every event of the problem, on the engine's thread, so `observe` must be
+    /// quick. No event is dropped, unlike events of a [`Ticket`](crate::Ticket).
     #[must_use]
     pub fn on_progress(mut self, observe: impl FnMut(&Progress) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(observe));
         self
     }
 
-    /// Converts the request for the search. `now` is the time by the run's clock.
+    /// Converts the request to the form of the search. `now` is the time on the run's clock, from
+    /// which the timeout counts.
     pub(crate) fn for_search(
         self,
         settings: Arc<Settings>,

@@ -1,4 +1,4 @@
-//! Models that servers run, which replace the builder's own parts.
+//! Connects to servers that run models, in place of this process.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::server_config::ServerConfig;
 use crate::source::Finder;
 use crate::{Config, Error};
 
-/// The size limit of a key file, in bytes.
+/// The maximum size of a key file, in bytes.
 const MOST_KEY: u64 = 1 << 16;
 
 #[derive(Default)]
 pub(crate) struct Served {
-    /// The client, which is made when the first server is named.
+    /// The client for all servers; `None` if the settings name no server.
     remote: Option<Remote>,
-    /// The connections by role, with the facts that their servers reported.
+    /// The connections to servers with their roles, and the facts that the servers reported.
     pub(crate) connections: Vec<(&'static str, Arc<Connection>, ServerFacts)>,
 }
 
@@ -36,8 +36,8 @@ impl Served {
         })
     }
 
-    /// Replaces the builder's generator by a generator on servers, if the settings name servers.
-    /// Returns the prompts of that generator and the place of its tokenizer.
+    /// Replaces the caller's generator by one on servers, if the settings name servers. Returns the
+    /// generator's prompts, and the files with its tokenizer.
     pub(crate) fn generator(
         &mut self,
         config: &mut Config,
@@ -54,7 +54,7 @@ impl Served {
         let context = connection.context();
         let tokenizer = Arc::clone(&model.tokenizer);
         let (generator, facts) = remote.generator(connection, tokenizer, &config.generator)?;
-        // Before the prompts, which are written by these settings.
+        // The prompts depend on these settings, so they are completed first.
         config.generator = generator.resolve(&config.generator);
         let prompts = Prompts::new(model.tokenizer, context, &config.generator)?;
         let connection = Arc::clone(generator.connection());
@@ -66,7 +66,7 @@ impl Served {
     }
 
     /// Returns a scorer on servers, if the settings name servers for the reward model. The role is
-    /// `prm` or, for a further judge, `judge`; the builder's API key is for `prm` only.
+    /// `prm`, or `judge` for a judge.
     pub(crate) fn scorer(
         &mut self,
         role: &'static str,
@@ -78,7 +78,8 @@ impl Served {
         let (Some(remote), Some(server)) = (&self.remote, &config.models.prm_server) else {
             return Ok(None);
         };
-        // A judge's server may belong to others, who must not get the key.
+        // The key is for the reward model's servers. A judge's servers may belong to others, who
+        // must not get it.
         let key = own.prm_key.clone().filter(|_| role == "prm");
         let servers = servers(server, key, own)?;
         let connection = remote.connect(role, &servers)?;
@@ -89,7 +90,8 @@ impl Served {
         let spec = if let Some(format) = format.filter(|name| *name != "auto") {
             PrmSpec::choose(format)
         } else {
-            // If the weights are on this machine, too, their tensors tell the model's format.
+            // If the weights are on this machine, too, the names of their tensors help to recognise
+            // the format.
             let weights = Weights::load(model.checkpoint.clone());
             let weights = weights.or_else(|_| Weights::from_tensors([]))?;
             PrmSpec::of(&model.checkpoint, &weights)
@@ -121,7 +123,7 @@ impl Served {
     }
 }
 
-/// A model that servers run, with its tokenizer on this machine.
+/// A model that servers run. Its tokenizer is on this machine.
 struct ServedModel {
     checkpoint: Checkpoint,
     tokenizer: Arc<Tokenizer>,
@@ -129,7 +131,8 @@ struct ServedModel {
 }
 
 impl ServedModel {
-    /// Opens the model that the settings name, or else the model that the servers report.
+    /// Opens the files of the model that the settings name. If they name none, takes the servers'
+    /// name for the model.
     fn open(
         connection: &Connection,
         name: Option<PathBuf>,
@@ -140,7 +143,8 @@ impl ServedModel {
         let name = name
             .unwrap_or_else(|| PathBuf::from(connection.source().unwrap_or(connection.model())));
         let source = match finder.tokenizer(&name) {
-            // The servers' name may be a path on their machine, and the hub's error would mislead.
+            // The servers' name may be a path on their machine, for which the hub's error would
+            // mislead.
             Err(_) if !given => Err(Error::NoTokenizer {
                 role,
                 model: connection.model().to_owned(),
@@ -159,8 +163,8 @@ impl ServedModel {
     }
 }
 
-/// Returns the fingerprint of the files that decide the requests. Weights are left out: the servers
-/// have their own.
+/// Returns the fingerprint of the files that decide the requests to servers. Weights are left out,
+/// since the servers have their own.
 fn fingerprint(checkpoint: &Checkpoint) -> Result<String, Error> {
     let mut files = Vec::new();
     for name in [
@@ -179,7 +183,7 @@ fn fingerprint(checkpoint: &Checkpoint) -> Result<String, Error> {
     Ok(crate::fingerprint::of_files(files))
 }
 
-/// Returns the facts that decide a served model's results, as far as they are known.
+/// Returns the known facts that the results of a served model depend on.
 fn identity(facts: &ServerFacts, tokenizer: &str) -> Map<String, Value> {
     let mut identity = Map::new();
     identity.insert("engine".into(), facts.engine.clone().into());
@@ -195,7 +199,7 @@ fn identity(facts: &ServerFacts, tokenizer: &str) -> Map<String, Value> {
     identity
 }
 
-/// Adds notes on promises that a generator's servers do not keep.
+/// Adds notes on guarantees that the generator's servers do not give, such as repeatable sampling.
 fn note_promises(connection: &Connection, facts: &ServerFacts, notes: &mut Vec<String>) {
     let first = connection.addresses().next();
     let address = first.map(ToString::to_string).unwrap_or_default();

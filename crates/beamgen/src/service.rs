@@ -1,8 +1,8 @@
-//! A solver on its own thread, for services: any thread can submit requests and take results.
+//! A solver on a thread of its own. Any thread can submit requests to it and take the results.
 //!
-//! The engine's thread takes requests from a bounded queue between two forward passes, so a new
-//! request never blocks those in flight. A slow reader's events are kept up to a bound, beyond which
-//! the oldest events are dropped. Results are never dropped.
+//! The engine's thread takes requests from a bounded queue, between two forward passes, so a new
+//! request never blocks those in flight. The number of events kept for a slow reader is bounded,
+//! and the oldest events are dropped beyond the bound. Results are never dropped.
 
 mod outcome;
 mod queue;
@@ -27,12 +27,12 @@ use crate::request::Request;
 use crate::{Error, Solver};
 pub use beamgen_search::{CancelToken, GivenScores};
 
-/// The limits of a [`Service`].
+/// Limits of a [`Service`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServiceOptions {
-    /// The most waiting requests; a further request fails with [`ServiceError::Full`].
+    /// The maximum number of waiting requests. Further requests fail with [`ServiceError::Full`].
     pub queue: usize,
-    /// The most events that are kept for a ticket's slow reader.
+    /// The maximum number of events that a ticket keeps for a slow reader.
     pub events: usize,
 }
 
@@ -46,7 +46,7 @@ impl Default for ServiceOptions {
 }
 
 impl Solver {
-    /// Moves the solver to its own thread, to which any number of threads can submit requests.
+    /// Moves the solver to a thread of its own, to which other threads can submit requests.
     pub fn spawn(self, options: ServiceOptions) -> Service {
         let shared = Arc::new(Shared::new(options));
         Service {
@@ -60,34 +60,34 @@ impl Solver {
     }
 }
 
-/// A handle to a solver on its own thread. Handles are cheap to clone. The service ends when the last
-/// handle is dropped and all requests that it took are finished.
+/// A handle to a solver on a thread of its own. Clones refer to the same solver. The service ends
+/// when its last handle is dropped and all accepted requests are finished.
 #[derive(Clone)]
 pub struct Service {
     shared: Arc<Shared>,
-    /// Closes the queue when the last handle is dropped.
+    /// A guard that closes the queue when the last handle is dropped.
     _open: Arc<Open>,
     thread: Arc<Mutex<Option<JoinHandle<Ended>>>>,
     defaults: Arc<Settings>,
     limits: TextLimits,
-    /// The verdicts lost so far, for each checker that is a command.
+    /// For each checker command, the counter of verdicts that the command failed to give.
     lost: Arc<[LostSoFar]>,
 }
 
 impl Service {
-    /// Returns a request for a problem with the settings that the solver was built with.
+    /// Returns a request with the settings that the solver was built with.
     pub fn request(&self, problem: impl Into<beamgen_search::Problem>) -> Request {
         Request::new(problem, (*self.defaults).clone())
     }
 
-    /// Queues a request. Never waits for requests in flight.
+    /// Queues a request, without waiting for requests in flight.
     ///
-    /// A problem that cannot fit into the generator's context gets its result at once. The caller's
-    /// thread counts the tokens of a long text, at about 400 tokens per millisecond and up to the
-    /// context: on the engine's thread, all problems in flight would wait for the count.
+    /// A problem that cannot fit into the generator's context gets its result at once. Therefore
+    /// this call counts the tokens of a long text, at about 400 tokens per millisecond and up to
+    /// the context. On the engine's thread, the count would delay all problems in flight.
     ///
     /// # Errors
-    /// Returns an error if the queue is full, if the service has ended, or if the settings are invalid.
+    /// Returns an error if the queue is full, if the service has ended, or if a setting is invalid.
     pub fn submit(&self, request: Request) -> Result<Ticket, ServiceError> {
         request.settings.validate()?;
         let state = match self.limits.check_request(&request) {
@@ -102,14 +102,13 @@ impl Service {
         Ok(Ticket { state, shared })
     }
 
-    /// Queues given steps of a problem to be scored by the solver's scorer. Searches continue
-    /// meanwhile, also while a remote scorer has not answered. `reply` is called with the scores on
-    /// the engine's thread, so it should be quick; it is dropped without a call if the service ends
-    /// before. For a chain that is too long, `reply` is called at once, as for
-    /// [`submit`](Self::submit).
+    /// Queues the given steps of a problem to be scored. Searches continue meanwhile, even while a
+    /// remote scorer has not answered. `reply` gets the scores on the engine's thread, so it must
+    /// be quick. If the service ends first, `reply` is dropped without a call. If the chain is too
+    /// long, `reply` is called before this function returns.
     ///
     /// # Errors
-    /// Returns an error if the queue is full or the service has ended.
+    /// Returns an error if the queue is full, or if the service has ended.
     pub fn score(
         &self,
         problem: impl Into<String>,
@@ -121,13 +120,14 @@ impl Service {
         self.queue_chains(chains, CancelToken::new())
     }
 
-    /// Queues many chains, each a problem and given steps, as [`score`](Self::score) does for one. They
-    /// are scored in batches with the chains of other calls, which does not change their scores. `each`
-    /// is called once for a chain, with its index: at once for those that are too long, in any order.
-    /// Cancelling drops the chains that are not scored yet, and `each` with the last of them.
+    /// Queues many chains, each a problem and its given steps. Chains share batches with those of
+    /// other calls, which does not change their scores. `each` is called once for every chain, with
+    /// the chain's index, in any order; for chains that are too long, before this function returns.
+    /// If `cancel` is cancelled, the remaining chains are dropped without a call.
     ///
     /// # Errors
-    /// The queue, in which a call counts as one request, is full, or the service has ended.
+    /// Returns an error if the queue is full, in which a call counts as one request, or if the
+    /// service has ended.
     pub fn score_all(
         &self,
         chains: Vec<(String, Vec<String>)>,
@@ -161,18 +161,20 @@ impl Service {
             }
         }
         self.shared.queue_scoring(Scoring::new(fitting, cancel))?;
+        // If the queue refuses the call, the caller gets that error only, so no reply is called before.
         for (reply, error) in refused {
             reply(Err(error));
         }
         Ok(())
     }
 
-    /// Returns the number of requests that wait in the queue.
+    /// Returns the number of requests in the queue. Calls of [`score`](Self::score) are not
+    /// included.
     pub fn waiting(&self) -> usize {
         self.shared.lock().queue.len()
     }
 
-    /// Returns the number of running problems, and the costs so far.
+    /// Returns the state of the solver after its last pass, and the costs so far.
     pub fn stats(&self) -> ServiceStats {
         ServiceStats {
             lost_verdicts: self.lost.iter().map(|lost| lost.get().verdicts).sum(),
@@ -180,16 +182,16 @@ impl Service {
         }
     }
 
-    /// Returns the reason why the service ended; `None` while it takes requests.
+    /// Returns the reason why the service ended; `None` while it is running.
     pub fn ended(&self) -> Option<ServiceError> {
         self.shared.lock().ended.clone()
     }
 
-    /// Closes the queue, waits until all requests are finished, and returns the solver with the run's
-    /// summary.
+    /// Closes the queue, waits until all requests are finished, and returns the solver with a
+    /// summary of the run.
     ///
     /// # Errors
-    /// Returns an error if a model was lost, or if another handle has closed the service already.
+    /// Returns an error if a model was lost, or if another handle has already closed the service.
     pub fn close(self) -> Result<(Solver, RunSummary), Error> {
         self.shared.close();
         let thread = lock(&self.thread).take();
@@ -209,17 +211,17 @@ impl std::fmt::Debug for Service {
     }
 }
 
-/// The state of a [`Service`] after its last pass or result.
+/// The state of a [`Service`] after its last pass or its last result.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct ServiceStats {
-    /// The number of running problems.
+    /// The number of problems in flight.
     pub in_flight: usize,
-    /// The bytes of KV cache that the running problems' chains hold in both models.
+    /// The KV cache that chains in flight hold in generator and scorer together, in bytes.
     pub cache_bytes: u64,
-    /// The costs so far.
+    /// The costs of all searches since the start of the service.
     pub ledger: Ledger,
-    /// The number of verdicts that checker commands did not give.
+    /// The number of verdicts that checker commands failed to give.
     pub lost_verdicts: u64,
 }
 
@@ -232,12 +234,12 @@ impl Drop for Open {
     }
 }
 
-/// Locks a mutex, also after a thread panicked with the lock: changes under it are never partial.
+/// Locks a mutex, even if a thread panicked with the lock: no change under a lock is ever partial.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits for a notification, as [`lock`] does for poisoned mutexes.
+/// Waits for a notification. Ignores the panic of another thread, for the reason given at [`lock`].
 fn wait<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Sets a key of the settings by its name, such as `search.mcts.exploration`, with a helpful message
-//! for a wrong name or value.
+//! Sets a setting by its key, such as `search.mcts.exploration`. Errors suggest the nearest key or
+//! the allowed type.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -8,11 +8,12 @@ use toml::{Table, Value};
 use crate::Error;
 use crate::nearest::nearest;
 
-/// The most parts of a key. No key has more, and a name from outside must not nest tables without end.
+/// The maximum number of parts in a key. No real key has more, and a key from outside must not
+/// create deeply nested tables.
 const MOST_PARTS: usize = 8;
 
-/// Returns settings with a key set: a [`Config`](crate::Config), or the
-/// [`Settings`](crate::Settings) of a request.
+/// Returns a copy of settings with one key changed. The settings may be a
+/// [`Config`](crate::Config), or the [`Settings`](crate::Settings) of a request.
 ///
 /// ```
 /// let config = beamgen::program::set_key(&beamgen::Config::default(), "search.mcts.exploration", 2.into())?;
@@ -20,7 +21,8 @@ const MOST_PARTS: usize = 8;
 /// ```
 ///
 /// # Errors
-/// Returns [`Error::Key`] for an unknown key, with the nearest one, or for an invalid value.
+/// Returns [`Error::Key`] for an unknown key, of which the nearest is named, or for an invalid
+/// value.
 pub fn set_key<T: Serialize + DeserializeOwned>(
     settings: &T,
     key: &str,
@@ -37,7 +39,7 @@ pub fn set_key<T: Serialize + DeserializeOwned>(
     let mut root = Table::try_from(settings).map_err(|error| refused(&error.to_string()))?;
     let mut at = &mut root;
     for name in tables {
-        // A table such as `models.prm_server` is not serialized while it is unset.
+        // A table such as `models.prm_server` is missing in the serialized form until it is set.
         let inner = at.entry(*name).or_insert_with(|| Table::new().into());
         at = match inner {
             Value::Table(table) => table,
@@ -45,7 +47,7 @@ pub fn set_key<T: Serialize + DeserializeOwned>(
         };
     }
     at.insert((*last).to_owned(), value);
-    // serde checks key and value, so a key has the same rules here as in a file.
+    // serde checks key and value here, so the rules are the same as for a file.
     root.try_into().map_err(|error: toml::de::Error| {
         let message = error.message();
         match unknown_key(&parts, message) {
@@ -55,18 +57,19 @@ pub fn set_key<T: Serialize + DeserializeOwned>(
     })
 }
 
-/// The most characters of a key that a message repeats.
+/// The maximum number of characters of a key that an error repeats.
 const LONGEST_KEY: usize = 200;
 
-/// Returns a message for an unknown key, with the nearest key of its table; `None` if serde's message
-/// is about something else.
+/// Returns an error text for an unknown key, with the nearest key of the same table; `None` if
+/// serde's message is about a value.
 fn unknown_key(parts: &[&str], message: &str) -> Option<String> {
-    // serde tells the names only in the text of its message.
+    // serde gives the known names only within the text of its message.
     let (unknown, known) = message
         .strip_prefix("unknown field `")?
         .rsplit_once("`, expected ")?;
     let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
-    // A key inside a value, as in `search={n=4}`, is not among the parts: it is named without a path.
+    // A key inside a value, such as `n` in `search={n=4}`, is not among the parts, so it is named
+    // without its path.
     let at = parts.iter().position(|&part| part == unknown).unwrap_or(0);
     let full = |name: &str| [&parts[..at], &[name]].concat().join(".");
     let advice = match nearest(unknown, known.iter().copied()) {
@@ -76,7 +79,7 @@ fn unknown_key(parts: &[&str], message: &str) -> Option<String> {
     Some(format!("there is no key `{}`; {advice}", full(unknown)))
 }
 
-/// Replaces names of Rust's types in serde's message.
+/// Replaces the names of Rust types in serde's message by plain words.
 fn plain(message: &str) -> String {
     message
         .replace("expected usize", "expected a whole number")

@@ -21,23 +21,24 @@ pub struct Setting {
     pub name: &'static str,
     /// The letter of a short flag, or nothing.
     pub short: &'static str,
-    /// The placeholder of the value in a help text: the unit, where the value has a unit.
+    /// The placeholder for the value in help texts, which names the unit if there is one.
     pub value: &'static str,
-    /// The type of the value.
+    /// The type of the setting's value.
     pub kind: Kind,
-    /// The default as text; empty if the description states the default.
+    /// The default as text; empty if the description gives the default.
     pub default: &'static str,
-    /// For a number, `LEAST..GREATEST`; the greatest value may be missing. Otherwise empty.
+    /// The range of a number as `LEAST..GREATEST`, where the greatest may be missing; empty for
+    /// other types.
     pub range: &'static str,
     /// The key in a file of settings; empty for `pair`, which names such a file.
     pub key: &'static str,
-    /// Whether each request may change the setting, or only the solver.
+    /// Whether requests may change the setting, or only the solver has it.
     pub scope: Scope,
-    /// The group of settings in help texts; a command has the flags of some groups.
+    /// The group of the setting. Each command has the flags of some groups.
     pub part: Part,
-    /// Whether the short help shows the flag, or only the long help.
+    /// Whether the flag is in the short and the long help, or in the long help only.
     pub shown: Shown,
-    /// The other settings without which this setting changes nothing.
+    /// Conditions on other settings. If one is not met, the setting has no effect.
     pub needs: &'static [Needs],
     doc: &'static str,
 }
@@ -47,24 +48,24 @@ pub struct Setting {
 pub enum Kind {
     /// True or false; false by default.
     Switch,
-    /// A whole number, 0 or more.
+    /// A whole number of at least 0.
     Count,
-    /// A number that may have a fraction.
+    /// A number that may have a fractional part.
     Number,
-    /// A word or a rule such as `soft-min:0.2`.
+    /// A word, or a rule with a number such as `soft-min:0.2`.
     Text,
     /// A model, a folder or a file.
     Path,
     /// Bytes, as a number or with a unit.
     Size,
-    /// Several texts; a text with commas is split at them.
+    /// A list of texts. A text with commas is split at the commas.
     List,
-    /// Several texts; a comma is part of its text.
+    /// A list of texts that may contain commas.
     Texts,
 }
 
 impl Kind {
-    /// Splits a value into its texts, as [`Self::List`] or [`Self::Texts`] does.
+    /// Converts a value to its list of texts; see [`Self::List`] and [`Self::Texts`].
     fn texts(self, value: Value) -> Vec<String> {
         let values = match value {
             Value::Array(values) => values,
@@ -81,40 +82,40 @@ impl Kind {
     }
 }
 
-/// The place where a setting can be given.
+/// Who may give a value for a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// A request may change the solver's value for itself.
+    /// Every request may give a value of its own.
     Request,
-    /// Only the solver has the setting; requests cannot change it.
+    /// The solver has one value for all requests.
     Solver,
 }
 
-/// A group of settings. A command has the flags of some groups.
+/// A group of settings. Each command has the flags of some groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The strategy and the number of chains.
+    /// The strategy, and the number of chains.
     Width,
-    /// All other settings of the search.
+    /// The other settings of the search.
     Search,
-    /// How the generator's tokens are sampled.
+    /// Settings of the sampler, such as the temperature.
     Sampling,
-    /// The scorer that the search ranks by.
+    /// The scorer whose scores rank the chains.
     Scorer,
-    /// The generator, the judges, and how scores are combined and calibrated.
+    /// The generator and the judges, and the rules that combine and calibrate scores.
     Models,
-    /// The reward model, and the pair that names it.
+    /// The reward model, and the pair that can name it.
     Reward,
-    /// The device, number types, memory and threads that compute models.
+    /// Device, number types, memory and threads.
     Engine,
     /// Checkers that veto steps.
     Checkers,
-    /// Checkers that audit the chains of answers.
+    /// Checkers that audit answers.
     Soundness,
 }
 
 impl Part {
-    /// Returns the heading above the group's flags in a help text.
+    /// Returns the heading for the group in help texts. Some groups share a heading.
     pub fn heading(self) -> &'static str {
         match self {
             Self::Width | Self::Search => "Search",
@@ -125,16 +126,16 @@ impl Part {
     }
 }
 
-/// Which help texts show a flag.
+/// The help texts that show a flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shown {
-    /// `-h` and `--help`.
+    /// Shown by `-h` and by `--help`.
     Always,
-    /// `--help` only.
+    /// Shown by `--help` only.
     Long,
 }
 
-/// A condition without which a setting changes nothing: its name in messages, and a test for it.
+/// A condition without which a setting has no effect: its description for messages, and a test.
 pub type Needs = (&'static str, fn(&Config) -> bool);
 
 const JUDGE: Needs = ("`judge` or `checker`", |config| {
@@ -365,18 +366,18 @@ pub static SETTINGS: &[Setting] = table! {
 };
 
 impl Setting {
-    /// Returns the setting that has this name.
+    /// Returns the row of [`SETTINGS`] with this name; `None` for an unknown name.
     pub fn named(name: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.name == name)
     }
 
-    /// Returns the description in one line.
+    /// Returns the first paragraph of the description, as one line.
     pub fn help(&self) -> String {
         let (help, _) = self.doc.split_once("\n\n").unwrap_or((self.doc, ""));
         joined(help)
     }
 
-    /// Returns the rest of the description, then the default; empty if there is neither.
+    /// Returns the paragraphs after the first one, and the default; empty if there is neither.
     pub fn more(&self) -> String {
         let (_, more) = self.doc.split_once("\n\n").unwrap_or_default();
         let mut more = joined(more);
@@ -395,7 +396,8 @@ impl Setting {
         more
     }
 
-    /// Returns the allowed values with a description each; empty if any text may be a value.
+    /// Returns the allowed values of `strategy` or `checker`, each with its description; an empty
+    /// list for other settings.
     pub fn known(&self) -> Vec<(&'static str, &'static str)> {
         let names = StrategyName::all();
         match self.name {
@@ -405,13 +407,14 @@ impl Setting {
         }
     }
 
-    /// Reads a value from a text: of a list, one of its values.
+    /// Reads a value from a text. For a list, the text is one item of the list.
     ///
     /// # Errors
-    /// Returns the reason why the text cannot be a value.
+    /// Returns the reason why the text is not a valid value.
     pub fn read(&self, text: &str) -> Result<Value, String> {
-        // TOML's integers end at i64::MAX. A larger count is above every limit in any case, so
-        // the check of limits refuses i64::MAX in its place; a seed has no limit to refuse it.
+        // TOML's integers end at i64::MAX. A larger count becomes i64::MAX, which exceeds every
+        // limit and is therefore refused later. A seed has no limit, so a larger seed is refused
+        // here.
         let whole = |number: u64| match i64::try_from(number) {
             Err(_) if self.name == "seed" => Err(format!("a seed is at most {}", i64::MAX)),
             number => Ok(Value::Integer(number.unwrap_or(i64::MAX))),
@@ -432,7 +435,7 @@ impl Setting {
         if self.key.is_empty() {
             return Ok(value);
         }
-        // A trial on the defaults: a wrong value is then refused with the name of its flag.
+        // The value is tried on the defaults, so that an error is reported under the flag's name.
         match put(&Config::default(), self.name, value.clone()) {
             Err(Error::Key { reason, .. }) => Err(reason),
             Err(error) => Err(error.to_string()),
@@ -441,11 +444,11 @@ impl Setting {
     }
 }
 
-/// Returns settings with one of [`SETTINGS`] put over them: a [`Config`], or the
-/// [`Settings`](crate::Settings) of a request.
+/// Returns a copy of settings with one of [`SETTINGS`] changed. `settings` may be a [`Config`], or
+/// the [`Settings`](crate::Settings) of a request.
 ///
 /// # Errors
-/// Returns [`Error::Key`] if no setting has the name, or if the setting cannot have the value.
+/// Returns [`Error::Key`] if the name is unknown, or if the value is invalid for the setting.
 pub fn put<T: Clone + Serialize + DeserializeOwned>(
     settings: &T,
     name: &str,
@@ -478,14 +481,14 @@ pub fn put<T: Clone + Serialize + DeserializeOwned>(
     })
 }
 
-/// Returns a configuration with the given settings put over it, in the order of the table.
+/// Returns a copy of `config` with all settings of `given`, applied in the order of the table.
 ///
 /// # Errors
 /// Returns the errors of [`put`], and [`Error::Refused`] if two settings contradict each other.
 pub fn put_all(config: &Config, given: &[(impl AsRef<str>, Value)]) -> Result<Config, Error> {
     refuse_contradictions(given)?;
     let mut config = config.clone();
-    // By the table, not as given: a strategy's preset must not undo settings after it.
+    // The order of the table puts a strategy first, whose preset must not undo other settings.
     for setting in SETTINGS.iter().filter(|setting| !setting.key.is_empty()) {
         if let Some((_, value)) = given.iter().find(|(name, _)| name.as_ref() == setting.name) {
             config = put(&config, setting.name, value.clone())?;
@@ -521,11 +524,13 @@ fn refuse_contradictions(given: &[(impl AsRef<str>, Value)]) -> Result<(), Error
 
 type Keys = Vec<(&'static str, Value)>;
 
-/// Returns `search` with a strategy by name, and with the settings that the name stands for.
+/// Returns the table `search` with the strategy `name`, and with the settings that the name
+/// implies.
 fn strategy_keys(settings: &impl Serialize, name: &str) -> Result<Keys, Error> {
     let strategy: StrategyName = name.parse()?;
     let wrong = |reason: String| Error::Refused(reason.into());
-    // `put` takes a whole configuration or a request's settings; both have this table.
+    // `settings` is a whole configuration or the settings of a request; both have the table
+    // `search`.
     let mut table = Table::try_from(settings).map_err(|error| wrong(error.to_string()))?;
     let search = table.remove("search").unwrap_or(Table::new().into());
     let search: Result<SearchConfig, _> = search.try_into();
@@ -535,7 +540,7 @@ fn strategy_keys(settings: &impl Serialize, name: &str) -> Result<Keys, Error> {
     Ok(vec![("search", search)])
 }
 
-/// Returns the keys for values of `scorer`: the first is the scorer, the others are judges.
+/// Returns the keys for the values of `scorer`. The first value is the scorer; others are judges.
 fn scorer_keys(names: &[String]) -> Result<Keys, Error> {
     let [first, others @ ..] = names else {
         return Err(Error::Refused(
@@ -549,7 +554,7 @@ fn scorer_keys(names: &[String]) -> Result<Keys, Error> {
     } else if first == "bundled" || first.contains(['/', '.']) || Path::new(first).exists() {
         keys.push(("models.prm", first.as_str().into()));
     } else {
-        // A reserved word passes; any other text fails here, with an error that lists the words.
+        // A reserved word is valid. Any other text fails here, with an error that lists the words.
         let _: ScorerKind = first.parse()?;
     }
     if !others.is_empty() {
@@ -558,7 +563,7 @@ fn scorer_keys(names: &[String]) -> Result<Keys, Error> {
     Ok(keys)
 }
 
-/// Returns `models.judges`: a table for each name or address.
+/// Returns the value of `models.judges`, with a table for each name or address.
 fn judges(names: &[String]) -> Result<Value, Error> {
     if names.iter().any(|name| name == "none") {
         let reason = "none cannot be a judge: leave it out, or name it first and once";
@@ -585,7 +590,7 @@ fn is_address(name: &str) -> bool {
     name.starts_with("http://") || name.starts_with("https://")
 }
 
-/// Joins the lines of a description.
+/// Joins the lines of a description into one.
 fn joined(doc: &str) -> String {
     doc.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,6 +1,6 @@
-//! Sizes in bytes, formatted for people.
+//! Formats sizes in bytes for people.
 
-/// Formats bytes with three digits, in units of 1000: `23.0 kB`.
+/// Formats a number of bytes in units of 1000, such as `23.0 kB` or `999 MB`.
 #[must_use]
 pub fn human_size(bytes: u64) -> String {
     let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];

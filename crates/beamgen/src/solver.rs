@@ -1,4 +1,4 @@
-//! The solver: a generator and a scorer, and the search that uses them.
+//! Solves problems with a generator, a scorer, and the search that uses both.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -21,10 +21,10 @@ use crate::request::Request;
 use crate::soundness::{Audited, Auditor};
 use crate::{Config, Error};
 
-/// Solves problems by step-wise search: a generator, a scorer, and the search between them.
+/// A generator and a scorer, with the search that solves problems step by step with both.
 ///
-/// The solver owns the KV caches of both models, which are empty between runs. A solver can be moved
-/// to another thread; runs take it by `&mut`, because a single thread drives the models.
+/// The solver owns the KV caches of both models, which are empty between runs. A solver can move to
+/// another thread. Runs take `&mut self`, because only one thread may drive the models.
 pub struct Solver {
     pub(crate) config: Config,
     pub(crate) generator: Box<dyn Generator + Send>,
@@ -37,7 +37,7 @@ pub struct Solver {
     pub(crate) chat_template: Option<String>,
     pub(crate) limits: TextLimits,
     pub(crate) effective: Map<String, Value>,
-    /// The verdicts lost so far, by the name of each checker that is a command.
+    /// The counters of verdicts that checker commands failed to give, by the command's name.
     pub(crate) lost: Vec<(String, LostSoFar)>,
     #[cfg(feature = "remote")]
     pub(crate) served: Vec<(
@@ -48,65 +48,67 @@ pub struct Solver {
 }
 
 impl Solver {
-    /// Returns the effective settings.
+    /// Returns the effective settings: those of the builder, completed from the models.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Returns the notes for the user so far, a line each: unsupported features of a checkpoint, shared
-    /// weights, a hub that could not be asked, a device that was lost in a run.
+    /// Returns the notes for the user, one line each, such as unsupported features of a checkpoint,
+    /// shared weights, an unreachable hub, or a device that was lost during a run.
     pub fn notes(&self) -> Vec<String> {
         let noted = self.notes.iter().cloned();
         noted.chain(self.compute.note()).collect()
     }
 
-    /// Whether a model is bundled, and so knows problems of [the bundled world](crate::bundled) only.
+    /// Whether one of the models is bundled, and so knows only problems of [the bundled
+    /// world](crate::bundled).
     pub fn has_bundled(&self) -> bool {
         self.has_bundled
     }
 
-    /// Whether the generator's checkpoint has a chat template, so that its prompt has a place for a
-    /// system message. False for a custom generator.
+    /// Whether the generator's checkpoint has a chat template, so that prompts can contain a system
+    /// message. False for a custom generator.
     pub fn has_chat_template(&self) -> bool {
         self.chat_template.is_some()
     }
 
-    /// Returns the source of the chat template of the generator's checkpoint, in Jinja; `None` without
-    /// one, and for a custom generator.
+    /// Returns the source of the generator's chat template, in Jinja; `None` for a custom
+    /// generator, or if the checkpoint has no template.
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
     }
 
-    /// Whether the solver has a scorer.
+    /// Whether searches can use scores.
     pub fn has_scorer(&self) -> bool {
         self.scorer.is_some()
     }
 
-    /// Whether the solver has a bundled model, and the problem is of a kind that it does not know
-    /// ([`bundled::knows`](crate::bundled::knows)). The result then means nothing.
+    /// Whether the solver has a bundled model and the problem is of a kind that the model does not
+    /// know ([`bundled::knows`](crate::bundled::knows)). The result of such a problem means
+    /// nothing.
     pub fn is_foreign(&self, problem: &Problem) -> bool {
         self.has_bundled && !crate::bundled::knows(&problem.with_context())
     }
 
-    /// Returns the settings of requests that change none.
+    /// Returns the settings of a request that changes none of them.
     pub fn settings(&self) -> Settings {
         self.config.settings()
     }
 
-    /// Returns a request for a problem with this solver's settings, which can be changed on it.
+    /// Returns a request with this solver's settings, which the request's methods can change.
     pub fn request(&self, problem: impl Into<Problem>) -> Request {
         Request::new(problem, self.settings())
     }
 
-    /// Solves a problem: a text or a [`Problem`] with the solver's own settings, or a [`Request`].
-    /// With bundled models, see [`is_foreign`](Self::is_foreign).
+    /// Solves a problem. A text or a [`Problem`] gets the solver's settings, a [`Request`] has its
+    /// own. With bundled models, see [`is_foreign`](Self::is_foreign).
     ///
     /// # Errors
     /// Returns an error if the problem is refused, for example because it is longer than the
     /// generator's context, or if a model fails.
     pub fn solve(&mut self, request: impl IntoRequest) -> Result<ProblemResult, Error> {
         let request = request.into_request(self);
-        // The run would report invalid settings as the problem's fault.
+        // The run itself would report invalid settings as an error of the problem.
         request.settings.validate()?;
         let mut solved = None;
         self.run_requests([request], &mut |_| {}, &mut |result| {
@@ -120,12 +122,12 @@ impl Solver {
         }
     }
 
-    /// Solves many problems together, which fills the forward passes. Each result is delivered as soon
-    /// as it is finished, with its position in the input. The result of a refused problem has `error`
-    /// set, and the other problems continue.
+    /// Solves many problems together, so that forward passes are full. `each` gets a result as soon
+    /// as it is finished, with the problem's position in the input. If a problem is refused, its
+    /// result has `error` set, and the others continue.
     ///
     /// # Errors
-    /// Returns an error if a model fails.
+    /// Returns an error if a model fails, or if the settings are invalid.
     pub fn solve_all(
         &mut self,
         problems: impl IntoIterator<Item = Problem>,
@@ -137,19 +139,19 @@ impl Solver {
         })
     }
 
-    /// Solves problems with events: `observe` is called when a step closes, gets its score, is
-    /// continued or pruned. `deliver` takes the results and may stop the run. The next problem is taken
-    /// from the iterator when there is room for it.
+    /// Solves problems and reports events: `observe` is called when a step closes, is scored, is
+    /// continued or is pruned. `deliver` gets the results, and can stop the run. A problem is taken
+    /// from the iterator only when the search has room for it.
     ///
     /// # Errors
-    /// Returns an error if a model fails.
+    /// Returns an error if a model fails, or if the settings are invalid.
     pub fn run(
         &mut self,
         problems: impl IntoIterator<Item = Problem>,
         observe: &mut dyn FnMut(Event<'_>),
         deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
     ) -> Result<RunSummary, Error> {
-        // Only to check the settings before the first problem is taken.
+        // The strategy is built only to find invalid settings before the first problem is taken.
         self.config.search.build(self.scorer.is_some())?;
         let defaults = Arc::new(self.settings());
         let requests = problems
@@ -158,11 +160,11 @@ impl Solver {
         self.run_all(requests, observe, deliver)
     }
 
-    /// Solves requests, which may have different settings and share batches, as [`run`](Self::run)
-    /// does. The result of a request that cannot be run has the reason as its error.
+    /// Solves requests, which may have different settings and still share batches. If a request
+    /// cannot be run, its result has the reason as `error`.
     ///
     /// # Errors
-    /// Returns an error if a model is lost.
+    /// Returns an error if a model was lost.
     pub fn run_requests(
         &mut self,
         requests: impl IntoIterator<Item = Request>,
@@ -170,7 +172,7 @@ impl Solver {
         deliver: &mut dyn FnMut(ProblemResult) -> ControlFlow<()>,
     ) -> Result<RunSummary, Error> {
         let defaults = self.defaults();
-        // Neighbours mostly have equal settings, so they share a copy of the resolved ones.
+        // Neighbouring requests mostly have equal settings, so they share one resolved copy.
         let mut last: Option<(Settings, Arc<Settings>)> = None;
         let requests = requests.into_iter().map(move |request| {
             let resolved = match &last {
@@ -220,13 +222,13 @@ impl Solver {
             withheld: 0,
         };
         let mut summary = beamgen_search::serve(models, in_flight, intake, &mut audited)?;
-        // The search counted these before the audit took their answers away.
+        // The search counted these answers before the audit withheld them.
         summary.answered -= audited.withheld;
         Ok(summary)
     }
 
-    /// Applies a calibration: adds notes if it was fitted for another search, and sets the thresholds
-    /// for `max_error` and `confidence`.
+    /// Applies a calibration: sets the thresholds for `max_error` and `confidence`, and adds notes
+    /// if the calibration was fitted to another search.
     pub(crate) fn calibrate(
         &mut self,
         calibration: &Calibration,
@@ -274,18 +276,19 @@ impl Solver {
                 )
             });
         }
-        // Calibrated scores are probabilities already, so `confidence` needs no threshold for them.
+        // Calibrated scores are probabilities already, so `confidence` is compared with them
+        // directly.
         let search = &mut settings.search;
         let is_raw = self.config.models.score_as == ScoreAs::Raw;
         let mut sure = None;
         if search.confidence > 0.0 && search.sure_score == 0.0 && is_raw {
             let error = 1.0 - f64::from(search.confidence);
-            // The search ends with the first chain that reaches the threshold, not with the best of
-            // several. Its error is that of single chains above the threshold: a search with n = 1.
+            // The search ends at the first chain that reaches the threshold, so its error is that
+            // of single chains above the threshold. A search with n = 1 has measured that error.
             (search.n, search.confidence) = (1, 0.0);
             let curve = own_curve(&settings)
                 .ok_or_else(|| no_answers("this search with n = 1, which confidence goes by"))?;
-            // A threshold of exactly 0 means that there is no threshold.
+            // A threshold of exactly 0 would mean that there is none.
             sure = Some(at(curve, error, "confidence")?.max(f32::MIN_POSITIVE));
         }
         self.notes.extend(note);
@@ -295,8 +298,8 @@ impl Solver {
         Ok(())
     }
 
-    /// Returns the policy that writes the chains: the generator's fingerprint or name, and the
-    /// temperature.
+    /// Returns the policy that samples the chains: the fingerprint or name of the generator, and
+    /// the temperature.
     pub fn policy(&self) -> PolicyName {
         let generator = match self.models.get("generator") {
             Some(Value::String(name)) => name.clone(),
@@ -306,7 +309,8 @@ impl Solver {
         let temperature = settings.sampling.temperature;
         PolicyName {
             generator,
-            // 0.7 as f32 converted to f64 is 0.699999988; the shortest decimal text is what was set.
+            // The f32 nearest to 0.7 is 0.699999988 as f64. The shortest decimal text gives the
+            // number that was set.
             temperature: temperature.and_then(|temperature| temperature.to_string().parse().ok()),
         }
     }
@@ -315,8 +319,7 @@ impl Solver {
         Defaults::of(&self.config)
     }
 
-    /// Returns the traffic so far to the servers of each role (`generator`, `prm`); empty without
-    /// servers.
+    /// Returns the traffic so far for each role (`generator`, `prm`, `judge`) that servers have.
     #[cfg(feature = "remote")]
     pub fn traffic(&self) -> Vec<(&'static str, beamgen_remote::Traffic)> {
         let served = self.served.iter();
@@ -325,47 +328,47 @@ impl Solver {
             .collect()
     }
 
-    /// Returns the verdicts that checker commands lost so far, by their names, and the reason if a
-    /// command is not used any more. A search continues without the command.
+    /// Returns, for each checker command, the number of lost verdicts and, if the command is no
+    /// longer used, the reason. Searches continue without the command.
     pub fn lost_verdicts(&self) -> impl Iterator<Item = (&str, Lost)> {
         let each = self.lost.iter();
         each.map(|(name, lost)| (name.as_str(), lost.get()))
     }
 
-    /// Returns the bytes of KV cache that chains hold in both models now; 0 between runs.
+    /// Returns the KV cache that chains hold in both models, in bytes; 0 between runs.
     pub fn cache_bytes(&self) -> u64 {
         let generator = self.generator.memory();
         let scorer = self.scorer.as_ref().map(|scorer| scorer.memory());
         generator.used_bytes + scorer.map_or(0, |memory| memory.used_bytes)
     }
 
-    /// Checks that a problem fits into the generator's context, without solving it.
+    /// Checks that a problem fits into the generator's context.
     ///
     /// # Errors
-    /// Returns the reason why the problem does not fit.
+    /// Returns the reason why the problem cannot be solved.
     pub fn validate(&self, problem: &Problem) -> Result<(), Error> {
         let checked = self.generator.check(problem);
         checked.map_err(|error| Error::Refused(error.into()))
     }
 
-    /// Returns the facts of the run for readers of a run file: the tier of instructions, the device,
-    /// the bytes of KV cache. These change no result, unless memory is short.
+    /// Returns facts about the run for readers of its run file, such as instruction set, device,
+    /// and size of the KV cache. These facts do not change results, unless memory is short.
     pub fn effective(&self) -> Map<String, Value> {
         self.effective.clone()
     }
 
-    /// Returns everything that decides the results, to compare two runs: the settings that change more
-    /// than the speed, and the models' fingerprints in place of their paths.
+    /// Returns everything that results depend on, to compare two runs: settings that change more
+    /// than the speed, and fingerprints in place of the models' paths.
     pub fn identity(&self) -> Map<String, Value> {
         self.identity_of(&self.settings())
     }
 
-    /// Returns the [`identity`](Self::identity) of a search with these settings.
+    /// Returns the [`identity`](Self::identity) of a search with other settings than the solver's.
     pub fn identity_of(&self, settings: &Settings) -> Map<String, Value> {
         let settings = self.defaults().resolve(settings.clone());
         let generator = self.generator.resolve(&settings.generator);
         let mut models = self.models.clone();
-        // A vote asks no scorer, so its run may be resumed with another reward model.
+        // A plain vote asks no scorer, so its run may be resumed with another reward model.
         if !settings.search.uses_scores() {
             models.insert("scorer".into(), ScorerKind::None.name().into());
             for unused in [
@@ -385,37 +388,40 @@ impl Solver {
         };
         add("models", Ok(Value::Object(models)));
         let mut search = settings.search.clone();
-        // The default depends on the strategy; written out, it is the same run as the named rule.
+        // The default rule depends on the strategy. Written out, it is equal to the same rule named
+        // in the settings.
         search.choose = Some(search.choosing());
         add("search", serde_json::to_value(&search));
         add("generator", serde_json::to_value(&generator));
-        // Of the engine's settings, only those that change the last bits of an activation.
+        // Only those engine settings count that can change the last bits of an activation.
         let engine = &self.config.engine;
         add("page_size", serde_json::to_value(engine.page_size));
         // All tiers with fused multiply-add give the same bits; plain loops give others.
         let portable = engine.isa.resolved().is_ok_and(|tier| tier == "portable");
         let isa = if portable { "portable" } else { "auto" };
         add("isa", Ok(isa.into()));
-        // An audit that withholds nothing changes no answer, so it is not part of the identity.
+        // An audit that withholds nothing does not change answers, so it is left out.
         let checkers = &self.config.checkers;
         if checkers.require_sound {
             add("audit", serde_json::to_value(checkers.auditors()));
             add("sound_above", serde_json::to_value(checkers.sound_above));
         }
         if let Some(Value::Object(search)) = identity.get_mut("search") {
-            // It changes the speed only.
+            // `in_flight` changes the speed only.
             search.remove("in_flight");
         }
         identity
     }
 }
 
-/// Returns the key of a search, from [`Solver::identity`] or a run file's header, without its seed and
-/// its threshold. Calibrations store risk curves under this key: a curve is valid for no other search.
+/// Returns the key of a search, without its seed and threshold. `identity` is that of
+/// [`Solver::identity`], or of a run file's header. Calibrations store risk curves under this key,
+/// since a curve is valid for one search only.
 #[must_use]
 pub fn search_name(identity: &Map<String, Value>) -> String {
     let mut identity = identity.clone();
-    // With raw scores, a calibration only chose a threshold: it changed no score of the curve.
+    // With raw scores, a calibration only chooses a threshold, and does not change the scores of
+    // the curve.
     if let Some(Value::Object(models)) = identity.get_mut("models") {
         let raw = ScoreAs::Raw.to_string();
         if models
@@ -459,7 +465,7 @@ macro_rules! problems_into_requests {
 problems_into_requests!(Problem, &Problem, String, &str);
 
 /// Solves a problem with the bundled models. A text or a [`Problem`] gets the default settings, a
-/// [`Request`] keeps its own. Each call loads the models.
+/// [`Request`] has its own. Each call loads the models again.
 ///
 /// # Errors
 /// Returns an error if the models cannot be loaded, and the errors of [`Solver::solve`].

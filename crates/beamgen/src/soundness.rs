@@ -1,5 +1,5 @@
-//! The audit of answers. An answer is unsound if a step of its chain is proved wrong, or scored below a
-//! bound.
+//! Audits answers. An answer is unsound if a checker proves a step of its chain wrong, or if a step
+//! scores below a bound.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +8,7 @@ use beamgen_search::{Event, Evidence, Node, ProblemResult, Sink, Unsound};
 
 use crate::{Config, Error};
 
-/// Finds the step that makes a chain unsound, by `audit` and `sound_above` of
+/// Finds the step that makes a chain unsound, by the settings `audit` and `sound_above` of
 /// [`CheckersConfig`](crate::scorer::CheckersConfig).
 pub struct Auditor {
     panel: Panel,
@@ -18,10 +18,10 @@ pub struct Auditor {
 }
 
 impl Auditor {
-    /// Returns the auditor of these settings.
+    /// Returns an auditor with the checkers and the bound of `config`.
     ///
     /// # Errors
-    /// Returns an error for an unknown name of a checker.
+    /// Returns an error if a setting of the checkers is invalid, such as an unknown name.
     pub fn new(config: &Config) -> Result<Self, Error> {
         let checkers = &config.checkers;
         checkers.check()?;
@@ -33,13 +33,13 @@ impl Auditor {
         })
     }
 
-    /// Whether the settings turn the audit off.
+    /// Whether the settings turn off both the checkers and the bound.
     pub fn is_off(&self) -> bool {
         self.panel.is_empty() && self.above == 0.0
     }
 
-    /// Returns the first step of a chain that a checker proves wrong; otherwise the first step that
-    /// scores below the bound. `steps` are texts with their scores.
+    /// Returns the first step that a checker proves wrong, or else the first step that scores below
+    /// the bound. Each of `steps` is a text with its score.
     pub fn chain<'a>(
         &mut self,
         problem: &str,
@@ -57,7 +57,8 @@ impl Auditor {
                 source: opinion.checker,
             });
         }
-        // A proof comes before a score, so low scores are searched only now.
+        // A proof counts more than a score, so the scores are looked at only if no checker proves a
+        // step wrong.
         let step = scores
             .iter()
             .position(|score| score.is_some_and(|score| score < self.above))?;
@@ -69,8 +70,8 @@ impl Auditor {
         })
     }
 
-    /// Sets [`ProblemResult::unsound`] by the chosen chain. A chain without an answer, or with a withheld
-    /// answer, is not audited.
+    /// Audits the chain of the answer, and sets [`ProblemResult::unsound`]. Does nothing if there
+    /// is no answer, or if the answer is withheld.
     pub fn result(&mut self, result: &mut ProblemResult) {
         let steps = result.steps();
         let steps = steps
@@ -83,13 +84,13 @@ impl Auditor {
     }
 }
 
-/// A sink that audits results before it passes them on.
+/// A sink that audits each result, then passes it to another sink.
 pub(crate) struct Audited<'a> {
     pub(crate) auditor: Auditor,
     pub(crate) sink: &'a mut dyn Sink,
-    /// Whether unsound answers are withheld.
+    /// Whether an unsound answer is withheld, or only marked.
     pub(crate) require: bool,
-    /// The number of answers withheld so far.
+    /// The number of answers withheld by the audit so far.
     pub(crate) withheld: usize,
 }
 

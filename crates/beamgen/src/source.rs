@@ -1,4 +1,4 @@
-//! Finds the files of a model by its name.
+//! Finds the files of a model by name, on this machine or on a hub.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,33 +13,34 @@ use beamgen_prm::UnloadedModel;
 use crate::bundled::Bundled;
 use crate::{Error, fingerprint};
 
-/// Downloads models of a hub, with progress.
+/// A hub, and a callback for the progress of downloads from it.
 pub(crate) struct Downloads {
     pub(crate) hub: Hub,
     pub(crate) observe: Observe,
 }
 
-/// A callback for progress, with the model's name.
+/// A callback that gets the model's name and the progress of its download.
 pub(crate) type Observe = Box<dyn FnMut(&str, Progress)>;
 
-/// The place of a model's files.
+/// The location of a model's files.
 pub(crate) enum Source {
     Bundled(Bundled),
-    /// A folder or a GGUF file on this machine.
+    /// The path of a folder or a GGUF file on this machine.
     Local(PathBuf),
 }
 
 /// Finds models by their names.
 #[derive(Default)]
 pub(crate) struct Finder {
-    /// The downloads; `None` finds models on this machine only.
+    /// The hub; `None` to find only models on this machine.
     pub(crate) downloads: Option<Downloads>,
     /// Notes for the user, a line each.
     pub(crate) notes: Vec<String>,
 }
 
 impl Finder {
-    /// Finds a model: a path on this machine, or else a name on the hub. May add notes.
+    /// Finds a model: bundled if `name` is `None`, or else a path on this machine, or else a name
+    /// on the hub. May add notes.
     pub(crate) fn find(&mut self, name: Option<&Path>, bundled: Bundled) -> Result<Source, Error> {
         match name {
             None => Ok(Source::Bundled(bundled)),
@@ -47,7 +48,7 @@ impl Finder {
         }
     }
 
-    /// Finds the files of a model as [`find`](Self::find) does, without its weights.
+    /// Finds a model's files except its weights, by the rules of [`find`](Self::find).
     #[cfg(feature = "remote")]
     pub(crate) fn tokenizer(&mut self, name: &Path) -> Result<Source, Error> {
         self.named(name, Hub::fetch_tokenizer)
@@ -58,7 +59,8 @@ impl Finder {
         name: &Path,
         fetch: impl Fn(&Hub, &ModelId, &mut dyn FnMut(Progress)) -> Result<Fetched, HubError>,
     ) -> Result<Source, Error> {
-        // A local path wins over a model of the same name on the hub, as in transformers.
+        // A local path wins over a model of the same name on the hub. transformers has the same
+        // rule.
         if name.exists() {
             let extension = name.extension();
             let is_gguf = extension.is_some_and(|e| e.eq_ignore_ascii_case("gguf"));
@@ -105,22 +107,22 @@ impl Source {
     }
 }
 
-/// Parses a name that could be a model of a hub and does not look like a path. A GGUF file of a hub is
-/// named after a colon. An address that is not a model's page is an error.
+/// Parses the name of a model on a hub; `None` if the name looks like a path. A GGUF file in a
+/// hub's repository is named after a colon. A web address that is not a model's page is an error.
 fn hub_id(name: &str, hub: Option<&Hub>) -> Result<Option<ModelId>, HubError> {
     let id = match hub {
         Some(hub) => hub.model(name),
         None => name.parse(),
     };
     match id {
-        // `folder/model.gguf` has the form ORG/NAME, but is meant as a file.
+        // `folder/model.gguf` has the form ORG/NAME, but means a file.
         Ok(id) if id.repo().to_ascii_lowercase().ends_with(".gguf") => Ok(None),
         Err(error) if name.contains("://") => Err(error),
         id => Ok(id.ok()),
     }
 }
 
-/// A model whose files exist and agree with each other. Its weights are not read yet.
+/// A model whose files exist and are consistent. Its weights are not read yet.
 pub(crate) struct OpenedModel {
     pub(crate) checkpoint: Checkpoint,
     pub(crate) config: ModelConfig,
@@ -138,8 +140,8 @@ impl OpenedModel {
             let tokenizer = Tokenizer::load(checkpoint.clone())?;
             tokenizer.check(&config)?;
             let template = ChatTemplate::of(&tokenizer)?;
-            // The template is tried on a tiny problem: an error here is the template's fault, and is
-            // reported before the first problem.
+            // The template is tried on a tiny problem, so that a faulty template is reported before
+            // the run.
             if let Err(error) = template.prompt(None, "1 + 1 = ?")
                 && error.exceeds_limits
             {
@@ -159,20 +161,21 @@ impl OpenedModel {
         })
     }
 
-    /// Drops the language-model head, which a reward model does not use: a gigabyte of a 7B model.
+    /// Removes the language-model head, which a reward model does not use: a gigabyte in a 7B
+    /// model.
     pub(crate) fn drop_head(&mut self) {
-        // A tied head is the embedding, which is needed.
+        // A tied head is the same matrix as the embedding, which is needed.
         if !self.config.tie_word_embeddings && self.weights.remove("lm_head.weight") {
             self.config.causal_lm = false;
         }
     }
 
-    /// Adds this model's path to an error that does not name it.
+    /// Adds the model's path to an error, unless the error names the path already.
     pub(crate) fn blame(&self, error: impl Into<Error>) -> Error {
         error.into().at(path(&self.checkpoint))
     }
 
-    /// Returns the files, from which the format of a reward model is recognised.
+    /// Returns the parts of the model by which the format of a reward model is recognised.
     pub(crate) fn unloaded(&self) -> UnloadedModel<'_> {
         UnloadedModel {
             checkpoint: &self.checkpoint,
@@ -182,7 +185,7 @@ impl OpenedModel {
         }
     }
 
-    /// Loads the model with the threads of `pool`.
+    /// Reads the weights and builds the model on a device.
     pub(crate) fn model(
         &self,
         weight_type: WeightType,
@@ -193,9 +196,9 @@ impl OpenedModel {
         Model::on(compute, config, weights, weight_type, pool).map_err(|error| self.blame(error))
     }
 
-    /// Whether this model and `other` have the same shape and weights, so that they can share a copy.
+    /// Whether both models have the same shape and weights, so that one copy in memory serves both.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
-        // A reward model whose head was dropped is still the generator's decoder.
+        // The head does not matter: a reward model without its head has the generator's decoder.
         let alike = |config: &ModelConfig| ModelConfig {
             causal_lm: true,
             ..config.clone()

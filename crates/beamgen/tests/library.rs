@@ -34,7 +34,7 @@ fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models/abacus")
 }
 
-/// The part of a result that does not depend on the machine.
+/// Returns the parts of a result that are the same on every machine.
 fn outcome(
     result: ProblemResult,
 ) -> (

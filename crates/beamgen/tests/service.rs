@@ -324,7 +324,8 @@ fn many_chains_are_scored_in_turns_until_they_are_cancelled() {
         assert_eq!(scored.is_err_and(|error| error.is_too_long()), at == 7);
     }
 
-    // A small call does not wait for a large one, which ends when it is cancelled.
+    // A small call is finished long before a large one. The large call ends only by its
+    // cancellation.
     let cancel = CancelToken::new();
     let large = score((0..4000).map(|at| chain(at, 40)).collect(), &cancel);
     let small = score(vec![chain(1, 2)], &never);

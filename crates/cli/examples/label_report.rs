@@ -1,8 +1,8 @@
-//! Prints the cost and the quality of Monte Carlo labels on problems of the bundled world: the tables
-//! of `benches/results/*-labels`.
+//! Prints the tables of `benches/results/*-labels`: cost and quality of Monte Carlo labels on
+//! problems of the bundled world.
 //!
-//! `cargo run --release -p beamgen-cli --example label_report -- problems.jsonl`, with a file that
-//! `beamgen problems` wrote.
+//! Run as `cargo run --release -p beamgen-cli --example label_report -- problems.jsonl`, with a
+//! file from `beamgen problems`.
 
 use std::ops::ControlFlow;
 
@@ -19,18 +19,19 @@ struct Ran {
     chains: Vec<LabelledChain>,
     counts: Counts,
     ledger: Ledger,
-    /// Tokens that would be computed again without forks of KV caches.
+    /// Tokens that the generator would compute again if KV caches could not be forked.
     spared: u64,
     seconds: f64,
 }
 
 impl Ran {
-    /// Tokens of rollouts, without the tokens of chains.
+    /// Returns the number of tokens in rollouts, without those in chains.
     fn rollout_tokens(&self) -> u64 {
         self.ledger.generated_tokens - self.counts.chain_tokens
     }
 
-    /// Tokens that the generator computed: each problem's prompt, and all sampled tokens.
+    /// Returns the number of tokens that the generator computed: the prompt of each problem once,
+    /// and all sampled tokens.
     fn read(&self) -> u64 {
         self.ledger.prompt_tokens + self.ledger.generated_tokens
     }
@@ -95,7 +96,7 @@ fn percent(part: usize, of: usize) -> String {
     }
 }
 
-/// Counts of labels that agree with the truth, over the steps that were rolled out.
+/// Counts how many labels are right, over the steps that have rollouts.
 #[derive(Default)]
 struct Agreement {
     /// Right steps, and those of them that have the label 1.
@@ -171,7 +172,7 @@ fn costs(rows: &[(&str, &Ran)]) {
     }
 }
 
-/// Compares the hard labels of binary search with those of brute force, and the costs of both.
+/// Compares hard labels from binary search with those from rollouts of every step, and the costs.
 fn binary(brute: &Ran, binary: &Ran) {
     let rule = LabelRule::default();
     let (mut steps, mut same) = (0, 0);

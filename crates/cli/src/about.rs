@@ -1,17 +1,17 @@
-//! The program's version and command line, for the head of a report.
+//! The program's version, commit and command line, which head each report.
 
 use std::ffi::OsString;
 
 use beamgen_measure::About;
 
-/// Returns the head of a report that begins now. Its commit has 12 digits, with `-dirty` if the source
-/// differed from the commit, or is `unknown` if the program was built without a repository.
+/// Returns the head of a report that begins now. The commit has 12 digits, and ends in `-dirty` if
+/// the sources had other changes. It is `unknown` if the program was built outside of a repository.
 pub(crate) fn this() -> About {
     About::now(env!("CARGO_PKG_VERSION"), env!("BEAMGEN_COMMIT"), command())
 }
 
-/// Returns the command line, quoted for a shell. It lacks `--resume`, so that a resumed run has the
-/// same report as one that was never interrupted.
+/// Returns the command line, quoted for a shell. `--resume` is left out, so that a resumed run
+/// gives the same report as an uninterrupted one.
 fn command() -> String {
     let args = std::env::args_os().skip(1).filter(|arg| arg != "--resume");
     std::iter::once("beamgen".to_owned())
@@ -21,7 +21,8 @@ fn command() -> String {
 }
 
 fn quoted(arg: OsString) -> String {
-    // An argument that is not UTF-8 is shown inexactly: that is better than to lose the report.
+    // A wrong character in the report is better than no report, so bytes that are not UTF-8 are
+    // replaced.
     let arg = arg.to_string_lossy().into_owned();
     let is_plain = arg
         .chars()

@@ -13,7 +13,8 @@ use crate::output;
 use crate::table::counted;
 
 pub(crate) fn main(args: &AnnotateArgs) -> Result<(), Failure> {
-    // No model is named here, so whole answers are split at the default boundaries.
+    // The command names no model with settings of its own, so answers are split by the default
+    // settings.
     let input = open_any(&args.file, &|text: &str| {
         mend::steps_of(text, &GeneratorConfig::default())
     })?;
@@ -41,7 +42,7 @@ pub(crate) fn main(args: &AnnotateArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the numbers of finished chains and of all chains.
+/// Returns the number of finished chains and the number of all chains.
 fn progress(annotation: &Annotation) -> (usize, usize) {
     let view = annotation.view();
     (view.done, view.chains)
@@ -58,12 +59,13 @@ fn page(annotation: Annotation) -> Result<(usize, usize), Failure> {
     let server = LocalPage::bind()?;
     let stop = Stop::new();
     crate::serve::stop_on_signals(&stop, "stopping: all ratings are saved")?;
-    // The server takes the closure with its handle; the counts are read when the server has ended.
+    // The server owns the closure, so a second handle is kept to read the counts when it has ended.
     let shared = Arc::new(Mutex::new(annotation));
     let annotation = Arc::clone(&shared);
     let answer = move |message| {
         let acts: Vec<Act> = serde_json::from_value(message).map_err(|error| error.to_string())?;
-        // A panic in an earlier message must not end the session: its ratings are in the file.
+        // Ratings are in the file at once, so a panic during an earlier message must not end the
+        // session.
         let mut annotation = annotation.lock().unwrap_or_else(PoisonError::into_inner);
         for act in acts {
             annotation.act(act).map_err(|error| error.to_string())?;

@@ -361,7 +361,7 @@ pub(crate) struct LabelArgs {
     pub quiet: bool,
 }
 
-/// A parser that accepts the names of a table and returns their values.
+/// Returns a parser that accepts the names in `table` and returns the value of the given name.
 fn by_name<T: Clone + Send + Sync + 'static>(
     table: impl IntoIterator<Item = (&'static str, T)>,
 ) -> impl TypedValueParser<Value = T> {
@@ -554,25 +554,26 @@ pub(crate) struct ManArgs {
     pub out: Option<PathBuf>,
 }
 
-/// A parser that accepts the names of strategies, and of presets of a strategy.
+/// Returns a parser of strategy names, including presets such as `majority`.
 fn strategy_name() -> impl TypedValueParser<Value = StrategyName> {
     let names =
         StrategyName::all().map(|named| PossibleValue::new(named.name()).help(named.summary()));
     PossibleValuesParser::new(names).try_map(|name| name.parse())
 }
 
-/// All commands and flags, as the parser, the completion scripts and the manual pages need them.
+/// Returns the definition of all commands and flags. The parser, the completion scripts and the
+/// manual pages are made from this definition.
 pub(crate) fn definition() -> clap::Command {
     old::accepted(Cli::command())
 }
 
-/// Parses the command line: returns the command, and clap's record of which flags were given. Help
-/// and version end the process; an error becomes one line.
+/// Parses the command line. Returns the command, and clap's record of the given flags. Help and
+/// version end the process; an error becomes one line.
 pub(crate) fn parse() -> Result<(Command, ArgMatches), Failure> {
     let parsed = definition().try_get_matches();
     match parsed.and_then(|given| Ok((Cli::from_arg_matches(&given)?.command, given))) {
         Ok(parsed) => {
-            // Made again, because the parser consumes its definition.
+            // The parser consumed the first definition, so a second one is made.
             let definition = definition();
             let (command, _) = named(&definition, std::env::args_os().skip(1));
             for note in old::notes(command, std::env::args_os()) {
@@ -580,12 +581,12 @@ pub(crate) fn parse() -> Result<(Command, ArgMatches), Failure> {
             }
             Ok(parsed)
         }
-        // `beamgen --help | head` closes the pipe early: a failed write is not an error here.
+        // With `beamgen --help | head` the reader closes the pipe early, which is not an error.
         Err(help) if !help.use_stderr() => {
             let _ = help.print();
             std::process::exit(0)
         }
-        // clap prints help here, but a missing argument is wrong usage: exit code 2.
+        // clap treats a missing argument as a request for help, but it is wrong usage: exit code 2.
         Err(help) if help.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = help.print();
             std::process::exit(2)
@@ -594,8 +595,8 @@ pub(crate) fn parse() -> Result<(Command, ArgMatches), Failure> {
     }
 }
 
-/// Joins clap's message into one line: the error, a similar name if clap found one, and the command
-/// that prints help.
+/// Joins clap's message into one line: the error, clap's suggestion of a similar name, and the
+/// command that prints help.
 fn one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -611,7 +612,8 @@ fn one_line(error: &clap::Error) -> String {
     )
 }
 
-/// Returns the command that arguments name, and how it is typed: `beamgen labels convert`.
+/// Returns the command that the arguments name, and its full name, such as `beamgen labels
+/// convert`.
 fn named(
     definition: &clap::Command,
     arguments: impl Iterator<Item = OsString>,

@@ -1,4 +1,4 @@
-//! `--set KEY=VALUE`, which sets any key of the configuration.
+//! The flag `--set KEY=VALUE`, which sets any key of the settings.
 
 use beamgen::program::set_key;
 use beamgen::{Config, Error};
@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 use crate::failure::{Failure, refuse};
 
-/// Returns the configuration with one key set.
+/// Returns a copy of the settings in which `KEY=VALUE` is applied.
 pub(crate) fn set(config: &Config, assignment: &str) -> Result<Config, Failure> {
     let Some((key, value)) = assignment.split_once('=') else {
         return refuse(format!(
@@ -19,10 +19,10 @@ pub(crate) fn set(config: &Config, assignment: &str) -> Result<Config, Failure> 
     })
 }
 
-/// Parses a value as TOML; a text that is not TOML is a string, so that quotes can be left out.
+/// Parses a value as TOML. Any other text is a string, so quotes can be left out.
 pub(crate) fn parsed(value: &str) -> Value {
     let table = format!("value = {value}").parse::<Table>().ok();
-    // A line break in the value could add further keys: then it is a string, too.
+    // A value with a line break could add further keys, so such a value is a string, too.
     let only = table.filter(|table| table.len() == 1);
     only.and_then(|mut table| table.remove("value"))
         .unwrap_or_else(|| value.into())

@@ -1,6 +1,7 @@
-//! `beamgen bench`: compares strategies on the same problems.
+//! `beamgen bench`: compares search strategies on the same problems.
 //!
-//! This module turns a bench file or flags into a plan; the crate `beamgen-measure` runs the plan.
+//! This module makes a plan from a bench file or from flags. The crate `beamgen-measure` runs the
+//! plan.
 
 pub(crate) mod file;
 mod from_file;
@@ -56,11 +57,11 @@ pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
     if args.plan {
         return Ok(print_plan(&measurement)?);
     }
-    // Only now: until here, a signal should end the process at once.
+    // Signals are handled only from here on: before, a signal should end the process at once.
     let interrupt = Interrupt::watch();
     let (out, cancel) = (args.out.as_deref(), interrupt.token());
     let came = measurement.measure(out, args.resume, &about::this(), &mut shown, &cancel)?;
-    // Takes the progress bar off the terminal before tables are printed.
+    // Dropping the display removes the progress bar, so that the tables are printed below it.
     drop(shown);
     if args.json {
         for summary in &came.summaries {
@@ -69,7 +70,7 @@ pub(crate) fn main(args: &BenchArgs) -> Result<(), Failure> {
     } else {
         print(&plan.outline, &came.summaries, &came.aggregated)?;
     }
-    // Without a results folder an interrupted bench cannot be resumed, so the message names --out.
+    // Without --out an interrupted bench cannot be resumed, so the message names the flag.
     let missing = args.out.is_none().then_some("DIR");
     run_report::ended(&interrupt, [came.done, came.total], "searches", missing)
 }
@@ -79,7 +80,7 @@ impl Host for Shown {
 
     fn load(&mut self, config: Config, sets: &[(&Problems, usize)]) -> Result<Solver, Failure> {
         let show = ShowPlan::unless(self.is_quiet);
-        // A bench cannot skip problems: its strategies must all have the same ones.
+        // All strategies must solve the same problems, so a bench cannot skip any.
         let solver = settings::solver(config, sets, show, Some("shorten it"))?;
         for (problems, count) in sets {
             settings::note_foreign(&solver, problems, *count);
@@ -92,7 +93,7 @@ impl Host for Shown {
     }
 }
 
-/// Makes the plan of a bench file if --config names one, otherwise of flags.
+/// Makes the plan: from the bench file that --config names, or else from flags.
 fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
     let file = match &args.settings.config {
         Some(path) => BenchFile::open(path)?,
@@ -102,12 +103,12 @@ fn plan(args: &BenchArgs) -> Result<Plan, Failure> {
         Some(file) => from_file::from_file(&file, args)?,
         None => from_flags::from_flags(args)?,
     };
-    // A fault of the plan is reported here, before models are loaded and the folder is written.
+    // The plan is checked before models are loaded and the results folder is written.
     plan.check()?;
     Ok(plan)
 }
 
-/// Prints the problem sets, and each search with the rows that are derived from it.
+/// Prints the problem sets, and for each search the rows that are computed from it.
 fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let outline = measurement.outline();
@@ -133,7 +134,7 @@ fn print_plan(measurement: &Measurement<'_>) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a table for each set, and a table of other aggregations over its scored pools.
+/// Prints a table for each set, then a table of further aggregations of the same scores.
 pub(crate) fn print(
     outline: &Outline,
     summaries: &[Summary],
@@ -150,7 +151,7 @@ pub(crate) fn print(
         )?;
         let all = set.ids.len() * outline.seeds as usize;
         let of_set = || summaries.iter().filter(|row| row.set == set.name);
-        // An interrupted bench has cells with fewer searches: a column shows how many.
+        // Cells of an interrupted bench may have fewer searches, so a column shows their number.
         let is_partial = of_set().any(|row| row.searches < all);
         let mut head = COLUMNS.map(|column| column.0).to_vec();
         if is_partial {
@@ -191,7 +192,7 @@ pub(crate) fn print(
     out.flush()
 }
 
-/// Returns the problem file of the command line, which may be given as FILE or as --problems.
+/// Returns the problem file, which may be given as FILE or as --problems.
 fn given_file(args: &BenchArgs) -> Option<&Path> {
     args.file.as_deref().or(args.problems.as_deref())
 }

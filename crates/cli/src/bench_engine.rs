@@ -1,4 +1,4 @@
-//! `beamgen bench-engine`: tokens per second of one model, without a search.
+//! `beamgen bench-engine`: measures the speed of one model without a search, in tokens per second.
 
 use std::io::{self, Write};
 
@@ -18,7 +18,8 @@ use crate::printable;
 use crate::settings;
 use crate::table::{Table, counted};
 
-/// Bytes that are read and copied to measure the memory's rates: more than caches hold.
+/// The number of bytes that are read and copied to measure memory bandwidth. The number exceeds
+/// what the CPU's caches hold.
 const CEILING_MEMORY: usize = 256 << 20;
 
 pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
@@ -35,7 +36,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     let mut config = settings::with_flags(Config::default(), &args.engine)?;
     config.models.generator.clone_from(&args.model);
     config.resolve_words();
-    // The memory plan reserves logits for n chains: here for the largest batch.
+    // The memory plan reserves logits for n chains, which must be enough for the largest batch.
     config.search.n = args.batch.iter().copied().max().unwrap_or(1);
     config.search.in_flight = 1;
     let longest = args.prefix.iter().max().unwrap_or(&0);
@@ -43,7 +44,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
 
     let ceilings = config.engine.ceilings(CEILING_MEMORY);
     let rates = ceilings.map_err(beamgen::Error::from)?;
-    // Otherwise the peak would include the buffers of that measurement.
+    // Without the reset, the peak memory would include the buffers of the bandwidth measurement.
     forget_peak_rss();
     let dtype = config.models.dtype;
     let builder = download::attach(settings::builder(config)?)?;
@@ -71,7 +72,8 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
                     size(bytes as u64)
                 ));
             }
-            // All points are checked before the first is measured: a run may take hours.
+            // All measurements are checked before the first one, since the whole run may take
+            // hours.
             points.push(point);
         }
     }
@@ -94,7 +96,8 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     ]);
     let mut most_kv = 0;
     for point in &points {
-        // The flags were checked above, so an error here is one of the run: exit code 1.
+        // The flags were checked above, so an error is due to the run, not to the input: exit code
+        // 1.
         let measured = bench.measure(point);
         let measured = measured.map_err(|error| Failure::Run(error.into()))?;
         most_kv = measured.kv_bytes.max(most_kv);
@@ -109,7 +112,7 @@ pub(crate) fn main(args: &BenchEngineArgs) -> Result<(), Failure> {
     output::notes(bench.notes());
     if !args.json {
         table.write(&mut out)?;
-        // Weights and cache on a CUDA device are not part of this process's resident memory.
+        // The resident memory does not include weights and cache on a CUDA device.
         if let Some(peak) = peak_memory::mib().filter(|_| rates.card.is_none()) {
             let planned = mib(bench.weight_bytes() + most_kv);
             writeln!(
@@ -158,15 +161,15 @@ fn head(
     }
 }
 
-/// The upper limits of the measured rates.
+/// Upper limits of the machine, with which measured rates are compared.
 struct Ceilings {
     machine: MachineRates,
     /// Copies within the memory of a CUDA device, in 10^9 bytes a second.
     card: Option<f64>,
 }
 
-/// Returns a measurement as JSON. Keys have the names of `llama_batched.py`, which measures
-/// llama.cpp, where both measure the same.
+/// Returns a measurement as JSON. Keys that `llama_batched.py` measures for llama.cpp, too, have
+/// the same names.
 fn row(
     bench: &EngineBench,
     dtype: WeightType,
@@ -188,13 +191,15 @@ fn row(
         "threads": bench.threads(),
         "kv": bench.kv_dtype,
         "sample": if point.sample { "temperature 0.8" } else { "none" },
-        // The fastest run; the keys with a suffix are quantiles over all runs.
+        // The rate of the fastest run. Keys with a suffix are quantiles of the rate over all runs.
         "decode_tokens_per_s": rounded(tokens / at(decode, 0.0)),
         "decode_tokens_per_s_median": rounded(tokens / at(decode, 0.5)),
-        // A low quantile of the rate is a high quantile of the time, so p10 reads the time at 0.9.
+        // A low quantile of the rate is a high quantile of the time, so p10 uses the 0.9 quantile
+        // of the times.
         "decode_tokens_per_s_p10": rounded(tokens / at(decode, 0.9)),
         "decode_tokens_per_s_p90": rounded(tokens / at(decode, 0.1)),
-        // The fastest run. Rounded as nanoseconds, since a small model's pass takes microseconds.
+        // The time of the fastest run, rounded to 10 nanoseconds: a pass of a small model takes
+        // microseconds.
         "step_ms": rounded(1e6 * at(decode, 0.0) / passes) / 1e3,
         "step_ms_median": rounded(1e6 * at(decode, 0.5) / passes) / 1e3,
         "prefill_tokens_per_s": rounded(read / at(prefill, 0.0)),
@@ -202,11 +207,11 @@ fn row(
         "prefill_tokens_per_s_p10": rounded(read / at(prefill, 0.9)),
         "prefill_tokens_per_s_p90": rounded(read / at(prefill, 0.1)),
         "repeat": point.repeat,
-        // The median run, in 10^9 per second.
+        // Rates of the median run, in 10^9 per second.
         "weights_gb_per_s": rounded(measured.streamed_bytes as f64 * passes / at(decode, 0.5) / 1e9),
         "decode_gflop_per_s": rounded(measured.decode_flops / at(decode, 0.5) / 1e9),
         "prefill_gflop_per_s": rounded(measured.prefill_flops / at(prefill, 0.5) / 1e9),
-        // The machine's limits, measured by this process on the same threads.
+        // The limits of this machine, which this process measured with the same number of threads.
         "read_gb_per_s": rounded(rates.machine.read),
         "copy_gb_per_s": rounded(rates.machine.copy),
         "fma_gflop_per_s": rounded(rates.machine.floats),
@@ -220,7 +225,7 @@ fn row(
     })
 }
 
-/// Returns the cells of a [`row`] in the table.
+/// Converts a [`row`] to cells of the printed table.
 fn cells(row: &Value, dtype: WeightType) -> Vec<String> {
     let number = |key: &str| row[key].as_f64().unwrap_or_default();
     let cell = |key: &str, ceiling: Option<f64>| match ceiling {
@@ -231,7 +236,7 @@ fn cells(row: &Value, dtype: WeightType) -> Vec<String> {
         ),
         None => format!("{:.1}", number(key)),
     };
-    // On a CUDA device only the copy rate is measured, so its arithmetic has no share of a peak.
+    // On a CUDA device only the copy rate was measured, so the peak of arithmetic is unknown.
     let (reads, most) = match (row["device_copy_gb_per_s"].as_f64(), dtype) {
         (Some(copy), _) => (copy, None),
         (None, WeightType::Int8) => (number("read_gb_per_s"), Some(number("byte_dot_gop_per_s"))),
@@ -252,12 +257,13 @@ fn cells(row: &Value, dtype: WeightType) -> Vec<String> {
     ]
 }
 
-/// Returns a quantile of an ascending list: the element at `share` of its length, rounded.
+/// Returns a quantile of an ascending list: the element nearest to `share` of the way through the
+/// list.
 fn at(sorted: &[f64], share: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * share).round() as usize]
 }
 
-/// Rounds to two decimals; further digits are noise.
+/// Rounds to two decimals, since further digits are noise.
 fn rounded(number: f64) -> f64 {
     (100.0 * number).round() / 100.0
 }
@@ -266,9 +272,9 @@ fn mib(bytes: usize) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// Resets the kernel's record of the process's peak resident memory.
+/// Resets the kernel's record of this process's peak memory.
 fn forget_peak_rss() {
-    // Only Linux has this file; other systems report no peak (`peak_memory`).
+    // Only Linux has this file. Elsewhere, `peak_memory` reports nothing.
     let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 

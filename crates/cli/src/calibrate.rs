@@ -1,4 +1,4 @@
-//! `beamgen calibrate`: fits a reward model's scores to probabilities of success.
+//! `beamgen calibrate`: fits a calibration, which turns a reward model's scores into probabilities.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -27,14 +27,14 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<(), Failure> {
             args.held_out
         ));
     }
-    // The outputs are opened first: one that cannot be written is an error before the scoring.
+    // Outputs are opened first, so that one that cannot be written fails before the scoring.
     let path = out(args)?;
     let mut to = Output::open(&path)?;
     if let Some(folder) = &args.plots {
         create_folder(folder)?;
     }
     let calibration = if args.data.is_empty() {
-        // Without --data, the runs are added to the calibration that is there.
+        // Without --data, the runs are added to the existing calibration.
         calibrate::read(&path)?
     } else {
         fit(args, &path, &mut to)?
@@ -46,7 +46,7 @@ pub(crate) fn main(args: &CalibrateArgs) -> Result<(), Failure> {
     }
 }
 
-/// Returns the path of the calibration file.
+/// Returns the path of the calibration file to write.
 fn out(args: &CalibrateArgs) -> Result<PathBuf, Failure> {
     let config = settings::prm_config(&args.prm)?;
     match (&args.out, &config.models.prm) {
@@ -63,12 +63,13 @@ fn write(out: &mut Output, calibration: &Calibration) -> Result<(), Failure> {
     out.write((text + "\n").as_bytes())
 }
 
-/// Fits a calibration, writes it and prints how good it is.
+/// Fits a calibration, writes it, and prints how well it fits.
 fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration, Failure> {
     let config = settings::prm_config(&args.prm)?;
     let options = Options {
         method: args.method,
-        // A search reads an outcome model at the end of a chain only, whatever the rule.
+        // A search takes an outcome model's score at the end of a chain, so the rule is always
+        // `last`.
         aggregation: match config.models.scorer {
             ScorerKind::Orm => Aggregation::Last,
             _ => args.aggregation,
@@ -76,7 +77,8 @@ fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration
         held_out: args.held_out,
     };
     let rule = LabelRule {
-        // A hard label hides the share of right rollouts, which the calibration has to predict.
+        // A hard label would hide the share of right rollouts, which the calibration has to
+        // predict.
         rollouts: args.labels.rollouts.unwrap_or(RolloutLabel::Soft),
         ..args.labels.rule(Neutral::Positive)
     };
@@ -86,7 +88,8 @@ fn fit(args: &CalibrateArgs, path: &Path, to: &mut Output) -> Result<Calibration
         settings::observed_reward_model(config, chosen.problems(), Some(hidden.observer()))?;
     let watch = &mut Shown::default();
     let fitted = calibrate::fit(&chosen, &options, &mut *model, fingerprint, &hidden, watch)?;
-    // Before the plots, so that their failure does not cost the result of the scoring.
+    // The calibration is written before the plots, whose failure must not lose the result of the
+    // scoring.
     write(to, &fitted.calibration)?;
     if let Some(folder) = &args.plots {
         fitted.draw(folder)?;
@@ -159,7 +162,7 @@ fn show(args: &CalibrateArgs, path: &Path, fitted: &Fitted) -> Result<(), Failur
     Ok(out.flush()?)
 }
 
-/// Adds the risk curve of the runs to the calibration, and tests its threshold on other runs.
+/// Adds a risk curve from runs to the calibration, and tests the threshold on the runs of --check.
 fn add_runs(
     args: &CalibrateArgs,
     path: &Path,
@@ -167,8 +170,7 @@ fn add_runs(
     to: &mut Output,
 ) -> Result<(), Failure> {
     let runs = Runs::read(&args.runs)?;
-    // The curve keeps all thresholds, so that a search can ask for any share of wrong answers
-    // later.
+    // The whole curve is stored, so that a later search can ask for any share of wrong answers.
     let curve = runs.curve();
     let mut curves = vec![("fitted", curve.clone())];
     let mut out = io::stdout().lock();
@@ -195,7 +197,7 @@ fn add_runs(
     }
     if !args.check.is_empty() {
         let checked = Runs::read(&args.check)?;
-        // A threshold of one search says nothing about another.
+        // A curve is valid for one search only, so runs of another search cannot test it.
         if checked.search != runs.search {
             return refuse(
                 "--check and --runs are different searches: use run files with the same settings and models",
@@ -231,7 +233,7 @@ fn add_runs(
     Ok(out.flush()?)
 }
 
-/// Prints the share of wrong answers that the threshold gives on other problems.
+/// Prints the share of wrong answers above the threshold, as observed on other problems.
 fn show_checked(out: &mut dyn Write, observed: &Observed) -> io::Result<()> {
     let share = |part: usize, all: usize| 100.0 * part as f64 / all.max(1) as f64;
     let interval = observed.interval.map_or(String::new(), |interval| {

@@ -22,10 +22,10 @@ use crate::table::{Table, grouped, percent};
 use crate::verdicts::{self, AT_ONCE};
 use crate::write::Output;
 
-/// The seed of the bootstrap intervals; fixed, so that a repeated report is the same.
+/// The seed of the bootstrap, which is fixed so that a repeated report is the same.
 const SEED: u64 = 0;
 
-/// The figures of a checker on a file.
+/// The figures of one checker on one file.
 #[derive(Default, Serialize)]
 struct Row {
     file: String,
@@ -33,18 +33,18 @@ struct Row {
     steps: u64,
     #[serde(flatten)]
     tally: Tally,
-    /// The share of steps on which the checker did not abstain.
+    /// The share of steps on which the checker gave a verdict.
     coverage: Option<f64>,
     /// Fails on steps that are labelled wrong.
     true_fails: u64,
-    /// Fails on steps without a label, such as the steps after a chain's first mistake.
+    /// Fails on steps without a label, such as steps after the first wrong one.
     unlabelled_fails: u64,
-    /// `true_fails` as a share of the fails on labelled steps.
+    /// The share of `true_fails` among the fails on labelled steps.
     precision: Option<f64>,
     precision_interval: Option<(f64, f64)>,
     /// Chains with a step that is labelled wrong.
     wrong_chains: u64,
-    /// Wrong chains whose first fail is on their first wrong step.
+    /// The number of wrong chains whose first fail is on their first wrong step.
     first_mistakes: u64,
     recall: Option<f64>,
     recall_interval: Option<(f64, f64)>,
@@ -54,7 +54,8 @@ struct Row {
     false_fails: Vec<FalseFail>,
 }
 
-/// The counts for precision and recall in the chains of a problem, which is the unit of resampling.
+/// Counts for precision and recall over the chains of one problem. The bootstrap resamples
+/// problems.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     true_fails: u32,
@@ -79,7 +80,8 @@ pub(crate) fn main(args: &CheckArgs) -> Result<(), Failure> {
         config.checkers.builtin = CHECKERS.iter().map(|row| row.name.to_owned()).collect();
     }
     let mut panel = verdicts::panel(&config)?;
-    // Before the checks, which may take hours: an output that cannot be written is an error now.
+    // The output is opened first, so that one that cannot be written fails before checks that may
+    // take hours.
     let out = args.out.as_deref().map(Output::open).transpose()?;
     let files = inputs::read(&args.input)?;
     let mut lines = Vec::new();
@@ -114,7 +116,8 @@ pub(crate) fn main(args: &CheckArgs) -> Result<(), Failure> {
     print(&rows, args.json)
 }
 
-/// Returns empty rows for a file: a row for each checker and, if there are several, a row `all`.
+/// Returns empty rows for a file: one for each checker and, if there are several checkers, a row
+/// `all`.
 fn empty_rows(panel: &Panel, file: &str) -> Vec<Row> {
     let mut names: Vec<&str> = panel.names().collect();
     names.extend((names.len() > 1).then_some("all"));
@@ -126,8 +129,8 @@ fn empty_rows(panel: &Panel, file: &str) -> Vec<Row> {
     rows.collect()
 }
 
-/// Counts a chain in the rows of its file. The row `all` comes after the checkers' rows, and combines
-/// their verdicts.
+/// Counts a chain in all rows of its file. The row `all` is the last one, and combines the verdicts
+/// of all checkers.
 fn count(
     rows: &mut [Row],
     chain: &LabelledChain,
@@ -184,7 +187,7 @@ impl Row {
         self.true_fails += u64::from(counted.true_fails);
         self.wrong_chains += u64::from(counted.wrong_chains);
         self.first_mistakes += u64::from(counted.first_mistakes);
-        // Chains of a problem depend on each other, so the intervals resample problems.
+        // Chains of one problem are not independent, so the intervals resample whole problems.
         let problem = self.by_problem.entry(chain.problem.clone()).or_default();
         problem.add(counted, 1);
     }
@@ -222,7 +225,7 @@ impl Counted {
     }
 }
 
-/// Formats a share with its interval.
+/// Formats a share in per cent, followed by its interval.
 fn between(share: Option<f64>, interval: Option<(f64, f64)>) -> String {
     let share = share.map_or("-".to_owned(), percent);
     interval.map_or(share.clone(), |(low, high)| {
@@ -272,7 +275,7 @@ fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
         "\n  coverage: share of steps with a verdict; true, false: fails on steps labelled wrong, right; precision: true / (true + false);\n  \
          found: share of chains with a mistake whose first fail is on the first mistake; in brackets: 95 % intervals over problems."
     )?;
-    // The row of all checkers would list the same fails again.
+    // The row `all` would list the same fails a second time.
     for row in rows.iter().filter(|row| row.checker != "all") {
         for fail in &row.false_fails {
             writeln!(

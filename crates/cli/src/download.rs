@@ -1,4 +1,5 @@
-//! The Hugging Face hub: address and cache from the environment, and the progress of downloads.
+//! Opens the Hugging Face hub with the settings of the environment, and shows the progress of
+//! downloads.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -17,11 +18,12 @@ use crate::printable;
 /// The time between lines of progress if stderr is not a terminal.
 const LINE: Duration = Duration::from_secs(15);
 
-/// Opens the hub with the environment variables, cache and token of Python's `huggingface_hub`.
+/// Opens the hub with the same environment variables, cache and token as Python's
+/// `huggingface_hub`.
 pub(crate) fn hub(offline: bool) -> Result<Hub, Failure> {
     let config = HubConfig::from_lookup(|name| std::env::var(name).ok());
     let mut config = config.map_err(beamgen::Error::from)?;
-    // HF_HUB_OFFLINE may have set it.
+    // `or` keeps the value of HF_HUB_OFFLINE, which `from_lookup` has read.
     config.offline |= offline;
     Ok(Hub::new(config).map_err(beamgen::Error::from)?)
 }
@@ -29,7 +31,7 @@ pub(crate) fn hub(offline: bool) -> Result<Hub, Failure> {
 /// Connects the builder to the hub if a named model is not on this machine.
 pub(crate) fn attach(builder: SolverBuilder) -> Result<SolverBuilder, Failure> {
     let models = &builder.current_config().models;
-    // A run with local models must not fail because of a variable of the hub.
+    // A run with local models must not fail because of a wrong variable of the hub.
     if !models.may_need_hub() {
         return Ok(builder);
     }
@@ -43,7 +45,8 @@ struct Display {
     bars: Option<MultiProgress>,
     /// By model and file, because two models may have files of the same name.
     files: HashMap<(String, String), ProgressBar>,
-    /// Without a terminal: the bytes done, and the size if it is known, of each unfinished file.
+    /// The bytes so far and the total, if known, of each unfinished file; used if stderr is not a
+    /// terminal.
     under_way: BTreeMap<String, (u64, Option<u64>)>,
     last_line: Instant,
 }
@@ -76,7 +79,7 @@ impl Display {
         }
     }
 
-    /// Prints a line that stays above the bars.
+    /// Prints a line, above the bars if there are any.
     fn say(&self, line: fmt::Arguments<'_>) {
         match &self.bars {
             Some(bars) => bars.suspend(|| output::note(line)),
@@ -114,7 +117,7 @@ impl Display {
     }
 }
 
-/// Joins files into a line: `a: 1.0 GiB of 4.0 GiB, b: 2.0 GiB of 4.0 GiB`.
+/// Formats the progress of several files in one line: `a: 1.0 GiB of 4.0 GiB, b: 2.0 GiB`.
 fn listed(files: &BTreeMap<String, (u64, Option<u64>)>) -> String {
     let files = files.iter().map(|(file, (done, total))| {
         let of = total.map(|total| format!(" of {}", size(total)));

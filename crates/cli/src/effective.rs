@@ -1,5 +1,5 @@
-//! The effective settings of a run, in five lines before it starts: the result of defaults, files,
-//! flags and the checkpoints' own values.
+//! Prints the effective settings in five lines before a run. Effective settings result from
+//! defaults, files, flags and the values in checkpoints.
 
 use std::io::{self, Write};
 
@@ -47,7 +47,7 @@ fn search(config: &Config) -> String {
     text
 }
 
-/// Formats the scorer with its judges.
+/// Formats the names of the scorer and its judges.
 fn scorer(config: &Config) -> String {
     let (name, judges) = (config.models.scorer.name(), &config.models.judges);
     if judges.is_empty() {

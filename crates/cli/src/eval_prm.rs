@@ -1,5 +1,5 @@
-//! `beamgen eval-prm`: measures how well a reward model finds the first wrong step, as ProcessBench
-//! does. A report has further figures, and probes show how the model can be gamed.
+//! `beamgen eval-prm`: measures how well a reward model finds the first wrong step, by the method
+//! of ProcessBench. Probes measure how easily the model can be deceived.
 
 mod terminal;
 
@@ -42,7 +42,7 @@ pub(crate) fn main(args: &EvalPrmArgs) -> Result<(), Failure> {
         }
     }
     out.flush()?;
-    // Last, because the table shows how many chains were refused.
+    // The error comes last, because the table shows how many chains were refused.
     if report.has_scores() {
         Ok(())
     } else {
@@ -70,7 +70,7 @@ fn print(out: &mut dyn Write, rows: &[Summary<'_>], threshold: f32) -> io::Resul
     Ok(())
 }
 
-/// Scores the files, with probes if --probes is given, and writes a report if --report is given.
+/// Scores the files. Runs probes with --probes, and writes a report with --report.
 fn reported(args: &EvalPrmArgs) -> Result<Report, Failure> {
     let config = settings::prm_config(&args.prm)?;
     let rule = args.labels.rule(Neutral::Positive);
@@ -84,7 +84,7 @@ fn reported(args: &EvalPrmArgs) -> Result<Report, Failure> {
     let outlines = sets.iter().map(|set| set.outline.clone()).collect();
     let outline = Outline::new(&config, calibration, threshold, rule, probes, outlines)?;
     if let Some(folder) = &args.report {
-        // Before the scoring: a folder that cannot be made is an error now, not after hours.
+        // A folder that cannot be created should fail now, not after hours of scoring.
         eval_prm::create(folder)?;
     }
     let problems = sets.iter().flat_map(|set| &set.chains);

@@ -11,21 +11,21 @@ use beamgen::scorer::ScoreError;
 use beamgen::strategy::ConfigError;
 use beamgen_labels::LabelsError;
 
-/// The reason why a command stopped.
+/// The reason why a command stopped, from which the exit code follows.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The arguments or a named file are wrong: exit code 2. The message is one line.
     Input(String),
     /// The run itself failed: exit code 1.
     Run(anyhow::Error),
-    /// A signal ended the run: a line that says how to resume it, and the exit code, which is 128
-    /// plus the signal's number (130 for Ctrl-C).
+    /// A signal ended the run. The text says how to resume; the exit code is 128 plus the signal's
+    /// number (130 for Ctrl-C).
     Interrupted(String, u8),
     /// The reader of stdout closed it (`| head`): exit code 0.
     ReaderLeft,
 }
 
-/// Fails with [`Failure::Input`]: a line that says what is wrong and then what to do.
+/// Returns [`Failure::Input`]. The message is one line: what is wrong, then what to do.
 pub(crate) fn refuse<T>(message: impl Into<String>) -> Result<T, Failure> {
     Err(Failure::Input(message.into()))
 }
@@ -51,8 +51,8 @@ impl fmt::Display for Failure {
     }
 }
 
-// Only errors of stdout are converted with `?`: errors of files go through `write::failed`, which
-// names the file.
+// Only errors of stdout reach this conversion by `?`. Errors of files go through `write::failed`,
+// which adds the file's name.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -118,8 +118,8 @@ impl From<beamgen::Error> for Failure {
     }
 }
 
-// A `ScoreError` that reaches a command means that the reward model is lost; a chain that cannot be
-// scored is counted, and the run continues.
+// A `ScoreError` stops a command only if the reward model was lost. A chain that cannot be scored
+// is counted, and the run continues.
 impl From<ScoreError> for Failure {
     fn from(error: ScoreError) -> Self {
         Self::Run(error.into())
@@ -156,7 +156,7 @@ impl From<beamgen_measure::Error> for Failure {
     }
 }
 
-/// Returns the known model whose name is most like the name that was not found.
+/// Returns the known model whose name is most similar to the model that was not found.
 fn similar_model(error: &beamgen::Error) -> Option<&'static str> {
     let name = match error {
         beamgen::Error::NoModel { name, .. } => name.to_str()?,
@@ -170,6 +170,6 @@ fn similar_model(error: &beamgen::Error) -> Option<&'static str> {
     // A revision or a GGUF file after the name would lower the similarity.
     let repo = name.split(['@', ':']).next()?;
     let known = KNOWN_MODELS.iter().map(|model| model.name);
-    // The same name is no advice: then the download failed, not the spelling.
+    // If the name is known as it is, the download failed, and the same name would be no advice.
     nearest(repo, known.chain(["bundled"])).filter(|&known| known != repo)
 }

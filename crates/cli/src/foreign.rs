@@ -1,12 +1,12 @@
-//! A hint for problems of another kind than the bundled models were trained on. The models' answers
-//! and scores mean nothing there, and nothing else in the output shows it.
+//! A note on problems of a kind that the bundled models were not trained on. The models' answers
+//! and scores mean nothing for such problems, and nothing else in the output shows that.
 
 use beamgen::bundled;
 
 use crate::output;
 
-/// Prints how many of `problems` are foreign to the bundled models, if there are any and one of the
-/// models `is_bundled`. `unit` is the plural noun of the count, e.g. "problems".
+/// Prints how many of `problems` the bundled models do not know, if any. Prints nothing unless one
+/// of the models `is_bundled`. `unit` is the plural noun for the count, such as "problems".
 pub(crate) fn note(is_bundled: bool, unit: &str, problems: impl Iterator<Item = impl AsRef<str>>) {
     if !is_bundled {
         return;

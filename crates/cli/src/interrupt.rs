@@ -1,6 +1,6 @@
-//! Signals that ask the process to end. The first signal ends a run and keeps its finished problems;
-//! a second Ctrl-C (or SIGQUIT) ends the process at once. A limit on the size of files becomes an
-//! error of the write that exceeds it.
+//! Handles signals that ask the process to end. The first signal ends a run and keeps its finished
+//! problems; a second Ctrl-C or SIGQUIT ends the process at once. Also turns the signal of a file
+//! size limit into an error of the write.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -15,27 +15,27 @@ use signal_hook::flag;
 
 use crate::failure::Failure;
 
-/// The signals that end a run with its results. Windows has two of them.
+/// The signals that end a run but keep its results. Windows has only two of these.
 #[cfg(unix)]
 const ENDING: &[i32] = &[SIGINT, SIGQUIT, SIGTERM, SIGHUP];
 #[cfg(not(unix))]
 const ENDING: &[i32] = &[SIGINT, SIGTERM];
 
-/// The signals of a keyboard: a second one ends the process at once.
+/// The signals that a keyboard sends. A second one ends the process at once.
 #[cfg(unix)]
 const KEYBOARD: &[i32] = &[SIGINT, SIGQUIT];
 #[cfg(not(unix))]
 const KEYBOARD: &[i32] = &[SIGINT];
 
-/// Makes a write beyond `ulimit -f` fail with an error that names the file. Without a handler, the
-/// signal would end the process without a message.
+/// Makes a write beyond `ulimit -f` fail with an error that names the file. By default the signal
+/// would end the process without a message.
 pub(crate) fn survive_file_limits() {
-    // If the handler cannot be registered, the process ends as it does without one.
+    // If the handler cannot be registered, the default applies: the signal ends the process.
     #[cfg(unix)]
     let _ = flag::register(SIGXFSZ, Arc::default());
 }
 
-/// A record of the signals that came.
+/// A record of signals that arrived. Clones share the record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt {
     came: Arc<AtomicBool>,
@@ -43,7 +43,7 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
-    /// Registers handlers that record signals from now on.
+    /// Registers handlers, which record the signals from now on.
     pub(crate) fn watch() -> Self {
         let interrupt = Self::default();
         for &signal in ENDING {
@@ -58,9 +58,9 @@ impl Interrupt {
     }
 
     fn note(&self, signal: i32) -> std::io::Result<()> {
-        // Handlers run in the order of registration, so `came` is not set yet when the first signal
-        // meets the shutdown. SIGTERM and SIGHUP have no shutdown: `timeout` and a closed terminal
-        // send them twice.
+        // Handlers run in the order of registration. The shutdown comes first, so it still sees
+        // `came` unset at the first signal, and ends the process only at the second one. SIGTERM
+        // and SIGHUP get no shutdown, since `timeout` and a closed terminal send these twice.
         if KEYBOARD.contains(&signal) {
             let came = Arc::clone(&self.came);
             flag::register_conditional_shutdown(signal, 128 + signal, came)?;
@@ -75,12 +75,13 @@ impl Interrupt {
         self.came.load(Ordering::Relaxed)
     }
 
-    /// Returns a token that is cancelled when a signal comes.
+    /// Returns a token that a signal cancels.
     pub(crate) fn token(&self) -> CancelToken {
         CancelToken::from(Arc::clone(&self.came))
     }
 
-    /// Returns the failure of an interrupted run, with the exit code that shells use for the signal.
+    /// Returns the failure of an interrupted run. Its exit code is the one that shells use for the
+    /// signal.
     pub(crate) fn failure(&self, line: String) -> Failure {
         let signal = match self.last.load(Ordering::Relaxed) {
             0 => SIGINT as usize,
@@ -89,8 +90,8 @@ impl Interrupt {
         Failure::Interrupted(line, 128 + signal as u8)
     }
 
-    /// Runs requests until they are done or a signal comes, which cancels the running ones. Cancelled
-    /// requests are not delivered, so that a resumed run solves them.
+    /// Runs requests until all are done. A signal cancels the running ones, whose results are not
+    /// delivered, so that a resumed run solves them again.
     pub(crate) fn run(
         &self,
         solver: &mut Solver,
@@ -121,7 +122,7 @@ impl Interrupt {
 }
 
 /// Whether a signal has its default action. `nohup` makes a process ignore SIGHUP, which a handler
-/// would undo. Returns false where the system does not report it.
+/// would undo. Returns false if the system does not report the action.
 #[cfg(unix)]
 pub(crate) fn is_default(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Messages as JSON objects, one a line on stderr, for programs that collect logs.
+//! Messages as JSON objects, one object per line on stderr, for programs that collect logs.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use beamgen_measure::date_of;
 use serde_json::{Map, Value, json};
 
-/// How much a message matters.
+/// The importance of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Level {
     Info,
@@ -27,22 +27,23 @@ impl Level {
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
-/// Makes all messages of the process JSON from now on.
+/// Makes all later messages of the process JSON.
 pub(crate) fn turn_on() {
     IS_ON.store(true, Ordering::Relaxed);
 }
 
-/// Whether messages are JSON.
+/// Whether messages are written as JSON.
 pub(crate) fn is_on() -> bool {
     IS_ON.load(Ordering::Relaxed)
 }
 
-/// Writes a line: the time, the level, the event and its facts, an object. A closed stderr is no error.
+/// Writes a line with time, level, event and `facts`, which must be an object. A closed stderr is
+/// ignored.
 pub(crate) fn write(level: Level, event: &str, facts: Value) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let mut line = object(now.unwrap_or_default(), level, event, facts).to_string();
     line.push('\n');
-    // One write for each line, so that the lines of two threads do not mix.
+    // A single write for each line, so that lines of two threads do not mix.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
@@ -57,12 +58,12 @@ fn object(since_1970: Duration, level: Level, event: &str, facts: Value) -> Valu
     Value::Object(line)
 }
 
-/// Returns the facts of a message that has no facts of its own.
+/// Returns the facts of a message that is only a text.
 pub(crate) fn message(text: &str) -> Value {
     json!({"message": text})
 }
 
-/// Returns a time in the form of RFC 3339, in UTC.
+/// Formats a time as in RFC 3339, in UTC.
 fn rfc_3339(since_1970: Duration) -> String {
     let seconds = since_1970.as_secs();
     let (hour, minute) = (seconds / 3600 % 24, seconds / 60 % 60);

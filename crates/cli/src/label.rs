@@ -1,4 +1,4 @@
-//! `beamgen label`: samples chains of a generator, and labels their steps by rollouts.
+//! `beamgen label`: samples chains from a generator, and labels their steps by rollouts.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -61,18 +61,18 @@ pub(crate) fn main(args: &LabelArgs) -> Result<(), Failure> {
     let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
     let show = ShowPlan::unless(args.quiet);
     let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
-    // Only now: until here, a signal should end the process at once.
+    // Signals are handled only from here on: before, a signal should end the process at once.
     let interrupt = Interrupt::watch();
     let mut writer = Writer::open(args, options, &solver, &problems, count)?;
     settings::note_foreign(&solver, &problems, count);
     let summary = writer.run(&mut solver, &interrupt);
-    // Also after a failed run, whose cause may be a lost checker or device.
+    // The losses are reported even if the run failed, since they may be the cause.
     lost::tell_of(&solver);
     writer.finish(&summary?, &interrupt)
 }
 
-/// Settings for which the command has its own values, with the reason. A file of settings that sets
-/// the first two is common, and gets no note: the file serves other commands, too.
+/// Settings that this command controls itself, each with the reason. Files of settings often set
+/// the first two for other commands, so these get no note.
 const OWN: [(&str, &str); 7] = [
     ("n", "--chains is the number of chains"),
     ("strategy", "--mode chooses the search"),
@@ -83,8 +83,8 @@ const OWN: [(&str, &str); 7] = [
     ("confidence", "--chains is the number of chains"),
 ];
 
-/// Returns the configuration of the search: the strategy is fixed, and there is no scorer unless
-/// --mine needs one.
+/// Returns the configuration of the search. The strategy is fixed; a scorer is used only for
+/// --mine.
 fn config(args: &LabelArgs) -> Result<Config, Failure> {
     let flags = &args.settings;
     let set = |key: &str| {
@@ -135,7 +135,7 @@ fn config(args: &LabelArgs) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// A line of FILE.run: everything that --resume needs of a finished problem.
+/// A line of FILE.run: all facts about a finished problem that --resume needs.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Done {
@@ -143,19 +143,19 @@ struct Done {
     chains: Vec<LabelledChain>,
     counts: Counts,
     ledger: Spent,
-    /// The reason why the problem could not be tried.
+    /// The reason why the problem could not be tried; `None` if it was tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Whether `error` is about the problem's length, so that another try cannot succeed.
+    /// Whether `error` is about the problem's length, so that a retry could not succeed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     too_long: bool,
-    /// The number of chains that were dropped because memory was short.
+    /// The number of chains that were dropped because memory ran out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost_to_memory: Option<NonZeroUsize>,
-    /// The number of verdicts that are missing because a checker's program failed.
+    /// The number of verdicts that are missing because a checker command failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lost_verdicts: Option<NonZeroUsize>,
-    /// The number of right chains that are unsound, for each of [`Evidence::ALL`].
+    /// The number of right chains that are unsound, by the kind of evidence in [`Evidence::ALL`].
     #[serde(default, skip_serializing_if = "is_none")]
     unsound: [u64; 3],
 }
@@ -170,8 +170,8 @@ fn unsound(auditor: &mut Auditor, chains: &[LabelledChain]) -> [u64; 3] {
     for chain in chains.iter().filter(|chain| chain.outcome == Some(true)) {
         let steps = chain.steps.iter().map(|step| (step.text.as_str(), None));
         let found = auditor.chain(&chain.problem, steps);
-        // A step after which no rollout was right is evidence against a right chain; steps that
-        // were not rolled out are none.
+        // Rollouts that all failed after a step are evidence that the chain is unsound, although
+        // its answer is right. A step without rollouts is no evidence.
         let has_failed = chain.steps.iter().any(|step| {
             let rollouts = step.rollouts.as_ref();
             rollouts.is_some_and(|rollouts| rollouts.n > 0 && rollouts.k == 0)
@@ -185,15 +185,15 @@ fn unsound(auditor: &mut Auditor, chains: &[LabelledChain]) -> [u64; 3] {
 }
 
 impl Done {
-    /// Whether a resumed run should try the problem again.
+    /// Whether a resumed run should try the problem again, because the failure may not occur again.
     fn is_worth_retrying(&self) -> bool {
         let lost = self.lost_to_memory.or(self.lost_verdicts);
         lost.is_some() || (self.error.is_some() && !self.too_long)
     }
 }
 
-/// Writes finished problems: to the run file at once, to the file of labels in the order of the
-/// problems. So the file of labels does not depend on the number of problems in flight.
+/// Writes finished problems: to FILE.run at once, and to FILE in the order of the problems. So FILE
+/// does not depend on the number of problems in flight.
 struct Writer<'a> {
     args: &'a LabelArgs,
     options: MonteCarlo,
@@ -203,15 +203,16 @@ struct Writer<'a> {
     run_file: RunFile,
     labels: File,
     run: RunReport,
-    /// Finished problems by index; the chains of a written problem are gone, to save memory.
+    /// Finished problems by index. The chains of a problem that was written are removed, to save
+    /// memory.
     done: BTreeMap<usize, Done>,
-    /// The number of problems in the file of labels, which are the first ones.
+    /// The number of problems in FILE, which are the first ones in order.
     written: usize,
-    /// The number of problems that earlier calls finished.
+    /// The number of problems that were finished in earlier calls.
     resumed: usize,
 }
 
-/// Returns the path of the run file, which --resume needs.
+/// Returns the path of FILE.run, the run file that belongs to the labels in FILE.
 fn run_path(out: &Path) -> PathBuf {
     let mut name = out.as_os_str().to_owned();
     name.push(".run");
@@ -235,11 +236,12 @@ impl<'a> Writer<'a> {
             temperature: temperature(&identity["generator"]["sampling"]["temperature"]),
         };
         let asked = serde_json::to_value(options).map_err(io::Error::from)?;
-        // A resumed run must label by the same options.
+        // The options are part of the identity, so that a run is resumed with the same options
+        // only.
         identity.insert("labels".to_owned(), asked);
         let header =
             RunHeader::new(problems.fingerprint(), identity).with_effective(solver.effective());
-        // FILE.run is the record of the run; FILE is written from it, in the order of problems.
+        // FILE.run is the record of the run. FILE is derived from it, in the order of the problems.
         let path = run_path(&args.out);
         let has_labels = args.out.exists();
         if has_labels && !(args.resume && path.exists()) {
@@ -264,15 +266,16 @@ impl<'a> Writer<'a> {
             (done.id.as_str(), chain.map(|chain| chain.problem.as_str()))
         });
         run_file.check_problems(problems, texts)?;
-        // The file of labels is emptied and written again from the run file: an interrupt may have
-        // cut it in the middle of a line.
+        // FILE is emptied and written again from FILE.run, because an interrupt may have cut a
+        // line.
         let labels = beamgen_files::append(&args.out)
             .and_then(|file| file.set_len(0).map(|()| file))
             .map_err(|error| failed(&args.out, error))?;
-        // A problem that was tried again has several lines; a map keeps the last one.
+        // A problem that was tried again has several lines; collecting into a map keeps the last
+        // one.
         let mut known: BTreeMap<String, Done> = lines
             .into_iter()
-            // A problem without its line is solved again.
+            // A problem that is left out here is solved again.
             .filter(|done| !done.is_worth_retrying())
             .map(|done| (done.id.clone(), done))
             .collect();
@@ -292,7 +295,7 @@ impl<'a> Writer<'a> {
             done,
             written: 0,
         };
-        // Results of earlier calls come first; new ones are written after them, in order.
+        // The results of earlier calls are written first, so that new ones follow in order.
         writer.write()?;
         Ok(writer)
     }
@@ -312,11 +315,12 @@ impl<'a> Writer<'a> {
             let labelling = options.labelling(graded_by_answer(reference));
             labellings.borrow_mut().push(labelling.clone());
             Request::new(problem, settings.clone())
-                // The strategy object records the labels, so a handle to it stays in `labellings`.
+                // The strategy records the labels, so `labellings` keeps a handle to each one.
                 .custom_strategy("monte-carlo", move |_| Ok(labelling.strategy()))
         });
         let seed = settings.generator.seed;
-        // Both callbacks need the writer; the search calls them one after the other, never nested.
+        // Both callbacks need the writer. The search calls one at a time, so a `RefCell` never
+        // panics.
         let this = RefCell::new(self);
         interrupt.run(
             solver,
@@ -326,7 +330,7 @@ impl<'a> Writer<'a> {
                 let mut this = this.borrow_mut();
                 let labels =
                     labellings.borrow()[result.index].labels(&result.problem, seed, &this.policy);
-                // Labels have no grade of a problem, so the progress shows no share of right
+                // Labelling does not grade problems, so the progress shows no share of right
                 // answers.
                 this.run.done(&result, None);
                 let done = Done {
@@ -351,7 +355,7 @@ impl<'a> Writer<'a> {
         self.write()
     }
 
-    /// Writes the labels of finished problems, up to the first one that is not finished.
+    /// Writes the labels of finished problems, up to the first problem that is not finished.
     fn write(&mut self) -> Result<(), Failure> {
         let mut lines = Vec::new();
         while let Some(done) = self.done.get_mut(&self.written) {
@@ -381,7 +385,7 @@ impl<'a> Writer<'a> {
                 *summary.unsound.entry(by.name()).or_default() += count;
             }
             summary.ledger.add(&done.ledger);
-            // Per problem, since the prompt differs in length.
+            // The prompts differ in length, so the tokens are computed for each problem.
             summary.spared_tokens += done.counts.spared_tokens(done.ledger.prompt_tokens);
         }
         let here = self.done.len() - self.resumed;
@@ -404,14 +408,14 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Returns a temperature as the user wrote it. The setting is an `f32`, and 0.7 as `f32` converted to
-/// `f64` would be 0.699999988; so it goes through the shortest decimal text.
+/// Converts a temperature to the number that the user wrote. The setting is an `f32`; 0.7 would
+/// become 0.699999988 as `f64`, so it is converted by its shortest decimal text.
 fn temperature(setting: &Value) -> Option<f64> {
     let short = setting.as_f64()? as f32;
     short.to_string().parse().ok()
 }
 
-/// The summary that the command prints.
+/// The summary of a run, printed as text or as JSON.
 #[derive(Default, Serialize)]
 struct Summary {
     problems: usize,
@@ -419,10 +423,10 @@ struct Summary {
     counts: Counts,
     /// The number of distinct right chains that are unsound, by the name of the evidence.
     unsound: BTreeMap<&'static str, u64>,
-    /// The sum over all problems, those of earlier calls among them.
+    /// The costs of all problems, including those of earlier calls.
     ledger: Spent,
-    /// Tokens that would be computed again if each chain and each rollout computed its own prompt
-    /// and prefix.
+    /// Tokens that sharing saved: without it, each chain and rollout would compute its prompt and
+    /// prefix itself.
     spared_tokens: u64,
     /// Wall-clock seconds of this call.
     seconds: f64,

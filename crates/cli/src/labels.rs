@@ -1,4 +1,4 @@
-//! `beamgen labels`: converts, counts, splits and judges labelled chains of any known format.
+//! `beamgen labels`: converts, counts, splits and judges labelled chains in any known format.
 
 mod chains;
 mod convert;

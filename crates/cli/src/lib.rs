@@ -1,9 +1,9 @@
 //! The commands of the program `beamgen`.
 //!
-//! A command has two stages, as in ripgrep. `args` parses the command line, and reads no file. The
-//! command's own file then builds what it needs (configuration, problems, models) and runs. A fault
-//! that is found before the run is a `Failure::Input`: one line and exit code 2. A fault during the
-//! run is exit code 1.
+//! A command has two stages, as in ripgrep. First, `args` parses the command line without reading
+//! any file. Then the command's own module builds its configuration, problems and models, and runs.
+//! A fault found before the run is a `Failure::Input`: one line and exit code 2. A fault during the
+//! run has exit code 1.
 
 #![forbid(unsafe_code)]
 
@@ -66,12 +66,12 @@ use beamgen_measure::printable;
 use failure::Failure;
 use json_log::Level;
 
-/// Runs the command of the command line. A process that was started as a launcher only does the
-/// launcher's work.
+/// Runs the command that the command line names. A process that was started as a launcher does only
+/// the launcher's work.
 #[must_use]
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    // Before anything is parsed: a launcher has arguments that are none of this program's.
+    // A launcher's arguments are not this program's, so they must be recognised before parsing.
     match run_if_asked(&arguments, 1) {
         Some(Ok(code)) => return ExitCode::from(code),
         Some(Err(error)) => {
@@ -80,10 +80,12 @@ pub fn main() -> ExitCode {
         }
         None => {}
     }
-    // Before anything is written: a limit on file sizes then is an error like any other.
+    // The handler must exist before anything is written, so that a file size limit becomes an
+    // error.
     interrupt::survive_file_limits();
     let result = args::parse().and_then(|(command, given)| {
-        // Before the command opens anything: opening an output may already change a file.
+        // Opening an output may already change a file, so paths are checked before the command
+        // starts.
         paths::check(&given)?;
         run(command)
     });

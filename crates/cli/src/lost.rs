@@ -1,4 +1,4 @@
-//! Notes on checkers and devices that failed during a run that continued without them.
+//! Reports checkers and devices that failed during a run which continued without them.
 
 use beamgen::Solver;
 use beamgen::checkers::Lost;
@@ -7,13 +7,13 @@ use crate::output;
 use crate::printable;
 use crate::table::counted;
 
-/// Prints the losses of a solver's checkers, and the notes on its device.
+/// Prints the verdicts that a solver's checkers lost, and notes about its device.
 pub(crate) fn tell_of(solver: &Solver) {
     tell(solver.lost_verdicts());
     output::notes(solver.notes());
 }
 
-/// Prints a line for each checker with missing verdicts, and a line for each that is no longer run.
+/// Prints a line for each checker with missing verdicts, and a line for each that was stopped.
 pub(crate) fn tell<'a>(checkers: impl IntoIterator<Item = (&'a str, Lost)>) {
     for (name, lost) in checkers {
         let name = printable::line(name);

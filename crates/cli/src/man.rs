@@ -1,4 +1,4 @@
-//! `beamgen man`: manual pages, made from the definition of the flags.
+//! `beamgen man`: writes manual pages, made from the definition of the flags.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::write::{create_folder, write_file};
 pub(crate) fn main(args: &ManArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.out {
         create_folder(folder)?;
-        // clap's command `help` has a copy of every command, each of which would get a page.
+        // clap's command `help` contains a copy of every command, each of which would get a page.
         let mut all = args::definition().disable_help_subcommand(true);
         all.build();
         return pages(&all, folder);
@@ -30,7 +30,7 @@ pub(crate) fn main(args: &ManArgs) -> Result<(), Failure> {
     Ok(output::bytes(&page)?)
 }
 
-/// Writes the pages of a command and of its subcommands.
+/// Writes a page for the command and for each of its subcommands.
 fn pages(command: &clap::Command, folder: &Path) -> Result<(), Failure> {
     let shown = command.get_subcommands().filter(|one| !one.is_hide_set());
     shown.into_iter().try_for_each(|one| pages(one, folder))?;

@@ -17,7 +17,7 @@ use crate::settings::{self, ShowPlan};
 use crate::table::counted;
 use crate::write::Output;
 
-/// The number of answers that are worked on at the same time: enough to fill the forward passes.
+/// The number of answers processed together, which is enough to fill the forward passes.
 const AT_ONCE: usize = 64;
 
 pub(crate) fn refine(args: &RefineArgs) -> Result<(), Failure> {
@@ -89,11 +89,11 @@ pub(crate) fn guard(args: &GuardArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An answer's id, the lines to show, and the error if the answer could not be worked on.
+/// The id of an answer, the lines to print, and the error if the answer could not be processed.
 type Shown = (String, Vec<String>, Option<String>);
 
-/// Runs a task on each answer of a file, and writes the results in the file's order. Returns the
-/// number of answers.
+/// Runs a task on each answer of a file, and writes the results in the order of the file. Returns
+/// the number of answers.
 fn each<T: Task, D: Serialize>(
     args: &AnswersFlags,
     task: impl Fn(&Solver, Problem, Settings) -> T,
@@ -102,7 +102,8 @@ fn each<T: Task, D: Serialize>(
 ) -> Result<usize, Failure> {
     let config = settings::search_config(&args.settings)?;
     config.check()?;
-    // Before the models are loaded: an output that cannot be written is an error now.
+    // The output is opened before the models are loaded, so that one that cannot be written fails
+    // now.
     let mut out = args.out.as_deref().map(Output::open).transpose()?;
     let mut problems = answers(&args.file, &config)?;
     problems.truncate(args.limit.unwrap_or(usize::MAX));
@@ -119,8 +120,8 @@ fn each<T: Task, D: Serialize>(
     let (mut lines, mut failed) = (Vec::new(), 0);
     let mut stdout = io::stdout().lock();
     let mut ended = Ok(());
-    // In groups, so that results come in the order of the file and appear while later answers are
-    // still worked on.
+    // Answers are processed in groups, so that results are in the order of the file and the first
+    // ones appear early.
     for some in problems.chunks(AT_ONCE) {
         let tasks = some
             .iter()
@@ -157,7 +158,7 @@ fn each<T: Task, D: Serialize>(
     }
     drop(progress);
     if let Some(out) = &mut out {
-        // The answers before a failure are kept, also if nobody reads the differences any more.
+        // Results before a failure are kept, even if the reader of stdout has gone.
         out.write(&lines)?;
     }
     ended?;
@@ -171,7 +172,7 @@ fn each<T: Task, D: Serialize>(
     }
 }
 
-/// Prints the lines to show for each answer, after its id.
+/// Prints the id of each answer, followed by its lines.
 fn differences(to: &mut impl Write, told: &[(String, Vec<String>)]) -> io::Result<()> {
     for (id, shown) in told {
         writeln!(to, "{id}")?;
@@ -182,7 +183,7 @@ fn differences(to: &mut impl Write, told: &[(String, Vec<String>)]) -> io::Resul
     Ok(())
 }
 
-/// Reads the answers of a file; each is a problem with the steps of its answer.
+/// Reads the answers in a file. Each becomes a problem whose given steps are the answer's.
 fn answers(file: &Path, config: &Config) -> Result<Vec<Problem>, Failure> {
     let cut = |text: &str| mend::steps_of(text, &config.generator);
     let chains = beamgen_labels::open_unlabelled(file, &cut)?.chains;

@@ -1,5 +1,5 @@
-//! `beamgen models`: lists models in the hub's cache, pairs, and models known to work; shows the
-//! memory that models need.
+//! `beamgen models`: lists the models in the hub's cache, the pairs, and the models known to work,
+//! or shows the memory that models need.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -83,7 +83,8 @@ pub(crate) fn main(args: &ModelsArgs) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Writes the bundled models into folders in `folder`; a folder that exists is an error.
+/// Writes the bundled models to subfolders of `folder`. A subfolder that exists already is an
+/// error.
 fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
     if model != "bundled" {
         return refuse(format!(
@@ -92,9 +93,10 @@ fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
         ));
     }
     let mut models: Vec<PathBuf> = bundled::files().map(|file| folder.join(file.0)).collect();
-    // `files` goes model by model, so equal folders are neighbours.
+    // `files` lists all files of a model together, so equal folders are adjacent.
     models.dedup();
-    // All are looked at before the first is written, so that a refused call writes nothing.
+    // All folders are checked before the first file is written, so that an error leaves nothing
+    // behind.
     if let Some(there) = models.iter().find(|model| model.exists()) {
         let there = there.display();
         return refuse(format!(
@@ -116,8 +118,8 @@ fn write_bundled(model: &Path, folder: &Path) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Shows the memory that the named models will need, without loading them. A model named by itself is
-/// downloaded if it is missing; for a missing pair, the figures in the pair's file are shown.
+/// Shows the memory that models will need, without loading them. A single model is downloaded if it
+/// is missing. A missing pair is not; then the figures in the pair's file are shown.
 fn needs(args: &ModelsArgs) -> Result<(), Failure> {
     let given = &args.models.given;
     let pair = given.text("pair").map(Pair::find).transpose()?;
@@ -126,7 +128,7 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
         config.models.generator.clone_from(&args.generator);
     }
     let whole_pair = pair.is_some() && args.generator.is_none() && !given.has("prm");
-    // A pair by name is shown without a download of many gigabytes: only local files are read.
+    // Showing a pair must not download gigabytes, so only local files are read.
     config.models.offline |= whole_pair;
     let has_generator = config.models.generator.is_some();
     let no_prm = beamgen::program::is_word(given.path("prm"), "none");
@@ -134,13 +136,16 @@ fn needs(args: &ModelsArgs) -> Result<(), Failure> {
         let message = "--prm none leaves no model to show: add --generator, or leave --prm out";
         return refuse(message);
     }
-    // A generator that is named alone is shown alone, not with the bundled reward model.
+    // A generator named without a reward model is shown by itself, not with the bundled reward
+    // model.
     let alone = has_generator && (no_prm || (config.models.prm.is_none() && !given.has("prm")));
-    // After `has_generator` was read, because this makes `bundled` an absent model.
+    // `has_generator` was read before this call, which replaces the name `bundled` by an absent
+    // model.
     config.resolve_words();
     if alone {
         config.models.scorer = beamgen::scorer::ScorerKind::None;
-        // Other strategies may need the scorer that is missing now.
+        // The configured strategy may need the scorer that was just removed; greedy decoding never
+        // does.
         config.search.strategy = beamgen::StrategyKind::GREEDY;
     }
     let builder = download::attach(settings::builder(config)?)?;
@@ -188,7 +193,8 @@ fn pair_row(pair: &Pair) -> serde_json::Value {
     json!({ "pair": row })
 }
 
-/// Writes the facts in the pair's file; `here` is the pair if all its files are on this machine.
+/// Prints the facts in a pair's file. `here` is `None` if files of the pair are missing on this
+/// machine.
 fn write_pair(out: &mut dyn Write, pair: &Pair, here: Option<&Prepared>) -> io::Result<()> {
     let mut line = |name: &str, text: &str| writeln!(out, "  {name:<10} {}", printable::line(text));
     line("pair", &format!("{}: {}", pair.name, pair.summary))?;
@@ -229,7 +235,7 @@ fn row(model: &CachedModel, revision: &CachedRevision) -> serde_json::Value {
     })
 }
 
-/// Describes the use of a cached model: generator, reward model, or why it cannot be used.
+/// Returns the use of a cached model: generator, reward model, or the reason why it cannot be used.
 fn usable(revision: &CachedRevision) -> String {
     if !revision.is_complete {
         return if revision.gguf.is_empty() {
@@ -265,7 +271,7 @@ fn cache_table(cached: &[CachedModel]) -> Table {
     table
 }
 
-/// The parts that a figure for memory includes.
+/// The parts of memory that the printed figures include.
 const NEEDED: &str = "weights, buffers and one chain in each model";
 
 const PAIRS: &str = "\
@@ -274,7 +280,7 @@ Memory is weights, buffers and one chain in each model; caches for more chains c
 laptop: 16 GB of memory; one card: 24 GB; two cards: 48 GB together. beamgen computes on one card or on the CPU.
 `beamgen solve FILE --pair NAME` downloads what is missing; one more pair is one more TOML file (--pair FILE.toml).";
 
-/// Returns the pairs that are in the program, the smallest first.
+/// Returns the bundled pairs, sorted by the machine and the memory that they need.
 fn pairs() -> Vec<Pair> {
     let mut pairs: Vec<Pair> = Pair::all().collect();
     pairs.sort_by_key(|pair| (pair.fits, pair.memory.map(|memory| memory.bf16)));
@@ -291,7 +297,8 @@ fn pair_table() -> Table {
         "generator + prm",
     ]);
     let bytes = |bytes: Option<u64>| bytes.map(size).unwrap_or_default();
-    // Keeps the table narrow: drops the organisation and, of `REPO:FILE.gguf`, the file.
+    // Names are shortened to keep the table narrow: without the organisation, and without the file
+    // in `REPO:FILE.gguf`.
     let short = |model: &Path| {
         let name = model.to_string_lossy();
         let name = name.split_once('/').map_or(&*name, |(_, name)| name);

@@ -15,7 +15,7 @@ use crate::json_log::{self, Level};
 use crate::printable;
 use crate::printed::{Before, Graded};
 
-/// The most characters of a message: names and values from files may have any length.
+/// The maximum length of a message in characters. Names and values from files may be longer.
 const LONGEST: usize = 500;
 
 /// Writes a message to stderr as one printable line of bounded length. A closed stderr is no error.
@@ -29,7 +29,7 @@ pub(crate) fn note(message: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable::shortened(&line, LONGEST));
 }
 
-/// Writes an event: the facts as JSON, or the text as [`note`] does.
+/// Writes an event to stderr: `facts` if messages are JSON, or else `text` as a note.
 pub(crate) fn event(level: Level, name: &str, facts: Value, text: impl Display) {
     if json_log::is_on() {
         json_log::write(level, name, facts);
@@ -38,7 +38,7 @@ pub(crate) fn event(level: Level, name: &str, facts: Value, text: impl Display) 
     }
 }
 
-/// Writes a message as [`note`] does, but each message only once per process.
+/// Writes a message as [`note`] does, unless this process has written it before.
 pub(crate) fn note_once(message: impl Display) {
     static WRITTEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let line = message.to_string();
@@ -49,7 +49,7 @@ pub(crate) fn note_once(message: impl Display) {
     }
 }
 
-/// Writes notes on models; a note that was written before is left out.
+/// Writes notes about models. A note is written only once per process.
 pub(crate) fn notes(notes: impl IntoIterator<Item = String>) {
     for note in notes {
         note_once(format_args!("note: {note}"));
@@ -62,14 +62,13 @@ pub(crate) fn bytes(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes an object as a line of JSON.
 pub(crate) fn json_line(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     out.write_all(b"\n")
 }
 
-/// Returns the last line of `solve --json`. Without reference answers, `correct` and `accuracy` are
-/// `null`. The ledger has the costs of this call, `before` the costs of earlier calls.
+/// Returns the last line of `solve --json`. `correct` and `accuracy` are null without reference
+/// answers. `ledger` has the costs of this call, `before` those of earlier calls.
 pub(crate) fn summary(
     graded: &Graded,
     run: &RunSummary,

@@ -1,4 +1,4 @@
-//! Colours and line breaks for a terminal.
+//! Colours and line breaks for terminals.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,15 +20,15 @@ pub(crate) enum ColorChoice {
     Never,
 }
 
-/// Adds colours to text if they are on, and breaks lines at the terminal's width.
+/// Adds colours to text, and breaks lines at the terminal's width.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Palette {
     on: bool,
-    /// The terminal's width; `None` if stdout is not a terminal.
+    /// The terminal's width in columns; `None` if stdout is not a terminal.
     columns: Option<usize>,
 }
 
-/// The meaning of a colour.
+/// The meanings that have a colour.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ink {
     /// A sure step, a right answer.
@@ -66,7 +66,7 @@ impl Ink {
 }
 
 impl Palette {
-    /// Decides on colours; `is_terminal` is about the output that the text goes to.
+    /// Decides whether to use colours. `is_terminal` says whether the text's output is a terminal.
     pub(crate) fn new(choice: ColorChoice, is_terminal: bool) -> Self {
         let on = match choice {
             ColorChoice::Always => true,
@@ -82,14 +82,14 @@ impl Palette {
         }
     }
 
-    /// Wraps text between words. The first line starts after `used` columns; every other line starts
-    /// with `hang`.
+    /// Wraps text between words. The first line starts after `used` columns, and each later line
+    /// starts with `hang`.
     pub(crate) fn wrapped<'t>(self, text: &'t str, used: usize, hang: &str) -> Cow<'t, str> {
         wrapped(text, self.columns, used, hang)
     }
 
-    /// Returns the text in a colour. Pad the text first: colour codes count as characters, but have
-    /// no width.
+    /// Returns the text in a colour. Padding must be added before, because the codes count as
+    /// characters but take no columns.
     pub(crate) fn paint<T: fmt::Display>(self, ink: Ink, text: T) -> Painted<T> {
         Painted {
             code: self.on.then(|| ink.code()),
@@ -98,7 +98,8 @@ impl Palette {
     }
 }
 
-/// A text with a colour; `Display` replaces control characters ([`printable::lines`]).
+/// A text in a colour. Its `Display` replaces control characters in the text
+/// ([`printable::lines`]).
 pub(crate) struct Painted<T> {
     code: Option<&'static str>,
     text: T,
@@ -107,7 +108,7 @@ pub(crate) struct Painted<T> {
 impl<T: fmt::Display> fmt::Display for Painted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.text.to_string();
-        // Before the colour is added, whose codes are control characters, too.
+        // Control characters are replaced first, since the colour's own codes contain some.
         let text = printable::lines(&text);
         match self.code {
             Some(code) => write!(f, "{code}{text}\x1b[0m"),

@@ -1,8 +1,8 @@
-//! Refuses calls that would overwrite their own input, or write into a folder with foreign files.
+//! Refuses calls that would overwrite their own input, or write into a folder with other files.
 //!
-//! The rule is the same for all commands, and is applied before a command starts. A path among the
-//! arguments is an input unless it is in the table of outputs. Files that a settings file names are
-//! inputs, too.
+//! The rule is the same for all commands, and applies before the command starts. Each path among
+//! the arguments is an input, unless the table of outputs lists its argument. Files named in a
+//! settings file are inputs, too.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -19,13 +19,14 @@ use crate::write::failed;
 #[derive(Clone, Copy)]
 enum Kind {
     File,
-    /// A folder for this command only: new, empty, or with a file of this name from an earlier run.
+    /// A folder for results of this command only. It is new or empty, or it contains a file of this
+    /// name from an earlier run.
     Results(&'static str),
-    /// A folder that may have other files.
+    /// A folder that may also contain other files.
     Shared,
 }
 
-/// Rows of a command (empty for all commands), an argument, and the kind of output.
+/// The arguments that are outputs: command (empty for all), argument, kind of output.
 const OUTPUTS: [(&str, &str, Kind); 23] = [
     ("solve", "out", Kind::File),
     ("show", "html", Kind::File),
@@ -52,10 +53,10 @@ const OUTPUTS: [(&str, &str, Kind); 23] = [
     ("abacus", "out", Kind::Results("work")),
 ];
 
-/// Arguments that are files of settings, which may name further files.
+/// Arguments whose files contain settings, which may name further files.
 const SETTINGS: [&str; 3] = ["config", "pair", "presets"];
 
-/// The size limit, in bytes, of a settings file that is searched for names of files.
+/// The maximum size of a settings file that is searched for file names, in bytes.
 const MAX_SETTINGS: u64 = 1 << 20;
 
 /// Keys of settings that may name a file or a folder.
@@ -73,7 +74,7 @@ const KEYS: [&str; 11] = [
     "file",
 ];
 
-/// The extensions of a model's files.
+/// Extensions of files that belong to a model.
 const OF_A_MODEL: [&str; 10] = [
     "json",
     "safetensors",
@@ -87,17 +88,17 @@ const OF_A_MODEL: [&str; 10] = [
     "txt",
 ];
 
-/// Refuses a call with an output that is also an input, with two outputs that are the same file, or
-/// with an output folder that has foreign files.
+/// Refuses a call if an output is also an input, if two outputs are the same file, or if a folder
+/// for results contains other files.
 pub(crate) fn check(given: &ArgMatches) -> Result<(), Failure> {
     let mut paths = Paths::default();
     paths.sort("", given);
-    // Files are compared by device and inode: links and other spellings of a path are the same
-    // file.
+    // Files are compared by device and inode, so that links and different spellings of a path are
+    // recognised.
     let is_read = |path: &Path| FileId::of(path).is_some_and(|id| paths.read.contains(&id));
     for (at, (path, name, kind)) in paths.written.iter().enumerate() {
         let shown = path.display();
-        // A shared folder may hold inputs: only files in it are written.
+        // A shared folder may contain inputs, since only files within it are written.
         if is_read(path) && !matches!(kind, Kind::Shared) {
             let message = format!("{shown}: is an input, too: name another output");
             return refuse(message);
@@ -119,8 +120,8 @@ pub(crate) fn check(given: &ArgMatches) -> Result<(), Failure> {
             }
         }
     }
-    // Stdout is redirected to an input, as in `beamgen score a.jsonl >> a.jsonl`, which would read
-    // its own output.
+    // Stdout may be redirected to an input, as in `beamgen score a.jsonl >> a.jsonl`. The command
+    // would then read its own output.
     if is_read(Path::new("/dev/stdout")) {
         refuse("the output is redirected to a file that is an input, too: use another file")
     } else {
@@ -128,7 +129,7 @@ pub(crate) fn check(given: &ArgMatches) -> Result<(), Failure> {
     }
 }
 
-/// Whether two outputs are the same regular file, which may not exist yet.
+/// Whether two paths lead to the same regular file, which need not exist yet.
 fn is_one_file(a: &Path, b: &Path) -> bool {
     let place = |path| beamgen_files::place(path).ok().flatten();
     place(a).is_some_and(|a| Some(a) == place(b))
@@ -137,16 +138,15 @@ fn is_one_file(a: &Path, b: &Path) -> bool {
 #[derive(Default)]
 struct Paths {
     read: HashSet<FileId>,
-    /// Each output with its argument's name.
+    /// Outputs: path, name of the argument, kind.
     written: Vec<(PathBuf, String, Kind)>,
 }
 
 impl Paths {
-    /// Adds the paths among a command's arguments.
+    /// Sorts the paths among a command's arguments into inputs and outputs.
     fn sort(&mut self, command: &str, given: &ArgMatches) {
         for id in given.ids().map(clap::Id::as_str) {
-            // An argument of another type gives an error here, which only means that it is not a
-            // path.
+            // An argument that is not a path gives an error here, and is skipped.
             if let Ok(Some(paths)) = given.try_get_many::<PathBuf>(id) {
                 let row = OUTPUTS
                     .iter()
@@ -165,7 +165,7 @@ impl Paths {
                 values.for_each(|value| self.reads_settings(command, Path::new(""), id, value));
             }
         }
-        // A subcommand's arguments are in matches of their own.
+        // clap keeps the arguments of a subcommand in separate matches.
         if let Some((command, given)) = given.subcommand() {
             self.sort(command, given);
         }
@@ -177,12 +177,12 @@ impl Paths {
             return;
         }
         self.read.extend(FileId::of(path));
-        // A folder that is read is a model's: its weights and configuration must not be
-        // overwritten.
+        // A folder that is an input contains a model, whose files must not be overwritten either.
         let in_folder = std::fs::read_dir(path).into_iter().flatten().flatten();
         for file in in_folder.map(|entry| entry.path()) {
             let extension = file.extension().and_then(|end| end.to_str());
-            // `calibrate` writes its file into the model's folder, which is an input.
+            // `calibrate` writes this file into the model's folder, although that folder is an
+            // input.
             let is_own = command == "calibrate" && file.ends_with("calibration.json");
             if extension.is_some_and(|end| OF_A_MODEL.contains(&end)) && !is_own {
                 self.read.extend(FileId::of(&file));
@@ -197,8 +197,8 @@ impl Paths {
         }
     }
 
-    /// Adds the files that settings name. A model's path is relative to the working directory, a
-    /// problem file's to the settings file; both are added.
+    /// Adds files named in settings. Paths of models are relative to the working directory, and
+    /// paths of problem files to the settings file; both readings of a path are added.
     fn reads_settings(&mut self, command: &str, folder: &Path, key: &str, value: &Value) {
         match value {
             Value::Table(table) => {
@@ -216,15 +216,15 @@ impl Paths {
             }
             Value::String(text) if KEYS.contains(&key) => {
                 self.reads(command, key, Path::new(text));
-                // The same text may be meant either way, and refusing a file too many is better
-                // than losing one.
+                // The text may be meant either way. To refuse one file too many is better than to
+                // lose a file.
                 self.reads(command, key, &folder.join(text));
             }
             _ => {}
         }
     }
 
-    /// Adds the files that an argument names: a flag that is a setting, or `--set KEY=VALUE`.
+    /// Adds the files that a text argument names: a flag for a setting, or `--set KEY=VALUE`.
     fn reads_text(&mut self, command: &str, id: &str, text: &str) {
         let (key, value) = match text.split_once('=').filter(|_| id == "set") {
             Some((key, value)) => (key.rsplit('.').next(), assign::parsed(value.trim())),
@@ -234,7 +234,7 @@ impl Paths {
         self.reads_settings(command, Path::new(""), key, &value);
     }
 
-    /// Adds the files among the words of a shell command, such as a checker's script.
+    /// Adds the files among the words of a shell command, such as the script of a checker.
     fn reads_words(&mut self, text: &str) {
         let words = text
             .split_whitespace()

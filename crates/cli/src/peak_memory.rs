@@ -1,6 +1,6 @@
-//! The peak of the process's resident memory.
+//! Reads the peak of this process's resident memory.
 
-/// Returns the peak of resident memory in MiB; `None` if the system does not report it.
+/// Returns the peak so far in MiB; `None` if the system does not report it, as outside of Linux.
 pub(crate) fn mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status

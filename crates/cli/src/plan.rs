@@ -7,7 +7,7 @@ pub(crate) use beamgen::program::human_size as size;
 
 use crate::table::{Table, grouped};
 
-/// Writes a line with the totals of a plan.
+/// Writes the totals of a memory plan in one line.
 pub(crate) fn write_line(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let weights: u64 = plan.models.iter().map(|model| model.weights).sum();
     let buffers = plan.fixed() - weights;
@@ -26,7 +26,7 @@ fn free(plan: &MemoryPlan) -> String {
     }
 }
 
-/// Writes a table with a row for each model, and the totals.
+/// Writes a memory plan as a table with one row per model, and the totals.
 pub(crate) fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
     let mut table = Table::new(&[
         "memory",
@@ -45,7 +45,7 @@ pub(crate) fn write(out: &mut dyn Write, plan: &MemoryPlan) -> io::Result<()> {
             },
             size(model.buffers),
             match (model.role.as_str(), model.kv) {
-                // The plan counts the cache of a reference model with its reward model's.
+                // The plan includes the cache of a reference model in its reward model's.
                 ("reference", 0) => "the prm's".to_owned(),
                 (role, 0) if role.ends_with(" reference") => "the judge's".to_owned(),
                 (_, bytes) => size(bytes),

@@ -1,4 +1,4 @@
-//! The text output of `solve` and `show`: a solved problem, and the summary of a run.
+//! The text output of `solve` and `show`: solved problems, and the summary of a run.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use crate::palette::{DOUBTFUL, Ink, Palette, SURE};
 use crate::printable::{line, lines};
 use crate::table::{counted, grouped, megabytes, percent};
 
-/// Prints a problem, its chosen chain with each step's score, and the answer.
+/// Prints a problem, its chosen chain with a score for each step, and its answer.
 pub(crate) fn problem(
     out: &mut dyn Write,
     palette: Palette,
@@ -41,7 +41,8 @@ pub(crate) fn problem(
             let said = palette.paint(Ink::Dim, format!("({})", said.join("; ")));
             text = format!("{text}  {said}");
         }
-        // Further lines of a step are aligned with its first line, after the score.
+        // Further lines of a step are indented by the width of the score, so they align with its
+        // first line.
         let hang = " ".repeat(10);
         writeln!(out, "{}", palette.wrapped(&text, hang.len(), &hang))?;
     }
@@ -59,7 +60,7 @@ pub(crate) fn problem(
         },
         (None, None) => write!(out, "no answer ({})", record.finish)?,
     }
-    // A withheld answer counts as wrong, but no answer was given that could be called wrong.
+    // A withheld answer counts as wrong, but it was not given, so it is not printed as wrong.
     let graded = record.correct.filter(|_| record.withheld.is_none());
     match (graded, &problem.answer) {
         (Some(true), _) => write!(out, "  {}", palette.paint(Ink::Good, "right"))?,
@@ -96,8 +97,8 @@ pub(crate) fn problem(
     writeln!(out, "  {}\n", palette.paint(Ink::Dim, cost))
 }
 
-/// Labels a step by the quantiles (10, 50, 90 %) of its probability of success: sure if the low one
-/// is at least one half, unsure if the high one is below. Returns `None` in between.
+/// Labels a step by the 10, 50 and 90 % quantiles of its probability of success: "sure" if the
+/// lowest is at least one half, "unsure" if the highest is below one half, otherwise `None`.
 pub(crate) fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
     if low >= 0.5 {
         return Some("sure");
@@ -105,7 +106,7 @@ pub(crate) fn sureness([low, _, high]: [f32; 3]) -> Option<&'static str> {
     (high < 0.5).then_some("unsure")
 }
 
-/// Formats a step's score by each judge; `None` without judges.
+/// Formats each judge's score of a step; `None` if there are no judges.
 pub(crate) fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
     let said = judges.iter().map(|(name, score)| match score {
         Some(score) => format!("{} {score:.3}", line(name)),
@@ -115,7 +116,7 @@ pub(crate) fn judges(judges: &BTreeMap<String, Option<f32>>) -> Option<String> {
     (!said.is_empty()).then(|| said.join(", "))
 }
 
-/// Returns the mark next to a score.
+/// Returns the mark that is printed after a score.
 fn mark(score: f32) -> char {
     if score >= SURE {
         ' '
@@ -126,7 +127,7 @@ fn mark(score: f32) -> char {
     }
 }
 
-/// The marks that were printed, which the legend explains.
+/// The kinds of marks printed so far, which the legend has to explain.
 #[derive(Default)]
 pub(crate) struct Marks {
     unsure: bool,
@@ -135,7 +136,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Adds the marks of a problem.
+    /// Adds the marks that are printed for a record.
     pub(crate) fn see(&mut self, record: &Record) {
         for score in record.steps.iter().filter_map(|step| step.score) {
             self.unsure |= mark(score) == '?';
@@ -145,7 +146,7 @@ impl Marks {
         self.words |= quantiles.any(|quantiles| sureness(quantiles).is_some());
     }
 
-    /// Prints an explanation of the marks that were printed.
+    /// Explains the marks that were printed.
     pub(crate) fn legend(&self, out: &mut dyn Write, palette: Palette) -> io::Result<()> {
         if self.words {
             let line = "sure: the low quantile (10 %) of the probability of a right answer is at least one half; \
@@ -180,10 +181,10 @@ pub(crate) struct Graded {
     pub correct: usize,
     /// Right answers whose chain is unsound, by [`Evidence::ALL`].
     pub unsound: [usize; 3],
-    /// Answers withheld because their score is below the threshold, or their chain is unsound; counted
-    /// as wrong.
+    /// Answers withheld because they score below the threshold, or because their chain is unsound.
+    /// They count as wrong.
     pub withheld: usize,
-    /// The withheld answers whose chain is unsound.
+    /// The part of `withheld` whose chain is unsound.
     pub withheld_unsound: usize,
     /// Answers that could not be compared with the reference. They count as wrong.
     pub cannot_tell: usize,
@@ -193,7 +194,7 @@ pub(crate) struct Graded {
     pub memory_limited: usize,
     /// Problems that lost verdicts because a checker's program failed.
     pub checker_limited: usize,
-    /// Whether the answer is right, by the problem's id: twins are found by their ids.
+    /// Whether the answer is right, by problem id, by which the problems of a twin pair are found.
     by_id: BTreeMap<String, bool>,
 }
 
@@ -218,7 +219,7 @@ impl Graded {
         }
     }
 
-    /// Returns the number of twin pairs that are right on both problems, and the number of pairs.
+    /// Returns the number of twin pairs whose answers are both right, and the number of all pairs.
     pub(crate) fn twins(&self) -> [usize; 2] {
         let graded = self.by_id.iter().map(|(id, &right)| (id.as_str(), right));
         let pairs = twins::pairs(graded);
@@ -231,16 +232,16 @@ impl Graded {
     }
 }
 
-/// The costs of problems that earlier calls finished, as sums over their records. A forward pass that
-/// several problems shared counts for each of them.
+/// The costs of problems that earlier calls finished: sums over their records. A forward pass
+/// shared by several problems is counted for each of them.
 #[derive(Default, Serialize)]
 pub(crate) struct Before {
     pub problems: usize,
     pub ledger: Spent,
 }
 
-/// Writes the accuracy and the costs. The costs of `before` are separate, since the two cannot be
-/// added: a run counts a shared pass once, and has a peak of memory, which records do not have.
+/// Prints accuracy and costs. The costs in `before` are printed separately, since they cannot be
+/// added: a run counts a shared pass once, and has a peak of memory, unlike records.
 pub(crate) fn summary(
     out: &mut dyn Write,
     palette: Palette,

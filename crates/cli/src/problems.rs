@@ -1,4 +1,4 @@
-//! `beamgen problems`: samples problems of the bundled world, for benches and training.
+//! `beamgen problems`: samples problems of the bundled world, for benchmarks and training.
 
 use std::io::Write;
 
@@ -14,10 +14,11 @@ use crate::failure::{Failure, refuse};
 use crate::output;
 use crate::table::counted;
 
-/// The random stream of noisy solutions. Training uses lower numbers, so no sample repeats there.
+/// The random stream of solutions with mistakes. Training uses lower numbers, so it never gets the
+/// same samples.
 const NOISY_SOLUTIONS: u64 = 100;
 
-/// The random stream of twins.
+/// The random stream of twins. Training uses lower numbers.
 const TWINS: u64 = 101;
 
 pub(crate) fn main(args: &ProblemsArgs) -> Result<(), Failure> {
@@ -43,8 +44,8 @@ pub(crate) fn main(args: &ProblemsArgs) -> Result<(), Failure> {
     for (i, problem) in worlds(args)?.enumerate() {
         line(id(args, i), &problem)?;
         if args.twins {
-            // A random stream for each problem, so that a twin does not depend on --count or on
-            // others.
+            // Each problem has a random stream of its own, so that its twin does not depend on
+            // --count or on other problems.
             match world::twin(&mut world::rng(args.seed, TWINS, i), &problem) {
                 Some(twin) => line(format!("{}{TWIN}", id(args, i)), &twin)?,
                 None => alone += 1,
@@ -60,14 +61,14 @@ pub(crate) fn main(args: &ProblemsArgs) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Returns the right solution as the bundled generator writes it: every line ends with a line break,
-/// the last one, too.
+/// Returns the right solution in the generator's format, in which every line ends with a line
+/// break, even the last one.
 fn solution(problem: &WorldProblem) -> String {
     let lines = problem.solution();
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// Returns an iterator of problems with their answers, sampled one at a time.
+/// Returns an iterator that samples problems with answers one at a time.
 pub(crate) fn generate(args: &ProblemsArgs) -> Result<impl Iterator<Item = Problem>, Failure> {
     let worlds = worlds(args)?.enumerate();
     Ok(worlds.map(|(i, problem)| Problem {
@@ -78,7 +79,7 @@ pub(crate) fn generate(args: &ProblemsArgs) -> Result<impl Iterator<Item = Probl
     }))
 }
 
-/// Returns a solution with random mistakes for each problem, in the format of ProcessBench.
+/// Returns one solution with random mistakes for each problem, in the format of ProcessBench.
 fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
     let mut rng = world::rng(args.seed, NOISY_SOLUTIONS, 0);
     let chain = move |(i, problem): (usize, WorldProblem)| {
@@ -86,8 +87,7 @@ fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
         let mut checker = Checker::new(&problem);
         let wrong = steps
             .iter()
-            // The checker, not the generator of mistakes, gives the label: a mistake may cancel
-            // out.
+            // The label comes from the checker, because a generated mistake may cancel out.
             .position(|line| matches!(checker.next(line), Verdict::Wrong { .. }));
         let answer = WorldProblem::answer_line(problem.answer());
         json!({
@@ -102,7 +102,7 @@ fn chains(args: &ProblemsArgs) -> Result<impl Iterator<Item = Value>, Failure> {
     Ok(worlds(args)?.enumerate().map(chain))
 }
 
-/// Returns the problem's level: its number of people, which is the number of steps.
+/// Returns the problem's level, which is the number of people and so of steps.
 fn level(problem: &WorldProblem) -> String {
     format!("{} people", problem.facts.len())
 }

@@ -1,4 +1,4 @@
-//! Progress of a run on stderr: a bar on a terminal, otherwise a line every 15 seconds.
+//! Shows the progress of a run on stderr: a bar on a terminal, or else a line every 15 seconds.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -10,16 +10,16 @@ use crate::output;
 use crate::printable;
 use crate::table::{counted, grouped};
 
-/// The time between updates of the bar on a terminal.
+/// The minimum time between updates of the bar.
 const REDRAW: Duration = Duration::from_millis(100);
-/// The time between lines if stderr is not a terminal. Shorter runs write no line.
+/// The time between lines if stderr is not a terminal. A shorter run prints no line.
 const LINE: Duration = Duration::from_secs(15);
-/// The time before the rate of a part is shown. Tokens count when their step closes, so the rate is
-/// zero during the first passes.
+/// The time before a part's rate is shown. Tokens are counted when their step closes, so the rate
+/// is zero during the first passes.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// The bar and a message, which is cut at the terminal's width: a wrapped line would leave remains
-/// when it is redrawn.
+/// The bar and a message. indicatif cuts the message at the terminal's width, because a wrapped
+/// line would not be erased completely.
 const BAR: &str = "  {bar:20} {wide_msg}";
 
 /// The progress of a run.
@@ -29,42 +29,43 @@ pub(crate) struct Progress {
     unit: &'static str,
     total: usize,
     done: usize,
-    /// The work of the whole run, in any unit; only `work_done / work` is used.
+    /// The work of the whole run, in an arbitrary unit: only `work_done / work` is used.
     work: f64,
     work_done: f64,
     work_each: f64,
     started: Instant,
-    /// The number of graded problems in this part of the run.
+    /// The number of graded problems in the current part.
     graded: usize,
     correct: usize,
     part_started: Instant,
-    /// The tokens per second and the chains alive at the last shown pass; empty before a pass.
+    /// The tokens per second and the number of chains when a pass was last shown; empty before
+    /// that.
     pace: String,
     shown: Instant,
 }
 
 impl Progress {
-    /// Starts the progress of a run over `total` items; `unit` is their plural noun.
+    /// Starts the progress of a run over `total` items. `unit` is the plural noun for the items.
     pub(crate) fn new(total: usize, unit: &'static str) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
         Self::on(is_terminal.then(ProgressDrawTarget::stderr), total, unit)
     }
 
-    /// Like [`new`](Self::new), but shows nothing if `quiet`.
+    /// Starts the progress as [`new`](Self::new) does, but shows nothing if `quiet`.
     pub(crate) fn unless(quiet: bool, total: usize, unit: &'static str) -> Self {
         if quiet {
-            // A hidden bar and not none: without a bar, lines would be written.
+            // Without any bar, lines would be printed, so the bar exists but is hidden.
             Self::on(Some(ProgressDrawTarget::hidden()), total, unit)
         } else {
             Self::new(total, unit)
         }
     }
 
-    /// Starts a bar on a terminal, or lines without one.
+    /// Starts with a bar if `terminal` is given, or with lines if not.
     fn on(terminal: Option<ProgressDrawTarget>, total: usize, unit: &'static str) -> Self {
         let bar = terminal.map(|terminal| {
             let bar = ProgressBar::with_draw_target(Some(total as u64), terminal);
-            // The template is constant and valid; a bar in the default style would do as well.
+            // The template is constant and valid. If it were not, the default style would do.
             if let Ok(style) = ProgressStyle::with_template(BAR) {
                 bar.set_style(style);
             }
@@ -89,14 +90,14 @@ impl Progress {
         }
     }
 
-    /// Sets the work of the whole run, for runs whose parts differ in work per item.
+    /// Sets the work of the whole run, if its parts differ in the work per item.
     pub(crate) fn with_work(mut self, work: f64) -> Self {
         self.work = work;
         self
     }
 
-    /// Begins a part of the run, with a name to show and the work of an item. The rate and the share
-    /// of right answers start again at zero.
+    /// Begins a part of the run, with the name to show and the work per item. The rate and the
+    /// share of right answers start again.
     pub(crate) fn part(&mut self, name: &str, work_each: f64) {
         self.name = printable::line(name).into_owned();
         self.work_each = work_each;
@@ -105,7 +106,7 @@ impl Progress {
         self.part_started = Instant::now();
     }
 
-    /// Counts a finished item; `correct` is `None` if it is not graded.
+    /// Counts a finished item. `correct` is `None` for an item that is not graded.
     pub(crate) fn done(&mut self, correct: Option<bool>) {
         self.done += 1;
         self.work_done += self.work_each;
@@ -119,7 +120,7 @@ impl Progress {
         }
     }
 
-    /// Updates the display after a forward pass, if the last update is long enough ago.
+    /// Updates the display after a forward pass, unless the last update was too recent.
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         let Event::Pass { rows, ledger, .. } = event else {
             return;
@@ -134,7 +135,8 @@ impl Progress {
         }
     }
 
-    /// Whether the last update is long enough ago. If so, the clock starts again: the caller updates.
+    /// Returns whether an update is due. If so, the caller must show one, since the next interval
+    /// starts now.
     fn is_due(&mut self) -> bool {
         let every = if self.bar.is_some() { REDRAW } else { LINE };
         let is_due = self.shown.elapsed() >= every;
@@ -151,7 +153,8 @@ impl Progress {
         }
     }
 
-    /// Returns the message, most important part first: a narrow terminal cuts off the end.
+    /// Returns the message. The most important parts come first, since a narrow terminal cuts off
+    /// the end.
     fn message(&self) -> String {
         let share = self.work_done / self.work;
         let left = left(self.done, self.total, share, self.started.elapsed());
@@ -169,14 +172,13 @@ impl Progress {
         joined(parts.into_iter().flatten())
     }
 
-    /// Removes the bar from the terminal.
     pub(crate) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
 
-    /// Runs `print`, which writes to the terminal, while the bar is hidden.
+    /// Hides the bar while `print` writes to the terminal.
     pub(crate) fn aside<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.bar {
             Some(bar) => bar.suspend(print),
@@ -185,29 +187,29 @@ impl Progress {
     }
 }
 
-/// Joins the parts that are not empty.
+/// Joins the parts with blanks, without the empty ones.
 fn joined(parts: impl Iterator<Item = String>) -> String {
     let said: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
     said.join("  ")
 }
 
-/// Returns the tokens per second of a part, after [`SETTLED`].
+/// Formats the tokens per second; `None` before [`SETTLED`].
 fn rate(tokens: u64, elapsed: Duration) -> Option<String> {
     let rate = tokens as f64 / elapsed.as_secs_f64();
     (elapsed >= SETTLED).then(|| format!("{} tokens/s", grouped(rate as u64)))
 }
 
-/// Estimates the remaining time from the share of the work that is done. Many problems are in flight
-/// at once, so the first finished ones say little about the pace: there is no estimate before a
-/// twentieth of the problems is done, and at least three.
+/// Estimates the remaining time from the share of the work that is done. Many problems run at once,
+/// so the first finished ones say little about the pace. There is no estimate before a twentieth of
+/// the problems is done, and at least 3.
 fn left(done: usize, total: usize, share: f64, elapsed: Duration) -> Option<Duration> {
-    // At most 32, so that a run over thousands of problems has an estimate early.
+    // 32 finished problems are enough even in a run over thousands.
     let enough = (total / 20).clamp(3, 32);
     let is_told = done >= enough && done < total && share > 0.0;
     is_told.then(|| elapsed.mul_f64((1.0 - share).max(0.0) / share))
 }
 
-/// Formats a time in seconds, minutes or hours, rounded up.
+/// Formats a time as seconds, minutes or hours, rounded up.
 fn words(time: Duration) -> String {
     let seconds = time.as_secs_f64().ceil() as u64;
     match seconds {

@@ -1,5 +1,5 @@
-//! The report of a run over many problems, the same for all commands: its progress, problems that
-//! could not be tried or lost chains or verdicts, and the end.
+//! Reports on a run over many problems, in the same way for all commands: the progress, problems
+//! that failed or lost chains or verdicts, and the end of the run.
 
 use beamgen::ProblemResult;
 
@@ -12,9 +12,11 @@ use crate::table::counted;
 pub(crate) struct RunReport {
     pub progress: Progress,
     skip_too_long: bool,
-    /// The number of problems that could not be tried, without those that may be skipped.
+    /// The number of problems that could not be tried, except those that --skip-too-long allows to
+    /// skip.
     refused: usize,
-    /// The numbers of problems that lost chains to memory, and that lost verdicts of checkers.
+    /// The number of problems that lost chains to a lack of memory, and of those that lost
+    /// verdicts.
     lost: [usize; 2],
 }
 
@@ -28,7 +30,7 @@ impl RunReport {
         }
     }
 
-    /// Counts a finished problem, and prints the reason if it could not be tried.
+    /// Counts a finished problem. Prints the reason if the problem could not be tried.
     pub(crate) fn done(&mut self, result: &ProblemResult, correct: Option<bool>) {
         if let Some(error) = &result.error {
             let skipped = result.too_long && self.skip_too_long;
@@ -43,8 +45,8 @@ impl RunReport {
         self.progress.done(correct);
     }
 
-    /// Prints notes on problems that lost chains or verdicts. Fails if the run was interrupted, or if
-    /// some problems could not be tried. `is_kept` tells whether the results are in a file.
+    /// Prints notes about problems that lost chains or verdicts. Fails if the run was interrupted,
+    /// or if a problem could not be tried. `is_kept` says whether a file has the results.
     pub(crate) fn end(
         self,
         interrupt: &Interrupt,
@@ -73,8 +75,8 @@ impl RunReport {
                 ));
             }
         }
-        // An interrupt comes first: its exit code matters more to a caller than problems that
-        // failed before.
+        // An interrupt is reported before failed problems, because its exit code matters more to
+        // the caller.
         ended(interrupt, [done, all], "problems", missing)?;
         match self.refused {
             0 => Ok(()),
@@ -86,8 +88,8 @@ impl RunReport {
     }
 }
 
-/// Fails if a run was interrupted before all items were done; `unit` is their plural noun. `missing`
-/// is the placeholder of `--out`, if that flag was not given.
+/// Fails if a run was interrupted before all items were done. `unit` is the plural noun for items.
+/// `missing` is the placeholder for the value of `--out`, if that flag was not given.
 pub(crate) fn ended(
     interrupt: &Interrupt,
     [done, all]: [usize; 2],

@@ -1,4 +1,4 @@
-//! `beamgen score`: scores given chains, and writes a JSON line for each.
+//! `beamgen score`: scores given chains, and writes a JSON line for each chain.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -16,14 +16,14 @@ use crate::output;
 use crate::settings;
 use crate::table::counted;
 
-/// A line of output: the chain's id with its scores, or with an error.
+/// A line of output: a chain's id with its scores or its error.
 #[derive(Serialize)]
 struct Scored<'a> {
     id: &'a str,
-    /// The score of each step, from 0 to 1.
+    /// The score of each step, from 0 to 1; `None` after an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     scores: Option<&'a [f32]>,
-    /// The chain's score: the step scores, aggregated by `--aggregation`.
+    /// The chain's score, which the rule of `--aggregation` makes of the step scores.
     #[serde(skip_serializing_if = "Option::is_none")]
     score: Option<f32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -51,7 +51,7 @@ pub(crate) fn main(args: &ScoreArgs) -> Result<(), Failure> {
             }
         }
         output::json_line(&mut out, &line(chain, &scores, aggregation))?;
-        // After each chain, since a program at the other end may wait for its scores.
+        // Each line is flushed, since another program may be waiting for the chain's scores.
         Ok::<(), Failure>(out.flush()?)
     })?;
     output::note(format_args!(

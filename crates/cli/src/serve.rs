@@ -26,10 +26,10 @@ use crate::settings::{self, ShowPlan};
 use crate::table::counted;
 use crate::write::read_text;
 
-/// The environment variable that may hold an API key.
 const KEY_VARIABLE: &str = "BEAMGEN_API_KEY";
 
-/// The routes whose requests are not logged as JSON while all is well: probes ask every few seconds.
+/// Routes that probes call every few seconds. The JSON log leaves such requests out unless they
+/// fail or `--verbose` is given.
 const PROBES: [&str; 3] = ["health", "ready", "metrics"];
 
 pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
@@ -45,13 +45,13 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
     };
     let loaded = files.load()?;
     let reload = Reload::new(move || files.load().map_err(|failure| failure.to_string()));
-    // The address is bound before the models are loaded, so that a port in use fails at once.
+    // The address is bound before models are loaded, so that a port in use is reported at once.
     let options = options(args, &config, loaded.keys, reload.clone())?;
     let server = Server::bind(options)?;
-    // By default this signal would end the process, also while models are loaded.
+    // By default the signal would end the process, so it is handled before the models are loaded.
     reload_on_signal(&reload)?;
     let show = match args.log_format {
-        // Plan and settings are tables for people.
+        // The memory plan and the settings are tables for people, not log lines.
         LogFormat::Json => ShowPlan::Never,
         LogFormat::Text if args.verbose => ShowPlan::Always,
         LogFormat::Text => ShowPlan::OwnModels,
@@ -59,7 +59,8 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
     let solver = settings::any_solver(config, show)?;
     let stop = Stop::new();
     let draining = "stopping when running requests are finished; press Ctrl-C again to stop now";
-    // Only now: while models are loaded, a signal should end the process at once.
+    // These signals are handled only from here on: while models are loaded, they should end the
+    // process.
     stop_on_signals(&stop, draining)?;
     let address = server.address()?;
     output::event(
@@ -84,11 +85,11 @@ pub(crate) fn main(args: &ServeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The files of a server that are read again when it is told to.
+/// The files that a server reads again when asked to reload.
 struct Files {
     presets: Option<PathBuf>,
     keys: Option<PathBuf>,
-    /// The server's own settings, over which presets are laid.
+    /// The settings of the server itself, into which presets are merged.
     own: Settings,
 }
 
@@ -140,10 +141,11 @@ fn options(
     })
 }
 
-/// Returns the seed of requests that give none; `None`, for a new one each, if nobody set a seed.
+/// Returns the seed for requests that give none; `None` (a new seed each time) unless the user set
+/// one.
 fn fixed_seed(args: &ServeArgs, config: &Config) -> Option<u64> {
     let seed = config.generator.seed;
-    // A settings file that sets the usual seed is no different from one that sets none.
+    // A settings file that sets the default seed cannot be distinguished from one that sets none.
     (args.settings.given.has("seed") || seed != 0).then_some(seed)
 }
 
@@ -155,7 +157,7 @@ fn origins(texts: &[String]) -> Result<Vec<Origin>, Failure> {
     texts.iter().map(read).collect()
 }
 
-/// Writes an event of the server. As text, requests are lines of `--verbose` only.
+/// Logs an event of the server. In the text log, requests appear only with `--verbose`.
 fn log(event: &Event<'_>, verbose: bool) {
     match event {
         Event::Served(served) => {
@@ -188,7 +190,7 @@ fn log(event: &Event<'_>, verbose: bool) {
             json!({"message": reason}),
             format_args!("nothing was reloaded: {reason}"),
         ),
-        // The events of a later version of the server, which this program does not know.
+        // `Event` is non-exhaustive: a later version of the crate may have further events.
         _ => {}
     }
 }
@@ -221,14 +223,15 @@ fn log_request(served: &Served) {
     output::event(level, "request", facts, text);
 }
 
-/// Reads API keys from the file if a file is named, otherwise from the environment variable.
+/// Reads the API keys: from the file if one is named, or else from the environment variable.
 fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
     let (place, text) = match file {
         Some(path) => (path.display().to_string(), read_text(path)?),
         None => match std::env::var(KEY_VARIABLE) {
             Ok(text) => (KEY_VARIABLE.to_owned(), text),
             Err(VarError::NotPresent) => return Ok(Vec::new()),
-            // A key that cannot be read must not open the server to everyone.
+            // A variable that cannot be read must not count as no key, which would open the server
+            // to everyone.
             Err(VarError::NotUnicode(_)) => {
                 return refuse(format!("{KEY_VARIABLE}: not UTF-8: write the key in ASCII"));
             }
@@ -238,7 +241,8 @@ fn keys(file: Option<&Path>) -> Result<Vec<Key>, Failure> {
     let keys = lines.filter(|(_, line)| !line.is_empty());
     let keys = keys.map(|(at, line)| {
         let key = line.parse::<Key>();
-        // The message has the line's number and not its text, which may be a key with a typo.
+        // The error has the number of the line but not its text, which may be a key with a typing
+        // error.
         key.map_err(|error| Failure::Input(format!("{place}: line {}: {error}", at + 1)))
     });
     let keys = keys.collect::<Result<Vec<_>, _>>()?;
@@ -262,12 +266,13 @@ fn handled(signals: impl IntoIterator<Item = i32>) -> Result<Signals, Failure> {
         .map_err(|error| Failure::Run(anyhow::Error::new(error).context("no signal handlers")))
 }
 
-/// Stops the server, with a note, after the first SIGTERM, SIGHUP or Ctrl-C. A second SIGTERM or Ctrl-C
-/// ends the process.
+/// Stops the server after the first SIGINT, SIGTERM or SIGHUP, with a note. A second SIGINT or
+/// SIGTERM ends the process at once.
 #[cfg(unix)]
 pub(crate) fn stop_on_signals(stop: &Stop, note: &'static str) -> Result<(), Failure> {
     let mut heeded = vec![SIGINT, SIGTERM];
-    // nohup ignores SIGHUP, so that the server survives its terminal: a handler would undo that.
+    // nohup makes the process ignore SIGHUP, so that it outlives its terminal; a handler would undo
+    // that.
     heeded.extend(Some(SIGHUP).filter(|&signal| interrupt::is_default(signal)));
     let mut signals = handled(heeded)?;
     let stop = stop.clone();
@@ -277,7 +282,7 @@ pub(crate) fn stop_on_signals(stop: &Stop, note: &'static str) -> Result<(), Fai
             say_stopping(note);
             stop.begin();
         }
-        // A closed terminal sends SIGHUP twice, so a second one must not end the process.
+        // A closed terminal sends SIGHUP twice, so a second SIGHUP must not end the process.
         if let Some(signal) = signals.find(|&signal| signal != SIGHUP) {
             std::process::exit(128 + signal);
         }
@@ -285,9 +290,9 @@ pub(crate) fn stop_on_signals(stop: &Stop, note: &'static str) -> Result<(), Fai
     Ok(())
 }
 
-/// Stops the server after the first Ctrl-C, with a note; the second one ends the process.
+/// Stops the server after the first Ctrl-C, with a note. A second one ends the process.
 ///
-/// Signals can be waited for on Unix only, so a thread looks for the flag that a handler sets.
+/// Only Unix can wait for signals, so a thread polls the flag that the handler sets.
 #[cfg(not(unix))]
 pub(crate) fn stop_on_signals(stop: &Stop, note: &'static str) -> Result<(), Failure> {
     let interrupt = interrupt::Interrupt::watch();
@@ -306,7 +311,7 @@ fn say_stopping(note: &str) {
     output::event(Level::Info, "stopping", json!({}), note);
 }
 
-/// Makes the server read its files again after SIGUSR1.
+/// Makes the server read its presets and keys again at each SIGUSR1.
 #[cfg(unix)]
 fn reload_on_signal(reload: &Reload) -> Result<(), Failure> {
     let mut signals = handled([SIGUSR1])?;
@@ -319,7 +324,7 @@ fn reload_on_signal(reload: &Reload) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Does nothing: only Unix has a signal for it, and `POST /v1/reload` works everywhere.
+/// Does nothing. Only Unix has SIGUSR1; `POST /v1/reload` works everywhere.
 #[cfg(not(unix))]
 fn reload_on_signal(_: &Reload) -> Result<(), Failure> {
     Ok(())

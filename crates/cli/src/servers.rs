@@ -1,4 +1,4 @@
-//! Models on servers of other engines: their description, and a run's traffic to them.
+//! Models that run on servers of other engines: shows their facts, and the traffic of a run.
 
 #[cfg(feature = "remote")]
 use beamgen::hub::Certificates;
@@ -9,20 +9,21 @@ use crate::failure::Failure;
 #[cfg(feature = "remote")]
 use crate::{output, printable, table::counted};
 
-/// Returns the API key of a role's servers from `BEAMGEN_GENERATOR_KEY` or `BEAMGEN_PRM_KEY`.
+/// Returns the API key for a role's servers, from `BEAMGEN_GENERATOR_KEY` or `BEAMGEN_PRM_KEY`.
 #[cfg(feature = "remote")]
 fn key(role: &str) -> Result<Option<ApiKey>, Failure> {
     let name = format!("BEAMGEN_{}_KEY", role.to_uppercase());
     let Some(value) = std::env::var_os(&name) else {
         return Ok(None);
     };
-    // A key has ASCII characters only, so one that is not UTF-8 is refused like other wrong ones.
+    // A key consists of ASCII characters, so a value that is not UTF-8 is refused by `ApiKey::new`,
+    // too.
     let key = ApiKey::new(&value.to_string_lossy());
     key.map(Some)
         .map_err(|error| Failure::Input(format!("{name}: {error}")))
 }
 
-/// Returns a line for each role with its traffic to servers.
+/// Returns one line for each role that servers have, with its traffic.
 #[cfg(feature = "remote")]
 pub(crate) fn traffic(solver: &beamgen::Solver) -> Vec<String> {
     solver
@@ -37,8 +38,8 @@ pub(crate) fn traffic(_: &beamgen::Solver) -> Vec<String> {
     Vec::new()
 }
 
-/// The number of requests from which a low share of cached tokens is worth a hint: first requests
-/// meet an empty cache.
+/// The number of requests from which a hint about a low share of cached tokens makes sense: the
+/// first requests always meet an empty cache.
 #[cfg(feature = "remote")]
 const ENOUGH: u64 = 50;
 
@@ -52,7 +53,7 @@ fn line(role: &str, traffic: &beamgen::remote::Traffic) -> String {
     let tokens = counted(traffic.prompt_tokens, "prompt token", "prompt tokens");
     line += &format!(", {tokens}");
     if let Some(cached) = traffic.cached_tokens {
-        // Over the answers that report it: a pool may have servers that do not.
+        // Only answers that report cached tokens count, since some servers of the pool may not.
         let share = 100.0 * cached as f64 / traffic.told_tokens.max(1) as f64;
         line += &format!(", {share:.0} % of them from its cache");
         if share < 50.0 && traffic.requests >= ENOUGH {
@@ -70,8 +71,8 @@ fn line(role: &str, traffic: &beamgen::remote::Traffic) -> String {
     line
 }
 
-/// Shows the engine, model and context of servers. The servers of a role form a pool, so a role is
-/// shown once.
+/// Shows engine, model and context of the servers. The servers of a role form one pool, so each
+/// role is shown once.
 #[cfg(feature = "remote")]
 pub(crate) fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Result<(), Failure> {
     use std::io::Write;
@@ -111,7 +112,7 @@ pub(crate) fn show(roles: [(&'static str, &Vec<String>); 2], json: bool) -> Resu
     Ok(out.flush()?)
 }
 
-/// Fails: this build has no support for servers.
+/// Returns an error, because this build cannot talk to servers.
 #[cfg(not(feature = "remote"))]
 pub(crate) fn show(_: [(&'static str, &Vec<String>); 2], _: bool) -> Result<(), Failure> {
     Err(beamgen::Error::NoRemote.into())

@@ -1,4 +1,4 @@
-//! Builds the configuration, the problems and the solver of a command from its arguments.
+//! Builds a command's configuration, problems and solver from its arguments.
 
 use std::path::Path;
 use std::slice::from_ref;
@@ -20,28 +20,29 @@ use crate::foreign;
 use crate::output;
 use crate::plan;
 
-/// Returns the configuration. From low to high precedence: defaults, the pair, the settings file,
-/// `--set`, other flags.
+/// Returns the configuration. Each of these overrides the former: defaults, the pair, the settings
+/// file, `--set`, other flags.
 pub(crate) fn config<const PARTS: u16>(flags: &Flags<PARTS>) -> Result<Config, Failure> {
     let (pair, prm) = (flags.given.text("pair"), flags.given.path("prm"));
     with_flags(Config::of(pair, flags.config.as_deref(), prm)?, flags)
 }
 
-/// Returns the [`config`] of a single search; flags that change nothing in it are an error.
+/// Returns the configuration for a single search. A flag that has no effect in the search is an
+/// error.
 pub(crate) fn search_config(flags: &SearchFlags) -> Result<Config, Failure> {
     let config = config(flags)?;
     refuse_idle(from_ref(&config), &flags.given, "--scorer prm or orm")?;
     Ok(config)
 }
 
-/// Refuses flags that change nothing in any of the command's searches. `scores` names the flag that
-/// adds a reward model to this command, for the message.
+/// Refuses flags that have no effect in any of `searches`. `scores` is the flag of this command
+/// that adds a reward model, for the message.
 pub(crate) fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> Result<(), Failure> {
     for Setting { name, needs, .. } in SETTINGS {
         let mut missing = needs.iter().filter(|need| !searches.iter().any(need.1));
         if given.has(name)
-            // `--prm none` means no scorer, so it has an effect exactly where it would count as
-            // idle.
+            // `--prm none` means no scorer, so it has its effect just where a reward model has
+            // none.
             && (*name, given.text(name)) != ("prm", Some("none"))
             && let Some((need, _)) = missing.next()
         {
@@ -54,7 +55,7 @@ pub(crate) fn refuse_idle(searches: &[Config], given: &Given, scores: &str) -> R
     Ok(())
 }
 
-/// Returns the configuration with `--set` and other flags put over it.
+/// Returns the configuration with the changes of `--set` and of other flags.
 pub(crate) fn with_flags<const PARTS: u16>(
     mut config: Config,
     flags: &Flags<PARTS>,
@@ -63,30 +64,31 @@ pub(crate) fn with_flags<const PARTS: u16>(
         config = assign::set(&config, assignment)?;
     }
     put_all(&config, &flags.given.0).map_err(|error| match error {
-        // The library names settings between backticks; a user of the program knows flags.
+        // The library's messages name settings in backticks; they become flags for the user.
         Error::Refused(reason) => Failure::Input(flagged(&reason.to_string())),
         error => error.into(),
     })
 }
 
-/// Returns the configuration of a command that scores chains and does not search.
+/// Returns the configuration of a command that scores chains without a search.
 pub(crate) fn prm_config(flags: &PrmFlags) -> Result<Config, Failure> {
     if is_word(flags.given.path("prm"), "none") {
         let message = "--prm none: this command needs a reward model: name a model, or leave --prm out for the bundled PRM";
         return refuse(message);
     }
     let mut config = config(flags)?;
-    // A settings file may be for a search without a reward model; these commands always use one.
+    // A settings file may be for a search without a reward model, but these commands always need
+    // one.
     if matches!(config.models.scorer, ScorerKind::Exact | ScorerKind::None) {
         config.models.scorer = ScorerKind::Prm;
     }
     Ok(config)
 }
 
-/// Reads the named problems, or the bundled sample. Returns them with the number to solve.
+/// Reads the problems of a file, or the bundled sample. Returns them with the number to solve.
 ///
-/// Problems beyond the limit stay in the list: their fingerprint identifies the run file, which may be
-/// resumed with another limit.
+/// Problems beyond the limit stay in the list, because the fingerprint of the whole list identifies
+/// a run file, which may be resumed with another limit.
 pub(crate) fn problems(
     file: Option<&Path>,
     limit: Option<usize>,
@@ -106,7 +108,7 @@ pub(crate) fn problems(
     Ok((problems, count))
 }
 
-/// Reads a file as [`problems`] does; an argument that is not a file may be a question.
+/// Reads a file as [`problems`] does. If no such file exists, the argument may be a question.
 pub(crate) fn problems_or_question(
     given: Option<&Path>,
     limit: Option<usize>,
@@ -124,15 +126,16 @@ pub(crate) fn problems_or_question(
     }
 }
 
-/// Whether no file has this name, or can have it: a question may be too long for a file name.
+/// Whether no file has this name. A question may even be too long for a file name.
 fn is_absent(path: &Path) -> bool {
     use std::io::ErrorKind::{InvalidFilename, NotADirectory, NotFound};
     let found = std::fs::metadata(path);
     found.is_err_and(|error| matches!(error.kind(), NotFound | NotADirectory | InvalidFilename))
 }
 
-/// Whether an argument that is not a file is a question. A question contains a blank and does not look
-/// like a path or a file name; with a question mark at the end it may contain `1/2`.
+/// Whether an argument that is not a file is a question: it contains a blank, and does not look
+/// like a path or a file name. A text that ends in a question mark may contain a slash, such as in
+/// `1/2`.
 fn is_question(text: &str) -> bool {
     let text = text.trim();
     let extension = Path::new(text).extension().unwrap_or_default();
@@ -143,38 +146,38 @@ fn is_question(text: &str) -> bool {
     text.contains(' ') && (text.ends_with('?') || !is_path)
 }
 
-/// The information that is printed before a run starts.
+/// The information to print before a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShowPlan {
-    /// The memory plan and the effective settings.
+    /// The memory plan, and the effective settings.
     Always,
-    /// The memory plan, unless all models are bundled: those need little.
+    /// The memory plan, unless all models are bundled, since those need little.
     OwnModels,
     Never,
 }
 
 impl ShowPlan {
-    /// Returns `Never` if `quiet`, otherwise `OwnModels`.
+    /// Returns `Never` if `quiet`, or else `OwnModels`.
     pub(crate) fn unless(quiet: bool) -> Self {
         if quiet { Self::Never } else { Self::OwnModels }
     }
 }
 
-/// The advice on a problem that is too long, for commands that have `--skip-too-long`.
+/// The advice for a problem that is too long, in commands with `--skip-too-long`.
 pub(crate) const SHORTEN_OR_SKIP: &str =
     "shorten it, or leave such problems out with --skip-too-long";
 
-/// Loads the models of the configuration for the first `count` problems of each set.
+/// Loads the models of a configuration, for the first `count` problems of each set.
 ///
-/// With `advice`, a problem that does not fit into the generator's context is an error before any
-/// problem is solved. Without it, such a problem gets a result with an error.
+/// With `advice`, a problem that does not fit into the generator's context is an error before the
+/// run. Without it, the problem's result will have an error.
 pub(crate) fn solver(
     config: Config,
     sets: &[(&Problems, usize)],
     show: ShowPlan,
     advice: Option<&str>,
 ) -> Result<Solver, Failure> {
-    // A majority vote with a foreign generator is fine: only a search that uses scores is refused.
+    // A plain majority vote works with any generator, so only a search that uses scores is refused.
     let prepared = prepare(builder(config)?, Config::uses_scorer)?;
     for (problems, count) in sets {
         if let Some(advice) = advice {
@@ -184,34 +187,34 @@ pub(crate) fn solver(
     load(prepared, show)
 }
 
-/// Prints how many of the first `count` problems are foreign to the bundled models. Called after all
-/// checks of the call: a note before an error would hide the error's cause.
+/// Prints how many of the first `count` problems the bundled models do not know. Must be called
+/// after all checks of the call, since a note before an error would distract from the error.
 pub(crate) fn note_foreign(solver: &Solver, problems: &Problems, count: usize) {
     let texts = problems.problems[..count].iter().map(Problem::with_context);
     foreign::note(solver.has_bundled(), "problems", texts);
 }
 
-/// Loads the models of the configuration for requests that may change it. The scorer is loaded even if
-/// the strategy of the settings needs none.
+/// Loads the models for requests that may have other settings. The scorer is loaded even if the
+/// strategy of the settings needs none.
 pub(crate) fn any_solver(config: Config, show: ShowPlan) -> Result<Solver, Failure> {
     let builder = builder(config)?.load_scorer();
-    // A later request may use scores, so a scorer that cannot score is refused now.
+    // A later request may use scores, so a scorer that does not fit the generator is refused now.
     load(prepare(builder, |_| true)?, show)
 }
 
-/// Returns a builder with this configuration and the settings of environment variables. Its checker
-/// commands are started by a copy of this program, which is the launcher.
+/// Returns a builder with the configuration and the settings of the environment. Copies of this
+/// program, started as launchers, start the checker commands.
 pub(crate) fn builder(config: Config) -> Result<SolverBuilder, Failure> {
     let builder = Solver::builder().config(config);
     let builder = builder.settings_from(|name| std::env::var(name).ok())?;
     Ok(builder.launcher(Launcher::this_program()))
 }
 
-/// Finds and checks the models. If `scores` returns true, the bundled reward model with a foreign
-/// generator is an error: it cannot score that generator's steps.
+/// Finds and checks the models. If `scores` returns true, the bundled reward model is refused with
+/// a generator that has another tokenizer, whose steps it cannot score.
 fn prepare(builder: SolverBuilder, scores: impl Fn(&Config) -> bool) -> Result<Prepared, Failure> {
     let config = builder.current_config();
-    // Before the hub is asked, so that wrong settings need no network.
+    // The settings are checked before the hub is asked, so that an error in them needs no network.
     config.check()?;
     if config.is_bundled_scorer_foreign() && scores(config) {
         let message = "the bundled reward model cannot score a --generator with another tokenizer: add a --prm for \
@@ -226,14 +229,15 @@ fn load(prepared: Prepared, show: ShowPlan) -> Result<Solver, Failure> {
     let (plan, chat) = (prepared.plan().clone(), prepared.has_chat_template());
     let solver = prepared.solver()?;
     if show == ShowPlan::Always {
-        // The block is information only: a closed stderr does not stop the run.
+        // The settings are for information only, so a closed stderr does not stop the run.
         let _ = effective::write(&mut std::io::stderr().lock(), solver.config(), &plan, chat);
     }
     output::notes(solver.notes());
     Ok(solver)
 }
 
-/// Loads only the reward model, for chains of these problems.
+/// Loads only the reward model. Prints a note if the bundled model does not know some of
+/// `problems`.
 pub(crate) fn reward_model(
     config: Config,
     problems: impl Iterator<Item = impl AsRef<str>>,
@@ -241,7 +245,7 @@ pub(crate) fn reward_model(
     Ok(observed_reward_model(config, problems, None)?.0)
 }
 
-/// Loads only the reward model, and returns it with its fingerprint. An observer receives the hidden
+/// Loads only the reward model, and returns it with its fingerprint. `observer` gets the hidden
 /// state of each step that the model scores.
 pub(crate) fn observed_reward_model(
     config: Config,
@@ -257,21 +261,22 @@ pub(crate) fn observed_reward_model(
     let fingerprint = prepared.prm_fingerprint().unwrap_or_default().to_owned();
     output::notes(prepared.notes());
     let model = prepared.reward_model()?;
-    // Loading may add a note; `notes` leaves out those that were printed above.
+    // Loading may add notes. `output::notes` prints each note only once.
     output::notes(prepared.notes());
     Ok((model, fingerprint))
 }
 
-/// Prints the memory plan before the models are loaded, which may take minutes.
+/// Prints the memory plan. Called before the models are loaded, which may take minutes.
 fn announce(prepared: &Prepared, show: ShowPlan) {
     let is_empty = prepared.plan().models.is_empty();
     if show != ShowPlan::Never && !prepared.is_bundled() && !is_empty {
-        // The plan is information only: a closed stderr does not stop the run.
+        // The plan is for information only, so a closed stderr does not stop the run.
         let _ = plan::write(&mut std::io::stderr().lock(), prepared.plan());
     }
 }
 
-/// Fails at the first problem that does not fit into the generator's context.
+/// Fails at the first problem that does not fit into the generator's context. `advice` ends the
+/// message.
 fn check_lengths(
     prepared: &Prepared,
     problems: &Problems,

@@ -1,4 +1,4 @@
-//! `beamgen show`: shows a run file on a terminal, or as an HTML page.
+//! `beamgen show`: prints a run file, or writes it as an HTML page.
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal, Write};
@@ -23,7 +23,7 @@ pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
     let mut records = last_of_each(lines);
     if let Some(id) = &args.id {
         match records.iter().position(|record| record.id == *id) {
-            // The order of the others does not matter, since they are dropped.
+            // `swap_remove` changes the order of the other records, which are dropped here.
             Some(at) => records = vec![records.swap_remove(at)],
             None => return Err(unknown(args, id, &records)),
         }
@@ -47,8 +47,8 @@ pub(crate) fn main(args: &ShowArgs) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Keeps the last line of each problem, at the place of the problem's first line. A problem that was
-/// tried again has several lines.
+/// Keeps the last line of each problem, at the position of its first line. A problem that was tried
+/// again has several lines.
 fn last_of_each(lines: Vec<Record>) -> Vec<Record> {
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut records: Vec<Record> = Vec::new();
@@ -122,7 +122,7 @@ fn list(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
     )
 }
 
-/// Shows a problem: its chosen chain, all answers and, if the run had --tree, the tree.
+/// Prints one problem: its chosen chain, all answers and, if the run file has trees, its tree.
 fn one(
     out: &mut dyn Write,
     palette: Palette,
@@ -186,8 +186,9 @@ fn one(
     }
 }
 
-/// A drawing of a tree with a line for each step. Duplicates are not drawn; the step that they repeat
-/// shows their number. A single successor is not indented, so a chain without branches is a column.
+/// Draws a search tree with one line per step. Duplicates are not drawn; the step that represents
+/// them shows their number. A single child is not indented, so a chain without branches is one
+/// column.
 struct Drawing<'a> {
     tree: &'a ChainTree,
     record: &'a Record,
@@ -197,7 +198,7 @@ struct Drawing<'a> {
 impl Drawing<'_> {
     fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let count = |wanted: fn(&Node) -> bool| {
-            // The root is the problem, not a step.
+            // The root node is the problem, not a step.
             let nodes = self.tree.nodes().skip(1);
             nodes.filter(|(_, node)| wanted(node)).count()
         };
@@ -209,8 +210,9 @@ impl Drawing<'_> {
             count(|node| node.state == State::Pruned),
             counted(count(|node| node.finish().is_some()), "chain", "chains"),
         )?;
-        // A stack of nodes to draw: the prefix of the node's first line, and that of all lines after
-        // it. A loop, since chains may be deeper than the stack of the thread.
+        // The stack of nodes to draw, each with the prefix of its first line and the prefix of its
+        // further lines. A loop replaces recursion, because a chain may be deeper than the thread's
+        // stack.
         let mut todo = self.below(ChainTree::ROOT, "");
         let chosen = self.chosen();
         while let Some((id, first, rest)) = todo.pop() {
@@ -220,10 +222,10 @@ impl Drawing<'_> {
         Ok(())
     }
 
-    /// Returns the nodes of the chain whose answer was chosen; empty without an answer.
+    /// Returns the nodes of the chain whose answer was chosen; an empty list without an answer.
     fn chosen(&self) -> Vec<NodeId> {
         match self.record.answers.first() {
-            // A run file may have been edited, and then name a step that it does not have.
+            // An edited run file may name a node that does not exist.
             Some(answer) if (answer.node.0 as usize) < self.tree.len() => {
                 self.tree.path(answer.node)
             }
@@ -231,7 +233,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// Returns the successors of a node with their prefixes, the last one first, as a stack needs.
+    /// Returns the children of a node with their prefixes. The last child comes first, since a
+    /// stack pops from the end.
     fn below(&self, id: NodeId, before: &str) -> Vec<(NodeId, String, String)> {
         let children = &self.tree.node(id).children;
         let shown = children.iter().copied().filter(|&child| {
@@ -281,7 +284,7 @@ impl Drawing<'_> {
             text.to_owned()
         };
         let remarks = self.palette.paint(Ink::Dim, Self::remarks(id, node));
-        // 9 columns: star, blank, five of the score, two blanks.
+        // 9 columns before the text: the star, a blank, five for the score, two blanks.
         let used = first.chars().count() + 9;
         let hang = format!("  {rest}         ");
         let text = format!("{text}  {remarks}");
@@ -289,7 +292,7 @@ impl Drawing<'_> {
         writeln!(out, "{star} {first}{score}  {text}")
     }
 
-    /// Returns the remarks after a step: its number, judges' scores, copies and fate.
+    /// Returns the remarks after a step: its number, sureness, judges' scores, copies and end.
     fn remarks(id: NodeId, node: &Node) -> String {
         let mut remarks = vec![format!("#{}", id.0)];
         remarks.extend(

@@ -34,9 +34,9 @@ pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
     };
     let advice = (!args.skip_too_long).then_some(SHORTEN_OR_SKIP);
     let mut solver = settings::solver(config, &[(&problems, count)], show, advice)?;
-    // Only now: until here, a signal should end the process at once.
+    // Signals are handled only from here on: before, a signal should end the process at once.
     let interrupt = Interrupt::watch();
-    // After the models are loaded: the header of the run file has their fingerprints.
+    // The run file's header contains the fingerprints of the models, which must be loaded before.
     let (run_file, finished) = open_run_file(args, &solver, &problems)?;
     settings::note_foreign(&solver, &problems, count);
     let todo: Vec<usize> = (0..count)
@@ -44,7 +44,7 @@ pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
         .collect();
     let mut report = Report::new(args, &problems, &todo, run_file);
     let summary = report.run(&mut solver, &interrupt);
-    // Also after a failed run, whose cause may be a lost checker or device.
+    // The losses are reported even if the run failed, since they may be the cause.
     lost::tell_of(&solver);
     let summary = summary?;
     let resumed = problems.problems[..count]
@@ -56,7 +56,7 @@ pub(crate) fn main(args: &SolveArgs) -> Result<(), Failure> {
     report.finish(resumed, &summary, &interrupt)
 }
 
-/// Opens the run file if --out is given. Returns it with the finished records of earlier calls.
+/// Opens the run file of --out. Returns it with the records that earlier calls finished.
 fn open_run_file(
     args: &SolveArgs,
     solver: &Solver,
@@ -72,12 +72,12 @@ fn open_run_file(
     }
     let (file, records) = RunFile::resume::<Record>(path, &header)?;
     let texts = records.iter().map(|record| {
-        // Run files of older versions have no problem text, so there is nothing to compare.
+        // Run files of older versions lack the text of the problem, so it cannot be compared.
         let text = Some(record.problem.as_str()).filter(|text| !text.is_empty());
         (record.id.as_str(), text)
     });
     file.check_problems(problems, texts)?;
-    // A problem that was tried again has several lines; a map keeps the last one.
+    // A problem that was tried again has several lines; collecting into a map keeps the last one.
     let mut finished: BTreeMap<String, Record> = records
         .into_iter()
         .map(|record| (record.id.clone(), record))
@@ -94,21 +94,21 @@ fn open_run_file(
     Ok((Some(file), finished))
 }
 
-/// Writes results: to the run file at once, to stdout in the order of the input. So the output does
+/// Writes results: to the run file at once, and to stdout in the order of the input. So stdout does
 /// not depend on the number of problems in flight.
 struct Report<'a> {
     args: &'a SolveArgs,
     problems: &'a Problems,
-    /// The indices in `problems` that this call solves.
+    /// The indices of the problems that this call solves.
     todo: &'a [usize],
     run_file: Option<RunFile>,
     palette: Palette,
     run: RunReport,
-    /// Finished records, by position in `todo`, that wait for an earlier problem to be printed.
+    /// Finished records by position in `todo`. Each waits until all earlier problems are printed.
     waiting: BTreeMap<usize, Record>,
     printed: usize,
     marks: Marks,
-    /// Whether the reader closed stdout.
+    /// Whether the reader of stdout has closed it.
     reader_left: bool,
     totals: Graded,
 }
@@ -143,7 +143,8 @@ impl<'a> Report<'a> {
             let problem = problems.problems[at].clone();
             Request::new(problem, settings.clone())
         });
-        // Both callbacks need the report; the search calls them one after the other, never nested.
+        // Both callbacks need the report. The search calls one at a time, so a `RefCell` never
+        // panics.
         let this = std::cell::RefCell::new(self);
         interrupt.run(
             solver,
@@ -159,8 +160,8 @@ impl<'a> Report<'a> {
         if let Some(run_file) = &mut self.run_file {
             run_file.append(&record)?;
         }
-        // The tree is in the run file now. Records of finished problems wait for their turn to be
-        // printed, and trees would take memory meanwhile.
+        // The run file has the tree now. The record may wait long to be printed, and its tree would
+        // take memory.
         record.tree = None;
         self.totals.count(&record);
         self.waiting.insert(result.index, record);
@@ -171,13 +172,13 @@ impl<'a> Report<'a> {
         Ok(())
     }
 
-    /// Prints the record at a position in `todo`, unless the reader has closed stdout.
+    /// Prints the record of a problem by its position in `todo`, unless stdout was closed.
     fn print(&mut self, position: usize, record: &Record) -> io::Result<()> {
         if self.reader_left {
             return Ok(());
         }
         match self.try_print(position, record) {
-            // With a run file, `| head` must not end the run: the file is the result.
+            // With --out, `| head` must not end the run, since the run file is the result.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe && self.run_file.is_some() => {
                 self.reader_left = true;
                 output::note(
@@ -212,7 +213,7 @@ impl<'a> Report<'a> {
         let mut before = Before::default();
         let done = self.totals.problems;
         let interrupted = done < self.todo.len();
-        // After an interrupt, records may still wait for an earlier problem that will not finish.
+        // After an interrupt, records may be waiting for an earlier problem that was not finished.
         for (position, record) in std::mem::take(&mut self.waiting) {
             self.print(position, &record)?;
         }

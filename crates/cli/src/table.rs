@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use crate::printable;
 pub(crate) use beamgen_measure::{counted, grouped, megabytes, percent};
 
-/// Formats a number with three decimals; `None` is a dash.
+/// Formats a number with three decimals; `-` for `None`.
 pub(crate) fn thousandths(number: Option<impl Into<f64>>) -> String {
     number.map_or("-".to_owned(), |number| format!("{:.3}", number.into()))
 }
 
-/// A table of text cells; columns are as wide as their widest cell.
+/// A table of texts. Each column is as wide as its widest cell.
 pub(crate) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -33,7 +33,7 @@ impl Table {
         self.rows.push(cells.collect());
     }
 
-    /// Writes the table, indented by two columns.
+    /// Writes the table, indented by two blanks.
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let all = || std::iter::once(&self.head).chain(&self.rows);
         let width = |column: usize| {

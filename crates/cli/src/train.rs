@@ -33,7 +33,7 @@ pub(crate) fn main(args: &TrainArgs) -> Result<(), Failure> {
     }
 }
 
-/// Returns the checkpoint of a name: a folder, a GGUF file, or the bundled generator.
+/// Returns the checkpoint with this name: `bundled` for the bundled generator, or else a path.
 fn checkpoint(from: &Path) -> Checkpoint {
     if is_word(Some(from), "bundled") {
         bundled::generator()

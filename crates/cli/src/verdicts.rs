@@ -1,4 +1,4 @@
-//! The verdicts of a command line's checkers on labelled chains.
+//! Runs a command's checkers on labelled chains.
 
 use beamgen::checkers::{CheckItem, Opinion, Panel};
 use beamgen::launcher::Launcher;
@@ -6,11 +6,11 @@ use beamgen_labels::LabelledChain;
 
 use crate::failure::Failure;
 
-/// The number of chains that are checked in a call, so that a checker's command has many steps in
-/// flight.
+/// The number of chains that are checked together, so that a checker command gets many steps at a
+/// time.
 pub(crate) const AT_ONCE: usize = 64;
 
-/// Starts the checkers of the settings.
+/// Starts the checkers that the settings name.
 pub(crate) fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
     let mut panel = Panel::default();
     for (name, checker) in config.checkers.open(&Launcher::this_program())? {
@@ -19,9 +19,10 @@ pub(crate) fn panel(config: &beamgen::Config) -> Result<Panel, Failure> {
     Ok(panel)
 }
 
-/// Returns the opinion of each checker on each step of each chain: `[chain][step][checker]`.
+/// Returns the opinion of each checker on each step of each chain, indexed
+/// `[chain][step][checker]`.
 pub(crate) fn of(panel: &mut Panel, chains: &[LabelledChain]) -> Vec<Vec<Vec<Opinion>>> {
-    // All chains are open together, so that a command may work on several at once.
+    // All chains are opened before the check, so that a command can work on several at once.
     let ids: Vec<_> = chains.iter().map(|c| panel.open(&c.problem)).collect();
     let items = ids.iter().zip(chains).map(|(&id, chain)| CheckItem {
         id,

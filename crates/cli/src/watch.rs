@@ -1,4 +1,4 @@
-//! The progress of measurements on a terminal.
+//! Shows the progress of measurements on a terminal.
 
 use beamgen::Event;
 use beamgen::scorer::ScoreError;
@@ -7,7 +7,7 @@ use beamgen_measure::Watch;
 use crate::output;
 use crate::progress::Progress;
 
-/// Shows the progress of a measurement, and the chains that the reward model refused.
+/// Shows the progress of a measurement, and reports chains that the reward model could not score.
 #[derive(Default)]
 pub(crate) struct Shown {
     /// Whether no progress is shown.

@@ -1,24 +1,25 @@
-//! Text that wraps between words at the terminal's width.
+//! Wraps text between words, at the terminal's width.
 
 use std::borrow::Cow;
 
 use console::{Term, measure_text_width};
 
-/// The least width at which text is wrapped here; a narrower terminal wraps it itself.
+/// The minimum width at which text is wrapped. A narrower terminal breaks the lines itself.
 const NARROWEST: usize = 30;
 
-/// Returns the width of stdout's terminal. `None` for files and pipes, which get whole lines.
+/// Returns the width of the terminal on stdout; `None` for files and pipes, whose lines are not
+/// wrapped.
 ///
-/// The width comes from the terminal. The variable `COLUMNS` is not read: shells do not export it, and
-/// an exported value is wrong as soon as the window changes its size.
+/// The variable `COLUMNS` is not read: shells do not export it, and an exported value would be
+/// wrong as soon as the window changes its size.
 pub(crate) fn columns() -> Option<usize> {
     let (_, columns) = Term::stdout().size_checked()?;
     Some(usize::from(columns)).filter(|&columns| columns >= NARROWEST)
 }
 
-/// Wraps text into lines of at most `columns`; `used` columns of the first line are taken already.
-/// Every other line starts with `hang`, also after a line break in the text. A word that is longer
-/// than a line is not split. Colour codes have no width.
+/// Wraps text to lines of at most `columns`. The first line starts after `used` columns; each later
+/// line starts with `hang`, even after a line break in the text. A word longer than a line is not
+/// split. Colour codes count as no columns.
 pub(crate) fn wrapped<'t>(
     text: &'t str,
     columns: Option<usize>,
@@ -40,8 +41,8 @@ pub(crate) fn wrapped<'t>(
         }
         for word in line.split_inclusive(' ') {
             let width = measure_text_width(word.trim_end_matches(' '));
-            // A word at the start of a line stays there, however long: a further line break would
-            // not help.
+            // A word at the start of a line stays there even if it is too long, since another line
+            // break would not help.
             if column.saturating_add(width) > columns && column > begin {
                 shown.truncate(shown.trim_end_matches(' ').len());
                 begin_line(&mut shown, hang);

@@ -1,4 +1,4 @@
-//! Files of a command: reads small text files, and writes outputs as a whole or not at all.
+//! Reads small text files, and writes output files completely or not at all.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,27 +8,28 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::output;
 
-/// An output file that is known to be writable before the work for it begins.
+/// An output file. Opening it before the work shows early whether it can be written.
 pub(crate) struct Output {
     path: PathBuf,
     to: beamgen_files::Output,
 }
 
 impl Output {
-    /// Checks that the file can be written.
+    /// Opens the output, and fails if it cannot be written. The file's content stays until
+    /// [`write`](Self::write).
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let to = beamgen_files::Output::open(path).map_err(|error| failed(path, error))?;
         let path = path.to_owned();
         Ok(Self { path, to })
     }
 
-    /// Replaces the file's content.
+    /// Replaces the whole content of the file.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         let written = self.to.write(|out| out.write_all(bytes));
         written.map_err(|error| failed(&self.path, error))
     }
 
-    /// Replaces the file's content by a JSON line for each record.
+    /// Replaces the whole content of the file by JSON lines, one for each record.
     pub(crate) fn lines(
         &mut self,
         mut records: impl Iterator<Item = impl Serialize>,
@@ -40,18 +41,19 @@ impl Output {
     }
 }
 
-/// The size limit, in bytes, of a text file: a template, keys, presets or settings.
+/// The maximum size of a text file (a template, keys, presets, settings), in bytes.
 #[cfg(any(feature = "serve", feature = "train"))]
 const MAX_TEXT: u64 = 1 << 20;
 
-/// Reads a text file of at most [`MAX_TEXT`].
+/// Reads a text file of at most [`MAX_TEXT`] bytes.
 #[cfg(any(feature = "serve", feature = "train"))]
 pub(crate) fn read_text(path: &Path) -> Result<String, Failure> {
     beamgen_files::read_text_file(path, MAX_TEXT)
         .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
-/// Writes a file; after an error or a kill, the old file is unchanged or there is none.
+/// Writes a file. After an error or a kill, the old file is unchanged, or there is none if none
+/// existed.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     beamgen_files::write(path, bytes).map_err(|error| failed(path, error))
 }
@@ -60,8 +62,8 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), Failure> {
     beamgen_files::create_folder(path).map_err(|error| failed(path, error))
 }
 
-/// Converts an error of an output: exit code 2 if another name would help, such as for a missing
-/// folder; exit code 1 otherwise, such as for a full disk.
+/// Converts an error about an output. The exit code is 2 if another path would help, such as for a
+/// missing folder, and 1 otherwise, such as for a full disk.
 pub(crate) fn failed(path: &Path, error: io::Error) -> Failure {
     if beamgen_files::is_about_the_name(&error) {
         Failure::Input(format!("{}: {error}", path.display()))

@@ -14,7 +14,7 @@ use subtle::{Choice, ConstantTimeEq};
 use crate::origins::{Origin, allowed};
 use crate::refusal::Refusal;
 
-/// An API key, stored as its digest.
+/// An API key. Only its SHA-256 digest is in memory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; 32]);
 
@@ -25,17 +25,17 @@ pub enum KeyError {
     /// The text is so short that it could be guessed.
     #[error("too short for a key: use at least {} characters", Key::SHORTEST)]
     TooShort,
-    /// The text cannot be sent in a header.
+    /// The text has characters that a header cannot contain.
     #[error("not a key: use visible ASCII characters only")]
     Unprintable,
 }
 
 impl Key {
-    /// The least number of characters of a key.
+    /// The minimum length of a key, in characters.
     pub const SHORTEST: usize = 16;
 
-    /// Whether these bytes are the key. The time does not depend on where they differ, so it tells an
-    /// attacker nothing.
+    /// Whether `given` is the key. The comparison takes the same time wherever two digests differ,
+    /// so its duration tells an attacker nothing.
     fn is(&self, given: &[u8]) -> Choice {
         digest(given).ct_eq(&self.0)
     }
@@ -87,8 +87,8 @@ impl Access {
         !self.origins.is_empty()
     }
 
-    /// Checks the Host header, against DNS rebinding. A web page can reach this machine by a domain of
-    /// its author that resolves to it, but then the browser sends that domain as Host. Addresses are
+    /// Checks the Host header against DNS rebinding. The author of a web page can make a domain
+    /// resolve to this machine, but the browser then sends that domain as Host. IP addresses are
     /// always allowed.
     pub(crate) fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = host(headers)?;
@@ -106,9 +106,10 @@ impl Access {
         Ok(())
     }
 
-    /// Checks the Origin header: a browser names the origin of the page that sends a request. Returns
-    /// the value of `Access-Control-Allow-Origin` if the page has another origin, which is allowed;
-    /// other pages are refused.
+    /// Checks the Origin header, in which a browser names the origin of the page that sends a
+    /// request. Returns `None` without the header and for a page of this server. For an allowed
+    /// page of another origin, returns the value of `Access-Control-Allow-Origin`; other pages are
+    /// refused.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, Refusal> {
         let mut origins = headers.get_all(ORIGIN).iter();
         let Some(origin) = origins.next() else {
@@ -127,8 +128,8 @@ impl Access {
     }
 }
 
-/// Checks the key, which is a bearer token or, for browsers, the password of Basic authentication.
-/// Without keys, every request passes.
+/// Checks the key of a request, which is a bearer token or, for browsers, the password of Basic
+/// authentication. If `keys` is empty, every request passes.
 pub(crate) fn check_key(keys: &[Key], headers: &HeaderMap) -> Result<(), Refusal> {
     if keys.is_empty() {
         return Ok(());
@@ -149,8 +150,9 @@ pub(crate) fn check_key(keys: &[Key], headers: &HeaderMap) -> Result<(), Refusal
     }
 }
 
-/// Checks the key that a page of another origin sends: it must be a bearer token, which only the page
-/// itself can add. A browser adds a remembered password (Basic) to the requests of any page.
+/// Checks the key of a request from a page of another origin, which must be a bearer token. A
+/// browser adds a remembered Basic password to the requests of any page, but only the page's own
+/// script can add a bearer token.
 pub(crate) fn check_key_of_page(keys: &[Key], headers: &HeaderMap) -> Result<(), Refusal> {
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let is_basic = |value: &HeaderValue| {

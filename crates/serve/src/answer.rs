@@ -16,7 +16,7 @@ use crate::choices;
 use crate::parts::Done;
 use crate::text::{Piece, given_steps, given_tokens, logprobs, pieces};
 
-/// The fields that every chunk of an answer repeats.
+/// The fields that are the same in an answer and in each chunk of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub shape: Shape,
@@ -38,7 +38,7 @@ impl Head {
         }
     }
 
-    /// Returns the outermost object of an answer or a chunk.
+    /// Returns the outermost object, of a whole answer or of a chunk of a stream.
     pub(crate) fn object(&self, is_chunk: bool, choices: Value) -> Value {
         let object = match (self.shape, is_chunk) {
             (Shape::Chat, false) => "chat.completion",
@@ -55,7 +55,8 @@ impl Head {
     }
 }
 
-/// The object `beamgen` of an answer: a line of a run file, with facts about the search.
+/// The object `beamgen` of an answer: the line that a run file has for the problem, with the
+/// settings of the search.
 #[derive(Serialize)]
 struct Twin<'a> {
     model: &'a str,
@@ -69,26 +70,27 @@ struct Twin<'a> {
     stopped: Option<Stopped>,
 }
 
-/// The note on a problem of another kind than the bundled models were trained on.
+/// The note on a problem of a kind that the bundled models were not trained on.
 const FOREIGN: &str =
     "this answer means nothing: the bundled models know problems like those of /v1/problems only";
 
-/// One of the answers to a request.
+/// An entry of `choices` in an answer.
 pub(crate) struct Choice {
     pub index: usize,
-    /// The steps of the chain; joined, they are the text of the answer.
+    /// The steps of the chain; the text of the answer is the steps in a row.
     pub pieces: Vec<Piece>,
-    /// The calls of tools, in the form of OpenAI's API.
+    /// The calls of tools as entries of `tool_calls`.
     pub calls: Vec<Value>,
-    /// The reason if the answer has no text.
+    /// The reason why the text of the answer is withheld; `None` if the answer has a text.
     pub refusal: Option<String>,
     pub finish_reason: &'static str,
-    /// The text that the chain stopped at, if the request has such texts; null if it is not known.
+    /// The entry of `stop` that the chain ended with, or null if that is unknown. `None` if the
+    /// request has no `stop`.
     stop_reason: Option<Value>,
-    /// The number of likeliest tokens that are told for each token.
+    /// The number of likeliest tokens to list for each token; `None` without log-probabilities.
     logprobs: Option<usize>,
     shape: Shape,
-    /// Facts about the chain, where an answer has several choices.
+    /// Facts about the chain (see [`facts`]), if the answer has several choices.
     facts: Option<Value>,
 }
 
@@ -131,8 +133,8 @@ impl Choice {
         }
     }
 
-    /// Returns the choice of an answer, or of a chunk: what it has to say is under `key`, and `tokens`
-    /// are those of its text.
+    /// Returns an entry of `choices`, of a whole answer or of a chunk. `said` is written under
+    /// `key`; `tokens` are the tokens of its text.
     pub(crate) fn object(
         &self,
         key: &str,
@@ -147,7 +149,7 @@ impl Choice {
             "logprobs": most.map(|most| logprobs(self.shape, tokens, most)),
             "finish_reason": finish_reason,
         });
-        // A stream tells them with the end of the choice.
+        // A stream sends the stop reason and the facts only in the last chunk of a choice.
         if finish_reason.is_some() {
             if let Some(reason) = &self.stop_reason {
                 choice["stop_reason"] = reason.clone();
@@ -159,7 +161,7 @@ impl Choice {
         choice
     }
 
-    /// Returns the choice as a whole.
+    /// Returns the entry of `choices` in an answer that is not streamed.
     fn whole(&self) -> Value {
         let text = joined(&self.pieces);
         let tokens = self.pieces.iter().flat_map(|piece| piece.tokens.clone());
@@ -168,7 +170,7 @@ impl Choice {
         if self.shape == Shape::Completion {
             return self.object("text", text.into(), &tokens, finish_reason);
         }
-        // Clients take a message without calls, and with an empty text, for an answer.
+        // Clients show an empty text as the answer, unless the content is null.
         let is_silent = self.refusal.is_some() || (!self.calls.is_empty() && text.is_empty());
         let content = (!is_silent).then_some(text);
         let mut message = json!({"role": "assistant", "content": content, "refusal": self.refusal});
@@ -183,7 +185,8 @@ fn joined(pieces: &[Piece]) -> String {
     pieces.iter().map(|piece| piece.text.as_str()).collect()
 }
 
-/// Takes the calls of tools out of a text, which then is a single piece.
+/// Removes the calls of tools from the text, and returns them. If there are calls, the rest of the
+/// text becomes a single piece.
 fn take_calls(app: &App, ask: &Ask, pieces: &mut Vec<Piece>) -> Vec<Value> {
     let Some(form) = ask.calls else {
         return Vec::new();
@@ -210,7 +213,8 @@ fn take_calls(app: &App, ask: &Ask, pieces: &mut Vec<Piece>) -> Vec<Value> {
     calls.collect()
 }
 
-/// Returns the text that a chain stopped at. Of several, it is known only if it is part of the answer.
+/// Returns the stop text that a chain ended with. If the request has several, the text is known
+/// only if `include_stop` leaves it in the answer.
 fn stop_reason(ask: &Ask, finish: Option<Finish>, pieces: &[Piece]) -> Value {
     let generator = &ask.settings.generator;
     let text = joined(pieces);
@@ -227,7 +231,7 @@ fn stop_reason(ask: &Ask, finish: Option<Finish>, pieces: &[Piece]) -> Value {
     json!(found)
 }
 
-/// Returns facts about a chain, in the keys of a problem line.
+/// Returns facts about a chain, under the keys that the line of a problem in a run file has.
 fn facts(ask: &Ask, done: &Done, chain: Option<&FinishedChain>) -> Value {
     let answer = chain.and_then(|chain| chain.answer.as_deref());
     let answer = answer.filter(|_| done.result.withheld.is_none());
@@ -244,7 +248,7 @@ fn facts(ask: &Ask, done: &Done, chain: Option<&FinishedChain>) -> Value {
         let is_correct = |answer| compare(answer, reference) == Verdict::Same;
         facts["correct"] = answer.is_some_and(is_correct).into();
     }
-    // The trees of a single search are in the object `beamgen` of the answer.
+    // A search has one tree for all its choices, in the object `beamgen` of the answer.
     if ask.tree && !ask.is_search() {
         facts["tree"] = json!(done.result.tree);
     }
@@ -254,7 +258,7 @@ fn facts(ask: &Ask, done: &Done, chain: Option<&FinishedChain>) -> Value {
 /// The choices of a finished search.
 pub(crate) struct Solved {
     pub choices: Vec<Choice>,
-    /// The number of choices that the search could not give.
+    /// The number of requested choices that the search did not find.
     missing: usize,
     is_foreign: bool,
     prompt_tokens: u64,
@@ -269,18 +273,19 @@ impl Solved {
         let (part, result) = (&done.part, &done.result);
         let search = &ask.settings.search;
         let nodes = choices::best(result, part.choices, search.threshold);
-        // Given steps are part of the prompt, so they do not count as completion tokens.
+        // Given steps count as prompt tokens, so the completion tokens leave them out.
         let counts = nodes.iter().map(|&node| {
             let all = result.tree.token_count(node);
             all.saturating_sub(given_tokens(result, node)) as u64
         });
         let completion_tokens = counts.sum();
         let mut nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
+        // Clients expect at least one choice, even if no chain was chosen.
         if nodes.is_empty() {
             nodes.push(None);
         }
         let mut record = Record::new(result, ask.tree);
-        // The whole steps of a prefix are given, too.
+        // Whole steps of a given beginning of the answer (a prefix) count as given steps.
         record.given = result.chosen.map_or(0, |node| given_steps(result, node));
         let spent = record.ledger.clone();
         let twin = Twin {
@@ -298,7 +303,7 @@ impl Solved {
             choices: choices.collect(),
             missing: part.choices - nodes.len(),
             is_foreign: app.models.has_bundled && !bundled::knows(&result.problem.with_context()),
-            // As the generator computed them, once for all chains of the search.
+            // The generator reads the prompt once for all chains of a search.
             prompt_tokens: result.ledger.prompt_tokens,
             completion_tokens,
             spent,
@@ -321,14 +326,15 @@ pub(crate) struct Total {
 }
 
 impl Total {
-    /// Adds a search, in any order.
+    /// Adds a search. Searches may finish in any order, so the first one is found by its first
+    /// choice.
     pub(crate) fn add(&mut self, ask: &Ask, solved: Solved) {
         let first = solved.done.part.first;
         if self.own.as_ref().is_none_or(|(known, _)| first < *known) {
             self.own = Some((first, solved.own));
         }
         self.spent.add(&solved.spent);
-        // Each prompt counts once, whatever the number of its answers.
+        // Several searches may answer the same prompt, whose tokens count once.
         if first.is_multiple_of(ask.n) {
             self.prompt_tokens += solved.prompt_tokens;
         }
@@ -346,7 +352,8 @@ impl Total {
         })
     }
 
-    /// Returns the object `beamgen` of the answer.
+    /// Returns the object `beamgen` of the whole answer: that of the first search, with the costs
+    /// of all searches and the notes.
     pub(crate) fn own(&self, ask: &Ask) -> Value {
         let (_, mut own) = self.own.clone().unwrap_or_default();
         own["ledger"] = json!(self.spent);
@@ -370,7 +377,7 @@ impl Total {
     }
 }
 
-/// Returns the answer as a single object.
+/// Returns the answer that is not streamed.
 pub(crate) fn whole(app: &App, ask: &Ask, all: Vec<Done>) -> Value {
     let (mut total, mut choices) = (Total::default(), Vec::new());
     for done in all {

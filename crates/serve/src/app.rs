@@ -1,4 +1,4 @@
-//! The state that all requests share.
+//! The state that all requests share: the service, presets, keys, limits and counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,7 +20,6 @@ use crate::reload::Loaded;
 use crate::seeds::Seeds;
 use crate::stop::Stop;
 
-/// The state that all requests share.
 pub(crate) struct App {
     pub service: Service,
     pub access: Access,
@@ -29,20 +28,22 @@ pub(crate) struct App {
     pub stop: Stop,
     pub long_texts: LongTexts,
     pub seeds: Seeds,
-    /// The fields without effect that the log was told of.
+    /// The names of ignored fields that the log has reported already.
     pub told: Told,
     pub large_bodies: LargeBodies,
     pub options: ServeOptions,
     pub models: ModelFacts,
-    /// The start of the server, in seconds since 1970.
+    /// The time of the start, in seconds since 1970.
     pub started: u64,
-    /// Held while presets and keys are read again: of two readings, the one that began later is kept.
+    /// The lock on reading presets and keys again. Of two readings, the later one wins, since it
+    /// waits for the earlier one.
     pub reloading: tokio::sync::Mutex<()>,
     current: RwLock<Current>,
     next_id: AtomicU64,
 }
 
-/// The part of the state that a running server can read again. A request keeps the copy that it took.
+/// The presets and keys, which a running server can read again. A request keeps the copy that it
+/// took.
 #[derive(Clone)]
 struct Current {
     presets: Arc<Presets>,
@@ -61,13 +62,13 @@ impl From<Loaded> for Current {
 /// Facts about the models, which routes report or check.
 #[derive(Debug, Clone)]
 pub(crate) struct ModelFacts {
-    /// The names of the models in the settings.
+    /// The names of generator and reward model in the settings.
     pub names: Value,
     pub config: Config,
     pub has_scorer: bool,
     pub has_bundled: bool,
     pub has_template: bool,
-    /// The form in which the generator writes calls of tools; `None` if it is not known.
+    /// The form in which the generator writes calls of tools; `None` if its template has no known form.
     pub calls: Option<Form>,
 }
 
@@ -123,17 +124,17 @@ impl App {
     }
 
     fn current(&self) -> Current {
-        // The value is replaced as a whole, so it is valid even if another thread panicked.
+        // A writer replaces the whole value at once, so the value is valid even after a panic of a
+        // writer.
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current.clone()
     }
 
-    /// Returns the presets in effect.
     pub(crate) fn presets(&self) -> Arc<Presets> {
         self.current().presets
     }
 
-    /// Returns the API keys in effect; without any, requests need no key.
+    /// Returns the accepted API keys. If the list is empty, requests need no key.
     pub(crate) fn keys(&self) -> Arc<[Key]> {
         self.current().keys
     }
@@ -144,22 +145,21 @@ impl App {
         *current = loaded.into();
     }
 
-    /// Reports a fact to the log.
     pub(crate) fn tell(&self, event: &Event<'_>) {
         if let Some(observe) = &self.options.observe {
             observe(event);
         }
     }
 
-    /// Returns a unique id, for an answer or a request.
+    /// Returns an id that is unique across restarts.
     pub(crate) fn next_id(&self, prefix: &str) -> String {
-        // The numbers begin again after a restart; the time of the start keeps ids apart.
+        // The counter begins at 0 after each restart; the time of the start distinguishes the ids.
         let number = self.next_id.fetch_add(1, Ordering::Relaxed);
         format!("{prefix}-{:x}-{number:x}", self.started)
     }
 }
 
-/// Returns the seconds since 1970.
+/// Returns the system's time in seconds since 1970; 0 if the clock is before 1970.
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())

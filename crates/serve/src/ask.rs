@@ -17,20 +17,21 @@ use crate::prompts;
 use crate::refusal::Refusal;
 use crate::sampling::{Sampling, is_pinned};
 
-/// The route of OpenAI's API, which decides the format of request and answer.
+/// The route of OpenAI's API, which decides the format of request and answer: chat completions or
+/// completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Chat,
     Completion,
 }
 
-/// A parsed request.
+/// A request for an answer, parsed and checked against the server's limits.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub shape: Shape,
-    /// The name of the preset.
+    /// The name of the preset, which is the value of the field `model`.
     pub model: String,
-    /// The problems: one, or those of a list of prompts.
+    /// The problems: one for each prompt of a list, or else a single one.
     pub problems: Vec<Problem>,
     /// The seed of each problem.
     pub seeds: Vec<u64>,
@@ -40,24 +41,26 @@ pub(crate) struct Ask {
     pub deadline: Duration,
     pub stream: bool,
     pub include_usage: bool,
-    /// The form in which the answer may call tools; `None` if it has none.
+    /// The form in which the answer may call tools; `None` if the request allows no calls.
     pub calls: Option<Form>,
     /// Whether an answer may have several calls.
     pub parallel_calls: bool,
     pub events: bool,
     pub tree: bool,
-    /// The settings that the request changes, each with the name of its field.
+    /// The settings that the request changes: the key of each, and the name of the field that
+    /// changes it.
     pub given: Vec<(String, String)>,
     /// The names of the request's fields that have no effect.
     pub ignored: Vec<String>,
-    /// Notes on the request, which the answer repeats.
+    /// Notes for the user, such as on a misspelt field, which the answer repeats.
     pub notes: Vec<String>,
 }
 
-/// The most answers to a request: each may be a search, and all of them wait in the queue.
+/// The maximum number of answers per request. Each answer may be a search, and all searches of a
+/// request wait in the queue.
 pub(crate) const MOST_CHOICES: usize = 128;
 
-/// The most fields without effect that an answer names.
+/// The maximum number of ignored fields that an answer names.
 const MOST_IGNORED: usize = 64;
 
 impl Ask {
@@ -94,8 +97,10 @@ impl Ask {
         })
     }
 
+    /// Parses the body of a request.
+    ///
     /// # Errors
-    /// Returns the fault, with the field's name.
+    /// Returns a refusal that names the invalid field.
     pub(crate) fn read(app: &App, shape: Shape, body: Map<String, Value>) -> Result<Self, Refusal> {
         let mut fields = Fields::new(body, "");
         let mut ask = Self::of_preset(app, shape, &mut fields)?;
@@ -115,7 +120,8 @@ impl Ask {
         let own = fields.object("beamgen")?;
         ask.read_others(fields)?;
         ask.read_own(Fields::new(own, "beamgen."))?;
-        // The last steps need all settings: whether the search has several chains, and how many.
+        // The remaining calls need all settings: whether the search has several chains, and how
+        // many.
         ask.sample(&sampling);
         ask.raise_n();
         ask.seed(app);
@@ -147,7 +153,8 @@ impl Ask {
     }
 
     fn read_lengths(&mut self, fields: &mut Fields) -> Result<(), Refusal> {
-        // The newer name comes second, so it wins if a client sends both.
+        // `max_completion_tokens` replaces `max_tokens` in OpenAI's API, so it wins if a client
+        // sends both.
         for key in ["max_tokens", "max_completion_tokens"] {
             if fields.is_off(key) {
                 continue;
@@ -161,7 +168,7 @@ impl Ask {
         Ok(())
     }
 
-    /// Reads the number of answers, and the seed of the first one.
+    /// Reads `n` and the seed, which is that of the first answer.
     fn read_choices(&mut self, fields: &mut Fields) -> Result<(), Refusal> {
         self.n = fields.count("n")?.unwrap_or(1);
         if self.n == 0 {
@@ -189,7 +196,8 @@ impl Ask {
         Ok(())
     }
 
-    /// Refuses the fields that are left over, or notes them as ignored.
+    /// Handles the fields that no reader took: refuses those that would change the answer, and
+    /// notes the rest as ignored.
     fn read_others(&mut self, fields: Fields) -> Result<(), Refusal> {
         for (name, value) in fields.rest() {
             let known = row(&name);
@@ -207,14 +215,14 @@ impl Ask {
         Ok(())
     }
 
-    /// Notes a field that has no effect.
     fn ignore(&mut self, name: &str) {
         if self.ignored.len() < MOST_IGNORED {
             self.ignored.push(name.chars().take(100).collect());
         }
     }
 
-    /// Sets how tokens are sampled by the fields outside of `beamgen`, which is read already and wins.
+    /// Applies the sampling fields outside of `beamgen`. A setting that the object `beamgen` has
+    /// set already wins. A search of several chains ignores these fields.
     fn sample(&mut self, sampling: &Sampling) {
         let is_pinned = is_pinned(&self.settings);
         for &key in &sampling.given {
@@ -230,16 +238,16 @@ impl Ask {
         }
     }
 
-    /// Widens a search that has fewer chains than answers are asked for.
+    /// Raises the number of chains of a search to the number of answers.
     fn raise_n(&mut self) {
-        // One answer needs no more chains than the search has, and a wrong number stays to be refused.
+        // With one answer, an invalid number of chains (0) must stay, so that `check` refuses it.
         if self.n > 1 && self.is_search() && self.settings.search.n < self.n {
             self.settings.search.n = self.n;
             self.given.push(("n".to_owned(), "n".to_owned()));
         }
     }
 
-    /// Whether the answers to a problem come from one search. Without a scorer, each answer is a search
+    /// Whether one search gives all answers to a problem. Without a scorer, each answer is a search
     /// of its own.
     pub(crate) fn is_search(&self) -> bool {
         self.settings.search.needs_scorer().is_some()
@@ -250,8 +258,8 @@ impl Ask {
         self.n > 1 || self.problems.len() > 1
     }
 
-    /// Sets the seed of each problem: the given one, which makes each answer the one that its prompt has
-    /// alone, or a new one each.
+    /// Sets a seed for each problem. A given seed is the same for all problems, so that an answer
+    /// does not depend on the other prompts. Otherwise each problem gets a new seed.
     fn seed(&mut self, app: &App) {
         let seed = self.settings.generator.seed;
         let is_seeded = !self.seeds.is_empty() || self.field_of("seed").is_some();
@@ -259,14 +267,14 @@ impl Ask {
         self.seeds = self.problems.iter().map(one).collect();
     }
 
-    /// Reads the settings of the searches for given answers.
+    /// Reads the settings of a request that sends answers (`/v1/refine`, `/v1/guard`).
     ///
     /// # Errors
-    /// Returns the fault, with the field's name.
+    /// Returns a refusal that names the invalid field.
     pub(crate) fn of_answers(app: &App, fields: &mut Fields) -> Result<Self, Refusal> {
         let mut ask = Self::of_preset(app, Shape::Completion, fields)?;
         let own = fields.object("beamgen")?;
-        // Each answer has these itself, or the route has no place for them: they would be ignored.
+        // These fields belong to each answer, or have no effect on these routes.
         for key in ["id", "reference", "steps", "context", "events", "tree"] {
             if own.contains_key(key) {
                 let reason = "not supported on this route: leave it out";
@@ -279,7 +287,7 @@ impl Ask {
         Ok(ask)
     }
 
-    /// Fails for invalid settings, and for settings that exceed the server's limits.
+    /// Fails for invalid settings, and for requests that exceed the server's token limit.
     fn check(&self, app: &App) -> Result<(), Refusal> {
         let invalid = |setting: &str, reason: String| {
             let field = self.field_of(setting).unwrap_or("beamgen");
@@ -314,7 +322,8 @@ impl Ask {
             "{chains} chains of {} tokens exceed the limit of {} tokens per request: use fewer",
             settings.generator.max_chain_tokens, app.limits.tokens
         );
-        // The error names a field of the request, although a preset may have set the other number.
+        // The client can change only a field of the request, so the error names one, even if the
+        // preset set the number that is too large.
         let by_choices = [("n", self.n > 1), ("prompt", self.problems.len() > 1)];
         if let Some((field, _)) = by_choices.iter().find(|(_, is_many)| *is_many) {
             return Err(Refusal::field("invalid_value", *field, &reason));
@@ -324,10 +333,10 @@ impl Ask {
         Err(invalid(setting.unwrap_or_default(), reason))
     }
 
-    /// Returns the name of the field that sets a setting, if the request does. `setting` is the last
-    /// part of the setting's key.
+    /// Returns the name of the request's field that set a setting; `None` if none did. `setting` is
+    /// the last part of the setting's key.
     pub(crate) fn field_of(&self, setting: &str) -> Option<&str> {
-        // The last one wins, as it does when settings are put over each other.
+        // Of several fields for one setting, the last one is in effect.
         let last = self.given.iter().rev().find(|(key, _)| {
             let table = key.strip_suffix(setting);
             table.is_some_and(|table| table.is_empty() || table.ends_with('.'))
@@ -336,7 +345,7 @@ impl Ask {
             .map(|(_, field)| field.as_str())
     }
 
-    /// Returns the name of the field that has a problem.
+    /// Returns the name of the field with the text of problem number `problem`.
     pub(crate) fn problem_field(&self, problem: usize) -> String {
         match self.shape {
             Shape::Chat => "messages".to_owned(),
@@ -346,7 +355,7 @@ impl Ask {
     }
 }
 
-/// Returns the refusal of an unknown model, with the known ones.
+/// Returns the refusal of an unknown model, which lists the names of all presets.
 pub(crate) fn unknown_model(app: &App, model: &str) -> Refusal {
     let presets = app.presets();
     let names: Vec<&str> = presets.iter().map(|preset| preset.name.as_str()).collect();
@@ -361,9 +370,10 @@ pub(crate) fn unknown_model(app: &App, model: &str) -> Refusal {
     }
 }
 
-/// Returns a note on an unknown field whose name is almost that of one that is read.
+/// Returns a note on an unknown field if its name is close to the name of a known field.
 fn misspelt(name: &str) -> Option<String> {
-    // Short names are like many others, and other clients' own fields are no mistakes.
+    // Names whose lengths differ by more than 2 are different words: clients may have fields of
+    // their own.
     let near = nearest(name, read_names()).filter(|near| near.len().abs_diff(name.len()) <= 2)?;
     Some(format!("there is no field {name:?}: the nearest is {near}"))
 }
@@ -376,7 +386,7 @@ fn stream_options(fields: &mut Fields, stream: bool) -> Result<bool, Refusal> {
     }
     let mut options = Fields::new(given, "stream_options.");
     let include_usage = options.flag("include_usage")?;
-    // Accepted without effect: these chunks have no padding.
+    // Accepted without effect: the chunks of this server are never padded.
     options.flag("include_obfuscation")?;
     if options.flag("continuous_usage_stats")? {
         let reason = "not supported, since answers come at their end: leave it out";

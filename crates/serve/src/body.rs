@@ -14,10 +14,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::options::Limits;
 use crate::refusal::Refusal;
 
-/// The most bodies above [`Limits::body_bytes`] that are in memory at a time.
+/// The number of bodies above [`Limits::body_bytes`] that may be in memory at the same time.
 const MOST_LARGE: usize = 4;
 
-/// Gives turns to large bodies, so that many of them do not fill the memory.
+/// Limits the number of large bodies in memory.
 pub(crate) struct LargeBodies(Arc<Semaphore>);
 
 impl Default for LargeBodies {
@@ -26,14 +26,15 @@ impl Default for LargeBodies {
     }
 }
 
-/// The body of a request for scores.
+/// The body of a request for scores, in bytes.
 pub(crate) struct ChainsBody {
     pub bytes: Vec<u8>,
-    /// The turn of a large body, held while its texts are in memory.
+    /// The place of a large body among [`MOST_LARGE`], held while its texts are in memory; `None`
+    /// for a small one.
     pub turn: Option<OwnedSemaphorePermit>,
 }
 
-/// Reads the body as a JSON object.
+/// Reads the body as a JSON object of up to [`Limits::body_bytes`].
 pub(crate) async fn object(
     headers: &HeaderMap,
     body: Body,
@@ -51,7 +52,8 @@ pub(crate) async fn object(
     parsed(&bytes)
 }
 
-/// Reads the body of a request for scores. A large one waits for its turn, and is not read before.
+/// Reads the body of a request for scores. A body above [`Limits::body_bytes`] is read on only when
+/// one of [`MOST_LARGE`] places is free; the wait does not count as time of the body.
 pub(crate) async fn of_chains(
     headers: &HeaderMap,
     body: Body,
@@ -83,7 +85,6 @@ pub(crate) async fn of_chains(
     Ok(ChainsBody { bytes, turn })
 }
 
-/// Parses a body as a JSON object.
 pub(crate) fn parsed(bytes: &[u8]) -> Result<Map<String, Value>, Refusal> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| {
         let message = format!("the body is not JSON: {error}");
@@ -103,7 +104,7 @@ fn too_large(most: usize) -> Refusal {
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
 }
 
-/// Checks what the headers say about the body.
+/// Checks type and encoding of the body, and the length that the headers announce.
 fn check(headers: &HeaderMap, most: usize) -> Result<(), Refusal> {
     check_type(headers)?;
     let length = headers.get(CONTENT_LENGTH);
@@ -114,8 +115,8 @@ fn check(headers: &HeaderMap, most: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Checks that the body is `application/json`. An HTML form of another site can send plain text without
-/// the browser asking first, but not this type.
+/// Checks that the body has the type `application/json`. A web page of another site can send forms
+/// and plain text without the browser asking this server first, but not this type.
 fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     let given = headers.get(CONTENT_TYPE).and_then(|t| t.to_str().ok());
     let essence = given.and_then(|given| given.split(';').next());
@@ -133,7 +134,7 @@ fn check_type(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// A body that has to arrive until a moment.
+/// A body with a time limit.
 struct Arriving {
     body: Body,
     until: Instant,
@@ -145,7 +146,7 @@ impl Arriving {
         Self { body, until }
     }
 
-    /// Returns the next bytes; `None` at the end.
+    /// Returns the next piece of the body; `None` at the end.
     async fn next(&mut self) -> Result<Option<Bytes>, Refusal> {
         loop {
             let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx));
@@ -161,7 +162,7 @@ impl Arriving {
                 let message = "the body ends early or is framed wrongly";
                 Refusal::input("invalid_request", message)
             })?;
-            // A frame without data has trailers.
+            // A frame without data holds trailers, which are skipped.
             if let Ok(data) = frame.into_data() {
                 return Ok(Some(data));
             }

@@ -2,7 +2,7 @@
 
 use serde_json::{Deserializer, Value};
 
-/// The way in which a family of models writes calls.
+/// The way in which a family of models writes calls of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// An object between `<tool_call>` and `</tool_call>` for each call: Hermes, Qwen.
@@ -13,7 +13,6 @@ pub(crate) enum Form {
     List,
 }
 
-/// A call of a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub name: String,
@@ -21,11 +20,12 @@ pub(crate) struct Call {
     pub arguments: String,
 }
 
-/// Marks of forms that are not read, though their templates have a known mark, too.
+/// Marks of forms that this server cannot read. Templates with these marks also contain a mark of a
+/// known form, so these marks are looked for first.
 const OTHER_FORMS: [&str; 3] = ["<function=", "<arg_key>", "[ARGS]"];
 
 impl Form {
-    /// Returns the form that a chat template asks for; `None` if it is not known.
+    /// Returns the form that a chat template tells the model to use; `None` if the form is unknown.
     pub(crate) fn of_template(template: &str) -> Option<Self> {
         if OTHER_FORMS.iter().any(|mark| template.contains(mark)) {
             return None;
@@ -39,10 +39,10 @@ impl Form {
         form.map(|(_, form)| *form)
     }
 
-    /// Returns the calls in the text of an answer, and the text before them. Without a call, or with one
-    /// that is not as it should be, the text is the whole answer.
+    /// Returns the text before the first call, and the calls. If there is no call or one of them is
+    /// invalid, returns the whole text and no calls.
     pub(crate) fn read(self, text: &str) -> (&str, Vec<Call>) {
-        // A thought may try out calls.
+        // A model may try out calls in its thoughts; only calls after the thoughts count.
         let spoken = text.rfind("</think>").map_or(0, |at| at + "</think>".len());
         let (thought, spoken) = text.split_at(spoken);
         let found = match self {
@@ -57,19 +57,20 @@ impl Form {
     }
 }
 
-/// Reads objects between tags. The number is the length of the text before the first tag.
+/// Reads one JSON object between each pair of tags. Also returns the number of bytes before the
+/// first tag.
 fn tagged(text: &str) -> Option<(usize, Vec<Call>)> {
     let (before, rest) = text.split_once("<tool_call>")?;
     let calls = rest.split("<tool_call>").map(|block| {
-        // The last tag is missing where a chain ends with its call.
+        // A chain that ends with its call may lack the last closing tag.
         let (object, _) = block.split_once("</tool_call>").unwrap_or((block, ""));
         call(&serde_json::from_str(object).ok()?)
     });
     Some((before.len(), calls.collect::<Option<_>>()?))
 }
 
-/// Reads calls behind a mark. The mark is a special token of these families, which has no text, so the
-/// calls may also be the whole text.
+/// Reads the calls after `mark`. Also returns the number of bytes before the mark. The mark is a
+/// special token, which may have no text, so without it the whole text is read.
 fn after(
     text: &str,
     mark: &str,

@@ -6,18 +6,18 @@ use serde_json::{Map, Value};
 use crate::fields::Fields;
 use crate::refusal::Refusal;
 
-/// The parts of a chat: the last user message is the problem.
+/// The parts of a chat.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Conversation {
     pub system: Option<String>,
-    /// The turns before the problem, oldest first.
+    /// The earlier turns, oldest first, without the problem.
     pub turns: Vec<Turn>,
     pub problem: String,
-    /// The beginning of the answer, if the chat ends with it.
+    /// The beginning of the answer; empty unless the request asks to continue the last message.
     pub prefix: String,
 }
 
-/// Returns whether the last message of a chat is the beginning of the answer, by vLLM's fields.
+/// Whether the answer continues the last message of the chat, by vLLM's fields.
 pub(crate) fn continues(fields: &mut Fields) -> Result<bool, Refusal> {
     let continues = fields.flag("continue_final_message")?;
     let begins = fields.maybe_flag("add_generation_prompt")?;
@@ -33,7 +33,7 @@ pub(crate) fn continues(fields: &mut Fields) -> Result<bool, Refusal> {
     Ok(continues)
 }
 
-/// Fields of a message that are no part of a prompt.
+/// Fields of a message that do not change the prompt.
 const WITHOUT_EFFECT: [&str; 6] = [
     "name",
     "annotations",
@@ -43,7 +43,7 @@ const WITHOUT_EFFECT: [&str; 6] = [
     "weight",
 ];
 
-/// Reads the messages of a chat: system messages, then turns of user and assistant.
+/// Reads the messages of a chat. System messages come first; the last user message is the problem.
 pub(crate) fn read(messages: Option<Value>, continues: bool) -> Result<Conversation, Refusal> {
     let Some(Value::Array(messages)) = messages else {
         return Err(wrong("messages", "not an array of messages: send one"));
@@ -79,7 +79,8 @@ pub(crate) fn read(messages: Option<Value>, continues: bool) -> Result<Conversat
         };
         let text = content(&place, &mut message)?;
         match role {
-            // Clients send empty system messages: without text, the settings' prompt stays.
+            // Some clients send empty system messages. These must not replace the system prompt of
+            // the settings.
             None => system.extend(Some(text).filter(|text| !text.trim().is_empty())),
             Some(Role::User) if text.trim().is_empty() => {
                 return Err(wrong(
@@ -109,7 +110,8 @@ pub(crate) fn read(messages: Option<Value>, continues: bool) -> Result<Conversat
     })
 }
 
-/// Takes the beginning of the answer off the end of a chat, and checks that a user message is left there.
+/// Removes the last message if the answer should continue it, and returns its text. Checks that the
+/// chat then ends with a user message.
 fn prefix(turns: &mut Vec<(String, Turn)>, continues: bool) -> Result<String, Refusal> {
     let is_assistant = |(_, turn): &(String, Turn)| turn.role == Role::Assistant;
     let prefix = match turns.pop_if(|last| is_assistant(last)) {
@@ -134,12 +136,12 @@ fn prefix(turns: &mut Vec<(String, Turn)>, continues: bool) -> Result<String, Re
     }
 }
 
-/// Refuses the fields of a message that would change the prompt.
+/// Refuses a message with fields that would change the prompt.
 fn refuse_others(place: &str, mut message: Map<String, Value>) -> Result<(), Refusal> {
     for key in WITHOUT_EFFECT {
         message.shift_remove(key);
     }
-    // Some clients write fields that are not set as null, or as empty lists.
+    // Some clients write unset fields as null or as empty lists.
     let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
     match message.iter().find(|(_, value)| !is_empty(value)) {
         Some((key, _)) => {
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn earlier_messages_are_turns() {
-        // An answer as OpenAI's SDK sends it back.
+        // OpenAI's SDK sends an earlier answer back in this form.
         let answer = json!({"role": "assistant", "content": "2", "refusal": null, "annotations": [], "tool_calls": []});
         let messages = json!([
             {"role": "user", "content": "1 + 1?"},

@@ -1,4 +1,4 @@
-//! The chains of a search that are its answers: the chosen one, then the next best of other texts.
+//! Selects the chains that answer a request for several choices.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,11 @@ use beamgen::program::Standing;
 use beamgen::result::FinishedChain;
 use beamgen::strategy::NodeId;
 
-/// Returns the last nodes of up to `most` chains of different texts, best first. Chains that came to an
-/// end come before those that hit a limit, chains with an answer before others. A chain that scores
-/// below `threshold` is withheld, and with it all others if it is the chosen one.
+/// Returns the last nodes of up to `most` chains with different texts. The chosen chain is first.
+/// The others follow by rank: complete chains before chains that hit a limit, then chains with an
+/// answer before chains without one, then chains that state their answer before chains whose answer
+/// is guessed, then by score. Chains that score below `threshold` are left out, and if the chosen
+/// chain is withheld, all others are, too.
 pub(crate) fn best(result: &ProblemResult, most: usize, threshold: f32) -> Vec<NodeId> {
     let chosen = result.chosen;
     if most == 1 || result.withheld.is_some() {
@@ -18,7 +20,8 @@ pub(crate) fn best(result: &ProblemResult, most: usize, threshold: f32) -> Vec<N
     let is_low = |chain: &FinishedChain| chain.score.is_some_and(|score| score < threshold);
     let chains = result.finished.iter().filter(|chain| !is_low(chain));
     let mut chains: Vec<&FinishedChain> = chains.collect();
-    // Stable: of equal chains the earlier one comes first, as in the choice of the answer.
+    // The sort is stable: of equal chains the one that finished first wins, as in the choice of the
+    // answer.
     chains.sort_by(|a, b| {
         rank(a)
             .cmp(&rank(b))

@@ -1,32 +1,32 @@
 use std::net::SocketAddr;
 
-/// The reason why a server could not start, or ended.
+/// The reason why a server did not start, or why it ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server cannot listen on the address.
+    /// The address cannot be bound, for example because its port is in use.
     #[error("cannot listen on {address}: {}", beamgen_files::reason(source))]
     Bind {
-        /// The address of [`ServeOptions`](crate::ServeOptions).
+        /// The address to listen on, from [`ServeOptions`](crate::ServeOptions).
         address: SocketAddr,
         /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The limit of connections is larger than a semaphore can count.
+    /// The limit of connections exceeds what the runtime's semaphore can count.
     #[error("{asked} connections are too many: use at most {most}")]
     Connections {
-        /// The limit in [`Limits`](crate::Limits).
+        /// The limit of connections in [`Limits`](crate::Limits).
         asked: usize,
-        /// The largest possible limit.
+        /// The highest limit that the semaphore can count.
         most: usize,
     },
-    /// Pages of every origin are allowed, and the options have no key.
+    /// Pages of every origin are allowed, but no key is set.
     #[error("the origin * lets every web page in, and no key is set")]
     EveryOrigin,
-    /// Other machines can reach the address, and the options have no key.
+    /// Other machines can reach the address, but no key is set.
     #[error("{address} can be reached from other machines, and no key is set")]
     Open {
-        /// The address of [`ServeOptions`](crate::ServeOptions).
+        /// The address to listen on, from [`ServeOptions`](crate::ServeOptions).
         address: SocketAddr,
     },
     /// A file of presets is invalid.
@@ -34,13 +34,13 @@ pub enum Error {
     Presets {
         /// The file, and the preset in it if one is at fault.
         place: String,
-        /// The fault in words.
+        /// A description of the fault, in one line.
         reason: String,
     },
-    /// The operating system gives no thread or timer to run on.
+    /// The operating system refused a thread, a timer or a socket.
     #[error("the server cannot run: {}", beamgen_files::reason(.0))]
     Runtime(std::io::Error),
-    /// A model was lost, so the server ended.
+    /// A model was lost while the server ran, so nothing more can be solved.
     #[error(transparent)]
     Lost(#[from] beamgen::Error),
 }

@@ -1,5 +1,5 @@
-//! Converts events of a search to JSON, with the keys that the tree in a run file has.
-//! docs/reference/http.md lists all types.
+//! Converts events of a search to JSON. A step has the keys of a node of the tree in a run file;
+//! docs/reference/http.md lists all types of events.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,19 +9,19 @@ use beamgen::result::{Answer, Answers};
 use beamgen::strategy::{Finish, Node, NodeId};
 use serde_json::{Value, json};
 
-/// Converts events to JSON, and counts the votes for answers.
+/// Converts events of one search to JSON, and counts the votes for each answer on the way.
 #[derive(Default)]
 pub(crate) struct Events {
-    /// The tokens of all closed steps.
+    /// The number of tokens of all steps closed so far.
     pub tokens: usize,
-    /// The number of votes by class of equal answers.
+    /// The number of votes for each class of equal answers.
     votes: HashMap<String, usize>,
-    /// The answers of complete chains, by their last node.
+    /// The class and the answer of each complete chain, by its last node.
     answers: HashMap<NodeId, (String, Answer)>,
 }
 
 impl Events {
-    /// Appends an event to `to`, and the votes if it changes them.
+    /// Appends the JSON of an event to `to`, and an event `answer` if the votes change.
     pub(crate) fn add(&mut self, progress: &Progress, to: &mut Vec<Value>) {
         match progress {
             Progress::Started => to.push(json!({"type": "started"})),
@@ -59,7 +59,7 @@ impl Events {
             }
             Progress::StepMerged { node, twin, copies } => {
                 to.push(json!({"type": "duplicate", "node": node, "duplicate_of": twin, "copies": copies}));
-                // Its vote stays counted: the sibling has the copy's vote, too.
+                // The merged chain's vote still counts, now for its sibling.
                 self.answers.remove(node);
                 self.tell_answer(*twin, to);
             }
@@ -71,7 +71,7 @@ impl Events {
                 self.finished(*node, *finish, text, to);
             }
             Progress::Restarted => {
-                // All nodes of the first attempt are gone, so their votes must not count.
+                // A restart discards all nodes, and their votes with them.
                 *self = Self::default();
                 to.push(json!({"type": "restarted"}));
             }
@@ -85,7 +85,7 @@ impl Events {
             .then(|| MathAnswers.extract(text))
             .flatten();
         if let Some(answer) = answer {
-            // Votes count equal answers, not equal texts: 1/2 and 0.5 are the same class.
+            // Votes are per value: 1/2 and 0.5 are in the same class.
             let class = MathAnswers.class(&answer.text);
             *self.votes.entry(class.clone()).or_default() += 1;
             self.answers.insert(node, (class, answer));
@@ -115,12 +115,13 @@ fn with_judges(mut event: Value, judges: &BTreeMap<String, Option<f32>>) -> Valu
     event
 }
 
-/// Returns a closed step with the keys of a node in a run file, but without children.
+/// Returns the event of a closed step: its node with the keys of a run file, except those that are
+/// known only later.
 fn step_event(node: NodeId, step: &Node) -> Value {
     let mut event = json!({"type": "step", "node": node});
     let keys = serde_json::to_value(step).unwrap_or_default();
     if let (Some(event), Value::Object(keys)) = (event.as_object_mut(), keys) {
-        // These keys get their values only after the step is closed.
+        // These keys get their values after the step is closed.
         let later = [
             "children",
             "copies",

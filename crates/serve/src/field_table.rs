@@ -1,26 +1,26 @@
-//! The table of the fields that bodies of OpenAI, vLLM, SGLang and llama.cpp have, with what the server
-//! does with each. Fields of an answer's form or text are read or refused, all others ignored.
+//! The table of all fields that clients of OpenAI, vLLM, SGLang and llama.cpp send, with the
+//! server's treatment of each. A field that would change the form or the text of an answer is read
+//! or refused; all others are ignored.
 
 use serde_json::{Map, Value, json};
 
 use crate::writing::MOST_STOPS;
 
-/// The treatment of a field.
+/// The way in which the server treats a field of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Treatment {
-    /// The field is read; the function returns its schema.
+    /// The field is read. The function returns its JSON schema.
     Read(fn() -> Value),
-    /// Only a value is accepted that asks for what happens anyway; the text is the advice against
-    /// others.
+    /// A value is accepted only if it asks for what the server does anyway. The text advises what
+    /// to send instead of others.
     Only(IsDoneAnyway, &'static str),
     /// The field cannot change an answer here: it is accepted, counted and named in the answer.
     Ignored,
 }
 
-/// Whether a value asks for exactly what the server does in any case.
+/// Whether a value asks for what the server does anyway.
 pub(crate) type IsDoneAnyway = fn(&Value) -> bool;
 
-/// A row of the table.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub name: &'static str,
@@ -42,14 +42,14 @@ const fn ignored(name: &'static str) -> Row {
     Row { name, treatment }
 }
 
-/// The advice where nothing else helps.
+/// The advice for fields that have no substitute.
 const LEAVE_OUT: &str = "leave it out";
 const USE_STOP: &str = "use stop, with texts";
 const USE_FORMAT: &str = "use response_format";
 const USE_TOOLS: &str = "use tools";
 const USE_MAX_TOKENS: &str = "use max_tokens";
 
-/// All known fields. A field that is not among them is ignored, too.
+/// All known fields. A field that is missing here is ignored, too.
 pub(crate) const FIELDS: &[Row] = &[
     read("model", || described(text(), "A preset.")),
     read("temperature", number),
@@ -101,7 +101,7 @@ pub(crate) const FIELDS: &[Row] = &[
     ),
     read("tool_choice", || json!({"enum": ["none", "auto", null]})),
     read("parallel_tool_calls", flag),
-    // Of the answer's text.
+    // Fields about the text of the answer.
     only("suffix", |v| v == "", LEAVE_OUT),
     only("echo", is_false, LEAVE_OUT),
     only("stop_token_ids", is_empty, USE_STOP),
@@ -128,7 +128,7 @@ pub(crate) const FIELDS: &[Row] = &[
     only("moderation", |_| false, LEAVE_OUT),
     only("functions", is_empty, USE_TOOLS),
     only("function_call", |v| v == "none" || v == "auto", USE_TOOLS),
-    // Of the form of a text.
+    // Fields about the form of the text, such as a grammar.
     only("guided_json", is_blank, USE_FORMAT),
     only("guided_regex", is_blank, USE_FORMAT),
     only("guided_choice", is_empty, USE_FORMAT),
@@ -139,7 +139,7 @@ pub(crate) const FIELDS: &[Row] = &[
     only("grammar", is_blank, USE_FORMAT),
     only("regex", is_blank, USE_FORMAT),
     only("ebnf", is_blank, USE_FORMAT),
-    // Of how tokens are sampled.
+    // Fields about sampling.
     only("presence_penalty", is_zero, "use repetition_penalty"),
     only("frequency_penalty", is_zero, "use repetition_penalty"),
     only("repeat_penalty", is_one, "use repetition_penalty"),
@@ -158,7 +158,7 @@ pub(crate) const FIELDS: &[Row] = &[
     only("top_n_sigma", |v| v.as_f64() == Some(-1.0), LEAVE_OUT),
     only("lora_path", is_blank, LEAVE_OUT),
     only("vllm_xargs", is_empty, LEAVE_OUT),
-    // Of parts of an answer.
+    // Fields about additional parts of an answer.
     only("prompt_logprobs", |_| false, LEAVE_OUT),
     only("logprob_token_ids", is_empty, "use top_logprobs"),
     only("n_probs", is_zero, "use top_logprobs"),
@@ -195,12 +195,11 @@ pub(crate) const FIELDS: &[Row] = &[
     ignored("timings_per_token"),
 ];
 
-/// Returns the row of a field.
 pub(crate) fn row(name: &str) -> Option<&'static Row> {
     FIELDS.iter().find(|row| row.name == name)
 }
 
-/// Returns the names of the fields that are read.
+/// Returns the names of all fields with [`Treatment::Read`].
 pub(crate) fn read_names() -> impl Iterator<Item = &'static str> {
     let read = FIELDS
         .iter()
@@ -209,7 +208,7 @@ pub(crate) fn read_names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Row {
-    /// Returns the schema of the field.
+    /// Returns the JSON schema of the field's value.
     pub(crate) fn schema(&self) -> Value {
         match self.treatment {
             Treatment::Read(schema) => schema(),

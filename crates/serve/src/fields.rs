@@ -1,17 +1,17 @@
-//! The fields of a JSON object, taken out one by one. A field that is left over is an error.
+//! Takes the fields of a JSON object one by one. A field that nobody took is an error.
 
 use beamgen::program::nearest;
 use serde_json::{Map, Value};
 
 use crate::refusal::Refusal;
 
-/// The fields of a JSON object that are not taken yet.
+/// The remaining fields of a JSON object.
 #[derive(Debug)]
 pub(crate) struct Fields {
     map: Map<String, Value>,
     /// The prefix of field names in messages: `beamgen.`, or empty.
     prefix: &'static str,
-    /// The names that were taken, among which a message names the nearest one.
+    /// The names asked for so far; the error about an unknown field suggests the nearest one.
     known: Vec<&'static str>,
 }
 
@@ -24,60 +24,63 @@ impl Fields {
         }
     }
 
-    /// Returns a field's name with the prefix.
+    /// Returns a field's name as the client knows it, such as `beamgen.n`.
     pub(crate) fn name(&self, key: &str) -> String {
         format!("{}{key}", self.prefix)
     }
 
-    /// Returns the refusal of a field.
+    /// Returns a refusal because of a field's value.
     pub(crate) fn wrong(&self, key: &str, reason: &str) -> Refusal {
         Refusal::field("invalid_value", self.name(key), reason)
     }
 
     /// Takes a field's value; `null` counts as a missing field.
     pub(crate) fn take(&mut self, key: &'static str) -> Option<Value> {
-        // Also if the field is missing: its name may be the one that a wrong name means.
+        // A missing field is remembered, too: an unknown field may be a misspelling of its name.
         self.known.push(key);
         self.map.shift_remove(key).filter(|value| !value.is_null())
     }
 
-    /// Takes a field whose value is -1, by which vLLM and llama.cpp turn it off. Returns whether it is.
+    /// Takes a field if its value is -1, with which vLLM and llama.cpp turn a setting off. Returns
+    /// whether it was taken.
     pub(crate) fn is_off(&mut self, key: &'static str) -> bool {
         let is_off = self.map.get(key).and_then(Value::as_i64) == Some(-1);
         is_off && self.take(key).is_some()
     }
 
-    /// Takes a field whose value is false, where other values are numbers. Returns whether it is.
+    /// Takes a field if its value is `false`, for fields that otherwise are numbers. Returns
+    /// whether it was taken.
     pub(crate) fn is_false(&mut self, key: &'static str) -> bool {
         let is_false = self.map.get(key) == Some(&Value::Bool(false));
         is_false && self.take(key).is_some()
     }
 
-    /// Returns the fields that are left over, without those that are null.
+    /// Returns the fields that nobody took, without those that are null.
     pub(crate) fn rest(self) -> impl Iterator<Item = (String, Value)> {
         self.map.into_iter().filter(|(_, value)| !value.is_null())
     }
 
-    /// Whether the object has a value for a field.
+    /// Whether the object has the field, with a value other than null.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.map.get(key).is_some_and(|value| !value.is_null())
     }
 
-    /// Renames a field. Returns whether the object had it under the old name only.
+    /// Renames a field unless the object has the new name, too. Returns whether it was renamed.
     pub(crate) fn rename(&mut self, old: &str, name: &str) -> bool {
         // If both are given, the old name stays and is refused as an unknown field.
         let is_old = self.has(old) && !self.has(name);
         if is_old && let Some(value) = self.map.shift_remove(old) {
             self.map.insert(name.to_owned(), value);
         }
-        // Null counts as a missing field under either name.
+        // A null under the old name counts as a missing field.
         if self.map.get(old).is_some_and(Value::is_null) {
             self.map.shift_remove(old);
         }
         is_old
     }
 
-    /// Takes a field's value, converted by `read`; `advice` is the message if that fails.
+    /// Takes a field's value, converted by `read`. If `read` fails, the refusal has `advice` as its
+    /// reason.
     fn typed<T>(
         &mut self,
         key: &'static str,
@@ -132,7 +135,7 @@ impl Fields {
         Ok(object.unwrap_or_default())
     }
 
-    /// Fails if a field is left over.
+    /// Refuses the object if a field was not taken.
     pub(crate) fn end(self) -> Result<(), Refusal> {
         let Some((key, _)) = self.map.iter().next() else {
             return Ok(());
@@ -141,7 +144,7 @@ impl Fields {
             Some(near) => format!("unknown field: the nearest is {}", self.name(near)),
             None => "unknown field: leave it out".to_owned(),
         };
-        // The client chooses the length of the name, and the error repeats it.
+        // A client can send a name of any length, and the error repeats it.
         let key: String = key.chars().take(100).collect();
         Err(Refusal::field("unknown_field", self.name(&key), &advice))
     }

@@ -22,10 +22,10 @@ use crate::request_id::{self, X_REQUEST_ID};
 use crate::routes::{WITHOUT_KEY, label};
 use crate::spent::Spent;
 
-/// The routes that still answer while the server stops.
+/// The routes that answer while the server stops.
 const WHILE_STOPPING: [&str; 3] = ["/health", "/ready", "/metrics"];
 
-/// Counts a request when this value is dropped: at the end of its answer, or when its client
+/// Counts a request in metrics and log when dropped: at the end of its answer, or when its client
 /// disconnects.
 struct Timed {
     app: Arc<App>,
@@ -51,7 +51,7 @@ impl Drop for Timed {
     }
 }
 
-/// A body that owns the [`Timed`] of its request, so that a stream counts when it ends.
+/// A body that holds the [`Timed`] of its request, so that a stream is counted at its end.
 struct TimedBody {
     body: Body,
     timed: Timed,
@@ -78,43 +78,45 @@ impl HttpBody for TimedBody {
     }
 }
 
-/// Checks the access of a request, and counts it.
+/// The middleware of all requests: checks access, adds the request's id, and counts the request at
+/// its end.
 pub(crate) async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let spent = Spent::default();
     let mut timed = Timed {
         app: Arc::clone(&app),
         request_id: request_id::of(request.headers(), &app),
         route: label(request.uri().path()),
-        // nginx's status for a client that disconnected: it stays if the handler is dropped.
+        // The status of nginx for a client that disconnected. It stays in effect if the handler is
+        // dropped before it answers.
         status: 499,
         spent: spent.clone(),
         started: Instant::now(),
     };
     let mut response = respond(&app, request, next, &spent).await;
-    // Handlers attach the code to their response, so refusals are counted at this place only.
+    // Every refusal passes here with its code attached to the response, so it is counted only once.
     if let Some(Code(code)) = response.extensions().get::<Code>() {
         app.metrics.refused(code);
     }
     if let Ok(id) = HeaderValue::from_str(&timed.request_id) {
         response.headers_mut().insert(X_REQUEST_ID, id);
     }
-    // The body may be a stream: `timed` moves into it, and counts the request when it ends.
+    // The body may be a stream that ends later, so `timed` moves into it.
     timed.status = response.status().as_u16();
     response.map(|body| Body::new(TimedBody { body, timed }))
 }
 
-/// Answers a request, or refuses it.
+/// Answers a request, or refuses it if it has no access.
 async fn respond(app: &App, request: Request, next: Next, spent: &Spent) -> Response {
     let (uri, headers) = (request.uri(), request.headers());
-    // Host and origin come before the key: a foreign page must not be able to tell a right key from
-    // a wrong one.
+    // Host and origin are checked before the key: a page of another origin must not find out
+    // whether a key is right.
     let host = app.access.check_host(uri, headers);
     let page = match host.and_then(|()| app.access.check_origin(headers)) {
         Ok(page) => page,
         Err(refusal) => return refusal.into_response(),
     };
     let mut response = if page.is_some() && origins::is_preflight(request.method(), headers) {
-        // A browser sends no key with it.
+        // A browser never sends a key with a preflight request.
         origins::preflight(headers)
     } else {
         match check(app, &request, page.is_some()) {

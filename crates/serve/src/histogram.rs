@@ -24,15 +24,15 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Returns the mean in seconds; 0 without observations.
+    /// Returns the mean in seconds; 0 if the histogram is empty.
     pub(crate) fn mean(&self) -> f64 {
         self.sum / self.count().max(1) as f64
     }
 
-    /// Writes the histogram in Prometheus' text format. `labels` are written unchanged: `route="score",`
-    /// or empty.
+    /// Writes the histogram in Prometheus' text format. `labels` is empty, or a list that ends with
+    /// a comma, such as `route="score",`.
     pub(crate) fn write(&self, name: &str, labels: &str, out: &mut String) {
-        // A bucket of Prometheus also counts what the buckets below it count.
+        // Buckets of Prometheus are cumulative.
         let mut below = 0;
         for (count, bound) in self.counts.iter().zip(BOUNDS) {
             below += count;

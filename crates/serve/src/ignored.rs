@@ -1,4 +1,4 @@
-//! Fields of requests that have no effect: each is counted, and told to the log once.
+//! Counts fields of requests that have no effect, and reports each name to the log once.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -7,31 +7,31 @@ use crate::app::App;
 use crate::field_table::row;
 use crate::log::Event;
 
-/// The most names that the log is told: clients choose names of unknown fields.
+/// The maximum number of names to report: clients can invent names without end.
 const MOST_TOLD: usize = 256;
 
-/// The label of fields that the table lacks.
+/// The label of names that are not in the table of fields.
 const OTHER: &str = "other";
 
-/// The names that the log was told.
+/// The names that were reported to the log.
 #[derive(Debug, Default)]
 pub(crate) struct Told(Mutex<BTreeSet<String>>);
 
 impl Told {
-    /// Whether the log should be told of a name, which is true once.
+    /// Returns whether a name is to be reported, and remembers it.
     fn is_new(&self, name: &str) -> bool {
-        // A set is never half changed, also after a panic of another thread.
+        // A set is valid even if another thread panicked with the lock.
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         told.len() < MOST_TOLD && told.insert(name.to_owned())
     }
 }
 
-/// Counts the fields of a request that have no effect, and tells the log of new ones.
 pub(crate) fn count(app: &App, names: &[String]) {
     for name in names {
         let known = row(name).map(|row| row.name);
         app.metrics.ignored(known.unwrap_or(OTHER));
-        // A name that is no word may be a text of the request, which no log has.
+        // A name that is not a word may be a private text of a request, which must not be in the
+        // log.
         let field = known.unwrap_or(if is_word(name) { name } else { OTHER });
         if app.told.is_new(field) {
             app.tell(&Event::FieldIgnored { field });

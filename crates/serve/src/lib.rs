@@ -1,12 +1,12 @@
 //! `beamgen serve`: a solver behind an OpenAI-compatible HTTP API.
 //!
-//! The engine stays on its own thread ([`beamgen::Service`]); a single other thread runs everything in
-//! this crate. A request is checked (`gate`), parsed (`body`, `fields`, `ask`), searched (`search`),
-//! and answered as a whole (`answer`) or as a stream (`stream`, `events`). docs/reference/http.md
-//! describes the protocol.
+//! The engine runs on a thread of its own ([`beamgen::Service`]); one other thread runs everything
+//! in this crate. A request is checked (`gate`), parsed (`body`, `fields`, `ask`), searched
+//! (`search`), and answered as a whole (`answer`) or as a stream (`stream`, `events`).
+//! docs/reference/http.md describes the protocol.
 //!
-//! This crate never prints, and reads no environment variables. Its log goes to a callback of the
-//! caller, and never has a text of a request.
+//! This crate never prints, and reads no environment variables. Log events go to a callback of the
+//! caller, and never contain text of a request.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

@@ -1,4 +1,5 @@
-//! Accepts connections up to a limit, each on its own task, and ends them when the server stops.
+//! Accepts connections up to a limit, serves each in its own task, and closes all when the server
+//! stops.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -20,10 +21,10 @@ use crate::app::App;
 use crate::stall::StallGuard;
 use crate::stop::Phase;
 
-/// The time for last answers to be sent after all searches were ended.
+/// The time to send the last answers after all searches were ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Accepts connections until the server has to stop, and then ends the open ones.
+/// Serves connections until the server stops, then lets the open ones finish within `drain_time`.
 pub(crate) async fn listen(listener: TcpListener, app: Arc<App>, router: Router) {
     let places = Arc::new(Semaphore::new(app.limits.connections));
     let connections = GracefulShutdown::new();
@@ -31,8 +32,8 @@ pub(crate) async fn listen(listener: TcpListener, app: Arc<App>, router: Router)
     while let Some(accepted) = unless(&mut stopped, accept(&listener, &places)).await {
         match accepted {
             Some((stream, place)) => serve(stream, place, &app, router.clone(), &connections),
-            // An error such as too many open files may be over in a moment; without the pause this
-            // loop would take a core.
+            // Some errors, such as too many open files, pass after a moment. The pause keeps this
+            // loop from using a whole core.
             None => sleep(Duration::from_millis(50)).await,
         }
     }
@@ -40,24 +41,24 @@ pub(crate) async fn listen(listener: TcpListener, app: Arc<App>, router: Router)
     drop(listener);
     let mut all_done = Box::pin(connections.shutdown());
     if timeout(app.limits.drain_time, &mut all_done).await.is_err() {
-        // The time is over: searches end with partial results, which need a moment to be sent.
+        // The time is over: searches return partial results, which need a moment to be sent.
         app.stop.cut();
         let _ = timeout(LAST_WORDS, all_done).await;
     }
 }
 
-/// Accepts the next connection, when the limit allows it.
+/// Waits for a free place, then for a connection.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
 ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    // The place comes first: without one, further clients wait in the system's backlog.
+    // The place is taken first: while all are taken, new clients wait in the system's backlog.
     let place = Arc::clone(places).acquire_owned().await.ok()?;
     let (stream, _) = listener.accept().await.ok()?;
     Some((stream, place))
 }
 
-/// Returns the output of a future; `None` if `end` resolves before.
+/// Returns the output of `wanted`, or `None` if `end` resolves first.
 pub(crate) async fn unless<T>(
     end: &mut (impl Future<Output = ()> + Unpin),
     wanted: impl Future<Output = T>,
@@ -91,10 +92,10 @@ fn serve(
     let app = Arc::clone(app);
     tokio::spawn(async move {
         app.metrics.connections.fetch_add(1, Ordering::Relaxed);
-        // An error of a connection ends that connection only.
+        // An error of a connection concerns its client only.
         let _ = connection.await;
         app.metrics.connections.fetch_sub(1, Ordering::Relaxed);
-        // Held until the connection is closed, so that the limit counts idle connections, too.
+        // The place is held until the connection closes, so the limit includes idle connections.
         drop(place);
     });
 }

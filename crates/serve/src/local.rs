@@ -1,5 +1,5 @@
-//! A local page for a person on this machine. It is served on 127.0.0.1 under a path that nobody can
-//! guess, and a single function answers its messages.
+//! Serves one page on 127.0.0.1 to a person on this machine, under a path that cannot be guessed. A
+//! function answers the page's messages.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -23,10 +23,11 @@ use crate::listen::unless;
 use crate::page::served;
 use crate::stop::{Phase, Stop};
 
-/// The function that answers a page's messages, or returns an error of a line.
+/// The function that answers a page's messages, or returns an error of one line.
 pub type Answer = Box<dyn FnMut(Value) -> Result<Value, String> + Send>;
 
-/// A server for a single page, which listens already.
+/// A server for a single page. It listens already, so a browser may connect before
+/// [`run`](Self::run).
 #[derive(Debug)]
 pub struct LocalPage {
     listener: TcpListener,
@@ -34,24 +35,24 @@ pub struct LocalPage {
 }
 
 impl LocalPage {
-    /// Listens on a free port of this machine.
+    /// Listens on a free port of 127.0.0.1.
     ///
     /// # Errors
     /// Returns an error if no port is available.
     pub fn bind() -> Result<Self, Error> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        // Tokio takes only listeners that do not block.
+        // Tokio requires listeners that do not block.
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|source| Error::Bind { address, source })?;
-        // The standard library's keys for hash maps come from the system's randomness, so the hash
-        // of anything under them cannot be guessed.
+        // The standard library seeds `RandomState` from the system's randomness, so nobody can
+        // guess a hash under its keys.
         let key = RandomState::new();
         let token = format!("{:016x}{:016x}", key.hash_one(0), key.hash_one(1));
         Ok(Self { listener, token })
     }
 
-    /// Returns the address of the page.
+    /// Returns the address of the page, with its secret path.
     ///
     /// # Errors
     /// Returns an error if the operating system does not report the port.
@@ -60,11 +61,11 @@ impl LocalPage {
         Ok(format!("http://{address}/{}/", self.token))
     }
 
-    /// Serves the page until `stop`. Messages that the page posts to `act` go to `answer`, one after
-    /// the other.
+    /// Serves the page until `stop`. `answer` gets the messages that the page posts to `act`, one
+    /// at a time.
     ///
     /// # Errors
-    /// Returns an error if the operating system gives no thread or timer.
+    /// Returns an error if the operating system refuses a thread, a timer or the listener.
     pub fn run(self, page: LivePage, answer: Answer, stop: &Stop) -> Result<(), Error> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -80,8 +81,8 @@ impl LocalPage {
             let listener = tokio::net::TcpListener::from_std(self.listener)?;
             let mut stopped = Box::pin(stop.reached(Phase::Draining));
             while let Some(accepted) = unless(&mut stopped, listener.accept()).await {
-                // As in `listen`: without a pause, too many open files would make this loop take a
-                // core.
+                // Some errors, such as too many open files, pass after a moment. The pause keeps
+                // this loop from using a whole core.
                 let Ok((stream, _)) = accepted else {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
@@ -90,7 +91,7 @@ impl LocalPage {
                 let connection = http1::Builder::new()
                     .timer(TokioTimer::new())
                     .serve_connection(TokioIo::new(stream), service);
-                // An error of a connection ends that connection only.
+                // An error of a connection concerns its client only.
                 tokio::spawn(async move { _ = connection.await });
             }
             Ok(())
@@ -99,8 +100,8 @@ impl LocalPage {
     }
 }
 
-/// Passes a message to the function. Its type must be JSON, which a page of another origin cannot send
-/// without a preflight request.
+/// Answers a message of the page. `Json` requires the content type of JSON, which a page of another
+/// origin cannot send without a preflight request.
 async fn act(State(answer): State<Arc<Mutex<Answer>>>, Json(message): Json<Value>) -> Response {
     let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
     match (answer)(message) {

@@ -1,60 +1,61 @@
-//! Facts of a running server for a log. They have no text of a request.
+//! Events of a running server, for a log. No event contains text of a request.
 
 use std::sync::Arc;
 
-/// A callback for the facts of a running server. It runs on the server's thread, so it should be
-/// quick.
+/// A callback for events of a running server. It runs on the thread that serves all requests, so it
+/// must return quickly.
 pub type Observe = Arc<dyn Fn(&Event<'_>) + Send + Sync>;
 
-/// A fact of a running server.
+/// An event of a running server.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
     /// A request was answered, or its client disconnected.
     Served(&'a Served),
-    /// A request has a field that has no effect. Told once for a name.
+    /// A request has a field without effect. Reported once per name.
     FieldIgnored {
-        /// The name of the field; `other` for a name that may be a text.
+        /// The name of the field; `other` if the name is unknown and may be private text.
         field: &'a str,
     },
-    /// Presets and keys were read again, and are in effect.
+    /// Presets and keys were read again and are in effect.
     Reloaded {
-        /// The number of presets, with the server's own settings.
+        /// The number of presets, including the one with the server's own settings.
         presets: usize,
-        /// The number of API keys.
+        /// The number of accepted API keys; 0 if requests need no key.
         keys: usize,
     },
-    /// Presets and keys could not be read again, and the former ones stay in effect.
+    /// Presets and keys could not be read again; the former ones stay in effect.
     NotReloaded {
-        /// The fault, in a line.
+        /// The fault, in one line.
         reason: &'a str,
     },
 }
 
-/// An answered request, without its content.
+/// The facts about an answered request, without its content.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Served {
-    /// The id that the client gave in `X-Request-ID`, or the server's own.
+    /// The id from the header `X-Request-ID`, or a new one if the client sent none that can be
+    /// logged.
     pub request_id: String,
-    /// The label of the route from a fixed list, or `other`.
+    /// The label of the route: one of a fixed list, or `other`.
     pub route: &'static str,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the answer; 499 if the client disconnected first.
     pub status: u16,
-    /// The seconds from the request's head to the end of its answer.
+    /// The time from the request's head to the end of its answer, in seconds.
     pub seconds: f64,
-    /// The tokens of the request's finished searches; `None` if it had none.
+    /// The tokens of the request's finished searches; `None` if no search finished.
     pub tokens: Option<Tokens>,
 }
 
-/// Numbers of tokens.
+/// Numbers of tokens that a request cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tokens {
-    /// Prompt tokens that the generator read.
+    /// Prompt tokens that the generator processed.
     pub prompt: u64,
-    /// Tokens that were sampled for all chains.
+    /// Sampled tokens of all chains.
     pub generated: u64,
-    /// Tokens that the reward model read.
+    /// Tokens that the reward model processed.
     pub scored: u64,
 }

@@ -1,20 +1,20 @@
-//! Counts the tokens of long texts, away from the thread that serves all requests.
+//! Runs work on long texts, such as tokenization, outside of the thread that serves all requests.
 
 use tokio::sync::Mutex;
 
 use crate::refusal::Refusal;
 
-/// The bytes of a text up to which its tokens are counted within a few milliseconds.
+/// The length in bytes up to which a text is tokenized within a few milliseconds.
 const SHORT: usize = 16 << 10;
 
-/// Counts a single long text at a time, since the engine needs the other cores.
+/// Runs work on one long text at a time, since the engine needs the other cores.
 #[derive(Default)]
 pub(crate) struct LongTexts {
     turn: Mutex<()>,
 }
 
 impl LongTexts {
-    /// Runs work that counts the tokens of `bytes` bytes of text.
+    /// Runs `work` on `bytes` bytes of text: at once if they are few, or else on another thread.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -23,7 +23,7 @@ impl LongTexts {
         if bytes <= SHORT {
             return Ok(work());
         }
-        // Fair in order of arrival; the lock is held while the blocking thread works.
+        // Tokio's mutex is fair: long texts are processed in order of arrival.
         let turn = self.turn.lock().await;
         let done = tokio::task::spawn_blocking(work).await;
         drop(turn);

@@ -15,7 +15,7 @@ use crate::own::MOST_REFERENCE;
 use crate::refusal::Refusal;
 use crate::search::Search;
 
-/// Rewrites the answers of a request from their weakest steps.
+/// The route `/v1/refine`: rewrites given answers from their weakest steps.
 pub(crate) async fn refine(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Refusal> {
     let mut fields = Fields::new(body, "");
     let usual = Refine::default();
@@ -33,7 +33,7 @@ pub(crate) async fn refine(app: &Arc<App>, body: Map<String, Value>) -> Result<V
     refined.await
 }
 
-/// Accepts, rewrites or withholds the answers of a request.
+/// The route `/v1/guard`: accepts, rewrites or withholds given answers.
 pub(crate) async fn guard(app: &Arc<App>, body: Map<String, Value>) -> Result<Value, Refusal> {
     let mut fields = Fields::new(body, "");
     let usual = Guard::default();
@@ -65,7 +65,7 @@ fn score(fields: &mut Fields, key: &'static str) -> Result<Option<f32>, Refusal>
     }
 }
 
-/// The answers of a request, and the settings of their searches.
+/// The given answers, and the settings of their searches.
 struct Answers {
     ask: Ask,
     chains: Vec<Value>,
@@ -100,8 +100,8 @@ impl Answers {
         Ok(Self { ask, chains })
     }
 
-    /// Works on one answer after the other, so that other requests continue in between. An answer that
-    /// cannot be worked on gets an error, and the next one follows.
+    /// Runs a task on each answer in turn, so that other requests are served in between. An answer
+    /// that cannot be read gets an error in its place.
     async fn each<T: Task, D: Serialize>(
         &self,
         app: &Arc<App>,
@@ -115,7 +115,7 @@ impl Answers {
                     let mut task = task(problem);
                     while let Some(request) = task.next() {
                         let search = Search::of(app, request, &self.ask, 0);
-                        // A search that found nothing is for the task to judge, and no error of the
+                        // A search without a result is an outcome for the task, not an error of the
                         // request.
                         task.take(search.await?.any_result().await?);
                     }
@@ -129,13 +129,13 @@ impl Answers {
         Ok(json!({"object": "list", "data": data}))
     }
 
-    /// Reads an answer as a problem with the steps of the answer.
+    /// Reads an answer as its problem with the answer's steps. `number` counts from 1, for errors.
     fn problem(&self, chain: &Value, number: usize) -> Result<Problem, String> {
         let mut chain = chain.clone();
         let generator = &self.ask.settings.generator;
         cut_response(&mut chain, &|answer| steps_of(answer, generator));
         let given = GivenChain::of(&chain, number)?;
-        // Data sets have answers as numbers, too.
+        // Some data sets write reference answers as numbers.
         let reference = match &chain["answer"] {
             Value::Number(answer) => Some(answer.to_string()),
             Value::String(answer) => Some(answer.clone()),

@@ -1,5 +1,5 @@
-//! The server's metrics in Prometheus' text format. Labels come from fixed lists, and never contain a
-//! text of a request.
+//! The server's metrics in Prometheus' text format. Labels come from fixed lists, so they contain
+//! no text of a request and stay few.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -36,35 +36,35 @@ impl Metrics {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an answered request.
+    /// Counts an answered request and its duration.
     pub(crate) fn request(&self, route: &'static str, status: u16, seconds: f64) {
         let mut counted = self.lock();
         *counted.requests.entry((route, status)).or_default() += 1;
         counted.seconds.entry(route).or_default().add(seconds);
     }
 
-    /// Counts a refused request.
     pub(crate) fn refused(&self, code: &'static str) {
         *self.lock().refused.entry(code).or_default() += 1;
     }
 
-    /// Counts a field without effect.
+    /// Counts a field of a request that has no effect.
     pub(crate) fn ignored(&self, field: &'static str) {
         *self.lock().ignored.entry(field).or_default() += 1;
     }
 
-    /// Counts a search that ended early.
+    /// Counts a search that ended early, by a deadline or a cancellation.
     pub(crate) fn stopped(&self, reason: &'static str) {
         *self.lock().stopped.entry(reason).or_default() += 1;
     }
 
-    /// Counts a finished search, and the seconds since its request was taken.
+    /// Counts a finished search. `seconds` is the time since its request was accepted, including
+    /// the wait in the queue.
     pub(crate) fn searched(&self, result: &ProblemResult, seconds: f64) {
         spent::count(&result.ledger);
         let mut counted = self.lock();
         counted.searches.add(result.elapsed);
-        // The request's clock starts after the search may have begun, so the difference can be
-        // negative.
+        // Two clocks measure the times, and the search may start before the request's clock, so the
+        // difference may be negative.
         counted.queue.add((seconds - result.elapsed).max(0.0));
         drop(counted);
         let unsound = u64::from(result.unsound.is_some());
@@ -74,15 +74,16 @@ impl Metrics {
             .fetch_add(scored.count() as u64, Ordering::Relaxed);
     }
 
-    /// Estimates the seconds until the queue has room again, from 1 to 60: the advice of Retry-After.
+    /// Returns an estimate of the seconds until the queue has room, from 1 to 60, for the header
+    /// Retry-After.
     pub(crate) fn seconds_to_wait(&self, service: &Service) -> u64 {
-        // Before the first search ends, the mean is 0 and the advice is one second.
+        // Before the first search ends, the mean is 0, which gives 1 second.
         let at_work = service.stats().in_flight.max(1) as f64;
         let seconds = self.lock().searches.mean() * service.waiting() as f64 / at_work;
         seconds.ceil().clamp(1.0, 60.0) as u64
     }
 
-    /// Returns all metrics as text.
+    /// Returns all metrics in Prometheus' text format.
     pub(crate) fn text(&self, service: &Service) -> String {
         let (stats, mut out) = (service.stats(), String::new());
         let ledger = stats.ledger;
@@ -156,7 +157,8 @@ impl Metrics {
     }
 }
 
-/// Writes the lines HELP and TYPE of a metric. The end of its name tells its type, by convention.
+/// Writes the lines HELP and TYPE of a metric. By Prometheus' convention, the end of the name gives
+/// the type.
 fn head(out: &mut String, name: &str, help: &str) {
     let kind = if name.ends_with("_total") {
         "counter"

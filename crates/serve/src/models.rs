@@ -12,14 +12,12 @@ use crate::ask::unknown_model;
 use crate::presets::Preset;
 use crate::refusal::Refusal;
 
-/// Returns all presets as OpenAI's list of models.
 pub(crate) fn list(app: &App) -> Value {
     let presets = app.presets();
     let presets: Vec<Value> = presets.iter().map(|preset| object(app, preset)).collect();
     json!({"object": "list", "data": presets})
 }
 
-/// Returns a preset as OpenAI's model.
 pub(crate) fn find(app: &App, name: &str) -> Result<Value, Refusal> {
     let presets = app.presets();
     let preset = presets.find(name);
@@ -45,7 +43,8 @@ fn object(app: &App, preset: &Preset) -> Value {
     })
 }
 
-/// Returns the sample problems of the bundled world; none if the generator is not bundled.
+/// The route `/v1/problems`: sample problems of the kind that the bundled models know. The list is
+/// empty with another generator.
 pub(crate) async fn problems(State(app): State<Arc<App>>) -> Json<Value> {
     let problems = if app.models.has_bundled {
         bundled::sample().map(|sample| sample.problems)

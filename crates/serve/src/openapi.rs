@@ -1,5 +1,5 @@
-//! The OpenAPI document of the server, made from the tables by which requests are routed, read and
-//! refused.
+//! The OpenAPI document of the server. It is built from the tables that route, read and refuse
+//! requests, so the document cannot differ from what the server does.
 
 use std::collections::BTreeMap;
 
@@ -10,38 +10,35 @@ use crate::refusal::CODES;
 use crate::routes::{Method, ROUTES, Route};
 use crate::schema::SHARED;
 
-/// A JSON schema with a name.
+/// A JSON schema, with the name by which the document refers to it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schema {
     pub name: &'static str,
-    /// Returns the schema.
     pub make: fn() -> Value,
 }
 
 /// The body of an answer with status 200.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Gives {
-    /// JSON.
     Json(Schema),
-    /// JSON, or a stream of chunks.
+    /// JSON, or a stream of chunks if the request asks for one.
     Answer(Schema),
-    /// Text of a media type.
+    /// Text of this media type.
     Text(&'static str),
 }
 
 impl Schema {
-    /// Returns a reference to the schema.
+    /// Returns a reference to the schema in the document's components.
     pub(crate) fn reference(self) -> Value {
         json!({"$ref": format!("#/components/schemas/{}", self.name)})
     }
 }
 
-/// The route `/openapi.json`.
+/// The handler of `/openapi.json`.
 pub(crate) async fn document() -> Json<Value> {
     Json(made())
 }
 
-/// Returns the document.
 fn made() -> Value {
     let mut paths: BTreeMap<&str, Map<String, Value>> = BTreeMap::new();
     let mut schemas: BTreeMap<&str, Value> = BTreeMap::new();
@@ -148,7 +145,6 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-/// Returns the schema of an error.
 fn error() -> Value {
     let codes: Vec<&str> = CODES.iter().map(|(code, _)| *code).collect();
     json!({
@@ -171,7 +167,6 @@ fn error() -> Value {
 }
 
 impl Method {
-    /// Returns the name as the document writes it.
     fn lower(self) -> &'static str {
         match self {
             Self::Get => "get",

@@ -11,28 +11,28 @@ use crate::reload::Reload;
 /// The address, the keys and the limits of a [`Server`](crate::Server).
 #[derive(Clone)]
 pub struct ServeOptions {
-    /// The address to listen on. Port 0 takes a free port.
+    /// The address to listen on. Port 0 selects a free port.
     pub address: SocketAddr,
-    /// The accepted API keys; with an empty list, requests need no key.
+    /// The accepted API keys. If the list is empty, requests need no key.
     pub keys: Vec<Key>,
     /// Whether the server may run without a key on an address that other machines can reach.
     pub allow_anyone: bool,
-    /// Host names that requests may use, in addition to addresses and `localhost`.
+    /// Host names that a request may name in its Host header, besides IP addresses and `localhost`.
     pub host_names: Vec<String>,
-    /// Origins of other sites, whose web pages may use the server.
+    /// Other origins whose web pages may use the server.
     pub allow_origins: Vec<Origin>,
     /// The limits of requests, connections and times.
     pub limits: Limits,
-    /// The seed of requests that give none; `None` for a new one each.
+    /// The seed of requests that give none; `None` to choose a new one for each.
     pub fixed_seed: Option<u64>,
-    /// A callback for what happens, for a log.
+    /// The callback for log events; `None` for no log.
     pub observe: Option<Observe>,
-    /// The handle that reads presets and keys again; `None` if nothing can be read again.
+    /// The handle that makes the server read presets and keys again; `None` if it cannot.
     pub reload: Option<Reload>,
 }
 
 impl Default for ServeOptions {
-    /// Returns options with a free port that only this machine can reach.
+    /// Returns options for a free port on 127.0.0.1, without a key.
     fn default() -> Self {
         Self {
             address: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -62,40 +62,40 @@ impl std::fmt::Debug for ServeOptions {
     }
 }
 
-/// The limits of a server.
+/// The limits of a server. Sizes are in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most waiting requests; a further request gets status 429.
+    /// The maximum number of waiting requests. Further requests get status 429.
     pub queue: usize,
-    /// The most open connections; others wait to be accepted.
+    /// The maximum number of open connections. Further clients wait to be accepted.
     pub connections: usize,
-    /// The most tokens of a request: chains times tokens per chain.
+    /// The maximum number of tokens per request: chains times tokens per chain.
     pub tokens: usize,
-    /// The most chains of a request for scores.
+    /// The maximum number of chains in a request for scores.
     pub chains_to_score: usize,
-    /// The most answers of a request to refine or to guard.
+    /// The maximum number of answers in a request to refine or to guard.
     pub answers_to_mend: usize,
-    /// The most bytes of a body, other than that of a request for scores.
+    /// The maximum size of a body, except for requests for scores.
     pub body_bytes: usize,
-    /// The most bytes of the body of a request for scores.
+    /// The maximum size of the body of a request for scores.
     pub score_body_bytes: usize,
-    /// The most bytes of a request's head.
+    /// The maximum size of a request's head.
     pub head_bytes: usize,
-    /// The most lines of a request's head.
+    /// The maximum number of header lines of a request.
     pub headers: usize,
-    /// The time for the head, and the longest idle time of a connection.
+    /// The time limit for a request's head, which is also the longest idle time of a connection.
     pub head_time: Duration,
-    /// The time for the body.
+    /// The time limit for a request's body.
     pub body_time: Duration,
-    /// The longest time in which a client may read nothing of a ready answer.
+    /// The time after which a connection is closed if its client reads nothing of a ready answer.
     pub stall_time: Duration,
-    /// The longest time of a search, with its wait in the queue.
+    /// The time limit of a search, including its wait in the queue.
     pub search_time: Duration,
-    /// The time that running requests have after a signal to stop.
+    /// The time that running requests get to finish after the server was told to stop.
     pub drain_time: Duration,
-    /// The longest silence in a stream, after which a comment is sent.
+    /// The longest pause in a stream; then a comment is sent to keep the connection open.
     pub keep_alive: Duration,
-    /// The most events that are kept for a slow reader.
+    /// The maximum number of events of a search that are kept for a slow reader.
     pub events: usize,
 }
 

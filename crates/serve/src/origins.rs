@@ -1,5 +1,5 @@
-//! Web pages of other origins that may use the server, and the headers by which a browser learns that
-//! (CORS).
+//! Cross-origin resource sharing (CORS): the web pages of other origins that may use the server,
+//! and the headers that tell browsers so.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,7 +13,8 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
-/// An origin whose pages may use the server: scheme, host and port, or `*` for every page.
+/// An origin whose pages may use the server, such as `https://example.org:8000`, or `*` for every
+/// page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin(String);
 
@@ -23,21 +24,21 @@ pub struct Origin(String);
 #[non_exhaustive]
 pub struct OriginError;
 
-/// The name of all origins.
+/// The text that stands for all origins.
 const EVERY: &str = "*";
 
-/// The most bytes of the header names that a preflight request may ask for.
+/// The maximum length of the list of header names in a preflight request, in bytes.
 const MOST_NAMES: usize = 2048;
 
-/// The seconds for which a browser may remember the answer to a preflight request.
+/// The number of seconds for which a browser may cache the answer to a preflight request.
 const REMEMBERED: HeaderValue = HeaderValue::from_static("600");
 
-/// The headers of an answer that scripts of allowed pages may read, in addition to those that they
-/// may always read. The SDKs look at the last two after an error.
+/// The headers of an answer that scripts may read, besides those that browsers always allow. The
+/// SDKs read the last two after an error.
 const READABLE: HeaderValue = HeaderValue::from_static("X-Request-ID, Retry-After, X-Should-Retry");
 
 impl Origin {
-    /// Whether this stands for every page.
+    /// Whether the origin is `*`.
     pub fn is_every(&self) -> bool {
         self.0 == EVERY
     }
@@ -46,7 +47,8 @@ impl Origin {
 impl FromStr for Origin {
     type Err = OriginError;
 
-    /// Browsers send origins in lower case and without the scheme's usual port, so both are removed.
+    /// Converts the text to the form that browsers send: in lower case, and without the default
+    /// port of the scheme.
     fn from_str(text: &str) -> Result<Self, OriginError> {
         if text == EVERY {
             return Ok(Self(EVERY.to_owned()));
@@ -65,8 +67,8 @@ impl FromStr for Origin {
             Some(port) => format!("{host}:{port}"),
             None => host.to_owned(),
         };
-        // The comparison refuses what a host or a port cannot have: a name of a user, a port without
-        // digits or above 65535.
+        // `whole` is the text built again from host and port. It differs if the text has more than
+        // these, such as a user's name, or an invalid port.
         if !is_scheme || host.is_empty() || host.contains('*') || whole != rest {
             return Err(OriginError);
         }
@@ -86,7 +88,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Returns the value of `Access-Control-Allow-Origin` for a page's origin, if it is allowed.
+/// Returns the value of `Access-Control-Allow-Origin` for a page with the origin `page`; `None` if
+/// the page is not allowed.
 pub(crate) fn allowed(origins: &[Origin], page: &HeaderValue) -> Option<HeaderValue> {
     if origins.iter().any(Origin::is_every) {
         return Some(HeaderValue::from_static(EVERY));
@@ -95,13 +98,14 @@ pub(crate) fn allowed(origins: &[Origin], page: &HeaderValue) -> Option<HeaderVa
     is_allowed.then(|| page.clone())
 }
 
-/// Whether a browser asks, before the request itself, whether a page may send it.
+/// Whether a request is a preflight request, by which a browser asks whether a page may send the
+/// actual one.
 pub(crate) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Returns the answer to the preflight request of an allowed page. All headers that it asks for are
-/// allowed: the SDKs have many of their own, and the server reads few.
+/// Returns the answer to the preflight request of an allowed page. All headers that it names are
+/// allowed: the SDKs send many, and the server reads few of them.
 pub(crate) fn preflight(headers: &HeaderMap) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let answer = response.headers_mut();
@@ -115,18 +119,18 @@ pub(crate) fn preflight(headers: &HeaderMap) -> Response {
     response
 }
 
-/// Whether a value is a list of header names, of bounded length.
+/// Whether a value is a list of header names within [`MOST_NAMES`] bytes.
 fn are_names(value: &HeaderValue) -> bool {
     let text = value.to_str().unwrap_or_default();
     let mut names = text.split(',').map(str::trim);
     text.len() <= MOST_NAMES && names.all(|name| HeaderName::from_str(name).is_ok())
 }
 
-/// Adds the headers that let a page read an answer; `page` is the value of
-/// `Access-Control-Allow-Origin`.
+/// Adds the CORS headers to an answer. `page` is the value of `Access-Control-Allow-Origin`.
 pub(crate) fn open(response: &mut Response, page: Option<HeaderValue>) {
     let headers = response.headers_mut();
-    // Caches must not give the answer for one page to another, or to none.
+    // A cache must not give the answer for one origin to another, nor to a request without an
+    // origin.
     headers.append(VARY, HeaderValue::from_static("Origin"));
     if let Some(page) = page {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, page);

@@ -1,4 +1,5 @@
-//! The object `beamgen` of a request: settings of the search, facts of the problem, parts of the answer.
+//! Reads the object `beamgen` of a request: settings of the search, facts about the problem, parts
+//! of the answer.
 
 use std::time::Duration;
 
@@ -11,19 +12,20 @@ use crate::ask::Ask;
 use crate::fields::Fields;
 use crate::refusal::Refusal;
 
-/// The most bytes of a reference answer: answers are compared on the thread that serves all requests.
+/// The maximum length of a reference answer, in bytes. Answers are compared on the thread that
+/// serves all requests, so comparisons must be short.
 pub(crate) const MOST_REFERENCE: usize = 4096;
 
-/// The reason against a value of the wrong type.
+/// The reason for refusing a value of the wrong type.
 const UNFIT: &str = "invalid value";
 
-/// Earlier and present names of fields of `beamgen`. Earlier names are accepted, with a note.
+/// Former names of fields of `beamgen`, each with its present name. Former names are accepted, with
+/// a note.
 const OLD: [(&str, &str); 2] = [("budget", "budget_tokens"), ("deadline", "timeout")];
 
 impl Ask {
-    /// Reads the object `beamgen` of a request.
     pub(crate) fn read_own(&mut self, mut fields: Fields) -> Result<(), Refusal> {
-        // The tables come first, so that a setting's own name wins over its key in a table.
+        // The tables are read first, so that a setting's own name wins over its key in a table.
         for table in ["search", "generator"] {
             let keys = fields.object(table)?;
             self.set_keys(table, Value::Object(keys))?;
@@ -48,7 +50,7 @@ impl Ask {
         }
         self.read_problem(&mut fields)?;
         if let Some(seconds) = fields.number("timeout")? {
-            // JSON has negative and huge numbers, for which `from_secs_f64` panics.
+            // JSON allows negative and huge numbers, for which `from_secs_f64` would panic.
             let deadline = Duration::try_from_secs_f64(seconds)
                 .ok()
                 .filter(|deadline| !deadline.is_zero());
@@ -68,7 +70,8 @@ impl Ask {
         fields.end()
     }
 
-    /// Reads the facts of the problem. Only documents can be those of several problems.
+    /// Reads the facts about the problem. With several problems only `context` is allowed, which
+    /// applies to all.
     fn read_problem(&mut self, fields: &mut Fields) -> Result<(), Refusal> {
         let id = fields.text("id")?;
         let answer = fields.text("reference")?;
@@ -112,7 +115,8 @@ impl Ask {
         Ok(())
     }
 
-    /// Sets every key in a table of settings; `key` is the table's name.
+    /// Sets every key of a table of settings. `key` is the path of the table, such as `generator`,
+    /// and `value` its content.
     fn set_keys(&mut self, key: &str, value: Value) -> Result<(), Refusal> {
         if let Value::Object(inner) = value {
             for (name, value) in inner {
@@ -120,7 +124,7 @@ impl Ask {
             }
             return Ok(());
         }
-        // The client chooses the key's length, and errors repeat the key.
+        // A client can send a key of any length, and errors repeat it.
         let full: String = format!("beamgen.{key}").chars().take(200).collect();
         let wrong = |code, reason: &str| Refusal::field(code, full.clone(), reason);
         // Setting a key copies all settings, so a long list is refused before its first entry.

@@ -1,4 +1,4 @@
-//! The page at `/`: a file inside the binary that loads nothing from elsewhere.
+//! The page at `/`: one file inside the binary, which loads nothing else.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ pub(crate) async fn page() -> Response {
     served(&PAGE)
 }
 
-/// Returns a page with the headers that restrict it to its own content.
+/// Returns a page with headers that forbid it to load other content.
 pub(crate) fn served(page: &LivePage) -> Response {
     let head = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),

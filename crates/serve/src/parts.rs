@@ -1,4 +1,5 @@
-//! The searches of a request: one for each problem, or for each answer where answers are independent.
+//! Splits a request into searches: one for each problem if a single search gives all answers to a
+//! problem, or else one for each answer.
 
 use std::sync::Arc;
 
@@ -10,14 +11,14 @@ use crate::refusal::Refusal;
 use crate::search::Search;
 use crate::seeds;
 
-/// A search of a request, and the answers that it gives.
+/// One search of a request, and the range of answers that it gives.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Part {
     pub problem: usize,
     pub seed: u64,
-    /// The index of its first answer among all of the request.
+    /// The index of the search's first answer among all answers of the request.
     pub first: usize,
-    /// The number of its answers.
+    /// The number of answers that the search gives.
     pub choices: usize,
 }
 
@@ -42,7 +43,7 @@ impl Ask {
     }
 }
 
-/// Queues all searches of a request, or none.
+/// Queues all searches of a request. If the queue refuses one, the others are withdrawn.
 pub(crate) async fn begin(app: &Arc<App>, ask: &Ask) -> Result<Vec<(Part, Search)>, Refusal> {
     let mut begun = Vec::new();
     for part in ask.parts() {
@@ -61,22 +62,21 @@ pub(crate) async fn begin(app: &Arc<App>, ask: &Ask) -> Result<Vec<(Part, Search
     Ok(begun)
 }
 
-/// Ends searches whose results are of no use, because another one failed.
+/// Cancels searches whose results nobody needs, because another search of their request failed.
 pub(crate) fn withdraw(searches: impl IntoIterator<Item = (Part, Search)>) {
     for (_, search) in searches {
         search.withdraw();
     }
 }
 
-/// A finished search.
 pub(crate) struct Done {
     pub part: Part,
     pub result: ProblemResult,
-    /// The seconds from the request to the result.
+    /// The time from the start of the request to the result, in seconds.
     pub seconds: f64,
 }
 
-/// Waits for the results of all searches, or returns the first fault.
+/// Waits for the results of all searches. If one fails, cancels the others and returns its refusal.
 pub(crate) async fn results(searches: Vec<(Part, Search)>) -> Result<Vec<Done>, Refusal> {
     let (mut searches, mut done) = (searches.into_iter(), Vec::new());
     while let Some((part, mut search)) = searches.next() {

@@ -1,4 +1,4 @@
-//! Presets: named settings of a search, which are the values of a request's `model`.
+//! Presets: named settings of a search. A request selects one by its field `model`.
 
 use beamgen::Settings;
 use beamgen::program::lay_over;
@@ -7,23 +7,24 @@ use toml::Table;
 
 use crate::Error;
 
-/// The bundled presets, `configs/serve/presets.toml`.
+/// The bundled presets: the text of `presets.toml` in this crate, to which
+/// `configs/serve/presets.toml` links.
 pub const BUILT_IN_PRESETS: &str = include_str!("../presets.toml");
 
-/// The name of the preset with the server's own settings.
+/// The name of the preset that has the server's own settings.
 pub(crate) const OWN: &str = "beamgen";
 
-/// Named settings of a search.
+/// A preset, which a request selects by its field `model`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Preset {
-    /// The preset's name, which is the value of `model` in a request.
+    /// The value of `model` that selects the preset.
     pub name: String,
-    /// The use of the preset, in a line.
+    /// A description of the preset, in one line.
     pub summary: String,
-    /// The settings of a search with this preset.
+    /// The settings of a search with the preset: the server's own, with the preset's changes.
     pub settings: Settings,
-    /// Whether the preset itself sets the seed, so that requests without a seed have this one.
+    /// Whether the preset sets the seed. If so, a request without a seed gets the preset's seed.
     pub pins_seed: bool,
 }
 
@@ -42,11 +43,11 @@ struct Written {
 }
 
 impl Presets {
-    /// Returns the bundled presets, without those that are invalid together with the server's own
-    /// settings.
+    /// Returns the bundled presets that are valid in combination with the server's own settings.
     ///
     /// # Errors
-    /// Never fails with the bundled file, which a test reads.
+    /// Returns an error if the bundled file is invalid. A test reads the file, so no release fails
+    /// here.
     pub fn built_in(own: &Settings) -> Result<Self, Error> {
         let mut presets = Self::read(BUILT_IN_PRESETS, "the presets of this build", own)?;
         presets
@@ -55,7 +56,8 @@ impl Presets {
         Ok(presets)
     }
 
-    /// Reads presets from a TOML text; other settings are the server's own.
+    /// Reads presets from a TOML text. `place` is the text's name in errors; settings that a preset
+    /// lacks are taken from `own`.
     ///
     /// # Errors
     /// Returns an error that names the preset if the text is not TOML, has an unknown key, or has
@@ -72,7 +74,7 @@ impl Presets {
     }
 
     fn read(text: &str, place: &str, own: &Settings) -> Result<Self, Error> {
-        // TOML's messages may have several lines; an error has one.
+        // A message of the TOML parser may have several lines, but an error must be one line.
         let wrong = |place: String, reason: &str| Error::Presets {
             place,
             reason: reason.trim().replace('\n', " "),
@@ -100,8 +102,8 @@ impl Presets {
                 .try_into()
                 .map_err(|error: toml::de::Error| wrong(error.message()))?;
             let pins_seed = written.generator.contains_key("seed");
-            // As tables: in a struct, a key that the preset lacks would have its default, not the
-            // server's value.
+            // The settings are merged as tables: in a struct, a key that the preset lacks would get
+            // its default instead of the server's value.
             let mut settings = Table::try_from(own).map_err(|error| wrong(&error.to_string()))?;
             let over = [("search", written.search), ("generator", written.generator)];
             let over = over.map(|(key, table)| (key.to_owned(), table.into()));
@@ -119,7 +121,7 @@ impl Presets {
         Ok(Self(presets))
     }
 
-    /// Removes the presets that need a scorer.
+    /// Removes the presets that need a scorer, for a server without one.
     #[must_use]
     pub fn without_scorer(mut self) -> Self {
         self.0
@@ -127,12 +129,12 @@ impl Presets {
         self
     }
 
-    /// Returns all presets, the server's own settings first.
+    /// Returns all presets. The server's own settings come first.
     pub fn iter(&self) -> impl Iterator<Item = &Preset> {
         self.0.iter()
     }
 
-    /// Returns the preset that has this name.
+    /// Returns the preset that a request selects by `name`; `None` for an unknown name.
     pub fn find(&self, name: &str) -> Option<&Preset> {
         self.iter().find(|preset| preset.name == name)
     }

@@ -1,11 +1,12 @@
-//! Reads the problems of a completion: a text, or a list of texts, each a problem of its own.
+//! Reads the field `prompt` of a completion: a text, or a list of texts, each of which is a
+//! problem.
 
 use serde_json::Value;
 
 use crate::fields::Fields;
 use crate::refusal::Refusal;
 
-/// Returns the prompts, at least one.
+/// Returns at least one prompt; none of them is blank.
 pub(crate) fn read(fields: &mut Fields) -> Result<Vec<String>, Refusal> {
     let list = match fields.take("prompt") {
         Some(Value::Array(list)) if !list.is_empty() => list,

@@ -1,4 +1,4 @@
-//! Errors in the format of OpenAI's API, with a hint whether to retry.
+//! Errors in the format of OpenAI's API, with headers that tell clients whether to retry.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,12 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// A header for OpenAI's SDKs, which retry after 408, 409, 429 and 5xx unless it is `false`.
+/// The header by which OpenAI's SDKs decide. Unless it is `false`, they retry after status 408,
+/// 409, 429 and 5xx.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// The codes of errors, each with the cases in which it is used. They are labels of a metric, and a part
-/// of the OpenAPI document.
+/// The codes of errors, each with the cases in which it is used. Codes are labels of a metric and
+/// part of the OpenAPI document.
 pub(crate) const CODES: &[(&str, &str)] = &[
     ("body_too_large", "the body has too many bytes"),
     (
@@ -61,20 +62,20 @@ pub(crate) const CODES: &[(&str, &str)] = &[
     ("unsupported_media_type", "the body is not application/json"),
 ];
 
-/// An error answer to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Refusal {
     pub status: StatusCode,
-    /// The code, one of [`CODES`].
+    /// One of [`CODES`].
     pub code: &'static str,
     pub message: Cow<'static, str>,
-    /// The name of the field at fault.
+    /// The name of the invalid field; `None` if no single field is invalid.
     pub param: Option<String>,
-    /// The seconds after which the client should retry, if it should.
+    /// The number of seconds after which the client should retry; `None` if it should not.
     pub retry_after: Option<u64>,
 }
 
-/// The most characters of a message, which may repeat parts of the request.
+/// The maximum number of characters of a message. A message may repeat parts of the request, which
+/// can be long.
 const LONGEST_MESSAGE: usize = 400;
 
 impl Refusal {
@@ -92,12 +93,13 @@ impl Refusal {
         }
     }
 
-    /// Returns a refusal with status 400.
+    /// Returns a refusal with status 400 (bad request).
     pub(crate) fn input(code: &'static str, message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, code, message)
     }
 
-    /// Returns a refusal because of a field. The message begins with the field's name.
+    /// Returns a refusal with status 400 because of the field `param`. The message begins with the
+    /// field's name.
     pub(crate) fn field(code: &'static str, param: impl Into<String>, reason: &str) -> Self {
         let param = param.into();
         Self {
@@ -147,7 +149,7 @@ impl Refusal {
         }
     }
 
-    /// Returns the JSON object of the answer.
+    /// Returns the JSON body of the response.
     pub(crate) fn body(&self) -> Value {
         let mut message: String = self.message.chars().take(LONGEST_MESSAGE).collect();
         message = message.replace(['\n', '\r'], " ");
@@ -169,7 +171,7 @@ impl IntoResponse for Refusal {
             None => headers.insert(SHOULD_RETRY, HeaderValue::from_static("false")),
         };
         if self.status == StatusCode::UNAUTHORIZED {
-            // Basic makes a browser ask for the key when a person opens the page.
+            // A browser that opens the page asks the person for the key only if Basic is offered.
             let challenge = "Bearer realm=\"beamgen\", Basic realm=\"beamgen\", charset=\"UTF-8\"";
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
         }
@@ -178,6 +180,6 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// The code of a refusal, attached to the response for the metrics.
+/// The code of a refusal, attached to the response so that `gate` can count it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Code(pub &'static str);

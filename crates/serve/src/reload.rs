@@ -1,4 +1,4 @@
-//! Reads presets and keys again while the server runs, all or nothing.
+//! Reads presets and keys again while the server runs. If one of them is invalid, none changes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::log::Event;
 use crate::presets::Presets;
 use crate::refusal::Refusal;
 
-/// The part of a server's settings that can be read again while it runs.
+/// The settings that a running server can read again.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// The values of a request's `model`.
+    /// The presets, which requests select by `model`.
     pub presets: Presets,
     /// The accepted API keys.
     pub keys: Vec<Key>,
 }
 
-/// Reads presets and keys, or returns the fault in a line.
+/// The caller's function that reads presets and keys, or returns the fault in one line.
 type Read = dyn Fn() -> Result<Loaded, String> + Send + Sync;
 
-/// A handle that makes a server read its presets and keys again, from any thread. Handles are cheap to
-/// clone.
+/// A handle by which any thread makes a server read its presets and keys again. Clones share the
+/// same server.
 #[derive(Clone)]
 pub struct Reload(Arc<Inner>);
 
@@ -38,8 +38,8 @@ struct Inner {
 }
 
 impl Reload {
-    /// Returns a handle for a server whose presets and keys `read` reads, or whose fault it returns in
-    /// a line.
+    /// Returns a handle. `read` reads presets and keys, or returns the fault in one line; it may
+    /// block.
     pub fn new(read: impl Fn() -> Result<Loaded, String> + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner {
             read: Box::new(read),
@@ -47,7 +47,8 @@ impl Reload {
         }))
     }
 
-    /// Asks the server to read again soon. A server that does not run yet does it when it does.
+    /// Asks the server to read again. If the server does not run yet, it reads again as soon as it
+    /// runs.
     pub fn begin(&self) {
         self.0.asked.notify_one();
     }
@@ -59,16 +60,16 @@ impl fmt::Debug for Reload {
     }
 }
 
-/// Reads again whenever the handle asks for it.
+/// Reads presets and keys again whenever [`Reload::begin`] was called. Never returns.
 pub(crate) async fn heed(app: Arc<App>, reload: Reload) {
     loop {
         reload.0.asked.notified().await;
-        // The log has the outcome.
+        // `read_again` has reported the outcome to the log.
         let _ = read_again(&app, &reload).await;
     }
 }
 
-/// The route `/v1/reload`.
+/// The handler of `/v1/reload`.
 pub(crate) async fn handle(State(app): State<Arc<App>>) -> Result<Json<Value>, Refusal> {
     if app.keys().is_empty() {
         return Err(Refusal::new(
@@ -99,11 +100,12 @@ pub(crate) async fn handle(State(app): State<Arc<App>>) -> Result<Json<Value>, R
     })))
 }
 
-/// Reads presets and keys, puts them into effect if all are right, and reports the outcome to the log.
+/// Reads presets and keys, puts them into effect if all are valid, and reports the outcome to the
+/// log.
 async fn read_again(app: &Arc<App>, reload: &Reload) -> Result<(), String> {
     let turn = app.reloading.lock().await;
     let reload = reload.clone();
-    // A file may be on a slow disk, and this thread serves all requests.
+    // The files may be on a slow disk, and this thread serves all requests.
     let read = tokio::task::spawn_blocking(move || (reload.0.read)()).await;
     let read = read.unwrap_or_else(|_| Err("the files could not be read".to_owned()));
     let done = read.and_then(|loaded| take(app, loaded));
@@ -118,7 +120,7 @@ async fn read_again(app: &Arc<App>, reload: &Reload) -> Result<(), String> {
     done
 }
 
-/// Puts presets and keys into effect.
+/// Puts presets and keys into effect. Refuses to remove the last key of a server that has keys.
 fn take(app: &App, mut loaded: Loaded) -> Result<(), String> {
     if loaded.keys.is_empty() && !app.keys().is_empty() {
         return Err("no key is left, which would let anyone in: write one".to_owned());

@@ -1,16 +1,17 @@
-//! The id of a request, by which a client finds it in the log.
+//! The id of a request, by which a client finds the request in the server's log.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::app::App;
 
-/// The header with the id, in requests and in answers.
+/// The header with the id, which is read from the request and sent with the answer.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The most characters of a client's id.
+/// The maximum length of a client's id, in bytes.
 const LONGEST: usize = 128;
 
-/// Returns the id that the client gave, or a new one if it gave none that is fit for a log.
+/// Returns the client's id if it is valid for a log: short, visible ASCII, and given once.
+/// Otherwise returns a new id.
 pub(crate) fn of(headers: &HeaderMap, app: &App) -> String {
     given(headers).unwrap_or_else(|| app.next_id("req"))
 }

@@ -1,7 +1,7 @@
 //! Requests to score given chains, in the formats of the clients that ask reward models.
 //!
-//! A format is a row of [`FORMATS`] and a file below `reward/`. It says how a body is read as chains, and
-//! how their scores are written. In between, all formats are the same: chains are scored together.
+//! A format is a row of [`FORMATS`], with a file below `reward/` that reads chains from the body
+//! and writes their scores into the answer. The scoring in between is the same for all formats.
 
 mod chain;
 mod classify;
@@ -38,20 +38,21 @@ use crate::refusal::Refusal;
 
 pub(crate) use self::schemas::{CLASSIFY, EMBEDDINGS, GET_REWARD, PAIRS, POOLING, RERANK, SCORE};
 
-/// A format of requests for scores.
+/// A format of requests for scores, and the routes that accept it.
 struct Format {
-    /// The routes that take it.
+    /// The paths of the routes that accept the format.
     routes: &'static [&'static str],
-    /// The fields by one of which a body of this format is known, where a route takes several formats.
+    /// The fields that identify the format on a route with several formats: a body of the format
+    /// has at least one. Errors about the number of chains name the first.
     marks: &'static [&'static str],
-    /// Whether an answer has a place for the error of a chain. Without one, a request of which no chain
-    /// can be scored is refused.
+    /// Whether an answer has a place for the error of a single chain. If not, a request is refused
+    /// when none of its chains can be scored.
     tells_errors: bool,
-    /// Reads the body's fields.
     read: fn(&App, &mut Fields) -> Result<Asked, Refusal>,
 }
 
-/// The formats. Where no mark of a route's formats is in a body, the first of them reads it.
+/// All formats. If a body has no mark of any of its route's formats, the route's first format reads
+/// it.
 const FORMATS: &[Format] = &[
     ours::FORMAT,
     pairs::FORMAT,
@@ -63,13 +64,13 @@ const FORMATS: &[Format] = &[
     sample::FORMAT,
 ];
 
-/// The chains of a request, and the form of its answer.
+/// The chains of a request, and how to answer it.
 struct Asked {
-    /// The chains; an error for a chain that cannot be read.
+    /// The chains in the order of the request; an error for a chain that cannot be read.
     chains: Vec<Result<Chain, String>>,
-    /// The rule that makes one number of a chain's scores; `None` for the server's.
+    /// The rule that turns a chain's step scores into one score; `None` for the server's rule.
     aggregation: Option<Aggregation>,
-    /// The reward of a chain that cannot be scored; `None` for none.
+    /// The reward for a chain that cannot be scored; `None` if such a chain gets no reward.
     unscored: Option<f32>,
     write: Write,
 }
@@ -88,11 +89,11 @@ impl Asked {
     }
 }
 
-/// Writes the answer.
+/// Turns the scores into the JSON of the answer.
 type Write = Box<dyn FnOnce(Answered) -> Value + Send>;
 
 impl Format {
-    /// Returns the format of a body.
+    /// Returns the format of a body on a route, by the marks in the body.
     fn of(route: &str, body: &Map<String, Value>) -> &'static Self {
         let mut formats = FORMATS.iter().filter(|f| f.routes.contains(&route));
         let is_marked = |format: &&Self| format.marks.iter().any(|mark| body.contains_key(*mark));
@@ -101,7 +102,7 @@ impl Format {
     }
 }
 
-/// Answers a request for scores.
+/// Handles a request for scores, in any format.
 pub(crate) async fn handle(
     State(app): State<Arc<App>>,
     uri: Uri,
@@ -109,7 +110,8 @@ pub(crate) async fn handle(
     body: Body,
 ) -> Result<Response, Refusal> {
     let body = body::of_chains(&headers, body, &app.limits, &app.large_bodies).await?;
-    // Held until the answer is written, as the body's texts are.
+    // The body's texts stay in memory until the answer is written, so the place of a large body is
+    // held until then.
     let _turn = body.turn;
     let length = body.bytes.len();
     let reader = Arc::clone(&app);
@@ -127,7 +129,7 @@ pub(crate) async fn handle(
     Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
-/// Reads a body.
+/// Parses a body, and checks the number of chains.
 fn read(app: &App, uri: &Uri, bytes: Vec<u8>) -> Result<(&'static Format, Asked), Refusal> {
     let mut body = parse::object(bytes)?;
     let format = Format::of(uri.path(), &body);

@@ -28,7 +28,7 @@ use crate::reward;
 use crate::schema;
 use crate::stream::AnswerStream;
 
-/// The methods that routes have.
+/// The HTTP methods that the routes use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Method {
     Get,
@@ -44,33 +44,33 @@ impl Method {
     }
 }
 
-/// A route: a row of [`ROUTES`], from which router, metrics and the OpenAPI document follow.
+/// A route: one row of [`ROUTES`], from which the router, the metrics and the OpenAPI document are
+/// made.
 pub(crate) struct Route {
     pub method: Method,
-    /// The path; `{name}` stands for a part that varies.
+    /// The path. `{name}` stands for a variable part, which must be the last.
     pub path: &'static str,
-    /// The name in metrics and logs.
+    /// The name of the route in metrics and logs.
     pub label: &'static str,
-    /// The purpose in a line.
+    /// The description in the OpenAPI document, in one line.
     pub summary: &'static str,
-    /// The schema of a request's body; `None` if the route reads no body.
+    /// The schema of the request's body; `None` if the route reads no body.
     pub takes: Option<Schema>,
-    /// The answer of a request that succeeds.
+    /// The content of the answer if the request succeeds.
     pub gives: Gives,
     handler: fn(MethodFilter) -> MethodRouter<Arc<App>>,
 }
 
 impl Route {
-    /// Whether the route asks for a key on a server that has one.
+    /// Whether the route requires a key if the server has keys.
     pub(crate) fn needs_key(&self) -> bool {
         self.path != WITHOUT_KEY
     }
 }
 
-/// The path of the route that never needs a key.
+/// The path of the route that never requires a key, so that supervisors can poll it.
 pub(crate) const WITHOUT_KEY: &str = "/health";
 
-/// The routes of the server.
 pub(crate) const ROUTES: &[Route] = &[
     Route {
         method: Method::Get,
@@ -272,7 +272,6 @@ pub(crate) const ROUTES: &[Route] = &[
     },
 ];
 
-/// Returns the router of all routes.
 pub(crate) fn router(app: Arc<App>) -> Router {
     let routes = ROUTES.iter().fold(Router::new(), |router, route| {
         router.route(route.path, (route.handler)(route.method.filter()))
@@ -284,8 +283,8 @@ pub(crate) fn router(app: Arc<App>) -> Router {
         .with_state(app)
 }
 
-/// Returns the label of a path in metrics and logs, from a fixed list: a client cannot create new
-/// labels.
+/// Returns the route's label for metrics and logs; `other` for an unknown path. Labels come from a
+/// fixed list, so clients cannot create new ones.
 pub(crate) fn label(path: &str) -> &'static str {
     let is_of = |route: &&Route| match route.path.split_once('{') {
         Some((before, _)) => path.starts_with(before),
@@ -315,7 +314,8 @@ async fn not_allowed() -> Refusal {
 }
 
 async fn health(State(app): State<Arc<App>>) -> Response {
-    // Also ok while the server drains: a supervisor must not kill it before its last answers.
+    // The status stays ok while the server drains: a supervisor must not kill it before it has sent
+    // the last answers.
     match app.service.ended() {
         None => Json(json!({"status": "ok"})).into_response(),
         Some(_) => Refusal::engine_lost().into_response(),
@@ -343,7 +343,7 @@ async fn one_model(
     State(app): State<Arc<App>>,
     name: Result<Path<String>, PathRejection>,
 ) -> Result<Response, Refusal> {
-    // A name that is not UTF-8 becomes an empty name, which no model has.
+    // A name that is not UTF-8 is read as an empty name, which no model has.
     let name = name.map(|Path(name)| name).unwrap_or_default();
     Ok(Json(models::find(&app, &name)?).into_response())
 }

@@ -1,5 +1,6 @@
-//! The fields that say how tokens are sampled. A search of several chains has settings of its own, which
-//! clients' usual values must not replace: at temperature 0, all chains of a beam would be the same.
+//! Reads the fields that control sampling. Many clients send fixed values, which must not replace
+//! the settings of a search with several chains: at temperature 0, all chains of a beam would be
+//! the same.
 
 use beamgen::Settings;
 use beamgen::generator::{GeneratorConfig, SamplingSettings};
@@ -7,17 +8,19 @@ use beamgen::generator::{GeneratorConfig, SamplingSettings};
 use crate::fields::Fields;
 use crate::refusal::Refusal;
 
-/// The values of a request outside of its object `beamgen`.
+/// The sampling fields of a request, outside of its object `beamgen`.
 #[derive(Debug, Default)]
 pub(crate) struct Sampling {
     values: SamplingSettings,
-    /// The names of the given fields, which are also the last parts of their settings' keys.
+    /// The names of the fields in the request. Each is also the last part of its setting's key.
     pub given: Vec<&'static str>,
 }
 
 impl Sampling {
+    /// Reads and checks the sampling fields of a request.
+    ///
     /// # Errors
-    /// Returns the refusal of a value of the wrong type, or out of its range.
+    /// Returns a refusal of a value with the wrong type or out of range.
     pub(crate) fn read(fields: &mut Fields) -> Result<Self, Refusal> {
         let mut read = Self::default();
         let values = &mut read.values;
@@ -38,7 +41,8 @@ impl Sampling {
             fields.count("top_k")?
         };
         read.given.extend(values.top_k.map(|_| "top_k"));
-        // A value that will have no effect may be a mistake, too.
+        // All values are checked, even those that a search will ignore: an invalid value is a
+        // mistake in any case.
         let alone = GeneratorConfig {
             sampling: *values,
             ..GeneratorConfig::default()
@@ -50,7 +54,7 @@ impl Sampling {
         Ok(read)
     }
 
-    /// Sets the setting of a given field.
+    /// Copies the value of field `key` to the settings.
     pub(crate) fn apply(&self, key: &str, settings: &mut Settings) {
         let (to, from) = (&mut settings.generator.sampling, &self.values);
         match key {
@@ -63,7 +67,7 @@ impl Sampling {
     }
 }
 
-/// Whether the settings of a search keep clients' values of [`Sampling`] out.
+/// Whether a search ignores the sampling fields, because it has several chains.
 pub(crate) fn is_pinned(settings: &Settings) -> bool {
     settings.search.chains() > 1
 }

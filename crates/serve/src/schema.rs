@@ -1,5 +1,5 @@
-//! The JSON schemas of requests and answers in the OpenAPI document. Fields of a request come from the
-//! tables by which it is read.
+//! The JSON schemas of requests and answers in the OpenAPI document. The fields of a request come
+//! from the tables that parse it.
 
 use beamgen::settings::{Kind, SETTINGS, Scope};
 use serde_json::{Value, json};
@@ -150,34 +150,34 @@ pub(crate) const COMPLETION_ANSWER: Schema = Schema {
     make: || answer("text_completion", "text"),
 };
 
-/// The object `beamgen` of a request for an answer.
+/// The object `beamgen` in a request for an answer.
 const OWN: Schema = Schema {
     name: "Beamgen",
     make: own,
 };
 
-/// The object `beamgen` of a request about given answers.
+/// The object `beamgen` in a request about given answers.
 const OWN_OF_ANSWERS: Schema = Schema {
     name: "BeamgenOfAnswers",
     make: || settings(json!({"timeout": timeout()})),
 };
 
-/// The schemas that others refer to.
+/// The schemas that other schemas refer to by name.
 pub(crate) const SHARED: &[Schema] = &[OWN, OWN_OF_ANSWERS];
 
-/// Returns the schema of an object with these properties, and maybe others.
+/// Returns the schema of an object that may have more than these properties.
 pub(crate) fn object(required: &[&str], properties: Value) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
 }
 
-/// Returns the schema of an object with these properties only.
+/// Returns the schema of an object that must not have other properties.
 pub(crate) fn closed(required: &[&str], properties: Value) -> Value {
     let mut object = object(required, properties);
     object["additionalProperties"] = false.into();
     object
 }
 
-/// Returns the schema of a list in the shape of OpenAI's API.
+/// Returns the schema of a list in the form of OpenAI's API.
 pub(crate) fn list(item: Value) -> Value {
     object(
         &["object", "data"],
@@ -185,7 +185,7 @@ pub(crate) fn list(item: Value) -> Value {
     )
 }
 
-/// Adds the properties of an object to another one.
+/// Adds the properties of `more` to `properties`.
 fn add(properties: &mut Value, more: Value) {
     if let (Value::Object(properties), Value::Object(more)) = (properties, more) {
         properties.extend(more);
@@ -205,15 +205,16 @@ fn model() -> Value {
     )
 }
 
-/// Returns the schema of an entry of `data` for a given answer.
+/// Returns the schema of the entry of `data` for a given answer; `more` are properties besides
+/// `index` and `error`.
 fn given_answer(more: Value) -> Value {
     let mut properties = json!({"index": {"type": "integer"}, "error": {"type": "string"}});
     add(&mut properties, more);
     object(&["index"], properties)
 }
 
-/// Returns the schema of given chains. A wrong chain does not make the request wrong, so it may be
-/// anything.
+/// Returns the schema of given chains. The items have no schema, since an invalid chain gets an
+/// error of its own and does not make the request invalid.
 fn chains() -> Value {
     json!({
         "type": "array",
@@ -222,7 +223,8 @@ fn chains() -> Value {
     })
 }
 
-/// Returns the schema of a request about given answers.
+/// Returns the schema of a request about given answers, with `properties` and the fields that all
+/// such requests share.
 fn of_answers(mut properties: Value) -> Value {
     let own = json!({
         "model": {"type": ["string", "null"]},
@@ -233,7 +235,7 @@ fn of_answers(mut properties: Value) -> Value {
     closed(&["chains"], properties)
 }
 
-/// Returns the schema of a request for an answer. Other fields are accepted, and ignored.
+/// Returns the schema of a request for an answer. Unknown fields are accepted and ignored.
 fn solved(required: &[&str], mut properties: Value) -> Value {
     for row in FIELDS {
         properties[row.name] = row.schema();
@@ -242,7 +244,6 @@ fn solved(required: &[&str], mut properties: Value) -> Value {
     object(required, properties)
 }
 
-/// Returns the schema of the object `beamgen` of a request for an answer.
 fn own() -> Value {
     let texts = || {
         json!({"anyOf": [
@@ -273,7 +274,7 @@ fn timeout() -> Value {
     })
 }
 
-/// Returns the schema of an object with the settings of a request, and these properties.
+/// Returns the schema of an object that has all settings of a request besides `properties`.
 fn settings(mut properties: Value) -> Value {
     for row in SETTINGS.iter().filter(|row| row.scope == Scope::Request) {
         let mut kind = match row.kind {
@@ -299,7 +300,7 @@ fn settings(mut properties: Value) -> Value {
     settings
 }
 
-/// Returns the schema of an answer in the shape of OpenAI's API, whose choices have the text under
+/// Returns the schema of an answer in the form of OpenAI's API. Each choice has its text under
 /// `key`.
 fn answer(kind: &str, key: &str) -> Value {
     let choice = object(

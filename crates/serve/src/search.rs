@@ -1,4 +1,4 @@
-//! The running search of a request, which is cancelled when the request is dropped.
+//! The running search of a request. Dropping the request cancels the search.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -18,26 +18,27 @@ use crate::ask::Ask;
 use crate::refusal::Refusal;
 use crate::stop::Phase;
 
-/// The settings that only the generator can check, by the tokens that it has.
+/// The settings that only the generator can check, because validity depends on its vocabulary.
 const BY_GENERATOR: [&str; 3] = ["logit_bias", "grammar", "logprobs"];
 
-/// A running search. Dropping it before its result cancels the search: its client has disconnected.
+/// A running search. Dropping it before its result counts as a client that disconnected, and
+/// cancels the search.
 pub(crate) struct Search {
     app: Arc<App>,
     ticket: Ticket,
     started: Instant,
-    /// The name of the field with the problem, for an error about it.
+    /// The name of the field with the text of the problem, for errors about the problem.
     problem_field: String,
     date_field: Option<String>,
-    /// The fields of the settings that only the generator can check, by the settings' names.
+    /// The settings of [`BY_GENERATOR`] that the request set, each with the name of its field.
     setting_fields: Vec<(&'static str, String)>,
-    /// Resolves when the server ends running searches.
+    /// Resolves when the server ends running searches; `None` after that.
     cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     is_done: bool,
 }
 
 impl Search {
-    /// Queues a search, with the deadline of a client's request. `problem` is the number of its problem.
+    /// Queues a search with the request's deadline. `problem` is the index of its problem in `ask`.
     pub(crate) async fn of(
         app: &Arc<App>,
         request: Request,
@@ -62,8 +63,8 @@ impl Search {
         });
         let setting_fields = setting_fields.collect();
         let taker = Arc::clone(app);
-        // If the client disconnects meanwhile, the new search is dropped on that thread, which
-        // cancels it.
+        // If the client disconnects meanwhile, nobody takes the result, so the new search is
+        // dropped and thereby cancelled.
         let begun = move || {
             let ticket = taker.service.submit(request);
             let ticket = ticket.map_err(|error| not_taken(&taker, &error))?;
@@ -82,23 +83,23 @@ impl Search {
         app.long_texts.run(bytes, begun).await?
     }
 
-    /// Returns the seconds since the request was taken.
+    /// Returns the seconds since the search was queued.
     pub(crate) fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }
 
-    /// Returns the number of events that were dropped because the reader was slow.
+    /// Returns the number of events that were dropped because the reader was too slow.
     pub(crate) fn missed(&self) -> u64 {
         self.ticket.dropped_events()
     }
 
-    /// Returns the events since the last call; `None` after the last event.
+    /// Returns the events since the last call; `None` after the last one.
     pub(crate) fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Progress>>> {
         self.heed_stop(cx);
         self.ticket.poll_events(cx)
     }
 
-    /// Returns the result, once; a result without anything to show is an error.
+    /// Returns the result, once. A result without a chain to return is an error.
     pub(crate) fn poll_result(
         &mut self,
         cx: &mut Context<'_>,
@@ -107,13 +108,13 @@ impl Search {
         result.map(|result| result.and_then(|result| self.usable(result)))
     }
 
-    /// Returns the result, once, even if it has nothing to show.
+    /// Returns the result, once, even if there is no chain to return.
     fn poll_any_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<ProblemResult, Refusal>> {
         self.heed_stop(cx);
         let Poll::Ready(result) = Pin::new(&mut self.ticket).poll(cx) else {
             return Poll::Pending;
         };
-        // From here on, dropping the search must not count as a client that disconnected.
+        // The search is over, so dropping it no longer means that the client disconnected.
         self.is_done = true;
         let missed = self.ticket.dropped_events();
         let metrics = &self.app.metrics;
@@ -128,20 +129,21 @@ impl Search {
         Poll::Ready(result)
     }
 
-    /// Waits for the result, even if it has nothing to show.
+    /// Waits for the result, even if there is no chain to return.
     pub(crate) async fn any_result(&mut self) -> Result<ProblemResult, Refusal> {
         poll_fn(|cx| self.poll_any_result(cx)).await
     }
 
-    /// Waits for the result; a result without anything to show is an error.
+    /// Waits for the result. A result without a chain to return is an error.
     pub(crate) async fn result(&mut self) -> Result<ProblemResult, Refusal> {
         poll_fn(|cx| self.poll_result(cx)).await
     }
 
-    /// Returns the result if it has something to show, or else the reason why not.
+    /// Returns the result if it has a chain to return, or else the reason as a refusal.
     fn usable(&self, result: ProblemResult) -> Result<ProblemResult, Refusal> {
         if let Some(reason) = &result.error {
-            // An error before anything was sampled is the fault of the request, a later one is not.
+            // An error before the first sampled token is due to the request; a later one is due to
+            // the server.
             let is_input = result.ledger.generated_tokens == 0;
             let (problem, date) = (self.problem_field.as_str(), self.date_field.as_deref());
             let at_fault = |field: &str, code| Refusal {
@@ -168,27 +170,28 @@ impl Search {
                 let status = StatusCode::GATEWAY_TIMEOUT;
                 Err(Refusal::new(status, "deadline_exceeded", message))
             }
-            // A client that left takes no result, so only the server's end can have cancelled this
-            // one.
+            // A client that disconnects takes no result, so it was the end of the server that
+            // cancelled this search.
             Some(_) if result.chosen.is_none() => Err(Refusal::stopping()),
             _ => Ok(result),
         }
     }
 
-    /// Ends the search, whose result is of no use any more.
+    /// Cancels the search because nobody needs its result.
     pub(crate) fn withdraw(mut self) {
-        // Its client is still there.
+        // The client is still connected, so this drop must not count as a disconnect.
         self.is_done = true;
         self.ticket.cancel();
         self.app.metrics.stopped(reason(Stopped::Cancelled));
     }
 
-    /// Ends the search with its partial result if the server has to end now.
+    /// Cancels the search if the server ends running searches; the partial result becomes the
+    /// answer.
     fn heed_stop(&mut self, cx: &mut Context<'_>) {
         if let Some(cut) = &mut self.cut
             && cut.as_mut().poll(cx).is_ready()
         {
-            // The future is finished, and must not be polled again.
+            // A finished future must not be polled again.
             self.cut = None;
             self.ticket.cancel();
         }
@@ -204,7 +207,7 @@ impl Drop for Search {
     }
 }
 
-/// Returns the name of a reason to end a search.
+/// Returns the label of a reason in the metrics.
 pub(crate) fn reason(stopped: Stopped) -> &'static str {
     match stopped {
         Stopped::Deadline => "deadline",
@@ -212,7 +215,8 @@ pub(crate) fn reason(stopped: Stopped) -> &'static str {
     }
 }
 
-/// Converts the reason why the service did not take a request, or has no result for it.
+/// Converts the reason why the service refused a request, or gave no result, to an answer. Stops
+/// the server if a model was lost.
 pub(crate) fn not_taken(app: &App, error: &ServiceError) -> Refusal {
     match error {
         ServiceError::Full { waiting } => {
@@ -225,7 +229,7 @@ pub(crate) fn not_taken(app: &App, error: &ServiceError) -> Refusal {
             Refusal::field("invalid_value", "beamgen", &error.to_string())
         }
         _ => {
-            // Without its models the server can solve nothing more, so it ends.
+            // Without its models the server can solve nothing, so it stops.
             app.stop.begin();
             Refusal::engine_lost()
         }

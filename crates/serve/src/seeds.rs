@@ -1,4 +1,4 @@
-//! Seeds of requests that give none, and of the further chains of a request.
+//! Makes seeds: for requests that give none, and for the further answers to a request.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -6,27 +6,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use beamgen::program::child_stream;
 
-/// The bits of a seed by which JSON's numbers lose precision in other languages.
+/// The bits by which a seed exceeds the 53 bits that JSON numbers keep exactly in other languages.
 const UNSAFE_BITS: u32 = 11;
 
-/// A source of seeds that nobody can foresee, and that differ from request to request.
+/// A source of seeds that cannot be predicted and are practically unique.
 #[derive(Debug, Default)]
 pub(crate) struct Seeds {
-    /// The standard library takes the keys of its hashes from the system's randomness.
+    /// The key of the hash, which the standard library takes from the system's randomness.
     key: RandomState,
     count: AtomicU64,
 }
 
 impl Seeds {
-    /// Returns a new seed below 2^53.
+    /// Returns the next seed, below 2^53.
     pub(crate) fn fresh(&self) -> u64 {
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         self.key.hash_one(count) >> UNSAFE_BITS
     }
 }
 
-/// Returns the seed of choice `index` of a request: the request's own for the first, and a hash of
-/// both, below 2^53, for the others.
+/// Returns the seed of choice `index` of a request: `seed` itself for the first choice, and a hash
+/// of seed and index, below 2^53, for the others.
 pub(crate) fn of_choice(seed: u64, index: usize) -> u64 {
     match u32::try_from(index) {
         Ok(0) => seed,

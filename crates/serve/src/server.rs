@@ -1,4 +1,4 @@
-//! The server: binds its address, and runs a solver.
+//! Binds an address, and serves requests with a solver.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::reload::heed;
 use crate::routes::router;
 use crate::stop::Stop;
 
-/// A server that listens already. Clients that connect before [`run`](Self::run) wait.
+/// A server that listens already. Clients that connect before [`run`](Self::run) have to wait.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
@@ -45,14 +45,14 @@ impl Server {
         if asked > most {
             return Err(Error::Connections { asked, most });
         }
-        // Tokio takes only listeners that do not block.
+        // Tokio requires listeners that do not block.
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|source| Error::Bind { address, source })?;
         Ok(Self { listener, options })
     }
 
-    /// Returns the address with the port in use.
+    /// Returns the address, with the actual port if the options had port 0.
     ///
     /// # Errors
     /// Returns an error if the operating system does not report the address.
@@ -60,17 +60,18 @@ impl Server {
         self.listener.local_addr().map_err(Error::Runtime)
     }
 
-    /// Serves a solver until `stop`, and returns the solver with a summary of its work.
+    /// Serves requests with `solver` until `stop`. Returns the solver and a summary of its work.
     ///
     /// # Errors
-    /// Returns an error if the operating system gives no thread or timer, or if a model was lost.
+    /// Returns an error if the operating system refuses a thread or a timer, or if a model was
+    /// lost.
     pub fn run(
         self,
         solver: Solver,
         presets: Presets,
         stop: &Stop,
     ) -> Result<(Solver, RunSummary), Error> {
-        // One thread is enough for the sockets; the engine computes with the other cores.
+        // One thread suffices for the sockets; the engine needs the other cores.
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -99,8 +100,8 @@ impl Server {
                 Ok(())
             })
             .map_err(Error::Runtime)?;
-        // Ends the remaining connections, and with them their searches: closing the service below
-        // would wait for them.
+        // Dropping the runtime ends the remaining connections and their searches, for which `close`
+        // would otherwise wait.
         drop(runtime);
         Ok(service.close()?)
     }

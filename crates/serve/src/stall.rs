@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 pub(crate) struct StallGuard<S> {
     stream: S,
     limit: Duration,
-    /// The timer, which runs while a write waits.
+    /// The timer of the current wait; `None` while no write waits.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
@@ -32,7 +32,7 @@ impl<S> StallGuard<S> {
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
-        // Any progress resets the timer: a slow client may take hours, a stuck one may not.
+        // Any progress resets the timer, so a slow client may take hours, but a stuck one may not.
         if written.is_ready() {
             self.stalled = None;
             return written;
@@ -52,7 +52,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for StallGuard<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Reads are not watched: the times for head and body limit them.
+        // Reads have no timer here, since the limits for head and body apply to them.
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }

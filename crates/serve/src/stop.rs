@@ -1,22 +1,22 @@
-//! A handle to stop a server from any thread.
+//! Stops a server in phases, from any thread.
 
 use std::fmt;
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// The phases of a server, in order.
+/// The phases of a server, in order. A server never returns to an earlier phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// The server takes requests.
+    /// The server accepts requests.
     Serving,
-    /// The server takes no more requests, and finishes the running ones.
+    /// The server accepts no more requests, and finishes the running ones.
     Draining,
-    /// Running requests return their partial results.
+    /// Running requests return partial results at once.
     Cut,
 }
 
-/// A handle that stops a server from any thread. Handles are cheap to clone.
+/// A handle by which any thread stops a server. Clones stop the same server.
 #[derive(Clone)]
 pub struct Stop(Arc<watch::Sender<Phase>>);
 
@@ -27,18 +27,18 @@ impl Default for Stop {
 }
 
 impl Stop {
-    /// Returns a handle for a server that is not stopped.
+    /// Returns a handle that has not stopped its server.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stops the server: it takes no more requests, and ends when the running ones are finished or
-    /// [`drain_time`](crate::Limits::drain_time) is over.
+    /// Stops the server: no more requests are accepted, and the server ends when the running ones
+    /// are finished or [`drain_time`](crate::Limits::drain_time) is over.
     pub fn begin(&self) {
         self.advance(Phase::Draining);
     }
 
-    /// Makes running requests return their partial results now.
+    /// Makes running requests return their partial results.
     pub(crate) fn cut(&self) {
         self.advance(Phase::Cut);
     }
@@ -59,7 +59,7 @@ impl Stop {
     /// Resolves when the server is at `phase` or later.
     pub(crate) async fn reached(&self, phase: Phase) {
         let mut receiver = self.0.subscribe();
-        // Waiting fails only if the sender is dropped, and `self` holds it.
+        // `wait_for` fails only after the sender was dropped, and `self` holds the sender.
         let _ = receiver.wait_for(|now| *now >= phase).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Answers as server-sent events: events of the search while it runs, the answer at its end, and
-//! comments when nothing else is sent, so that proxies keep the connection.
+//! Streams an answer as server-sent events: the search's events while it runs, then the answer.
+//! During pauses it sends comments, so that proxies keep the connection open.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -24,30 +24,30 @@ use crate::refusal::Refusal;
 use crate::search::Search;
 use crate::text::Piece;
 
-/// Events within this time are sent together.
+/// The time during which events are collected into one chunk.
 const GATHER: Duration = Duration::from_millis(25);
 
-/// The body of a streamed answer. Dropping it cancels the search.
+/// The body of a streamed answer. Dropping the body cancels its searches.
 pub(crate) struct AnswerStream {
     app: Arc<App>,
     ask: Ask,
     head: Head,
-    /// The searches without a result yet.
+    /// The searches that have no result yet.
     running: Vec<Running>,
     total: Total,
-    /// Bytes that are ready to be sent.
+    /// Formatted chunks that wait to be sent.
     ready: VecDeque<Bytes>,
-    /// The timer after which gathered events are sent.
+    /// The timer until the next events are sent; `None` if they are sent at once.
     gather: Option<Pin<Box<Sleep>>>,
     keep_alive: Pin<Box<Sleep>>,
 }
 
-/// A search of the answer.
+/// A running search of the answer.
 struct Running {
     part: Part,
     search: Search,
     events: Events,
-    /// Whether all events were sent.
+    /// Whether all events of the search were sent.
     events_over: bool,
 }
 
@@ -69,16 +69,17 @@ impl AnswerStream {
             gather: None,
             ask,
         };
-        // OpenAI's API has the role in the first chunk, before any text. The others begin with their
-        // answers: a search may give fewer than are asked for.
+        // OpenAI's API sends the role in the first chunk, before any text. Only choice 0 begins
+        // now, since a search may find fewer answers than the request asks for.
         stream.push_beginning(0);
         stream
     }
 
-    /// Adds a chunk in the format of OpenAI's API.
+    /// Queues a chunk in the format of OpenAI's API; `more` is an additional field of the chunk.
     fn push(&mut self, choices: Value, more: Option<(&str, Value)>) {
         let mut chunk = self.head.object(true, choices);
-        // OpenAI's API has the key in all chunks, and its value in the last one only.
+        // With `include_usage`, OpenAI's API has `usage` in all chunks, which is null except in the
+        // last one.
         if self.ask.include_usage {
             chunk["usage"] = Value::Null;
         }
@@ -88,7 +89,7 @@ impl AnswerStream {
         self.ready.push_back(line(&chunk));
     }
 
-    /// Adds the first chunk of a choice.
+    /// Queues the first chunk of a choice, which has the role.
     fn push_beginning(&mut self, index: usize) {
         if self.head.shape == Shape::Chat {
             let delta = json!({"role": "assistant", "content": ""});
@@ -98,8 +99,9 @@ impl AnswerStream {
         }
     }
 
-    /// Adds the chunks of a search's answers: steps, and the reason of the end. The last chunk of all has
-    /// the object `beamgen`.
+    /// Queues the answers of a finished search: a chunk for each step, then one with the reason of
+    /// the end. The last chunk of the last search has the object `beamgen`; after that, the stream
+    /// ends.
     fn push_answers(&mut self, done: Done) {
         let mut solved = Solved::new(&self.app, &self.ask, done);
         let choices = std::mem::take(&mut solved.choices);
@@ -139,7 +141,8 @@ impl AnswerStream {
         }
     }
 
-    /// Returns the choice of a chunk with a part of an answer. A completion has no place for a refusal.
+    /// Returns the choice of a chunk with a part of an answer. A completion's format has no field
+    /// for a refusal, so its text stays empty.
     fn said(&self, choice: &Choice, key: &str, piece: &Piece) -> Value {
         let (text, tokens) = (piece.text.as_str(), &piece.tokens);
         match self.head.shape {
@@ -152,7 +155,8 @@ impl AnswerStream {
     }
 
     fn push_refusal(&mut self, refusal: &Refusal) {
-        // The head with status 200 was sent before, so `gate` saw no code to count.
+        // The response began with status 200 and without a code, so `gate` could not count the
+        // refusal.
         self.app.metrics.refused(refusal.code);
         self.ready.push_back(line(&refusal.body()));
         self.push_done();
@@ -163,7 +167,7 @@ impl AnswerStream {
             .push_back(Bytes::from_static(b"data: [DONE]\n\n"));
     }
 
-    /// Moves everything that is available now to `ready`.
+    /// Queues all events and results that are available now.
     fn advance(&mut self, cx: &mut Context<'_>) {
         if let Some(gather) = &mut self.gather {
             if gather.as_mut().poll(cx).is_pending() {
@@ -176,13 +180,13 @@ impl AnswerStream {
             let running = &mut self.running[at];
             if let Some(told) = running.poll_events(cx, self.ask.is_plural()) {
                 self.push(json!([]), Some(("beamgen", told)));
-                // Without the pause, each event would be a chunk of its own, and hundreds of
-                // steps would swamp slow clients.
+                // Without the pause, each event would be sent as a chunk of its own, and a search
+                // of hundreds of steps would overwhelm slow clients.
                 self.gather.get_or_insert_with(|| Box::pin(sleep(GATHER)));
                 at += 1;
                 continue;
             }
-            // The result is polled only after all events, so that the client sees them in order.
+            // The result is taken only after the last event, so that the client sees them in order.
             let Poll::Ready(result) = running.poll_result(cx) else {
                 at += 1;
                 continue;
@@ -208,8 +212,8 @@ impl AnswerStream {
 }
 
 impl Running {
-    /// Returns the events since the last call; `None` if there is none. `is_plural`: whether the client
-    /// has to be told which answers they belong to.
+    /// Returns the events since the last call; `None` if there are none. If `is_plural`, the object
+    /// names the search by its first choice.
     fn poll_events(&mut self, cx: &mut Context<'_>, is_plural: bool) -> Option<Value> {
         if self.events_over {
             return None;
@@ -240,7 +244,7 @@ impl Running {
         Some(told)
     }
 
-    /// Returns the result if all events are sent.
+    /// Returns the result after all events were sent.
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<ProblemResult, Refusal>> {
         if self.events_over {
             self.search.poll_result(cx)
@@ -250,7 +254,8 @@ impl Running {
     }
 }
 
-/// Formats a server-sent event. Serialized JSON has no line breaks, so it is a single line.
+/// Formats a server-sent event. Serialized JSON contains no line break, so one `data` line
+/// suffices.
 fn line(value: &Value) -> Bytes {
     Bytes::from(format!("data: {value}\n\n"))
 }
@@ -264,7 +269,7 @@ impl HttpBody for AnswerStream {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
-        // While a slow client leaves chunks unsent, events wait in the ticket, which bounds their
+        // While chunks wait for a slow client, new events stay in the ticket, which limits their
         // number.
         if this.ready.is_empty() {
             this.advance(cx);

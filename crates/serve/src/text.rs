@@ -1,4 +1,4 @@
-//! The text of an answer in pieces, with the tokens of each.
+//! Splits the text of an answer into steps, and assigns the tokens to the steps.
 
 use beamgen::ProblemResult;
 use beamgen::generator::{TokenLogprob, TokenLogprobs};
@@ -7,13 +7,14 @@ use serde_json::{Map, Value, json};
 
 use crate::ask::{Ask, Shape};
 
-/// A step of an answer, as far as it is returned.
+/// A step of an answer, or the part of it that the answer returns.
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
     pub text: String,
-    /// The tokens that begin in it, each with the number of characters of the answer before it.
+    /// The tokens that begin in the piece, each with its offset in the answer in characters.
     pub tokens: Vec<(usize, TokenLogprobs)>,
-    /// The place of its first byte after the first sampled one; negative in given steps.
+    /// The offset in bytes of the piece's text from the first sampled byte; negative in given
+    /// steps.
     begin: isize,
 }
 
@@ -27,14 +28,14 @@ impl Piece {
     }
 }
 
-/// Returns the number of bytes at the beginning of a chain that the request gave.
+/// Returns the number of bytes at the beginning of a chain that come from the request.
 fn given_bytes(result: &ProblemResult, path: &[NodeId]) -> usize {
     let steps = path.iter().take(result.problem.steps.len());
     let steps = steps.map(|&id| result.tree.node(id).text.len());
     steps.sum::<usize>() + result.problem.prefix.len()
 }
 
-/// Returns the number of steps of a chain that the request gave as a whole.
+/// Returns the number of steps of a chain that come entirely from the request.
 pub(crate) fn given_steps(result: &ProblemResult, node: NodeId) -> usize {
     let path = result.tree.path(node);
     let mut left = given_bytes(result, &path);
@@ -47,15 +48,15 @@ pub(crate) fn given_steps(result: &ProblemResult, node: NodeId) -> usize {
     given.count()
 }
 
-/// Returns the number of tokens of the given steps of a chain.
+/// Returns the number of tokens in the steps that come entirely from the request.
 pub(crate) fn given_tokens(result: &ProblemResult, node: NodeId) -> usize {
     let path = result.tree.path(node).into_iter();
     let given = path.take(given_steps(result, node));
     given.map(|id| result.tree.node(id).tokens.len()).sum()
 }
 
-/// Returns the steps of a chain after the beginning that the request gave as a message. Without such a
-/// beginning and without texts to stop at, white space at both ends is left out.
+/// Returns the steps of a chain, without the beginning that the request gave as a message. If there
+/// is no such beginning and no stop text, white space at both ends is removed.
 pub(crate) fn pieces(ask: &Ask, result: &ProblemResult, node: NodeId) -> Vec<Piece> {
     let (tree, path) = (&result.tree, result.tree.path(node));
     let mut begin = -(given_bytes(result, &path) as isize);
@@ -69,7 +70,8 @@ pub(crate) fn pieces(ask: &Ask, result: &ProblemResult, node: NodeId) -> Vec<Pie
         } else {
             0
         };
-        // A chain that ended early may end within the beginning, also within a character of it.
+        // A chain that ended early may end within the given beginning, even within a character of
+        // it.
         let text = text.get(given..).unwrap_or_default();
         pieces.push(Piece {
             text: text.to_owned(),
@@ -87,7 +89,8 @@ pub(crate) fn pieces(ask: &Ask, result: &ProblemResult, node: NodeId) -> Vec<Pie
 }
 
 fn trim(pieces: &mut Vec<Piece>) {
-    // Without blank steps at the ends, trimming the first and the last piece trims the whole text.
+    // Once blank steps at both ends are gone, trimming the first and the last piece trims the whole
+    // text.
     let blank = pieces
         .iter()
         .take_while(|piece| piece.text.trim().is_empty());
@@ -109,7 +112,7 @@ fn trim(pieces: &mut Vec<Piece>) {
     }
 }
 
-/// Gives each token to the first piece that has a byte of it.
+/// Assigns each token to the first piece that contains one of its bytes.
 fn place<'a>(pieces: &mut [Piece], tokens: impl Iterator<Item = &'a TokenLogprobs>) {
     let (mut at, mut begin, mut before) = (0, 0_isize, 0);
     for token in tokens.filter(|token| token.in_text) {
@@ -132,7 +135,8 @@ fn place<'a>(pieces: &mut [Piece], tokens: impl Iterator<Item = &'a TokenLogprob
     }
 }
 
-/// Returns the log-probabilities of tokens in the form of OpenAI's API.
+/// Returns tokens with log-probabilities in the form of OpenAI's API; `most` is the number of
+/// alternatives for each token.
 pub(crate) fn logprobs(shape: Shape, tokens: &[(usize, TokenLogprobs)], most: usize) -> Value {
     let tokens = tokens.iter();
     match shape {
@@ -147,7 +151,8 @@ pub(crate) fn logprobs(shape: Shape, tokens: &[(usize, TokenLogprobs)], most: us
         Shape::Completion => {
             let tops = tokens.clone().map(|(_, token)| {
                 let top = token.top.iter().map(|top| (text(top), json!(number(top))));
-                // A client looks its token up here, also if others are likelier.
+                // Clients look up the sampled token here, even if it is not among the likeliest
+                // ones.
                 let own = (text(&token.chosen), json!(number(&token.chosen)));
                 Value::Object(Map::from_iter(top.chain([own])))
             });
@@ -171,7 +176,8 @@ fn text(token: &TokenLogprob) -> String {
     String::from_utf8_lossy(&token.bytes).into_owned()
 }
 
-/// Returns a log-probability as OpenAI and vLLM write it: JSON has no infinity.
+/// Returns a log-probability. JSON has no infinity, so OpenAI and vLLM write -9999 as the lowest
+/// value.
 fn number(token: &TokenLogprob) -> f32 {
     token.logprob.max(-9999.0)
 }

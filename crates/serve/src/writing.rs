@@ -1,5 +1,5 @@
-//! The fields that say how the text of an answer is written: where it stops, its form, tools, and what is
-//! told about its tokens.
+//! Reads the fields that control the text of an answer: stop texts, log-probabilities, token
+//! biases, grammars and tools.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use crate::ask::{Ask, Shape};
 use crate::fields::Fields;
 use crate::refusal::Refusal;
 
-/// The most texts of `stop`, as in vLLM.
+/// The maximum number of texts in `stop`, as in vLLM.
 pub(crate) const MOST_STOPS: usize = 16;
 
-/// The most tools of a request.
+/// The maximum number of tools in a request.
 const MOST_TOOLS: usize = 128;
 
-/// The most likeliest tokens that are told for each token.
+/// The maximum number of alternatives that may be listed for each token.
 const MOST_ALTERNATIVES: usize = 20;
 
 impl Ask {
@@ -110,7 +110,8 @@ impl Ask {
         let Some(grammar) = grammar(&format)? else {
             return Ok(());
         };
-        // Checked at once, so that the fault has the name of its field.
+        // The grammar is checked here rather than with the settings, so that the error names
+        // `response_format`.
         check_grammar(&grammar).map_err(|error| {
             Refusal::field("unsupported_field", "response_format", &error.to_string())
         })?;
@@ -162,7 +163,7 @@ impl Ask {
     }
 }
 
-/// Returns the form that a response has to take; `None` if any text will do.
+/// Returns the grammar that the response has to follow; `None` if any text is allowed.
 fn grammar(format: &Map<String, Value>) -> Result<Option<Grammar>, Refusal> {
     let wrong = |reason| Refusal::field("invalid_value", "response_format", reason);
     let Some(kind) = format.get("type").and_then(Value::as_str) else {

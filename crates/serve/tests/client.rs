@@ -53,7 +53,7 @@ impl Running {
         self.send(text.as_bytes()).expect("a reply")
     }
 
-    /// Posts a body, and checks both it and the reply against the OpenAPI document.
+    /// Posts a body. Checks the body and the reply against the OpenAPI document.
     pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         let reply = self.send(&request(path, &body.to_string(), ""));
         let reply = reply.expect("a reply");
@@ -266,12 +266,14 @@ pub(crate) fn problem(index: usize) -> String {
     problems.swap_remove(index).text
 }
 
-/// A chat request for a problem, with a seed that `own` may replace.
+/// Returns a chat request for a problem. The seed is 0, unless `own`, the object `beamgen`, sets
+/// it.
 pub(crate) fn ask(problem: &str, own: Value) -> Value {
     json!({"messages": [{"role": "user", "content": problem}], "seed": 0, "beamgen": own})
 }
 
-/// Returns an answer without times, memory and ids, which differ from request to request.
+/// Returns the parts of an answer that do not differ from request to request: times, memory and ids
+/// are left out.
 pub(crate) fn essence(answer: &Value) -> Value {
     let own = &answer["beamgen"];
     json!([

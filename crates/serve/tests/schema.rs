@@ -1,27 +1,26 @@
-//! Checks requests and answers against the OpenAPI document: what the server takes, the document must
-//! allow, and what the server answers, it must describe.
+//! Checks requests and answers against the OpenAPI document. The document must allow every request
+//! that the server accepts, and describe every answer.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use serde_json::Value;
 
-/// The document as the book has it.
+/// The document of the reference manual.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
     let text = std::fs::read_to_string(path()).expect("the document");
     serde_json::from_str(&text).expect("JSON")
 });
 
-/// The command that writes the document.
+/// The command that writes the document again after a change of the server.
 pub(crate) const ADVICE: &str = "BEAMGEN_WRITE=1 cargo test --release -p beamgen-serve --test serve -- the_document_of_the_book";
 
-/// The file of the document.
 pub(crate) fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/openapi.json")
 }
 
-/// Fails if the document does not allow a request that the server answered with 200, or does not describe
-/// an answer.
+/// Fails if the document forbids a request that the server answered with 200, or if it does not
+/// describe the answer.
 pub(crate) fn check(route: &str, request: &Value, status: u16, answer: Option<&Value>) {
     let operation = &DOCUMENT["paths"][route]["post"];
     if operation.is_null() {
@@ -52,7 +51,7 @@ fn assert_fits(what: &str, schema: &Value, value: &Value) {
     }
 }
 
-/// Follows `$ref`.
+/// Returns the schema that `$ref` points to, or the schema itself without `$ref`.
 fn resolved(schema: &Value) -> &Value {
     match schema["$ref"].as_str().and_then(|to| to.strip_prefix('#')) {
         Some(pointer) => DOCUMENT.pointer(pointer).expect("what it refers to"),
@@ -60,7 +59,8 @@ fn resolved(schema: &Value) -> &Value {
     }
 }
 
-/// Checks a value against a schema. Panics at a keyword that it does not know, so that none is ignored.
+/// Checks a value against a schema. Panics at an unknown keyword, so that no keyword is skipped by
+/// mistake.
 fn fit(schema: &Value, value: &Value, at: &str) -> Result<(), String> {
     let schema = resolved(schema).as_object().expect("a schema");
     for (keyword, rule) in schema {
@@ -133,13 +133,14 @@ fn has_type(value: &Value, kind: &Value) -> bool {
     }
 }
 
-/// Compares numbers. Another value than a number passes, as JSON Schema has it.
+/// Compares numbers. A value that is not a number passes, because JSON Schema applies such keywords
+/// to numbers only.
 fn compare(value: &Value, bound: &Value, fits: fn(f64, f64) -> bool) -> bool {
     let bound = bound.as_f64().expect("a bound");
     value.as_f64().is_none_or(|value| fits(value, bound))
 }
 
-/// The length of a list, or null.
+/// Returns the length of a list; null for other values.
 fn length(value: &Value) -> Value {
     value.as_array().map(Vec::len).into()
 }

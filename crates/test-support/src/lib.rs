@@ -1,9 +1,9 @@
-//! Tools that the tests of several crates share. A test that cannot run on this machine calls
-//! [`skip`]: each skip is printed and counted, and fails the test where it must not happen.
+//! Tools for the tests of several crates. A test that cannot run on this machine calls [`skip`],
+//! which prints and counts the skip. If the test must not be skipped here, `skip` fails it.
 //!
-//! Environment variables: `BEAMGEN_TEST_STRICT=1` makes a missing tool a failure (`.ci/run` sets
-//! it). `BEAMGEN_TEST_SKIPS` names a file that gets a line `class<TAB>test<TAB>reason` for each
-//! skip.
+//! Environment variables: `BEAMGEN_TEST_STRICT=1`, which `.ci/run` sets, makes a missing tool a
+//! failure. `BEAMGEN_TEST_SKIPS` names a file, to which each skip adds a line
+//! `class<TAB>test<TAB>reason`.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +25,7 @@ pub enum Missing {
     Tool,
     /// A file of the folder `shared`; where the folder exists, the file must exist too.
     Shared,
-    /// A GPU; or, for tests of machines without one, the lack of a GPU.
+    /// A GPU. For tests of machines without a GPU, the absence of one.
     Gpu,
     /// The weights of a model that is too large to be fetched for a test.
     Model,
@@ -34,7 +34,7 @@ pub enum Missing {
 }
 
 impl Missing {
-    /// Returns the name of the class in the counts of `.ci/run`.
+    /// Returns the name under which `.ci/run` counts skips of this class.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Missing {
         }
     }
 
-    /// Returns the reason why a skip of this class is a failure here, if it is.
+    /// Returns the reason why a skip of this class must fail; `None` if the skip is allowed.
     fn refusal(self, strict: bool, shared_exists: bool) -> Option<&'static str> {
         match self {
             Self::Tool if strict => Some("BEAMGEN_TEST_STRICT asks for every tool"),
@@ -56,11 +56,12 @@ impl Missing {
     }
 }
 
-/// Records that the calling test does not run, or runs only in part. The caller returns after it.
+/// Records that the calling test does not run, or runs only in part. Returns normally, so the
+/// caller has to return.
 ///
 /// # Panics
 ///
-/// If the class must not be skipped on this machine.
+/// Panics if this machine must be able to run tests of the class.
 #[track_caller]
 pub fn skip(missing: Missing, reason: impl Display) {
     let (class, test) = (missing.name(), calling_test(Location::caller()));
@@ -75,35 +76,38 @@ pub fn skip(missing: Missing, reason: impl Display) {
     }
 }
 
-/// Appends a line in a single write, so that the lines of parallel tests do not mix.
+/// Appends a line with a single write, so that lines of parallel tests do not mix.
 fn record(file: &Path, line: &str) {
     let opened = OpenOptions::new().create(true).append(true).open(file);
     let written = opened.and_then(|mut file| file.write_all(line.as_bytes()));
     written.unwrap_or_else(|error| panic!("BEAMGEN_TEST_SKIPS: {}: {error}", file.display()));
 }
 
-/// Returns the package and the name of the calling test; without a name, the place of the call.
+/// Returns the package and the name of the calling test, or the place of the call if the name is
+/// unknown.
 fn calling_test(caller: &Location<'_>) -> String {
     let package = std::env::var("CARGO_PKG_NAME").unwrap_or_default();
     match std::thread::current().name() {
-        // The harness names a test's thread after the test; with one thread it runs in `main`.
+        // The test harness names each thread after its test, but a run with one thread uses `main`.
         None | Some("main") => format!("{package} {}:{}", caller.file(), caller.line()),
         Some(name) => format!("{package} {name}"),
     }
 }
 
-/// Returns the folder `shared` next to the repository, or one level above it for a git worktree.
+/// Returns the folder `shared`, which is next to the repository, or one level higher for a git
+/// worktree.
 fn shared_folder() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let folders = ["../shared", "../../shared"].map(|folder| root.join(folder));
     folders.into_iter().find(|folder| folder.is_dir())
 }
 
-/// Returns a file of the folder `shared`, which is not part of the repository. `None` after a skip.
+/// Returns the path of a file in the folder `shared`, which is outside of the repository; `None`
+/// after a skip.
 ///
 /// # Panics
 ///
-/// If the folder exists and lacks the file.
+/// Panics if the folder exists but lacks the file.
 #[must_use]
 #[track_caller]
 pub fn shared(file: &str) -> Option<PathBuf> {
@@ -130,17 +134,17 @@ pub fn named_by(variable: &str, what: &str) -> Option<PathBuf> {
     value.map(PathBuf::from)
 }
 
-/// Returns the path of a Python that can run `code`: the one that `$BEAMGEN_PYTHON` names, or else
-/// `python3`. `None` after a skip.
+/// Returns the path of a Python that can run `code`; `None` after a skip. Tries the Python that
+/// `$BEAMGEN_PYTHON` names, or else `python3`.
 ///
 /// # Panics
 ///
-/// If tools must exist and Python cannot run the code.
+/// Panics if tools must exist on this machine and Python cannot run `code`.
 #[must_use]
 #[track_caller]
 pub fn python(code: &str) -> Option<String> {
     let program = std::env::var("BEAMGEN_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    // The interpreter reports its own path, so that callers need not find the same one again.
+    // The interpreter prints its own path, so that callers use exactly this one.
     let script = format!("{code}\nimport sys\nprint(sys.executable)");
     match Command::new(&program).args(["-c", &script]).output() {
         Ok(output) if output.status.success() => {
@@ -154,12 +158,12 @@ pub fn python(code: &str) -> Option<String> {
     }
 }
 
-/// Returns the file of this name below the folder that `BEAMGEN_TEST_WEIGHTS` names. `None` after a
+/// Returns the path of the file `name` below the folder in `BEAMGEN_TEST_WEIGHTS`; `None` after a
 /// skip.
 ///
 /// # Panics
 ///
-/// If tools must exist and the file is not there.
+/// Panics if tools must exist on this machine and the file is missing.
 #[must_use]
 #[track_caller]
 pub fn weights(name: &str) -> Option<PathBuf> {
@@ -172,12 +176,12 @@ pub fn weights(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Returns the program `beamgen-launcher`, built with the profile of the calling test if it is out
-/// of date.
+/// Returns the path of the program `beamgen-launcher` in the calling test's profile. Builds the
+/// program if it is older than its sources.
 ///
 /// # Panics
 ///
-/// If it cannot be built.
+/// Panics if the program cannot be built.
 #[must_use]
 pub fn launcher() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -198,7 +202,7 @@ fn build_launcher() -> PathBuf {
     }
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
-        // Offline: a test must not download crates.
+        // A test must not download crates.
         .args(["build", "--offline", "-q", "-p", "beamgen-launcher"])
         .args(["--profile", profile, "--target-dir"])
         .arg(target)
@@ -234,7 +238,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 fn below(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-    // A folder lists its entries in any order; sorted, every run finds the same file.
+    // The entries of a folder have no fixed order; sorting makes every run find the same file.
     paths.sort();
     paths.into_iter().find_map(|path| {
         if path.is_dir() {

@@ -1,9 +1,9 @@
-//! Random numbers for tests, and comparisons of numerical results.
+//! Pseudo-random numbers for tests, and comparisons of numerical results.
 
-/// Returns `n` numbers, uniform in -1..1, the same for the same seed.
+/// Returns `n` numbers in -1..1 with a uniform distribution, which depend on `seed` only.
 #[must_use]
 pub fn noise(n: usize, seed: u64) -> Vec<f32> {
-    // Xorshift: the same numbers on every machine, without a dependency.
+    // Xorshift gives the same numbers on every machine, and needs no dependency.
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0xD1B5_4A32_D192_ED03;
     (0..n)
         .map(|_| {
@@ -15,7 +15,8 @@ pub fn noise(n: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// Asserts that `|a - b| <= tolerance * (1 + |b|)` for every element.
+/// Asserts that the lengths are equal, and that `|a - b| <= tolerance * (1 + |b|)` for each
+/// element.
 #[track_caller]
 pub fn assert_close(a: &[f32], b: &[f64], tolerance: f64) {
     assert_eq!(a.len(), b.len());
@@ -28,7 +29,8 @@ pub fn assert_close(a: &[f32], b: &[f64], tolerance: f64) {
     }
 }
 
-/// Asserts that all elements have the same bits, for results that must not depend on other rows.
+/// Asserts that the elements are equal bit by bit, such as for results that must not depend on the
+/// batch.
 #[track_caller]
 pub fn assert_same_bits(a: &[f32], b: &[f32]) {
     assert_eq!(a.len(), b.len());

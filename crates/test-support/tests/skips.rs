@@ -1,4 +1,5 @@
-//! Skips as the harness and `.ci/run` see them: this program runs itself with another environment.
+//! Tests what the harness and `.ci/run` see of a skip. The test runs its own program with other
+//! environment variables.
 
 use std::path::Path;
 use std::process::{Command, Output};

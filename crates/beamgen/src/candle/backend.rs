@@ -1,4 +1,4 @@
-//! Models of the crate `candle-backend`, as parts of a solver.
+//! Adapts the models of the crate `candle-backend` to the parts of a solver.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::size::human_size;
 use crate::source::Source;
 use crate::{Config, Error};
 
-/// A generator that was checked, and whose weights are not read yet.
+/// A checked generator whose weights are not read yet.
 pub(crate) struct CandleGenerator {
     model: CandleModel,
     tokenizer: Arc<Tokenizer>,
@@ -38,7 +38,7 @@ impl CandleGenerator {
         let model = CandleModel::open(checkpoint, Arc::clone(&tokenizer), &config.generator);
         let model = model.map_err(|error| at(error.into()))?;
         let weights = model.weight_bytes().map_err(|error| at(error.into()))?;
-        // `Solver::config` tells the effective settings: those that the checkpoint has completed.
+        // The checkpoint completes these settings, and `Solver::config` returns the effective ones.
         config.generator.clone_from(model.settings());
         notes.push(format!(
             "{place}: {family} is computed by candle-transformers, chain by chain on the CPU in float32 ({} of weights, a \
@@ -60,7 +60,7 @@ impl CandleGenerator {
         prompts.map_err(|error| Error::from(error).at(self.place.clone()))
     }
 
-    /// Reads the weights; `plan` is the memory plan of the other models.
+    /// Reads the weights. `plan` says how much memory the other models take.
     pub(crate) fn load(
         self,
         plan: &MemoryPlan,
@@ -73,7 +73,7 @@ impl CandleGenerator {
     }
 }
 
-/// A reward model that was checked, and whose weights are not read yet.
+/// A checked reward model whose weights are not read yet.
 pub(crate) struct CandleClassifier {
     model: Classifier,
     kind: ScorerKind,
@@ -120,7 +120,7 @@ impl CandleClassifier {
         })
     }
 
-    /// Reads the weights; `plan` is the memory plan of the other models.
+    /// Reads the weights. `plan` says how much memory the other models take.
     pub(crate) fn load(
         self,
         plan: &MemoryPlan,
@@ -131,7 +131,7 @@ impl CandleClassifier {
         Ok((Identity::Facts(identity), Box::new(scorer)))
     }
 
-    /// Returns the model's identity in run files.
+    /// Returns the facts that identify the model in run files.
     pub(crate) fn identity(&self) -> Map<String, Value> {
         let mut identity = Map::new();
         identity.insert("scorer".into(), self.kind.name().into());
@@ -141,7 +141,8 @@ impl CandleClassifier {
     }
 }
 
-/// Returns the model's folder; fails if the settings name a device other than the CPU.
+/// Returns the path of the checkpoint, for messages. Fails if the settings ask for a device other
+/// than the CPU, because candle's models run on the CPU only.
 fn place_on_cpu(checkpoint: &Checkpoint, config: &Config) -> Result<String, Error> {
     let place = checkpoint.path().display().to_string();
     match config.engine.device {
@@ -150,8 +151,8 @@ fn place_on_cpu(checkpoint: &Checkpoint, config: &Config) -> Result<String, Erro
     }
 }
 
-/// Returns half of the memory that the plan leaves: candle copies a cache when it makes it longer, so
-/// both copies exist for a moment.
+/// Returns half of the memory that the plan leaves free. Candle copies a cache to make it longer,
+/// so for a moment both copies exist.
 fn memory_beside(plan: &MemoryPlan) -> u64 {
     let others = plan.models.iter();
     let others: u64 = others

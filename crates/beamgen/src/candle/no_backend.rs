@@ -1,4 +1,4 @@
-//! The replacement of `backend.rs` in a build without the feature `candle`.
+//! Replaces `backend.rs` in a build without the feature `candle`: opening a model is an error.
 
 use beamgen_engine::Checkpoint;
 use beamgen_generator::Prompts;
@@ -10,7 +10,7 @@ use crate::own::Identity;
 use crate::source::Source;
 use crate::{Config, Error};
 
-/// An empty type: this build has no such models.
+/// An empty type, because no such model can exist in this build.
 pub(crate) enum CandleGenerator {}
 
 impl CandleGenerator {
@@ -36,7 +36,7 @@ impl CandleGenerator {
     }
 }
 
-/// An empty type: this build has no such models.
+/// An empty type, because no such model can exist in this build.
 pub(crate) enum CandleClassifier {}
 
 impl CandleClassifier {

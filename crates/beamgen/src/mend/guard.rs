@@ -50,7 +50,7 @@ pub enum Cause {
     Unsure,
     /// Other chains, sampled for the problem, vote for another answer, each with its score.
     SplitVote,
-    /// An auditor proves a step wrong, or the step scores below `sound_above`.
+    /// A checker proves a step wrong, or a step scores below `sound_above`.
     Unsound,
     /// The chain states no answer.
     Unfinished,
@@ -114,12 +114,12 @@ pub struct Guarding {
 }
 
 impl Guarding {
-    /// Guards the steps of `problem`, which are a whole answer; the searches need a scorer. The
-    /// checkers are those that audit answers by `config`. `is_foreign` says whether the problem is
-    /// foreign to the models ([`Solver::is_foreign`](crate::Solver::is_foreign)).
+    /// Returns a task that guards `problem`, whose given steps are the whole answer. The solver
+    /// needs a scorer. The audit of `config` looks for wrong steps. `is_foreign` says whether the
+    /// models do not know the kind of problem ([`Solver::is_foreign`](crate::Solver::is_foreign)).
     ///
     /// # Panics
-    /// `config` names an unknown checker, which [`Config::check`] refuses.
+    /// Panics if `config` names an unknown checker, which [`Config::check`] would refuse.
     pub fn new(
         problem: Problem,
         config: &Config,
@@ -132,7 +132,7 @@ impl Guarding {
             is_foreign,
             auditor: Auditor::new(config).expect("checked settings"),
             given: Given::new(problem, settings),
-            // A vote of no chains counts as held.
+            // With 0 samples there is no search for votes, so the empty vote counts as done.
             votes: (how.samples == 0).then(Vec::new),
             found: Vec::new(),
             mended: None,
@@ -168,7 +168,8 @@ impl Guarding {
             verdict: error.is_none().then_some(verdict),
             answer: shown
                 .and_then(|version| version.answer.clone())
-                // After an error nothing was found because nothing was looked at.
+                // After an error the answer was not examined, so the lack of faults does not mean
+                // acceptance.
                 .filter(|_| error.is_none()),
             reasons: self.found,
             difference: both.map_or_else(Vec::new, |(a, b)| difference(a, b)),
@@ -186,7 +187,7 @@ impl Guarding {
         let mut request = request
             .strategy(StrategyKind::BEST_OF_N)
             .n(self.how.samples);
-        // A vote counts `samples` whole chains: nothing may stop it early, reject or withhold.
+        // A vote needs `samples` whole chains, so early stops, rejections and thresholds are off.
         let search = &mut request.settings.search;
         (search.m, search.early_rejection, search.speculate) = (1, 0, false);
         (search.confidence, search.sure_score, search.threshold) = (0.0, 0.0, 0.0);
@@ -214,7 +215,7 @@ impl Guarding {
             let reason = format!("{}: {}", unsound.source, unsound.reason);
             add(Cause::Unsound, Some(unsound.step), reason);
         }
-        // A chain without a score counts as unsure.
+        // A chain without a score counts as unsure, like one that scores 0.
         let score = version.score.unwrap_or_default();
         if score < self.how.bound {
             let reason = format!("the score {score:.3} is below {}", self.how.bound);
@@ -222,7 +223,7 @@ impl Guarding {
         }
         let own = version.answer.as_deref().unwrap_or_default();
         let winner = self.votes.iter().flatten().next();
-        // An answer that cannot be compared with the winner counts as another one.
+        // An answer that cannot be compared with the winner counts as different.
         let other = winner.filter(|(vote, _)| answer::compare(own, vote) != answer::Verdict::Same);
         if let Some((answer, votes)) = other {
             let samples = self.how.samples;
@@ -242,7 +243,8 @@ impl Guarding {
         let earliest = wrong.into_iter().chain(weak).min();
         match earliest {
             Some(at) => at,
-            // What has no weak step and no end goes on, what only others contradict begins again.
+            // An unfinished chain without a weak step is continued. A chain that only the vote
+            // contradicts is written again from its beginning.
             None if is(Cause::Unfinished).is_some() => version.steps.len(),
             None => 0,
         }
@@ -269,7 +271,8 @@ impl Task for Guarding {
         if self.votes.is_none() {
             return Some(self.vote());
         }
-        // Only once: later, `found` still says why the given answer is not accepted.
+        // Only the given answer is examined here, so that `found` keeps the reasons why it was not
+        // accepted.
         if self.rounds == 0 {
             self.found = self.look_at(&given);
         }
@@ -285,11 +288,12 @@ impl Task for Guarding {
     }
 
     fn take(&mut self, result: ProblemResult) {
-        // Asked before `take`, which sets `before` when it takes the result of the first search.
+        // The answer was scored by an earlier search if `before` is set, and `Given::take` sets
+        // `before`. So this line must come first.
         let votes = self.given.before.is_some() && self.votes.is_none();
         let new = self.given.take(&result);
         if votes {
-            // Answers of chains that are all wrong by their scores are no votes.
+            // An answer whose chains all score low does not count as voted for.
             let bound = f64::from(self.how.bound);
             let votes = result.answers.iter();
             let votes = votes.filter(|votes| votes.weight >= bound);

@@ -1,4 +1,4 @@
-//! Refining: rewrites an answer from its weakest step.
+//! Refining: rewrites an answer from its weakest step, and keeps the better chain.
 
 use beamgen_search::{Problem, ProblemResult, Settings};
 use serde::{Deserialize, Serialize};
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 use super::{Cost, Given, Task, Version, difference};
 use crate::Request;
 
-/// The options of refining.
+/// Options of refining.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Refine {
-    /// The number of times that an answer is rewritten.
+    /// The number of times that the answer is rewritten.
     pub rounds: usize,
-    /// The bound of a weak step: answers are rewritten from the first step that scores less, and kept
-    /// if no step does. `None` rewrites from the step with the lowest score.
+    /// The score below which a step is weak. The answer is rewritten from its first weak step, and
+    /// kept if no step is weak. `None` rewrites from the step with the lowest score.
     pub below: Option<f32>,
 }
 
@@ -26,14 +26,14 @@ impl Default for Refine {
     }
 }
 
-/// A round in which an answer was rewritten.
+/// A rewrite of the answer.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Round {
-    /// The step from which the answer was rewritten, counted from 1.
+    /// The first rewritten step, counted from 1.
     pub step: usize,
     /// The aggregated score of the new chain.
     pub score: Option<f32>,
-    /// Whether the new chain was better, and replaced the one before.
+    /// Whether the new chain replaced the best chain so far.
     pub better: bool,
 }
 
@@ -47,24 +47,25 @@ pub struct Refined {
     /// The reference answer, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
-    /// Whether a new chain replaced the answer.
+    /// Whether a new chain replaced the given answer.
     pub changed: bool,
-    /// The given answer with its scores; `None` if it could not be scored.
+    /// The given answer with its scores; `None` if the answer could not be scored.
     pub before: Option<Version>,
-    /// The best chain, which may be the given answer.
+    /// The best chain, which may be the given answer; `None` if the answer could not be scored.
     pub after: Option<Version>,
     /// The rounds that were tried.
     pub rounds: Vec<Round>,
-    /// The steps that were kept, removed (`-`) and added (`+`), with their scores.
+    /// The steps in both chains, then the removed (`-`) and the added ones (`+`), each with its
+    /// score.
     pub difference: Vec<String>,
-    /// The tokens of all searches for the answer.
+    /// The tokens of all searches of the task.
     pub cost: Cost,
-    /// The reason why the answer could not be refined.
+    /// The reason why the answer could not be refined; `None` if refining succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// The task of refining an answer.
+/// A [`Task`] that refines one answer.
 #[derive(Debug)]
 pub struct Refining {
     how: Refine,
@@ -74,8 +75,8 @@ pub struct Refining {
 }
 
 impl Refining {
-    /// Returns a task that refines the steps of `problem`, which are a whole answer, by the strategy of
-    /// `settings`. The solver needs a scorer.
+    /// Returns a task that refines `problem`, whose given steps are the whole answer. New steps are
+    /// searched by the strategy of `settings`. The solver needs a scorer.
     pub fn new(problem: Problem, settings: Settings, how: Refine) -> Self {
         Self {
             how,
@@ -110,7 +111,7 @@ impl Refining {
         }
     }
 
-    /// Returns the chain to rewrite, and the number of its steps to keep.
+    /// Returns the chain to rewrite next, and the number of its first steps to keep.
     fn weak(&self) -> Option<(&Version, usize)> {
         let best = self.best.as_ref().or(self.given.before.as_ref())?;
         let at = match self.how.below {
@@ -134,9 +135,10 @@ impl Task for Refining {
             return None;
         }
         let (best, kept) = self.weak()?;
-        // Round 0 would use the seed that may have written the given answer, and repeat it.
+        // Round 0 has the seed that may have produced the given answer, and would only repeat it.
         let request = self.given.writing(&best.steps, kept, round + 1);
-        // Recorded before its result, so that a search without a chain uses up its round.
+        // The round is recorded before its result, so that a search without a result uses up the
+        // round.
         self.rounds.push(Round {
             step: kept + 1,
             score: None,
@@ -150,7 +152,7 @@ impl Task for Refining {
             return;
         };
         let old = self.best.as_ref().or(self.given.before.as_ref());
-        // A finished chain beats an unfinished one, whatever the scores.
+        // A finished chain is better than an unfinished one, even if its score is lower.
         let better = new.finished && old.is_none_or(|old| !old.finished || new.score > old.score);
         if let Some(round) = self.rounds.last_mut() {
             (round.score, round.better) = (new.score, better);

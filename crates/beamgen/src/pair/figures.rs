@@ -1,5 +1,5 @@
-//! A test of the figures in the pairs' files. The memory plan computes them again, from files that have
-//! the published models' tensors in name, shape and type, but no values.
+//! Tests the figures in the pairs' files. The memory plan computes each figure again from sparse
+//! files, whose tensors have the published models' names, shapes and types, but no values.
 
 use std::fs::File;
 use std::io::Write;
@@ -19,7 +19,7 @@ fn known(name: &Path) -> &'static KnownModel {
     model.unwrap_or_else(|| panic!("{name} is not among KNOWN_MODELS"))
 }
 
-/// Returns the dimensions in the model's `config.json`.
+/// Returns the configuration of a model, built from the dimensions in its table row.
 fn shape(model: &KnownModel) -> ModelConfig {
     let decoder = match (model.kind, model.read_as) {
         (ModelKind::Generator, family) => family,
@@ -33,7 +33,7 @@ fn shape(model: &KnownModel) -> ModelConfig {
     ModelConfig::from_json(&config.to_string(), Path::new(model.name)).unwrap()
 }
 
-/// Returns the names and shapes of a decoder's tensors.
+/// Returns the name and shape of each tensor of a decoder.
 fn tensors(c: &ModelConfig) -> Vec<(String, Vec<usize>)> {
     let (q, kv) = (
         c.num_attention_heads * c.head_dim,
@@ -70,7 +70,8 @@ fn tensors(c: &ModelConfig) -> Vec<(String, Vec<usize>)> {
     all
 }
 
-/// Writes a safetensors file in bfloat16 whose values are a hole in the file.
+/// Writes a safetensors file in bfloat16. The values are a hole in the file, so it takes no disk
+/// space.
 fn safetensors(tensors: &[(String, Vec<usize>)], path: &Path) -> u64 {
     let (mut header, mut at) = (serde_json::Map::new(), 0);
     for (name, shape) in tensors {
@@ -89,7 +90,7 @@ fn safetensors(tensors: &[(String, Vec<usize>)], path: &Path) -> u64 {
     len
 }
 
-/// Writes a GGUF file of a Qwen2 with matrices in `Q8_0` and the rest in float32. Its values are a
+/// Writes a GGUF file of a Qwen2, with matrices in `Q8_0` and the rest in float32. The values are a
 /// hole in the file.
 fn q8_0(c: &ModelConfig, tensors: &[(String, Vec<usize>)], path: &Path) -> u64 {
     let mut bytes = b"GGUF".to_vec();
@@ -150,7 +151,7 @@ fn q8_0(c: &ModelConfig, tensors: &[(String, Vec<usize>)], path: &Path) -> u64 {
     len
 }
 
-/// Returns the size of the download, and the memory with weights in `dtype`.
+/// Returns the bytes to download, and the bytes of memory if the weights are kept as `dtype`.
 fn figures(pair: &Pair, dtype: WeightType) -> (u64, u64) {
     let dir = tempfile::tempdir().unwrap();
     let mut config = pair.config().unwrap();
@@ -172,7 +173,7 @@ fn figures(pair: &Pair, dtype: WeightType) -> (u64, u64) {
             folder
         };
         let mut weights = Weights::load(path.as_path()).unwrap();
-        // These formats have their own head, so the language model's head is not read.
+        // The other formats have a head of their own, so the language model's head is not loaded.
         if role == "prm" && !["math-shepherd", "rlhflow-llama3.1"].contains(&model.read_as) {
             weights.remove("lm_head.weight");
             shape.causal_lm = false;
@@ -192,7 +193,7 @@ fn figures(pair: &Pair, dtype: WeightType) -> (u64, u64) {
     (download, plan.needed(longest, spare))
 }
 
-/// Returns the bytes that models and caches may use on a machine.
+/// Returns the bytes of a machine that models and caches may use.
 fn may_take(fits: Fits) -> u64 {
     match fits {
         Fits::Laptop => 12_000_000_000,

@@ -1,4 +1,4 @@
-//! Finds the calibration of the reward model, and checks it against the settings.
+//! Finds the calibration of the reward model, and checks that the settings can use it.
 
 use std::path::PathBuf;
 
@@ -9,21 +9,21 @@ use crate::calibrated::{ScoreAs, beside, open};
 use crate::source::Source;
 use crate::{Config, Error};
 
-/// A calibration with its path.
 pub(crate) struct Found {
     pub(crate) path: PathBuf,
     pub(crate) calibration: Calibration,
 }
 
-/// Finds the calibration that the settings name, or that is next to the model, if the settings need a
-/// calibration.
+/// Finds the calibration that the settings name. If they name none but need one, looks next to the
+/// model.
 pub(super) fn find(config: &Config, model: Option<&Source>) -> Result<Option<Found>, Error> {
     let models = &config.models;
     let needed = models.score_as != ScoreAs::Raw || models.max_error > 0.0;
     let useful = needed || config.search.confidence > 0.0;
     let path = match (&models.calibration, model) {
         (Some(path), _) => Some(path.clone()),
-        // Only if something needs it: a broken file next to the model must not stop other runs.
+        // A broken file next to the model must not stop runs that need no calibration, so it is
+        // read only if needed.
         (None, Some(Source::Local(model))) if useful => {
             Some(beside(model)).filter(|path| path.is_file())
         }
@@ -41,8 +41,8 @@ pub(super) fn find(config: &Config, model: Option<&Source>) -> Result<Option<Fou
 }
 
 impl Found {
-    /// Fails if the settings need quantiles that the calibration or the model does not have. `reward`
-    /// is the model, if this process computes it.
+    /// Fails if the settings need quantiles that the calibration lacks, or if the quantiles do not
+    /// fit the model. `reward` is the reward model, if this process runs it.
     pub(super) fn check(
         &self,
         score_as: ScoreAs,
@@ -52,7 +52,8 @@ impl Found {
         let width = reward.map(|reward| reward.prm.config.hidden_size);
         let reason = match (&self.calibration.quantiles, width) {
             (None, _) if wanted => "has no quantiles".to_owned(),
-            // An error also if no setting wants quantiles, because the loaded model computes them.
+            // A wrong width is an error even if no setting needs quantiles, because the loaded
+            // model computes them anyway.
             (Some(head), Some(width)) if width != head.width() => format!(
                 "it reads hidden states of {} values, and the reward model has {width}",
                 head.width()

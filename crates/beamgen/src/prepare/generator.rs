@@ -10,7 +10,8 @@ use crate::candle::{self, CandleGenerator};
 use crate::source::OpenedModel;
 use crate::{Config, Error, bundled};
 
-/// A generator that was found and checked. All fields are `None` for the builder's own generator.
+/// A generator that was found and checked. All fields are `None` if the caller's own generator is
+/// used.
 #[derive(Default)]
 pub(super) struct FoundGenerator {
     /// A model of this process's engine.
@@ -18,7 +19,8 @@ pub(super) struct FoundGenerator {
     /// A model of candle.
     pub(super) candle: Option<CandleGenerator>,
     pub(super) prompts: Option<Prompts>,
-    /// The files of the generator's tokenizer.
+    /// The files with the generator's tokenizer, against which tokenizers of reward models are
+    /// compared.
     pub(super) tokens_of: Option<Checkpoint>,
 }
 
@@ -61,7 +63,8 @@ pub(super) fn find_generator(inputs: &mut Inputs) -> Result<FoundGenerator, Erro
     })
 }
 
-/// Returns the prompts of a generator, or the reason why the model cannot be a generator.
+/// Returns the generator's prompts. Fails if the model lacks a head for the vocabulary, or if its
+/// template cannot be used.
 fn prompts_of(generator: &OpenedModel, config: &Config) -> Result<Prompts, Error> {
     let write = || {
         if !generator.config.gives_logits(&generator.weights) {

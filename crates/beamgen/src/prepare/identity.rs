@@ -1,4 +1,4 @@
-//! The facts about models that a run file has.
+//! The facts about a run's models that its run file contains.
 
 use beamgen_engine::{KvType, WeightType};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::config::ScorerKind;
 use crate::own::Identity;
 
 impl Prepared {
-    /// Returns the facts of a run that the settings leave open, such as the device.
+    /// Returns facts that the settings do not state, such as the device and its memory for caches.
     pub(super) fn effective(&self) -> Result<Map<String, Value>, Error> {
         let mut effective = Map::new();
         effective.insert("device".into(), self.memory.compute.to_string().into());
@@ -32,8 +32,8 @@ impl Prepared {
         Ok(effective)
     }
 
-    /// Returns the facts besides the search settings that decide the results: models, calibration,
-    /// number types, and whether the device is CUDA.
+    /// Returns the facts that the results depend on, besides the search settings: models,
+    /// calibration, number types, and whether the device is CUDA.
     pub(super) fn identity(&self) -> Result<Map<String, Value>, Error> {
         let mut models = Map::new();
         let written_by = match (&self.generator.opened, &self.own.generator) {
@@ -49,7 +49,8 @@ impl Prepared {
             }
             (Some((Identity::Facts(facts), _)), _) => models.extend(facts.clone()),
             (None, reward) => {
-                // Without a loaded model nothing is scored, whatever the settings name.
+                // If no reward model is loaded, nothing is scored, even if the settings name a
+                // scorer.
                 let kind = match reward {
                     Some(_) => self.config.models.scorer,
                     None => ScorerKind::None,
@@ -71,8 +72,8 @@ impl Prepared {
             let facts = json!({"fitted": name, "score_as": score_as});
             models.insert("calibration".into(), facts);
         }
-        // On the CPU these types hold the checkpoint's values exactly, and every other type rounds.
-        // A CUDA device rounds activations to the type of the weights.
+        // On the CPU, the types left out here keep the checkpoint's values exactly; all others
+        // round. A CUDA device also rounds activations to the type of the weights.
         let (dtype, kv_dtype) = (self.config.models.dtype, self.config.engine.kv_dtype);
         let cpu = self.memory.compute.is_cpu();
         if dtype != WeightType::Auto && !(cpu && dtype == WeightType::F32) {
@@ -81,7 +82,8 @@ impl Prepared {
         if kv_dtype != KvType::Auto && !(cpu && kv_dtype == KvType::F32) {
             models.insert("kv_dtype".into(), kv_dtype.to_string().into());
         }
-        // A device sums in another order, and by default has keys and values in fewer bits.
+        // A CUDA device adds in another order, and by default stores keys and values with fewer
+        // bits.
         if !self.memory.compute.is_cpu() {
             models.insert("device".into(), "cuda".into());
         }

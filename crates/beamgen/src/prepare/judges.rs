@@ -1,4 +1,4 @@
-//! Finds and checks judges, before any weight is read.
+//! Finds and checks the judges, before weights are read.
 
 use beamgen_checkers::LostSoFar;
 use beamgen_search::{Combine, Judge, Judges, Scorer};
@@ -22,21 +22,21 @@ pub(super) struct PreparedJudge {
     part: Part,
     veto: bool,
     at_end: bool,
-    /// The verdicts lost so far, if the judge is a checker's command.
+    /// Counts the verdicts that a checker command failed to give; `None` for other judges.
     pub(super) lost: Option<LostSoFar>,
 }
 
-/// The kind of a judge.
+/// The source of a judge's scores.
 enum Part {
     /// A reward model of this process.
     Model(Box<RewardModels>),
     Classifier(Box<CandleClassifier>),
-    /// A scorer that needs no memory of the plan, with its identity.
+    /// A scorer without weights to load, with its identity in run files.
     Scorer(Identity, Box<dyn Scorer + Send>),
 }
 
-/// Finds the judges of the settings, then the checkers, then the builder's own judges, if the search
-/// uses scores. Results have the judges in this order.
+/// Finds all judges: those of the settings, then the checkers, then the caller's own. Results list
+/// judges in this order. If no search needs scores, there are no judges.
 pub(super) fn find_judges(
     inputs: &mut Inputs,
     wanted: Wanted,
@@ -65,7 +65,7 @@ pub(super) fn find_judges(
     let owned = std::mem::take(&mut own.judges).into_iter();
     let owned = owned.map(|judge| (judge.name, judge.scorer, judge.veto, None));
     for (name, scorer, veto, lost) in checkers.chain(owned) {
-        // Trees and ledgers are keyed by these names, so two judges must never share one.
+        // Trees and ledgers are keyed by these names, so each name must be unique.
         let name = numbered(name, &names);
         names.push(name.clone());
         judges.push(PreparedJudge {
@@ -112,7 +112,7 @@ fn find_part(
     Ok(Part::Model(Box::new(opened)))
 }
 
-/// Returns the scorer's name among judges, if there is a scorer.
+/// Returns the name that the scorer has among the judges; `None` if the search has no scorer.
 pub(super) fn scorer_name<'a>(config: &Config, own: &'a OwnParts) -> Option<&'a str> {
     match (&own.scorer, config.models.scorer) {
         (Some((Identity::Named(name), _)), _) => Some(name),
@@ -140,7 +140,7 @@ pub(super) fn joined(
 }
 
 impl PreparedJudge {
-    /// Returns the judge's reward model, if this process computes it.
+    /// Returns the judge's reward model, if this process runs one.
     pub(super) fn reward(&self) -> Option<&RewardModels> {
         match &self.part {
             Part::Model(reward) => Some(reward),
@@ -148,17 +148,18 @@ impl PreparedJudge {
         }
     }
 
-    /// Returns the models that the judge's reward model consists of.
+    /// Returns the models that this process runs for the judge: a reward model and perhaps its
+    /// reference.
     pub(super) fn models(&self) -> impl Iterator<Item = &OpenedModel> {
         self.reward().into_iter().flat_map(RewardModels::models)
     }
 
-    /// Returns the judge's role in the memory plan.
+    /// Returns the name of the judge's rows in the memory plan.
     pub(super) fn role(&self) -> String {
         format!("judge {}", self.name)
     }
 
-    /// Returns the facts that decide the judge's scores, for the run's identity.
+    /// Returns the facts that the judge's scores depend on, for the run's identity.
     pub(super) fn identify(&self) -> Value {
         let mut facts = Map::new();
         match &self.part {
@@ -178,7 +179,7 @@ impl PreparedJudge {
         Value::Object(facts)
     }
 
-    /// Returns the judge for a search; `loaded` is its reward model, if this process computes it.
+    /// Converts the judge for a search. `loaded` is its reward model, if this process runs it.
     pub(super) fn judge(
         self,
         loaded: Option<Box<dyn Scorer + Send>>,

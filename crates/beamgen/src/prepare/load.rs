@@ -1,4 +1,4 @@
-//! Reads the weights of the models to their device.
+//! Reads the weights of all models into the memory of their device.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ pub(super) struct LoadedModels {
     pub(super) config: Config,
     pub(super) generator: Option<LmGenerator>,
     pub(super) scorer: Option<Box<dyn Scorer + Send>>,
-    /// The reward model of each judge, or `None` for other judges.
+    /// For each judge, its reward model; `None` if the judge has no weights to load here.
     pub(super) judges: Vec<Option<Box<dyn Scorer + Send>>>,
 }
 
 impl Prepared {
-    /// Loads all models to the device of the memory plan.
+    /// Loads all models on the device of the memory plan.
     pub(super) fn load(&self) -> Result<LoadedModels, Error> {
         let pool = ThreadPool::new(self.config.engine.threads);
         let mut config = self.config.clone();
@@ -32,7 +32,7 @@ impl Prepared {
             None => None,
         };
         if let Some((generator, _)) = &loaded {
-            // The generator has completed its settings from the checkpoint.
+            // The generator has completed its settings with values of the checkpoint.
             config.generator.clone_from(generator.config());
         }
         let load = |reward: &RewardModels, role: &str| -> Result<RewardModel, Error> {
@@ -79,7 +79,7 @@ impl Prepared {
         })
     }
 
-    /// Loads the generator, and returns it with its model, which a reward model may share.
+    /// Loads the generator. Also returns its model, whose weights a reward model may share.
     fn load_generator(
         &self,
         opened: &OpenedModel,
@@ -97,8 +97,8 @@ impl Prepared {
         Ok((generator, model))
     }
 
-    /// Returns the result of `load`. If it fails on a device that the settings do not name, everything
-    /// moves to the CPU, with a note.
+    /// Returns the result of `load`. If `load` fails on a device that was chosen automatically,
+    /// makes a new plan for the CPU, adds a note, and tries again there.
     pub(super) fn or_on_cpu<T>(
         &mut self,
         load: impl Fn(&Self) -> Result<T, Error>,
@@ -107,13 +107,14 @@ impl Prepared {
             Err(error) if self.config.engine.device == DeviceChoice::Auto => error,
             loaded => return loaded,
         };
-        // Nothing else is left to try.
+        // The CPU itself failed, so nothing is left to try.
         if self.memory.compute.is_cpu() {
             return Err(error);
         }
         let note = format!("the cpu computes, not the {}: {error}", self.memory.compute);
         self.memory.compute = Compute::Cpu;
-        // The CPU has other memory, and lends caches: the device's plan does not hold there.
+        // The plan is made again, because the CPU has different memory, and its caches can be
+        // shared.
         self.memory.plan = plan(&self.config, &Compute::Cpu, &self.opened())?;
         self.notes.push(note);
         load(self)

@@ -1,4 +1,4 @@
-//! Chooses the device of the models, and plans its memory.
+//! Chooses the device that runs the models, and plans its memory.
 
 use beamgen_engine::{Compute, DeviceChoice, EngineConfig, ModelConfig, WeightType, Weights};
 use beamgen_prm::{HeadSpec, RewardModel};
@@ -10,11 +10,11 @@ use crate::size::human_size;
 use crate::source::OpenedModel;
 use crate::{Config, Error};
 
-/// The assumed number of tokens of a prompt in the memory plan.
+/// The length that the memory plan assumes for a prompt, in tokens.
 const PROMPT: usize = 2048;
 
-/// Returns the device to compute on. Unless the settings name a device, bundled models stay on the CPU:
-/// they are so small that a pass takes less time than its kernel launches on a CUDA device would.
+/// Returns the device to use. Bundled models run on the CPU unless the settings name a device: they
+/// are so small that launching kernels on a CUDA device would take longer than the pass.
 pub(crate) fn device_choice(config: &Config, bundled: bool) -> DeviceChoice {
     match config.engine.device {
         DeviceChoice::Auto if bundled => DeviceChoice::Cpu,
@@ -22,8 +22,8 @@ pub(crate) fn device_choice(config: &Config, bundled: bool) -> DeviceChoice {
     }
 }
 
-/// Opens the device and makes `plan` for it. With `auto`, if the device cannot be used or the models
-/// do not fit, the CPU is used, with a note.
+/// Opens a device and makes a plan for it. With `auto`, falls back to the CPU and adds a note if
+/// the device cannot be used or the models do not fit.
 pub(crate) fn on_device<T>(
     choice: DeviceChoice,
     notes: &mut Vec<String>,
@@ -40,7 +40,7 @@ pub(crate) fn on_device<T>(
     }
 }
 
-/// The models that this process's engine computes.
+/// The models that this process runs with its own engine.
 pub(super) struct Opened<'a> {
     pub(super) generator: Option<&'a OpenedModel>,
     pub(super) reward: Option<&'a RewardModels>,
@@ -55,20 +55,21 @@ impl<'a> Opened<'a> {
     }
 }
 
-/// The device of the models, with the plan of its memory.
+/// The opened device, and the plan of its memory.
 pub(super) struct PlannedMemory {
     pub(super) compute: Compute,
     pub(super) plan: MemoryPlan,
 }
 
-/// Chooses the device and plans its memory. Adds notes on models whose weights are unpacked there.
+/// Chooses the device and plans its memory. Adds a note for each model whose quantised weights are
+/// unpacked.
 pub(super) fn plan_memory(
     config: &Config,
     opened: &Opened<'_>,
     notes: &mut Vec<String>,
 ) -> Result<PlannedMemory, Error> {
-    // A single model of the user's makes a device worth its launches, and all models are on one
-    // device.
+    // All models run on the same device, and a single model that is not bundled is worth the
+    // launches of a CUDA device.
     let bundled = opened.models().all(|model| model.bundled);
     let choice = device_choice(config, bundled);
     let (compute, plan) = on_device(choice, notes, |compute| plan(config, compute, opened))?;
@@ -87,7 +88,7 @@ pub(super) fn plan_memory(
     Ok(PlannedMemory { compute, plan })
 }
 
-/// Plans the memory that the models need on a device.
+/// Plans the memory of a device for all models.
 pub(super) fn plan(
     config: &Config,
     compute: &Compute,
@@ -95,7 +96,7 @@ pub(super) fn plan(
 ) -> Result<MemoryPlan, Error> {
     let mut plan = MemoryPlan::new(compute, &config.engine)?;
     let needs = |role: &str, model: &OpenedModel, read| needs(role, model, config, compute, read);
-    // The generator comes first in the plan: `fit` gives it what the others leave.
+    // The generator must be first: `MemoryPlan::fit` gives the first model the rest.
     if let Some(generator) = opened.generator {
         let read = (Returned::Logits, false);
         plan.models.push(needs("generator", generator, read)?);
@@ -114,7 +115,8 @@ pub(super) fn plan(
             needs(&reference_role, reference, read)
         });
         let reference = reference.transpose()?.map(|mut reference| {
-            // The reference model reads the same tokens as the reward model, so both share a budget.
+            // The reference model reads the same tokens as the reward model, so one budget serves
+            // both.
             prm.kv_per_token += reference.kv_per_token;
             reference.kv_per_token = 0;
             reference
@@ -123,7 +125,8 @@ pub(super) fn plan(
         plan.models.extend(reference);
     }
     let (longest, spare) = longest_chain(config);
-    // Some strategies sample more chains than they keep, so the limit counts all of them.
+    // Some strategies sample more chains than they keep, so the limit is twice the number of
+    // chains.
     plan.no_more_than(
         2 * config.search.n * config.search.in_flight,
         longest,
@@ -133,17 +136,17 @@ pub(super) fn plan(
     Ok(plan)
 }
 
-/// Returns the tokens of the longest chain that memory is planned for, and the spare tokens: pages are
-/// allocated whole, and a fork has its own copy of the last page.
+/// Returns the assumed length of the longest chain in tokens, and a number of spare tokens. The
+/// spare tokens are needed because pages are allocated whole, and a fork copies the last page.
 pub(crate) fn longest_chain(config: &Config) -> (usize, usize) {
     let longest = config.generator.max_chain_tokens + PROMPT;
     (longest, 2 * config.engine.page_size)
 }
 
-/// Returns the engine's settings for a model, with its share of the planned memory.
+/// Returns the engine settings of a model, whose KV cache gets the share in the plan.
 pub(super) fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> EngineConfig {
     let planned = plan.models.iter().find(|model| model.role == role);
-    // 0 would mean an open budget.
+    // 0 would mean an unlimited cache.
     let kv_bytes = planned.and_then(|model| usize::try_from(model.kv.max(1)).ok());
     EngineConfig {
         kv_bytes: kv_bytes.unwrap_or(config.engine.kv_bytes),
@@ -151,14 +154,15 @@ pub(super) fn engine_config(plan: &MemoryPlan, config: &Config, role: &str) -> E
     }
 }
 
-/// The result of a model's call, which stays in the device's memory and so belongs to the plan.
+/// The kind of result that a model's call returns. Results stay in the device's memory, so they are
+/// part of the plan.
 #[derive(Clone, Copy)]
 pub(crate) enum Returned {
     /// A row of logits for each chain.
     Logits,
     /// A hidden state for each chain.
     Hidden,
-    /// Logits of every token, for a part of the tokens at a time.
+    /// Logits of every token, computed for some of the tokens at a time.
     EveryLogit,
 }
 
@@ -170,7 +174,7 @@ impl Returned {
         }
     }
 
-    /// Returns the bytes of a call's result for `chains` chains.
+    /// Returns the size of a call's result in bytes, for `chains` chains in the call.
     fn bytes(self, model: &ModelConfig, chains: usize) -> usize {
         match self {
             Self::Logits => 4 * model.vocab_size * chains,
@@ -197,7 +201,7 @@ fn needs(
     Ok(memory)
 }
 
-/// Returns the memory that a model of this shape needs; its name is left empty.
+/// Returns the memory that a model of shape `model` needs. The caller sets the name.
 pub(crate) fn memory(
     role: &str,
     model: &ModelConfig,
@@ -207,7 +211,8 @@ pub(crate) fn memory(
     returned: Returned,
 ) -> Result<ModelMemory, beamgen_engine::Error> {
     let footprint = model.footprint(weights, config.models.dtype, &config.engine, compute)?;
-    // On the CPU, rows of results are among what `SPARE` leaves free.
+    // On the CPU, results of calls belong to the memory that the plan leaves free
+    // (`memory::SPARE`).
     let rows = if compute.is_cpu() {
         0
     } else {
@@ -226,7 +231,7 @@ pub(crate) fn memory(
     })
 }
 
-/// Returns a note on a model whose quantised blocks are unpacked, although int8 could keep them.
+/// Returns a note if the model's quantised blocks are unpacked although int8 could keep them.
 fn unpacked(
     model: &OpenedModel,
     config: &Config,

@@ -1,4 +1,4 @@
-//! The reward model of the settings: finds, recognises, checks and loads it.
+//! Finds, recognises, checks and loads the reward model.
 
 use std::sync::Arc;
 
@@ -12,18 +12,19 @@ use crate::own::format_identity;
 use crate::source::{Finder, OpenedModel, Source};
 use crate::{Config, Error};
 
-/// A reward model, with its reference model if its score is a log-ratio.
+/// A reward model. Implicit reward models also have a reference model.
 pub(super) struct RewardModels {
     pub(super) prm: OpenedModel,
     pub(super) spec: PrmSpec,
     pub(super) reference: Option<OpenedModel>,
-    /// Whether the reward model shares the generator's weights.
+    /// Whether the reward model is the generator's own model, so that both share one copy of the
+    /// weights.
     pub(super) prm_shares: bool,
     pub(super) reference_shares: bool,
 }
 
 impl RewardModels {
-    /// Finds the model that the settings name.
+    /// Finds the reward model that the settings name.
     pub(super) fn find(config: &Config, finder: &mut Finder) -> Result<Source, Error> {
         let bundled = bundled(config)?;
         finder.find(config.models.prm.as_deref(), bundled)
@@ -43,7 +44,8 @@ impl RewardModels {
             Some(format) => PrmSpec::choose(format),
         };
         let mut spec = spec.map_err(|error| prm.blame(error))?;
-        // A wrong format gives wrong scores without an error, so the user should see the guess.
+        // A wrong format gives wrong scores without an error, so the user should see which one was
+        // recognised.
         if format.is_none() && !prm.bundled {
             let (prm, format) = (prm.checkpoint.path().display(), &spec.name);
             finder
@@ -51,12 +53,14 @@ impl RewardModels {
                 .push(format!("{prm} is read as {format} (prm_format)"));
         }
         if spec.prompt.text.is_none() && spec.prompt.date.is_none() {
-            // A template that writes today's date makes the date part of the run's identity.
+            // A template that writes today's date changes the prompt each day, so the date is part
+            // of the run's identity.
             let template = ChatTemplate::of(&prm.tokenizer).map_err(|error| prm.blame(error))?;
             let today = template.date();
             spec.prompt.date = today.map(|today| config.generator.date.clone().unwrap_or(today));
         }
-        // After the format is recognised, which looks at the head, and before memory is planned.
+        // The head must stay until the format is recognised by it, and must go before memory is
+        // planned.
         if matches!(spec.head, HeadSpec::Linear(_)) {
             prm.drop_head();
         }
@@ -108,9 +112,10 @@ impl RewardModels {
         std::iter::once(&self.prm).chain(&self.reference)
     }
 
-    /// Returns the limit of texts that fit into the contexts of the model and its reference model.
+    /// Returns the longest text that fits into the contexts of both the reward model and its
+    /// reference.
     pub(super) fn text_limit(&self) -> TextLimit {
-        // Both models read the same text, so the shorter context decides.
+        // Both models read the same text, so the shorter context is the limit.
         let context = self
             .models()
             .map(|m| m.config.max_position_embeddings)
@@ -118,7 +123,7 @@ impl RewardModels {
         TextLimit::new(Arc::clone(&self.prm.tokenizer), context.unwrap_or(0))
     }
 
-    /// Adds the facts that decide the scores to the run's identity.
+    /// Adds the facts that the scores depend on to the run's identity.
     pub(super) fn identify(&self, models: &mut Map<String, Value>) {
         models.insert("prm".into(), self.prm.fingerprint.clone().into());
         if let Some(reference) = &self.reference {
@@ -155,7 +160,7 @@ impl RewardModels {
     }
 }
 
-/// Returns the bundled model for settings that name no reward model.
+/// Returns the bundled model to use if the settings name no reward model.
 fn bundled(config: &Config) -> Result<Bundled, Error> {
     match config.models.scorer {
         ScorerKind::Prm => Ok(bundled::PRM),

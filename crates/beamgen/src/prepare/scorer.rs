@@ -1,4 +1,4 @@
-//! Finds the scorer that the settings name.
+//! Finds and checks the scorer of the settings.
 
 use super::calibration::{self, Found};
 use super::generator::FoundGenerator;
@@ -10,8 +10,8 @@ use crate::config::ScorerKind;
 use crate::exact::ExactScorer;
 use crate::own::Identity;
 
-/// A scorer that was found and checked. A scorer of the builder or of a server is among the own parts,
-/// and leaves both fields `None`.
+/// A scorer that was found and checked. Both model fields are `None` if the scorer is the caller's
+/// own or on a server; such a scorer is in [`OwnParts`](crate::own::OwnParts).
 #[derive(Default)]
 pub(super) struct FoundScorer {
     /// A reward model of this process's engine.
@@ -21,8 +21,8 @@ pub(super) struct FoundScorer {
     pub(super) calibration: Option<Found>,
 }
 
-/// Finds the scorer on servers, among the builder's own parts, or as a checkpoint, if the search uses
-/// scores.
+/// Finds the scorer: on servers, among the caller's parts, or as a checkpoint. If no search needs
+/// scores, there is none.
 pub(super) fn find_scorer(
     inputs: &mut Inputs,
     wanted: Wanted,
@@ -38,7 +38,7 @@ pub(super) fn find_scorer(
     } = inputs;
     let mut found = FoundScorer::default();
     if wanted == Wanted::Pair && !(has_kind && asks) {
-        // The run's identity names the own scorer, so one that is never asked must go.
+        // The run's identity would name the caller's scorer, although no search asks it.
         own.scorer = None;
         return Ok(found);
     }
@@ -64,7 +64,8 @@ pub(super) fn find_scorer(
             found.reward = Some(opened);
         }
     }
-    // Commands without a search show or fit raw scores.
+    // Without a search (`Wanted::RewardModel`), commands show raw scores or fit a calibration to
+    // them.
     if wanted == Wanted::Pair {
         found.calibration = calibration::find(config, source.as_ref())?;
     }

@@ -10,7 +10,7 @@ use super::{ServiceError, lock};
 use crate::progress::Progress;
 use crate::request::{OnProgress, Request};
 
-/// The part of a ticket that it shares with the engine's thread.
+/// The state of a request that its ticket shares with the engine's thread.
 pub(super) struct TicketState {
     pub(super) number: u64,
     pub(super) cancel: CancelToken,
@@ -20,11 +20,11 @@ pub(super) struct TicketState {
     pub(super) changed: Condvar,
 }
 
-/// The events of a request that were not taken yet, and its result.
+/// The result of a request, and the events that its reader has not taken yet.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) events: VecDeque<Progress>,
-    /// The number of events that were dropped because the reader was slow.
+    /// The number of events that were dropped because the reader was too slow.
     pub(super) dropped_events: u64,
     pub(super) result: Option<Result<ProblemResult, ServiceError>>,
     pub(super) done: bool,
@@ -43,17 +43,17 @@ impl TicketState {
         }
     }
 
-    /// Whether the request's events have a reader; otherwise none are made.
+    /// Whether anybody reads the request's events. Without a reader, no events are made.
     pub(super) fn has_reader(&self) -> bool {
         self.most_events > 0 || lock(&self.on_progress).is_some()
     }
 
     pub(super) fn tell(&self, progress: Progress) {
-        // Not under the lock of `inner`, since the callback may use its ticket.
+        // The callback may use its own ticket, so the lock of `inner` must not be held here.
         if let Some(observe) = &mut *lock(&self.on_progress) {
             observe(&progress);
         }
-        // Without a reader of the ticket's events there is nothing to keep, and nothing is dropped.
+        // The ticket keeps no events, so none are counted as dropped.
         if self.most_events == 0 {
             return;
         }
@@ -66,7 +66,7 @@ impl TicketState {
         self.wake(inner);
     }
 
-    /// Sets the ticket's result, unless it has a result already.
+    /// Sets the result, unless the request has one already.
     pub(super) fn finish(&self, result: Result<ProblemResult, ServiceError>) {
         let mut inner = lock(&self.inner);
         if !inner.done {
@@ -76,10 +76,10 @@ impl TicketState {
         }
     }
 
-    /// Wakes the thread and the task that wait for a change.
+    /// Wakes the thread or task that waits for an event or the result.
     fn wake(&self, mut inner: MutexGuard<'_, Outcome>) {
         let waker = inner.waker.take();
-        // A woken task may run at once, even on this thread, and needs the lock.
+        // A woken task may run at once, even on this thread, and takes the lock.
         drop(inner);
         self.changed.notify_all();
         if let Some(waker) = waker {

@@ -1,4 +1,4 @@
-//! The queue between the threads that submit requests and the engine's thread.
+//! The queue that passes requests from other threads to the engine's thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,24 +18,24 @@ pub(super) struct Shared {
     pub(super) clock: WallClock,
     options: ServiceOptions,
     state: Mutex<QueueState>,
-    /// Notified when a request arrives or the queue is closed.
+    /// Notified when a request arrives, or when the queue is closed.
     arrived: Condvar,
     next_ticket: AtomicU64,
     pub(super) stats: Mutex<ServiceStats>,
 }
 
-/// The waiting requests, and the tickets of requests in flight.
+/// The waiting requests, and the tickets of the requests in flight.
 #[derive(Default)]
 pub(super) struct QueueState {
     pub(super) queue: VecDeque<Waiting>,
-    /// Given chains to score between the passes of searches, those of each call together.
+    /// Given chains to score between the passes of searches, grouped by call.
     scoring: VecDeque<Scoring>,
-    /// The tickets of problems in flight, by their index in the run.
+    /// The tickets of the requests in flight, by their index in the run.
     pub(super) in_flight: BTreeMap<usize, Arc<TicketState>>,
-    /// The index in the run of the next request.
+    /// The index that the next request will have in the run.
     next: usize,
     closed: bool,
-    /// The reason why the service takes no more requests, once it has ended.
+    /// The reason why the service ended; `None` while it is running.
     pub(super) ended: Option<ServiceError>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Waiting {
     ticket: Arc<TicketState>,
 }
 
-/// The given chains of a call that are not scored yet.
+/// The chains of one call of `score_all` that are not scored yet.
 pub(super) struct Scoring {
     chains: VecDeque<GivenChain>,
     cancel: CancelToken,
@@ -58,7 +58,7 @@ impl Scoring {
 }
 
 impl QueueState {
-    /// Fails if the service has ended, or if `most` requests wait already.
+    /// Fails if the service has ended, or if `most` or more requests are waiting.
     pub(super) fn admit(&self, waiting: usize, most: usize) -> Result<(), ServiceError> {
         match &self.ended {
             Some(ended) => Err(ended.clone()),
@@ -70,8 +70,8 @@ impl QueueState {
 
     /// Ends the requests whose deadline passed while they waited.
     fn give_up_overdue(&mut self, now: Duration) {
-        // The queue is in the order of arrival, not of deadlines, so an overdue request may be
-        // anywhere.
+        // The queue is ordered by arrival, not by deadline, so an overdue request may be anywhere
+        // in it.
         let overdue = |w: &Waiting| w.deadline.is_some_and(|deadline| deadline <= now);
         while let Some(at) = self.queue.iter().position(overdue) {
             if let Some(waiting) = self.queue.remove(at) {
@@ -102,14 +102,13 @@ impl Shared {
         Arc::new(TicketState::new(number, request, self.options.events))
     }
 
-    /// Returns a ticket whose result is known already; it is not queued.
+    /// Returns a ticket that has its result already and does not enter the queue.
     pub(super) fn answer(
         &self,
         mut request: Request,
         result: ProblemResult,
     ) -> Result<Arc<TicketState>, ServiceError> {
-        // Only a service that has ended refuses: a full queue does not matter to a request that is
-        // not queued.
+        // The request does not enter the queue, so a full queue is not a reason to refuse it.
         self.lock().admit(0, usize::MAX)?;
         let state = self.ticket(&mut request);
         state.finish(Ok(result));
@@ -135,7 +134,7 @@ impl Shared {
     pub(super) fn queue_scoring(&self, scoring: Scoring) -> Result<(), ServiceError> {
         let mut state = self.lock();
         if scoring.chains.is_empty() {
-            // Nothing is queued, so a full queue does not matter.
+            // No chain enters the queue, so a full queue is not a reason to refuse the call.
             return state.admit(0, usize::MAX);
         }
         state.admit(state.scoring.len(), self.options.queue)?;
@@ -150,18 +149,19 @@ impl Shared {
         self.arrived.notify_all();
     }
 
-    /// Fails every queued and running request with `why`.
+    /// Ends the service: every queued or running request fails with `why`.
     pub(super) fn end(&self, why: &ServiceError) {
         let mut state = self.lock();
         state.closed = true;
-        // The first reason stays: the guard of the engine's thread calls this a second time.
+        // The guard of the engine's thread calls this a second time; the first reason is the real
+        // one.
         state.ended.get_or_insert_with(|| why.clone());
         let queued = std::mem::take(&mut state.queue);
         let scoring = std::mem::take(&mut state.scoring);
         let in_flight = std::mem::take(&mut state.in_flight);
         drop(state);
-        // Dropping given steps drops their `reply` closures, which is how their callers learn that
-        // the service ended. Closures may run code of the caller, so the lock is released before.
+        // Dropping the chains drops their `reply` closures, by which the callers learn that the
+        // service ended. A closure may run the caller's code, so the lock was released before.
         drop(scoring);
         let queued = queued.into_iter().map(|waiting| waiting.ticket);
         for ticket in queued.chain(in_flight.into_values()) {
@@ -169,10 +169,10 @@ impl Shared {
         }
     }
 
-    /// Ends a request, if it still waits in the queue.
+    /// Removes a request from the queue and ends it, unless it is in flight already.
     pub(super) fn withdraw(&self, ticket: u64) {
         let mut state = self.lock();
-        // A request in flight is not in the queue; its cancel token ends it.
+        // A request in flight has left the queue, and ends by its cancel token.
         let at = state.queue.iter().position(|w| w.ticket.number == ticket);
         let waiting = at.and_then(|at| state.queue.remove(at));
         drop(state);
@@ -183,7 +183,7 @@ impl Shared {
 }
 
 impl Waiting {
-    /// Ends a request that was not started.
+    /// Finishes a request that was never started, with an empty result.
     fn give_up(self, stopped: Stopped) {
         let mut result = ProblemResult::unsearched(0, self.request.problem);
         result.stopped = Some(stopped);
@@ -191,7 +191,7 @@ impl Waiting {
     }
 }
 
-/// The search's end of the queue.
+/// The engine's end of the queue, from which the search takes requests.
 pub(super) struct QueueIntake {
     pub(super) shared: Arc<Shared>,
     pub(super) solver: Defaults,
@@ -208,14 +208,14 @@ impl Intake for QueueIntake {
                 state.next += 1;
                 state.in_flight.insert(index, waiting.ticket);
                 drop(state);
-                // Resolved after the lock is released, since it copies all settings.
+                // Resolving copies all settings, so the lock was released before.
                 let settings = self.solver.resolve(waiting.request.settings.clone());
                 let mut request = waiting.request.for_search(Arc::new(settings), now);
                 request.deadline = waiting.deadline;
                 return Next::Request(Box::new(request));
             }
-            // With given steps to score, the search must not sleep until the next request: the steps
-            // are taken before its next turn.
+            // While given chains wait, the search must not sleep: it takes the chains before its
+            // next turn.
             let busy = !idle || !state.scoring.is_empty();
             if state.closed && state.scoring.is_empty() {
                 return Next::Closed;
@@ -240,7 +240,7 @@ impl Intake for QueueIntake {
                 continue;
             }
             let given = scoring.chains.pop_front();
-            // Calls take turns, so that a small one does not wait for all chains of a large one.
+            // Calls take turns, so that a small call does not wait for all chains of a large one.
             if !scoring.chains.is_empty() {
                 state.scoring.push_back(scoring);
             }
@@ -248,7 +248,8 @@ impl Intake for QueueIntake {
                 break given;
             }
         };
-        // Dropping chains drops their `reply` closures, which are the caller's: not under the lock.
+        // Dropping chains drops their `reply` closures, which may run the caller's code, so the
+        // lock is released first.
         drop(state);
         drop(cancelled);
         given

@@ -13,10 +13,11 @@ use crate::{Error, Solver};
 /// The result of the thread: the solver, and how its run ended.
 pub(super) type Ended = (Solver, Result<RunSummary, Error>);
 
-/// Starts the thread that solves queued requests until the queue is closed.
+/// Starts the engine's thread, which solves queued requests until the queue is closed.
 pub(super) fn start(mut solver: Solver, shared: Arc<Shared>) -> JoinHandle<Ended> {
     std::thread::spawn(move || {
-        // Needed after a panic only; after `end` below it changes nothing.
+        // The guard matters only after a panic; otherwise the call of `end` below has already set
+        // the reason.
         let guard = EndGuard(Arc::clone(&shared));
         let mut intake = QueueIntake {
             shared: Arc::clone(&shared),
@@ -34,7 +35,7 @@ pub(super) fn start(mut solver: Solver, shared: Arc<Shared>) -> JoinHandle<Ended
     })
 }
 
-/// Fails all tickets if the engine's thread panics, so that nobody waits for ever.
+/// Ends the service if the engine's thread panics, so that no caller waits forever.
 struct EndGuard(Arc<Shared>);
 
 impl Drop for EndGuard {

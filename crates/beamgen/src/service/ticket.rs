@@ -1,4 +1,4 @@
-//! Tickets, by which threads wait for the results and events of their requests.
+//! Tickets, by which callers wait for events and results of their requests.
 
 use std::future::Future;
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use super::queue::Shared;
 use super::{ServiceError, ServiceStats, lock, wait};
 use crate::progress::Progress;
 
-/// Passes the events and results of the search to the tickets.
+/// Passes the events and results of the search to the tickets of their requests.
 pub(super) struct TicketSink(pub(super) Arc<Shared>);
 
 impl Sink for TicketSink {
@@ -29,11 +29,12 @@ impl Sink for TicketSink {
                     in_flight,
                     cache_bytes,
                     ledger: ledger.clone(),
-                    // The lost verdicts, which `Service::stats` reads from the checkers.
+                    // `Service::stats` fills in the lost verdicts, which only the checkers know.
                     ..ServiceStats::default()
                 };
             }
-            // No pass may follow, and an idle service would report the last pass's memory for ever.
+            // Another pass may not follow, and then an idle service would report the memory of the
+            // last pass.
             Event::ProblemDone { cache_bytes, .. } => {
                 lock(&self.0.stats).cache_bytes = cache_bytes;
             }
@@ -42,8 +43,8 @@ impl Sink for TicketSink {
         let Some(index) = Progress::index(&event) else {
             return;
         };
-        // The queue's lock ends with this statement: a thread that submits a request never waits
-        // for the reader of another one.
+        // The queue's lock is released at the end of this statement, so a thread that submits a
+        // request never waits for another request's reader.
         let ticket = self.0.lock().in_flight.get(&index).cloned();
         if let Some(ticket) = ticket.filter(|ticket| ticket.has_reader())
             && let Some(progress) = Progress::of(&event)
@@ -65,8 +66,8 @@ impl Sink for TicketSink {
     }
 }
 
-/// A handle to a submitted request, and a [`Future`] of its result for any async runtime. Dropping a
-/// ticket does not end the search; [`cancel`](Self::cancel) does.
+/// A handle to a submitted request. It is also a [`Future`] of the result, for any async runtime.
+/// Dropping a ticket does not end the search; [`cancel`](Self::cancel) does.
 #[must_use = "the result is here"]
 pub struct Ticket {
     pub(super) state: Arc<TicketState>,
@@ -74,10 +75,10 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Waits for the result.
+    /// Blocks until the request is finished, and returns the result.
     ///
     /// # Errors
-    /// Returns an error if the service ended before the result.
+    /// Returns an error if the service ended before the request was finished.
     pub fn wait(self) -> Result<ProblemResult, ServiceError> {
         let mut inner = lock(&self.state.inner);
         loop {
@@ -88,29 +89,30 @@ impl Ticket {
         }
     }
 
-    /// Takes the result if the request is finished; later calls return `None`.
+    /// Returns the result if the request is finished, once. Otherwise, and in later calls, returns
+    /// `None`.
     ///
     /// # Errors
-    /// Returns an error if the service ended before the result.
+    /// Returns an error if the service ended before the request was finished.
     pub fn try_take(&mut self) -> Option<Result<ProblemResult, ServiceError>> {
         lock(&self.state.inner).result.take()
     }
 
-    /// Whether the request is finished.
+    /// Whether the request is finished, with a result or an error.
     pub fn is_done(&self) -> bool {
         lock(&self.state.inner).done
     }
 
-    /// Ends the search, or removes the request from the queue. The result has
-    /// [`Stopped::Cancelled`](crate::result::Stopped::Cancelled), unless it was finished before. The
-    /// memory is free at the next pass.
+    /// Removes the request from the queue, or ends its search. The result then has
+    /// [`Stopped::Cancelled`](crate::result::Stopped::Cancelled), unless the request was finished
+    /// before. The search's memory is free at the next pass.
     pub fn cancel(&self) {
         self.state.cancel.cancel();
         self.shared.withdraw(self.state.number);
     }
 
-    /// Returns an iterator of the events until the request is finished, which waits for each event. A
-    /// slow reader loses the oldest events, never the result.
+    /// Returns an iterator that waits for each event, and ends when the request is finished. If the
+    /// reader is slow, the oldest events are dropped, but never the result.
     pub fn events(&self) -> impl Iterator<Item = Progress> + '_ {
         std::iter::from_fn(|| {
             let mut inner = lock(&self.state.inner);
@@ -126,8 +128,8 @@ impl Ticket {
         })
     }
 
-    /// Returns the events since the last call, for an async runtime. `None` after the last event: as a
-    /// future, the ticket then has its result.
+    /// Returns the events since the last call, for an async runtime. `None` after the last event;
+    /// then the ticket's future is ready.
     pub fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<Progress>>> {
         let mut inner = lock(&self.state.inner);
         if !inner.events.is_empty() {
@@ -140,7 +142,7 @@ impl Ticket {
         Poll::Pending
     }
 
-    /// Returns the number of events that were dropped because the reader was slow.
+    /// Returns the number of events that were dropped because the reader was too slow.
     pub fn dropped_events(&self) -> u64 {
         lock(&self.state.inner).dropped_events
     }

@@ -1,4 +1,5 @@
-//! Rating in a terminal: each key is an action. If stdin is not a terminal, each line is an action.
+//! Rating in a terminal, where each key is an action. If stdin is not a terminal, each line is an
+//! action.
 
 use std::io::{self, BufRead, Write};
 
@@ -15,11 +16,12 @@ const KEYS: &str = "1 right, 0 neutral, - wrong, u undo, c comment, s toggle sto
 /// Ctrl-D, as a terminal without line editing gives it.
 const END_OF_INPUT: char = '\u{4}';
 
-/// Rates until the person quits. Returns the numbers of finished chains and of all chains.
+/// Rates until the person quits. Returns the number of finished chains and the number of all
+/// chains.
 pub(super) fn run(mut annotation: Annotation) -> Result<(usize, usize), Failure> {
     let term = Term::stdout();
     let is_terminal = io::IsTerminal::is_terminal(&io::stdin()) && term.is_term();
-    // `Term::read_key` locks stdin itself, so the lock is held only where lines are read.
+    // `Term::read_key` locks stdin itself, so the lock is held here only if lines are read.
     let mut lines = (!is_terminal).then(|| io::stdin().lock().lines());
     output::note(KEYS);
     show(&annotation.view())?;
@@ -60,7 +62,7 @@ pub(super) fn run(mut annotation: Annotation) -> Result<(usize, usize), Failure>
     Ok(progress(&annotation))
 }
 
-/// Parses a key or a line as an action; `None` for an unknown one.
+/// Parses a key or a line as an action; `None` if it is unknown.
 fn act(typed: &str, view: &View<'_>) -> Option<Act> {
     let (chain, step) = (view.chain, view.step);
     let rate = |rating| Some(Act::Rate { rating });
@@ -89,7 +91,7 @@ fn act(typed: &str, view: &View<'_>) -> Option<Act> {
         }),
         _ => {
             let text = typed.strip_prefix('c')?;
-            // Otherwise any word that begins with c would become a comment.
+            // A comment is `c` alone or `c` and a blank; other words that begin with c are unknown.
             let is_word = text.is_empty() || text.starts_with(' ');
             is_word.then(|| Act::Comment {
                 text: text.trim().to_owned(),
@@ -98,7 +100,7 @@ fn act(typed: &str, view: &View<'_>) -> Option<Act> {
     }
 }
 
-/// Writes the problem, and its steps with their ratings and comments.
+/// Prints the problem and its steps, each step with its rating and comment.
 fn show(view: &View<'_>) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(

@@ -1,4 +1,4 @@
-//! The flags that are settings, made from the library's table of settings.
+//! Flags that are settings. They are made from the library's table of settings.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ const fn bit(part: Part) -> u16 {
     1 << part as u16
 }
 
-/// The bit of `--config` and `--set`, which set any key and are not in the table.
+/// The bit for `--config` and `--set`, which are not settings of the table but can set any key.
 const FILE: u16 = 1 << 15;
 const REWARD: u16 = bit(Part::Reward) | bit(Part::Engine);
 const MANY: u16 = FILE
@@ -22,21 +22,21 @@ const MANY: u16 = FILE
     | bit(Part::Soundness)
     | REWARD;
 
-/// Flags of a command with a single search.
+/// Flags of a command that runs one search.
 pub(crate) type SearchFlags = Flags<{ MANY | bit(Part::Width) | bit(Part::Scorer) }>;
 /// Flags of a command that has its own strategies, widths and scorers.
 pub(crate) type SettingFlags = Flags<MANY>;
 /// Flags of a command that uses a reward model without a search.
 pub(crate) type PrmFlags = Flags<{ FILE | REWARD }>;
-/// Flags of the reward model, and of the engine.
+/// Flags about the reward model and the engine.
 pub(crate) type ModelFlags = Flags<REWARD>;
-/// Flags of the engine: device, number types, memory, threads.
+/// Flags about the engine: device, number types, memory, threads.
 pub(crate) type EngineFlags = Flags<{ bit(Part::Engine) }>;
-/// Flags of checkers that veto steps.
+/// Flags about checkers that veto steps.
 pub(crate) type CheckerFlags = Flags<{ bit(Part::Checkers) }>;
 
-/// The flags of some parts of the table of settings, with the given values. `PARTS` has a bit for each
-/// part, so that the type of a command's flags tells which flags it has.
+/// The flags of some parts of the table of settings, and their given values. `PARTS` has one bit
+/// for each part, so the type shows which flags a command has.
 #[derive(Debug, Default)]
 pub(crate) struct Flags<const PARTS: u16> {
     pub config: Option<PathBuf>,
@@ -44,7 +44,7 @@ pub(crate) struct Flags<const PARTS: u16> {
     pub given: Given,
 }
 
-/// The given settings, each with its name, in the order of the table.
+/// The settings that were given as flags, as names and values in the order of the table.
 #[derive(Debug, Default)]
 pub(crate) struct Given(pub Vec<(&'static str, Value)>);
 
@@ -107,7 +107,7 @@ impl<const PARTS: u16> Args for Flags<PARTS> {
     }
 }
 
-/// Makes the flag of a setting.
+/// Returns the definition of the flag for a setting.
 fn flag(setting: &'static Setting) -> Arg {
     let (help, more) = (flagged(&setting.help()), flagged(&setting.more()));
     let long = if more.starts_with("[default:") {
@@ -120,7 +120,8 @@ fn flag(setting: &'static Setting) -> Arg {
         default => format!("{help} [default: {default}]"),
     };
     let arg = Arg::new(setting.name)
-        // clap wants a static name; leaking is fine, since the flags live as long as the process.
+        // clap requires a static name. The leak is harmless, since definitions live as long as the
+        // process.
         .long(&*dashed(setting.name).leak())
         .short(setting.short.chars().next())
         .help(short)
@@ -135,7 +136,8 @@ fn flag(setting: &'static Setting) -> Arg {
                 _ => ArgAction::Set,
             })
             .value_delimiter((kind == Kind::List).then_some(','))
-            // Otherwise clap takes -1 for a flag, and its message does not name the range.
+            // Without this, clap would read `-1` as a flag, and the error would not name the
+            // allowed range.
             .allow_negative_numbers(kind == Kind::Number)
             .value_name(setting.value)
             .hide_possible_values(true)
@@ -160,13 +162,13 @@ fn parser(setting: &'static Setting) -> ValueParser {
     }
 }
 
-/// Converts a setting's name to a flag's.
+/// Returns the flag's spelling of a setting's name.
 fn dashed(name: &str) -> String {
     name.replace('_', "-")
 }
 
-/// Replaces settings between backticks by their flags: the table serves Python and HTTP, too, where a
-/// setting has another spelling.
+/// Replaces names of settings in backticks by flags. The texts of the table are also for Python and
+/// HTTP, where settings are spelt differently.
 pub(crate) fn flagged(text: &str) -> String {
     let mut parts = text.split('`');
     let mut flagged = parts.next().unwrap_or_default().to_owned();
@@ -197,7 +199,8 @@ impl<const PARTS: u16> FromArgMatches for Flags<PARTS> {
         }
         for Setting { name, kind, .. } in rows(PARTS) {
             let value = match kind {
-                // clap has `false` for a switch that was not typed, which must not count as given.
+                // clap reports `false` for a switch that was not typed, which must not count as
+                // given.
                 Kind::Switch => matches.get_flag(name).then_some(Value::Boolean(true)),
                 Kind::List | Kind::Texts => matches
                     .get_many::<Value>(name)

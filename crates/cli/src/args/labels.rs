@@ -105,7 +105,8 @@ pub(crate) struct RuleFlags {
 }
 
 impl RuleFlags {
-    /// Returns the rule; without --neutral, a neutral rating counts as `neutral`.
+    /// Returns the rule for labels. Without --neutral, neutral ratings are treated as `neutral`
+    /// says.
     pub(crate) fn rule(&self, neutral: Neutral) -> LabelRule {
         LabelRule {
             sources: self.rule.clone(),
@@ -221,7 +222,7 @@ pub(crate) struct ChainsArgs {
     pub out: PathBuf,
 }
 
-/// The flags that name a reward model.
+/// The names of the flags that select a reward model.
 const REWARD_MODEL: [&str; 3] = ["pair", "prm", "prm_url"];
 
 const JUDGE: &str = "\
@@ -259,7 +260,7 @@ fn formats() -> String {
     )
 }
 
-/// A parser of the names of the offered formats.
+/// Returns a parser of the names of those formats that `offered` accepts.
 fn format(offered: fn(&Format) -> bool) -> impl TypedValueParser<Value = &'static Format> {
     let offered = FORMATS.into_iter().filter(move |format| offered(format));
     let names = offered.map(|format| PossibleValue::new(format.name).help(format.about));

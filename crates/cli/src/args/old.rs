@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use clap::Command;
 
-/// Pairs of an earlier spelling and the present one; a pair holds for every command that has the
-/// present flag.
+/// Earlier and present spellings of flags. A pair applies to every command that has the present
+/// flag.
 const OLD: [(&str, &str); 8] = [
     ("rollouts", "rollout-label"),
     ("threshold", "wrong-below"),
@@ -17,7 +17,7 @@ const OLD: [(&str, &str); 8] = [
     ("gate-problems", "evaluation-problems"),
 ];
 
-/// Adds the earlier spellings as hidden aliases to a command and to its subcommands.
+/// Adds the earlier spellings as hidden aliases, to a command and all its subcommands.
 pub(super) fn accepted(command: Command) -> Command {
     let command = command.mut_subcommands(accepted);
     OLD.iter().fold(command, |command, (old, new)| {
@@ -28,7 +28,7 @@ pub(super) fn accepted(command: Command) -> Command {
     })
 }
 
-/// Returns a note for each earlier spelling among the arguments of a command.
+/// Returns a note for each earlier spelling that was typed.
 pub(super) fn notes(command: &Command, typed: impl Iterator<Item = OsString>) -> Vec<String> {
     let has = |new: &str| {
         command
@@ -36,10 +36,11 @@ pub(super) fn notes(command: &Command, typed: impl Iterator<Item = OsString>) ->
             .any(|arg| arg.get_long() == Some(new))
     };
     let typed = typed.map(|typed| typed.to_string_lossy().into_owned());
-    // After `--` come values, not flags.
+    // Arguments after `--` are values, not flags.
     let notes = typed.take_while(|typed| typed != "--").filter_map(|typed| {
         let name = typed.strip_prefix("--")?.split('=').next()?;
-        // An earlier spelling may be a present flag of another command, e.g. --threshold.
+        // A spelling may be an earlier one here and a present one in another command, such as
+        // --threshold.
         let (old, new) = OLD.iter().find(|(old, new)| *old == name && has(new))?;
         Some(format!("note: --{old} is now called --{new}"))
     });

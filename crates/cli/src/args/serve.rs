@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use super::{SearchFlags, texts};
 
-/// The form of the messages on stderr.
+/// The form of messages on stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// lines for people
@@ -110,7 +110,7 @@ pub(crate) struct ServeArgs {
     pub settings: SearchFlags,
 }
 
-/// Parses an address; `localhost` is accepted for 127.0.0.1.
+/// Parses an IP address. The name `localhost` stands for 127.0.0.1.
 fn host(text: &str) -> Result<IpAddr, String> {
     match text {
         "localhost" => Ok(IpAddr::from([127, 0, 0, 1])),

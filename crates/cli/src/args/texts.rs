@@ -1,5 +1,5 @@
-//! Examples and explanations that `--help` prints after the flags. Lines of examples should fit
-//! into 80 columns; clap wraps everything else to the terminal.
+//! Examples and explanations that `--help` prints after the flags. Lines of examples should have at
+//! most 80 columns. clap wraps the other lines to the terminal's width.
 
 use beamgen::strategy::StrategyName;
 

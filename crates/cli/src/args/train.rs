@@ -9,7 +9,7 @@ use super::{RuleFlags, texts};
 
 #[cfg(feature = "train")]
 use beamgen_train::tune::Trained;
-/// The text of --train: without the feature `train`, no command reads it.
+/// The type of --train in a build without the feature `train`, where no command reads the flag.
 #[cfg(not(feature = "train"))]
 type Trained = String;
 

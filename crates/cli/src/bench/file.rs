@@ -1,5 +1,4 @@
-//! A bench as a TOML file (configs/bench/): sets of problems, runs over numbers of chains, and
-//! comparisons.
+//! A bench file (configs/bench/): a TOML file with sets of problems, runs, and comparisons of runs.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +11,12 @@ use toml::{Spanned, Table};
 
 use crate::failure::Failure;
 
-/// The size limit of a bench file, in bytes.
+/// The maximum size of a bench file, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// The content of a bench file. `S` is the type of its settings: [`Config`] checks them, so that an
-/// error has their line; [`Table`] keeps only the written keys, so that tables can be merged.
+/// The content of a bench file, whose settings have the type `S`. With [`Config`] all settings are
+/// checked, so an error has its line. With [`Table`] only the written keys are kept, so that tables
+/// can be merged.
 #[derive(Deserialize)]
 #[serde(
     deny_unknown_fields,
@@ -42,7 +42,7 @@ fn one() -> u64 {
     1
 }
 
-/// `[[set]]`: problems of a file, or problems sampled from the bundled world.
+/// A table `[[set]]`: problems from a file, or problems sampled from the bundled world.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetEntry {
@@ -68,7 +68,7 @@ pub(crate) struct RunEntry<S> {
     #[serde(default, deserialize_with = "strategy")]
     pub strategy: Option<StrategyName>,
     pub scorer: Option<ScorerKind>,
-    /// The numbers of chains to run with; if empty, the settings' `search.n`.
+    /// The numbers of chains (N) to run with. An empty list means the value of `search.n`.
     #[serde(default)]
     pub n: Vec<usize>,
     #[serde(default)]
@@ -83,7 +83,7 @@ pub(crate) struct CompareEntry {
     pub b: Spanned<String>,
 }
 
-/// `[[plot]]`: runs that share a plot. A file without such tables has one plot of all runs.
+/// A table `[[plot]]`: the runs in one plot. A bench file without plots gets one plot of all runs.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PlotEntry {
@@ -96,7 +96,7 @@ fn strategy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<StrategyName>, 
     name.parse().map(Some).map_err(D::Error::custom)
 }
 
-/// A bench file with its text, which error messages need for line numbers.
+/// A bench file, with its text for the line numbers in errors.
 pub(crate) struct BenchFile {
     path: PathBuf,
     text: String,
@@ -105,14 +105,14 @@ pub(crate) struct BenchFile {
 }
 
 impl BenchFile {
-    /// Reads the file if it is a bench. Returns `None` otherwise: the file is then read as settings.
+    /// Reads a bench file. Returns `None` if the file is not a bench; it is then read as settings.
     pub(crate) fn open(path: &Path) -> Result<Option<Self>, Failure> {
-        // A file that cannot be read is reported by the reader of settings.
+        // If the file cannot be read, the error is left to the reader of settings.
         let Ok(text) = beamgen_files::read_text_file(path, MAX_BYTES) else {
             return Ok(None);
         };
-        // A file that is not valid TOML may still be meant as a bench: with a `[[` line, its error
-        // is reported as a bench's, not as that of settings.
+        // A file with an error in its TOML may still be a bench. A line with `[[` shows that, and
+        // then the error is reported for a bench rather than for settings.
         let is_bench = match text.parse::<Table>() {
             Ok(table) => table.contains_key("run") || table.contains_key("set"),
             Err(_) => text.lines().any(|line| line.trim_start().starts_with("[[")),
@@ -120,7 +120,8 @@ impl BenchFile {
         if !is_bench {
             return Ok(None);
         }
-        // Parsed twice: with typed settings only to report a wrong key or value at its line.
+        // The text is parsed with typed settings first, only to report a wrong key or value with
+        // its line.
         let checked: Written<Config> = parse(path, &text)?;
         Ok(Some(Self {
             settings: checked.settings,
@@ -135,18 +136,18 @@ impl BenchFile {
         self.path.parent().unwrap_or(Path::new(""))
     }
 
-    /// Returns an error about a value of the file, with the value's line number.
+    /// Returns an error about a value in the file, with the line of the value.
     pub(crate) fn fault(&self, at: &Spanned<String>, reason: impl std::fmt::Display) -> Failure {
         located(&self.path, &self.text, at.span().start, &reason.to_string())
     }
 
-    /// Returns an error about the file as a whole.
+    /// Returns an error about the whole file, without a line.
     pub(crate) fn whole(&self, reason: &str) -> Failure {
         Failure::Input(format!("{}: {reason}", self.path.display()))
     }
 }
 
-/// Parses TOML; an error names the file and the line.
+/// Parses TOML. An error has the file and the line.
 pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Failure> {
     toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);

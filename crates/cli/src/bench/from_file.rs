@@ -1,4 +1,4 @@
-//! The plan of a bench file.
+//! Makes a plan from a bench file.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::args::BenchArgs;
 use crate::failure::Failure;
 use crate::settings;
 
-/// Makes the plan of a bench file. Flags that are settings hold for all of its runs.
+/// Makes the plan of a bench file. Flags that are settings apply to all runs of the file.
 pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Failure> {
     let clash = [
         ("--strategies", !args.strategies.is_empty()),
@@ -56,8 +56,8 @@ pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Fail
             return Err(file.fault(&run.name, format!("run \"{name}\": {UNFIT_NAME}")));
         }
         for mut config in configs(file, run, &base)? {
-            // Before the scorer is taken away from a strategy that needs none: a flag for the
-            // scorer is idle only if no run was meant to have a scorer.
+            // The copy is made while the run still has its scorer. A flag about scorers has no
+            // effect only if no run was meant to have one.
             searches.push(config.clone());
             if run.scorer.is_none() {
                 unscored_unless_needed(&mut config);
@@ -111,7 +111,7 @@ pub(super) fn from_file(file: &BenchFile, args: &BenchArgs) -> Result<Plan, Fail
     Ok(Plan { outline, problems })
 }
 
-/// Returns the settings of a run, once for each of its numbers of chains.
+/// Returns one configuration for each number of chains of a run.
 fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec<Config>, Failure> {
     let fault = |reason: String| {
         file.fault(
@@ -141,8 +141,8 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
     let mut configs = Vec::new();
     for n in chains {
         let mut config = base.clone();
-        // The order decides who wins: the strategy's name over the file's settings, and the run's
-        // own settings over what the name stands for.
+        // The order matters: the strategy's name wins over the settings of the file, and the run's
+        // own settings win over what the name implies.
         config.search.n = n;
         if let Some(strategy) = run.strategy {
             strategy.apply(&mut config.search);
@@ -159,8 +159,8 @@ fn configs(file: &BenchFile, run: &RunEntry<Table>, base: &Config) -> Result<Vec
     Ok(configs)
 }
 
-/// Returns the pairs of cells that `a` and `b` name: a single pair for `beam@16` and `dvts@16`; for
-/// `beam` and `dvts`, a pair for each number of chains that both runs have.
+/// Returns the pairs of cells to compare. `beam@16` and `dvts@16` are one pair; `beam` and `dvts`
+/// give a pair for each number of chains that both have.
 fn pairs(
     outline: &Outline,
     file: &BenchFile,
@@ -175,7 +175,7 @@ fn pairs(
         };
         let known = match n {
             Some(n) => outline.find(run, n).is_some(),
-            // With an @ and no number after it, the name is neither a run's nor a cell's.
+            // A name with @ but without a number after it is neither a run nor a cell.
             None => !text.contains('@') && outline.runs().contains(&run),
         };
         if known {

@@ -1,4 +1,4 @@
-//! The plan of flags.
+//! Makes a plan from flags.
 
 use beamgen::Config;
 use beamgen_measure::bench::{Plan, SetOutline, crossed};
@@ -8,7 +8,7 @@ use crate::args::BenchArgs;
 use crate::failure::{Failure, refuse};
 use crate::settings;
 
-/// Makes the plan of flags: every strategy with every scorer at every number of chains.
+/// Makes a plan of all combinations: each strategy with each scorer and each number of chains.
 pub(super) fn from_flags(args: &BenchArgs) -> Result<Plan, Failure> {
     let seeds = args.seeds.unwrap_or(1);
     if seeds == 0 {

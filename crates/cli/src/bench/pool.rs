@@ -1,4 +1,4 @@
-//! `beamgen bench --pool`: chooses among existing solutions, and samples nothing.
+//! `beamgen bench --pool`: chooses among existing solutions, without sampling.
 
 use std::io::{self, Write};
 
@@ -25,8 +25,8 @@ pub(super) fn main(args: &BenchArgs) -> Result<(), Failure> {
     let base = settings::config(&args.settings)?;
     let scorers = pool::scorers(&base, &args.scorers);
     let searches = scorers.iter().map(|(_, config, _)| config.clone());
-    // Judges are scorers of their own here, and checkers need no scorer: a copy of the settings
-    // without a scorer keeps their flags from being refused as idle.
+    // Each judge is a scorer of its own here, and checkers need no scorer. A copy of the settings
+    // without a scorer makes sure that flags about both do not count as useless.
     let mut rest = base.clone();
     rest.models.scorer = ScorerKind::None;
     let searches: Vec<_> = searches.chain([rest]).collect();
@@ -35,7 +35,7 @@ pub(super) fn main(args: &BenchArgs) -> Result<(), Failure> {
         return refuse("--limit 0 leaves no problem: use at least 1");
     }
     let mut pools = Pools::open(&args.pool, args.limit, &base)?;
-    // A folder that cannot be made is an error before hours of scoring, not after.
+    // A folder that cannot be created should fail now, not after hours of scoring.
     if let Some(folder) = &args.out {
         pool::create(folder)?;
     }
@@ -66,7 +66,7 @@ pub(super) fn main(args: &BenchArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses flags that only matter if something is sampled.
+/// Refuses flags that matter only for sampling.
 fn refuse_sampling(args: &BenchArgs) -> Result<(), Failure> {
     let file = match &args.settings.config {
         Some(path) => BenchFile::open(path)?,
@@ -119,7 +119,7 @@ pub(super) fn print(report: &Report) -> io::Result<()> {
             set.rightness.name(),
         )?;
         let rows = || report.table.iter().filter(|row| row.set == set.name);
-        // Without labels and checkers nothing is known of steps, so these columns would be empty.
+        // Without labels and checkers nothing is known about steps, and the columns would be empty.
         let columns = if rows().any(|row| row.sound.is_some()) {
             &COLUMNS[..]
         } else {

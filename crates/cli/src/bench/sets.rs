@@ -13,11 +13,11 @@ use crate::args::ProblemsArgs;
 use crate::failure::Failure;
 use crate::{problems, settings};
 
-/// The most problems of a set of the bundled world; all of them are held in memory.
+/// The maximum number of sampled problems in a set: all of them are in memory.
 const MOST_DRAWN: usize = 1_000_000;
 
-/// Reads or samples the sets of a bench file, each cut to `limit` problems. A file without sets has
-/// the problems of `given`, or the bundled sample.
+/// Reads or samples the sets of a bench file. Of each set, the first `limit` problems are used. A
+/// file without sets has one set: the problems of `given`, or the bundled sample.
 pub(super) fn load(
     file: &BenchFile,
     given: Option<&Path>,
@@ -57,7 +57,7 @@ pub(super) fn load(
     Ok((outlines, all))
 }
 
-/// Refuses a name that cannot be a file name, or that would share its plot's file with another name.
+/// Refuses a name that cannot be part of a file name, or whose plot would overwrite another one's.
 pub(super) fn check_name<'a>(
     name: &str,
     mut others: impl Iterator<Item = &'a String>,
@@ -78,7 +78,8 @@ fn names_the_world(set: &SetEntry) -> bool {
     people.is_some() || set.seed.is_some()
 }
 
-/// Returns held-out problems of the bundled world: the same as `beamgen problems` with these numbers.
+/// Samples held-out problems of the bundled world. `beamgen problems` gives the same ones for the
+/// same numbers.
 fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
     let args = ProblemsArgs {
         steps: false,
@@ -92,7 +93,7 @@ fn drawn(set: &SetEntry, count: usize) -> Result<(String, Problems), Failure> {
         dependency_distance: set.dependency_distance.unwrap_or(1),
     };
     let problems: Vec<Problem> = problems::generate(&args)?.collect();
-    // A command as the source, so that readers of a report can make the same problems.
+    // The source is a command, so that readers of a report can create the same problems.
     let mut source = format!(
         "beamgen problems --count {count} --seed {} --min-people {} --max-people {}",
         args.seed, args.min_people, args.max_people

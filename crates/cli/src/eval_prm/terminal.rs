@@ -1,4 +1,4 @@
-//! The results of probes on a set, as tables for a terminal.
+//! Prints the results of probes on one set, as tables.
 
 use std::io::{self, Write};
 

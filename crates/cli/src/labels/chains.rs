@@ -1,4 +1,4 @@
-//! `beamgen labels chains`: writes chains without labels and other facts.
+//! `beamgen labels chains`: writes chains without their labels and other facts, for people to rate.
 
 use beamgen_labels::{LabelledChain, LabelledStep};
 
@@ -12,7 +12,7 @@ use crate::table::counted;
 pub(super) fn main(args: &ChainsArgs) -> Result<(), Failure> {
     let out = Lines::open(&args.out)?;
     let chains = inputs::chains(inputs::read(&args.input)?);
-    // Lists what stays, so that a fact which is added to chains later is left out.
+    // The fields to keep are listed, so that a field added to chains later is left out.
     let bare = chains.iter().map(|chain| LabelledChain {
         id: chain.id.clone(),
         problem: chain.problem.clone(),

@@ -39,11 +39,11 @@ pub(super) fn main(args: &ConvertArgs) -> Result<(), Failure> {
         }
     });
     let mut records = records.peekable();
-    // If no chain can be converted, an existing file is kept: it is not replaced by an empty one.
+    // If no chain can be converted, an existing file must not be replaced by an empty one.
     if records.peek().is_some() {
         out.write(records)?;
     } else {
-        // Ends its borrows of `written` and `left_out`, which are read below.
+        // The iterator borrows `written` and `left_out`, which are read below.
         drop(records);
     }
     for (count, first) in left_out.values() {

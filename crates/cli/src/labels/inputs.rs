@@ -1,4 +1,4 @@
-//! The chains of a command's files, and its messages about rejected records.
+//! Reads the chains in a command's files, and reports records that were rejected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use crate::args::InputFlags;
 use crate::failure::{Failure, refuse};
 use crate::output;
 
-/// The number of rejected records of a file that are shown one by one.
+/// The number of rejected records per file that are printed.
 const SHOWN: usize = 10;
 
-/// Reads all files and keeps the chains of the levels that the flags name. The first rejected
-/// records of a file are printed, and all go to the file of `--rejected`. Alternatives become
-/// chains if the flags ask for that.
+/// Reads all files, and keeps the chains of the levels in `flags`. Prints the first rejected
+/// records of each file, and writes all of them to the file of `--rejected`. With `--alternatives`,
+/// alternatives of steps become chains of their own.
 pub(crate) fn read(flags: &InputFlags) -> Result<Vec<Labelled>, Failure> {
     let rejected = flags.rejected.as_deref().map(Lines::open).transpose()?;
     let mut inputs = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn read(flags: &InputFlags) -> Result<Vec<Labelled>, Failure> {
     Ok(inputs)
 }
 
-/// Keeps the chains of the given levels; a level that no chain has is an error.
+/// Keeps the chains of the given levels. A level that no chain has is an error.
 fn of_levels(
     chains: Vec<LabelledChain>,
     levels: &[String],
@@ -45,8 +45,8 @@ fn of_levels(
 ) -> Result<Vec<LabelledChain>, Failure> {
     let named: BTreeSet<&String> = chains.iter().filter_map(|c| c.level.as_ref()).collect();
     if let Some(unknown) = levels.iter().find(|level| !named.contains(level)) {
-        // A source may use the field for something else, such as ids: a message has at most 12
-        // names.
+        // A source may use the field for something else, such as ids, so an error lists at most 12
+        // values.
         let some: Vec<&str> = named.iter().take(12).map(|name| name.as_str()).collect();
         return refuse(format!(
             "--level {unknown}: no chain of {source} has this level: {}",

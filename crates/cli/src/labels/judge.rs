@@ -1,4 +1,4 @@
-//! `beamgen labels judge`: adds the scores of a reward model, or the verdicts of checkers.
+//! `beamgen labels judge`: adds a reward model's scores or checkers' verdicts to labelled chains.
 
 use beamgen::checkers::{Opinion, Verdict};
 use beamgen_labels::{Bound, Checked, LabelRule, LabelledChain, Quantity, Source};
@@ -17,10 +17,11 @@ use crate::verdicts::{self, AT_ONCE};
 use crate::watch::Shown;
 
 pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
-    // Before the model is loaded: an output that cannot be written is an error now.
+    // The output is opened before the model is loaded, so that one that cannot be written fails
+    // now.
     let out = Lines::open(&args.out)?;
     let mut config = settings::prm_config(&args.prm)?;
-    // Only flags count: a file of settings may name checkers for a search.
+    // Only flags choose checkers here, since a file of settings may name checkers for a search.
     let flags = &args.checkers;
     let checks = flags.given.has("checker") || flags.given.has("checker_command");
     config.checkers.builtin.clear();
@@ -55,8 +56,8 @@ pub(super) fn main(args: &JudgeArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the rules that derive labels from the new facts. If one judge was asked, the rules name
-/// that judge: the file may have facts of others.
+/// Returns the rules that derive labels from the new facts. A single judge is named in the rules,
+/// because the file may also have facts of other judges.
 fn rule(way: JudgeAs, checks: bool, names: &[String]) -> Vec<Source> {
     if checks {
         let name = match names {
@@ -92,8 +93,8 @@ fn rule(way: JudgeAs, checks: bool, names: &[String]) -> Vec<Source> {
     }
 }
 
-/// Adds the reward model's probability of each step under `name`. Returns the number of chains that
-/// the model could read, or `None` if it could read no chain.
+/// Adds the reward model's score to each step, under `name`. Returns the number of chains that the
+/// model could score, or `None` if there were none.
 fn ask_model(
     config: beamgen::Config,
     name: &str,
@@ -116,8 +117,8 @@ fn ask_model(
     Ok((judged > 0).then_some(judged))
 }
 
-/// Adds each checker's verdict on each step, which replaces the checker's earlier verdict. Returns the
-/// number of chains with a fail, and the checkers' names.
+/// Adds each checker's verdict to each step, in place of the checker's earlier verdict. Returns the
+/// number of chains with a fail, and the names of the checkers.
 fn ask_checkers(
     config: &beamgen::Config,
     chains: &mut [LabelledChain],
@@ -138,8 +139,8 @@ fn ask_checkers(
                         Verdict::Fail { reason } => Some(Checked::Fail(reason)),
                         Verdict::Abstain | Verdict::Lost => None,
                     };
-                    // Removed first: a checker that abstains now must not keep the verdict of an
-                    // earlier call.
+                    // The earlier verdict is removed first: a checker that now abstains must not
+                    // keep it.
                     step.verdicts.remove(&checker);
                     step.verdicts
                         .extend(checked.map(|checked| (checker, checked)));

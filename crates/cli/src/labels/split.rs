@@ -14,7 +14,7 @@ use crate::table::{counted, grouped};
 pub(super) fn main(args: &SplitArgs) -> Result<(), Failure> {
     let (train, test) = (Lines::open(&args.train)?, Lines::open(&args.test)?);
     let chains = inputs::chains(inputs::read(&args.input)?);
-    // Compared as normalised texts, as `split` does when it leaves out problems.
+    // Problems are compared in the normalised form that `split` uses when it leaves problems out.
     let here: BTreeSet<String> = chains.iter().map(|c| normalised(&c.problem)).collect();
     let mut exclude = BTreeSet::new();
     for path in &args.exclude {

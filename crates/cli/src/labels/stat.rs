@@ -12,16 +12,16 @@ use crate::output;
 use crate::printable;
 use crate::table::{Table, grouped, percent};
 
-/// The most levels that are shown; a source with more uses the field for something else.
+/// The maximum number of levels to show. A file with more levels uses the field for something else.
 const MOST_LEVELS: usize = 20;
 
 pub(super) fn main(args: &StatArgs) -> Result<(), Failure> {
-    // Counted as half by default: a count of neutral ratings should not look like right or wrong
-    // ones, as it would under the rules for training.
+    // Neutral ratings count as half by default. A rule for training would turn each one into right
+    // or wrong, and so hide how many there are.
     let rule = args.rule.rule(Neutral::Half);
     let mut out = io::stdout().lock();
     let inputs = inputs::read(&args.input)?;
-    // All files together, because each rater may have a file.
+    // The agreement is over all files together, because each rater may have a file of their own.
     let rated = inputs.iter().flat_map(|input| {
         let chains = input.chains.iter();
         chains.map(|chain| (input.source.as_str(), chain))
@@ -50,7 +50,7 @@ pub(super) fn main(args: &StatArgs) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Makes a table of the agreement between each two raters, over all files.
+/// Returns a table of the agreement between each pair of raters, over all files.
 fn agreed(agreements: &[Agreement]) -> Table {
     let mut table = Table::new(&[
         "raters",

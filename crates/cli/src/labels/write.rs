@@ -9,11 +9,11 @@ use crate::failure::Failure;
 use crate::output;
 use crate::write::Output;
 
-/// An output of JSON lines: a file, or stdout for `None`.
+/// An output of JSON lines: a file, or stdout if the field is `None`.
 pub(super) struct Lines(Option<Output>);
 
 impl Lines {
-    /// Checks that the file can be written; `-` is stdout.
+    /// Opens the output, so that a file that cannot be written fails now; `-` is stdout.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         if path == Path::new("-") {
             Ok(Self(None))

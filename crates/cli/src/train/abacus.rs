@@ -1,4 +1,4 @@
-//! `beamgen train abacus`: trains the bundled models from scratch, with progress, and evaluates them.
+//! `beamgen train abacus`: trains the bundled models from scratch, then measures them.
 
 use std::io::Write;
 use std::path::Path;
@@ -66,11 +66,11 @@ fn device(wanted: DeviceFlag) -> Result<Device, Failure> {
     }
 }
 
-/// The most problems on which the search with the PRM is measured: it samples 64 chains of each.
+/// The maximum number of problems for searches with the PRM, which sample up to 64 chains for each.
 const SEARCHED_WITH_PRM: usize = 250;
 
-/// Accuracies of the trained generator with the exact checker as scorer, the ceiling of any reward
-/// model.
+/// Accuracies of the trained generator with the exact checker as the scorer. No reward model can
+/// reach more.
 #[derive(Serialize)]
 struct ExactSearches {
     problems: usize,
@@ -78,8 +78,8 @@ struct ExactSearches {
     best_of_16: f64,
 }
 
-/// Accuracies with the PRM as scorer. More chains find more wrong answers that the PRM scores high,
-/// so more chains are not always better.
+/// Accuracies with the PRM as the scorer. More chains are not always better, because they include
+/// more wrong answers that the PRM scores high.
 #[derive(Serialize)]
 struct PrmSearches {
     problems: usize,
@@ -111,8 +111,8 @@ fn searches(
     let fewer = &problems[..count.min(SEARCHED_WITH_PRM)];
     let solved = |scorer, strategy, choose, n| -> Result<f64, Failure> {
         let mut search = Config::default();
-        // `auto` is the CPU for bundled models only, and these are as small: a device would be
-        // slower.
+        // `auto` would choose a CUDA device, since these models are not bundled; but they are as
+        // small, and faster on the CPU.
         search.engine.device = DeviceChoice::Cpu;
         search.models.generator = Some(out.join("generator"));
         search.models.scorer = scorer;

@@ -1,4 +1,4 @@
-//! The progress of training on given examples.
+//! Shows the progress of training on given examples.
 
 use std::time::{Duration, Instant};
 
@@ -7,14 +7,14 @@ use beamgen_train::tune::Report;
 use crate::output;
 use crate::table::{grouped, thousandths};
 
-/// The time between lines of progress.
+/// The minimum time between two lines of progress.
 const LINE: Duration = Duration::from_secs(20);
 
-/// Writes a line to stderr every [`LINE`], with the mean loss since the line before.
+/// Writes a line to stderr every [`LINE`], with the mean loss since the previous line.
 #[derive(Default)]
 pub(super) struct Display {
     shown: Option<Instant>,
-    /// The losses of the updates since the last line.
+    /// The losses of the updates since the previous line.
     losses: Vec<f64>,
 }
 
@@ -37,8 +37,8 @@ impl Display {
                 seconds_left,
             } => {
                 self.losses.push(*loss);
-                // The first update shows at once whether the loss is sensible, the last one how
-                // training ended.
+                // The first update shows early whether the loss is sensible; the last one shows the
+                // result of the training.
                 if self.is_due() || step == steps || *step == 1 {
                     let mean = self.losses.iter().sum::<f64>() / self.losses.len() as f64;
                     self.losses.clear();

@@ -1,4 +1,4 @@
-//! Checks of numbers in flags, and the recipe that the flags describe.
+//! Checks numbers in flags, and converts flags to a training recipe.
 
 use beamgen_train::tune::{Decay, Recipe};
 
@@ -6,7 +6,7 @@ use crate::args::{DecayFlag, RunFlags};
 use crate::failure::{Failure, refuse};
 
 pub(super) fn share(name: &str, value: f64) -> Result<f64, Failure> {
-    // The range refuses NaN, too.
+    // NaN is outside of the range, too.
     if (0.0..1.0).contains(&value) {
         Ok(value)
     } else {
@@ -34,7 +34,7 @@ pub(super) fn not_negative(name: &str, value: f64) -> Result<f64, Failure> {
     }
 }
 
-/// Returns the recipe that flags describe, for trainings that start from a checkpoint.
+/// Returns the recipe that the flags describe, for a training that starts from a checkpoint.
 pub(super) fn recipe_of(flags: &RunFlags) -> Result<Recipe, Failure> {
     Ok(Recipe {
         train: flags.train,

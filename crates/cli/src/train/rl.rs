@@ -21,7 +21,7 @@ use crate::printable;
 use crate::settings;
 use crate::table::{counted, grouped};
 
-/// The time between lines about updates.
+/// The minimum time between two lines about updates.
 const LINE: Duration = Duration::from_secs(5);
 
 /// The number of lines between two headings.
@@ -70,7 +70,7 @@ pub(super) fn main(args: &RlArgs) -> Result<(), Failure> {
     Ok(o.flush()?)
 }
 
-/// Returns the training problems and the held-out problems.
+/// Returns the problems to train on, and the held-out problems.
 fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
     let (problems, count) = settings::problems(Some(&args.problems), args.limit)?;
     problems.require_answers(count)?;
@@ -84,7 +84,7 @@ fn problems(args: &RlArgs) -> Result<(Vec<Problem>, Vec<Problem>), Failure> {
         None => Ok(hold_out(problems, part, args.run.seed)),
         Some(path) => {
             let held_out = Problems::open(path)?;
-            // All of them: --limit is about the training problems.
+            // All held-out problems are used, since --limit is for the training problems.
             held_out.require_answers(usize::MAX)?;
             held_out.refuse_steps()?;
             Ok((problems, held_out.problems))
@@ -128,7 +128,7 @@ fn recipe(args: &RlArgs) -> Result<Recipe, Failure> {
     })
 }
 
-/// Returns the reward model's name in the run's log: the model and, if given, its format.
+/// Returns the reward model's name for the run's log, with its format if one is given.
 fn named(args: &RlArgs) -> String {
     let prm = args.prm.as_ref();
     let mut name = prm.map_or("bundled".to_owned(), |prm| prm.display().to_string());
@@ -164,7 +164,7 @@ fn scorer(
     settings::reward_model(config, texts).map(Some)
 }
 
-/// Writes lines to stderr: a line for the updates of the last [`LINE`], and a line for each
+/// Writes progress to stderr: at most one line about updates every [`LINE`], and a line for each
 /// measurement.
 #[derive(Default)]
 struct Display {
@@ -182,7 +182,7 @@ impl Display {
                     return;
                 }
                 self.shown = Some(Instant::now());
-                // Repeated, since measurements and long runs push the heading off the screen.
+                // The heading is repeated, because other lines push it off the screen.
                 if self.lines.is_multiple_of(HEADING) {
                     output::note(
                         "update  reward   right  unsound  tokens     cut  repeat  entropy   KL ref   KL old    clip   engine off  sampled/s  trained/s",
@@ -231,12 +231,12 @@ impl Display {
     }
 }
 
-/// Formats the share of right chains that are unsound.
+/// Formats the share of unsound chains among right ones, in per cent; `-` if it is unknown.
 fn unsound(part: Option<f64>) -> String {
     part.map_or("-".to_owned(), |part| format!("{:.1}%", 100.0 * part))
 }
 
-/// Formats a share with its 95 % interval, for a number of problems.
+/// Formats a share in per cent, with the 95 % interval for this number of problems.
 fn over_problems(share: f64, problems: usize) -> String {
     let (low, high) = wilson(share, problems);
     let [share, low, high] = [share, low, high].map(|of| 100.0 * of);

@@ -1,4 +1,4 @@
-//! `beamgen train sft|prm|orm`: fine-tunes a checkpoint on a file of examples, with progress.
+//! `beamgen train sft`, `prm` and `orm`: fine-tunes a checkpoint on examples from files.
 
 use std::io::Write;
 use std::path::Path;

@@ -88,7 +88,7 @@ impl Work {
         Self::encode(body, "Connection: close\r\n")
     }
 
-    /// Returns the request with this index as the library takes it.
+    /// Returns request number `index`, for the library instead of the server.
     pub(crate) fn request(&self, index: usize) -> Request {
         let (problem, way) = self.place(index);
         let mut settings = Settings::default();
@@ -129,7 +129,7 @@ impl Work {
     }
 }
 
-/// The expected answer of each request, by its index among the different requests.
+/// The expected answer of each distinct request, by its index.
 type Expected = BTreeMap<usize, (serde_json::Value, u64)>;
 
 /// Solves every request alone.

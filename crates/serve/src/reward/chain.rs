@@ -1,4 +1,4 @@
-//! Chains of requests: from messages, or from texts.
+//! Reads chains to score, from messages or from texts.
 
 use beamgen::Problem;
 use beamgen::generator::GeneratorConfig;
@@ -7,25 +7,22 @@ use serde_json::Value;
 use super::{markup, split};
 use crate::app::App;
 
-/// A chain to score.
 #[derive(Debug, PartialEq)]
 pub(super) struct Chain {
-    /// The text of the problem, with its context.
+    /// The text of the problem, after its context.
     pub problem: String,
     pub steps: Vec<String>,
-    /// The place of each step in the response, `[start, end]` in Unicode code points; `None` if the
-    /// steps were given one by one.
+    /// The range of each step in the response, `[start, end]` in Unicode code points; `None` if the
+    /// client sent the steps separately.
     pub offsets: Option<Vec<[usize; 2]>>,
 }
 
-/// A turn of a chat.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Turn {
     pub role: Role,
     pub content: String,
 }
 
-/// The author of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     System,
@@ -33,15 +30,16 @@ pub(super) enum Role {
     Assistant,
 }
 
-/// Makes chains of responses.
+/// Splits responses into steps, and so makes chains.
 pub(super) struct Cutter {
-    /// The settings by which a search of this server cuts steps.
+    /// The server's settings, by which a search would split steps.
     generator: GeneratorConfig,
     separator: Option<String>,
 }
 
 impl Cutter {
-    /// Returns a cutter that splits at `separator`, or by the marks of reward models, or as a search.
+    /// Returns a cutter that splits at `separator`. Without a separator, it splits at the marks of
+    /// reward models, or else as a search does.
     pub(super) fn new(app: &App, separator: Option<String>) -> Self {
         Self {
             generator: app.service.request("").settings.generator,
@@ -49,10 +47,11 @@ impl Cutter {
         }
     }
 
-    /// Splits a response into steps, and says where they are. `separator` goes before that of all chains.
+    /// Splits a response into steps, and returns them with their ranges in code points.
+    /// `separator`, if given, replaces that of the cutter.
     ///
     /// # Errors
-    /// There is no step, or one of them is empty.
+    /// Returns an error if the response has no step, or an empty one.
     pub(super) fn steps(
         &self,
         response: &str,
@@ -75,10 +74,10 @@ impl Cutter {
         Ok((steps.collect(), split::offsets(response, &ranges)))
     }
 
-    /// Makes a chain of a problem and the response to it.
+    /// Makes a chain from a problem and a response.
     ///
     /// # Errors
-    /// The problem, the response or a step is empty.
+    /// Returns an error if the problem, the response or a step is empty.
     pub(super) fn chain(&self, problem: String, response: &str) -> Result<Chain, String> {
         if problem.trim().is_empty() {
             return Err("the problem is empty: send its text".to_owned());
@@ -91,10 +90,11 @@ impl Cutter {
         })
     }
 
-    /// Makes a chain of a chat whose last turn is the assistant's response.
+    /// Makes a chain from a chat whose last turn is the assistant's response.
     ///
     /// # Errors
-    /// The chat has another form.
+    /// Returns an error if the chat does not end with a user's turn and a response, or if its text
+    /// cannot be a chain.
     pub(super) fn chat(&self, mut turns: Vec<Turn>) -> Result<Chain, String> {
         let Some(response) = turns.pop_if(|turn| turn.role == Role::Assistant) else {
             return Err("the last turn is not the assistant's: end with the response".to_owned());
@@ -102,18 +102,20 @@ impl Cutter {
         self.chain(problem(turns)?, &response.content)
     }
 
-    /// Makes a chain of the messages of a chat.
+    /// Makes a chain from a chat in the form of OpenAI's messages.
     ///
     /// # Errors
-    /// A message has another form; the error names it.
+    /// Returns an error that names the first invalid message, or the errors of
+    /// [`chat`](Self::chat).
     pub(super) fn messages(&self, messages: &Value) -> Result<Chain, String> {
         self.chat(turns_of(messages)?)
     }
 
-    /// Makes a chain of a whole chat that a template wrote.
+    /// Makes a chain from a text that a chat template wrote.
     ///
     /// # Errors
-    /// The text has no markup, so that problem and response cannot be told apart, or an unknown one.
+    /// Returns an error if the text has no markup, so that the response's beginning is unknown, or
+    /// an unknown markup.
     pub(super) fn text(&self, text: &str) -> Result<Chain, String> {
         let turns = markup::turns(text)?;
         let turns = turns.ok_or(
@@ -123,11 +125,11 @@ impl Cutter {
     }
 }
 
-/// Returns the problem of the turns before a response: the last user's turn, after the turns before it,
-/// which are read as its context. A reward model has its own system prompt.
+/// Returns the problem of the turns before a response: the last turn, after the earlier turns as
+/// its context. System turns are left out, since a reward model has its own system prompt.
 ///
 /// # Errors
-/// The last turn is not the user's.
+/// Returns an error if the last turn is not the user's.
 pub(super) fn problem(turns: Vec<Turn>) -> Result<String, String> {
     let mut turns: Vec<Turn> = turns
         .into_iter()
@@ -144,25 +146,25 @@ pub(super) fn problem(turns: Vec<Turn>) -> Result<String, String> {
     Ok(problem.with_context().into_owned())
 }
 
-/// Returns the problem of a prompt: a plain text, or one that a chat template wrote, which ends before
+/// Returns the problem of a prompt, which is a plain text, or a chat that a template wrote up to
 /// the response.
 ///
 /// # Errors
-/// The markup is not known, or the prompt has no user's turn.
+/// Returns an error if the markup is unknown, or if the prompt has no user's turn.
 pub(super) fn problem_of_prompt(prompt: &str) -> Result<String, String> {
     let Some(mut turns) = markup::turns(prompt)? else {
         // White space around a plain prompt separates it from the response.
         return Ok(prompt.trim().to_owned());
     };
-    // Some templates open the response with `<think>`.
+    // Some templates begin the response with `<think>`, which is not part of the problem.
     turns.pop_if(|turn| turn.role == Role::Assistant);
     problem(turns)
 }
 
-/// Reads messages.
+/// Reads a chat in the form of OpenAI's messages.
 ///
 /// # Errors
-/// A message has another form; the error names it.
+/// Returns an error that names the first invalid message.
 pub(super) fn turns_of(messages: &Value) -> Result<Vec<Turn>, String> {
     let list = messages
         .as_array()

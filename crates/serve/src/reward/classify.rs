@@ -1,4 +1,4 @@
-//! vLLM's `/classify`: the classes wrong and right of a whole chain.
+//! vLLM's `/classify`: the probabilities of the classes wrong and right, for a whole chain.
 
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-//! SGLang's `/v1/embeddings` for a classifier: an embedding of one number, the score of a chain.
+//! SGLang's `/v1/embeddings`, which trainers use to get rewards: an embedding of one number, the
+//! score of the chain.
 
 use serde_json::json;
 

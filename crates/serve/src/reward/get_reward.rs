@@ -1,4 +1,4 @@
-//! `/get_reward` of OpenRLHF: prompts with their responses as one text, and the prompts.
+//! OpenRLHF's `/get_reward`: queries, each of which is a prompt with its response, and the prompts.
 
 use serde_json::json;
 
@@ -15,12 +15,13 @@ pub(super) const FORMAT: Format = Format {
     read,
 };
 
-/// The most bytes before a prompt in its query: a tokenizer may write a token that begins a text.
+/// The maximum number of bytes that may be before the prompt in its query, such as a token that
+/// begins a text.
 const MOST_BEFORE: usize = 64;
 
 fn read(app: &App, fields: &mut Fields) -> Result<Asked, Refusal> {
     fields.take("model");
-    // The right answers, which a reward model does not read.
+    // The reference answers, which a reward model does not read.
     fields.take("labels");
     let cutter = Cutter::new(app, parse::step_separator(fields)?);
     let queries = parse::texts(fields, "query")?;
@@ -69,7 +70,7 @@ fn read(app: &App, fields: &mut Fields) -> Result<Asked, Refusal> {
     })
 }
 
-/// Makes the chain of a query: the response is what follows the prompt.
+/// Makes the chain of a query. The response is the text after the prompt.
 fn chain(
     cutter: &Cutter,
     query: &str,
@@ -83,7 +84,8 @@ fn chain(
         };
     };
     let before = query.len().min(prompt.len() + MOST_BEFORE);
-    // A border between characters, since the bytes of a text may be cut anywhere.
+    // The search must end at a character border, because slicing a string within a character
+    // panics.
     let before = (before..=query.len())
         .find(|&at| query.is_char_boundary(at))
         .unwrap_or(query.len());

@@ -1,4 +1,4 @@
-//! The chat templates' markup in texts: trainers send whole chats as one text.
+//! Reads the markup of chat templates: some trainers send a whole chat as one text.
 
 use super::chain::{Role, Turn};
 
@@ -6,13 +6,14 @@ use Role::{Assistant, System, User};
 
 /// The markup of a family of chat templates.
 struct Markup {
-    /// The texts that begin a turn. Of two at one place, the first counts.
+    /// The texts that begin a turn, with its role. If several match at one place, the first one
+    /// counts.
     begins: &'static [(&'static str, Role)],
-    /// The texts that end a turn, and those that end a text.
+    /// The texts that end a turn or the whole text.
     ends: &'static [&'static str],
 }
 
-/// The markups that are known.
+/// The known markups, each with the families of models that use it.
 const MARKUPS: [Markup; 6] = [
     // Qwen, Yi, SmolLM and others: ChatML.
     Markup {
@@ -70,17 +71,18 @@ const MARKUPS: [Markup; 6] = [
     },
 ];
 
-/// Texts that only markup has: where they are found and no markup is known, the text is not plain.
+/// Texts that occur in markup only. A text with one of them but without a known markup is refused
+/// rather than read as plain.
 const SIGNS: [&str; 4] = ["<|", "<｜", "[INST]", "<start_of_turn>"];
 
-/// The most turns of a text.
+/// The maximum number of turns in a text.
 const MOST_TURNS: usize = 1024;
 
-/// Returns the turns of a chat that a template wrote; `None` for a text without markup. The last turn
-/// may be empty: the one that is to be written.
+/// Returns the turns of a chat that a template wrote; `None` for a text without markup. The last
+/// turn is empty if the text ends where the response should begin.
 ///
 /// # Errors
-/// The markup is not known, or there are too many turns.
+/// Returns an error if the markup is unknown, or if there are more than [`MOST_TURNS`] turns.
 pub(super) fn turns(text: &str) -> Result<Option<Vec<Turn>>, String> {
     let has_user = |markup: &&Markup| {
         let mut begins = markup.begins.iter();
@@ -104,7 +106,7 @@ pub(super) fn turns(text: &str) -> Result<Option<Vec<Turn>>, String> {
         current = begins.next();
         let until = current.map_or(text.len(), |(at, ..)| at);
         let content = &text[start..until];
-        // A turn that another one follows ends at its end mark; the last one may have several.
+        // The first end mark ends a turn; more of them, or padding, may follow in the last turn.
         let content = match markup.ends.iter().filter_map(|end| content.find(end)).min() {
             Some(end) => &content[..end],
             None => content,
@@ -117,7 +119,7 @@ pub(super) fn turns(text: &str) -> Result<Option<Vec<Turn>>, String> {
     Ok(Some(turns))
 }
 
-/// Returns a response without the texts that end it, such as `<|im_end|>` and padding.
+/// Removes the marks at the end of a response, such as `<|im_end|>`, also if repeated as padding.
 pub(super) fn without_ends(response: &str) -> &str {
     let mut rest = response;
     loop {
@@ -131,7 +133,7 @@ pub(super) fn without_ends(response: &str) -> &str {
 }
 
 impl Markup {
-    /// Returns the turns' beginnings: where each mark begins and ends, and whose turn it is.
+    /// Returns the start and the end of each mark that begins a turn, and the turn's role.
     fn begins<'a>(&'a self, text: &'a str) -> impl Iterator<Item = (usize, usize, Role)> + 'a {
         let mut from = 0;
         let places = text.char_indices();

@@ -1,4 +1,4 @@
-//! Our own format: `chains`, each with an answer of its own.
+//! beamgen's own format: a list `chains`, each with its own entry in the answer.
 
 use beamgen::Problem;
 use beamgen::eval::{GivenChain, context_of};
@@ -52,7 +52,7 @@ fn read(app: &App, fields: &mut Fields) -> Result<Asked, Refusal> {
     }))
 }
 
-/// Returns the id of a chain, or its number, counted from 1.
+/// Returns the `id` of a chain; without one, its position in the list, counted from 1.
 fn id(chain: &Value, index: usize) -> String {
     match &chain["id"] {
         Value::String(id) => id.clone(),
@@ -61,7 +61,8 @@ fn id(chain: &Value, index: usize) -> String {
     }
 }
 
-/// Reads a chain: steps, a response to cut, or messages that end with one.
+/// Reads a chain from `steps`, from a `response` to split, or from `messages` that end with a
+/// response.
 fn chain(cutter: &Cutter, mut value: Value, number: usize) -> Result<Chain, String> {
     let has = |key| value.get(key).is_some_and(|value: &Value| !value.is_null());
     let has_steps = has("steps") || has("completions");

@@ -1,4 +1,5 @@
-//! vLLM's `/score`: pairs of a problem and a response, by the names that the two lists have had.
+//! vLLM's `/score`: pairs of a problem and a response, as two lists under any of the names that
+//! vLLM's versions use.
 
 use serde_json::json;
 
@@ -23,7 +24,7 @@ pub(super) const FORMAT: Format = Format {
     read,
 };
 
-/// The names of problems and responses.
+/// The names of the list of problems and of the list of responses.
 pub(super) const NAMES: [(&str, &str); 4] = [
     ("text_1", "text_2"),
     ("queries", "documents"),

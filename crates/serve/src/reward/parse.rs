@@ -1,4 +1,4 @@
-//! Bodies and the fields that all formats share.
+//! Parses bodies, and the fields that all formats share.
 
 use beamgen::Aggregation;
 use serde_json::{Map, Number, Value};
@@ -7,13 +7,13 @@ use crate::body;
 use crate::fields::Fields;
 use crate::refusal::Refusal;
 
-/// The most values of a large body. A value takes far more memory than the few bytes that write it.
+/// The maximum number of values in a body above [`FEW`] bytes. A parsed value takes far more memory
+/// than its text of a few bytes.
 const MOST_VALUES: usize = 1 << 20;
 
-/// The bytes up to which the values of a body are not counted.
+/// The size in bytes up to which a body may have any number of values.
 const FEW: usize = 1 << 20;
 
-/// Reads a body as a JSON object.
 pub(super) fn object(bytes: Vec<u8>) -> Result<Map<String, Value>, Refusal> {
     if bytes.len() > FEW && values(&bytes) > MOST_VALUES {
         let message = format!("the body has more than {MOST_VALUES} values: send fewer chains");
@@ -22,7 +22,8 @@ pub(super) fn object(bytes: Vec<u8>) -> Result<Map<String, Value>, Refusal> {
     body::parsed(&bytes)
 }
 
-/// Returns a bound of the number of values in a JSON text.
+/// Returns an upper bound on the number of values in a JSON text: 1 for each comma or opening
+/// bracket outside of strings.
 fn values(bytes: &[u8]) -> usize {
     let (mut count, mut is_text, mut is_escaped) = (1, false, false);
     for &byte in bytes {
@@ -37,7 +38,7 @@ fn values(bytes: &[u8]) -> usize {
     count
 }
 
-/// Takes the rule that makes one number of a chain's scores.
+/// Takes the rule that turns a chain's step scores into one score; `None` if the body has none.
 pub(super) fn aggregation(fields: &mut Fields) -> Result<Option<Aggregation>, Refusal> {
     let Some(text) = fields.text("aggregation")? else {
         return Ok(None);
@@ -48,10 +49,12 @@ pub(super) fn aggregation(fields: &mut Fields) -> Result<Option<Aggregation>, Re
     }
 }
 
-/// The fields that may be in the query of an address, since trainers write the body themselves.
+/// The fields that may also be in the query of the address: users of a trainer can set its address,
+/// but not its body.
 const IN_ADDRESS: [&str; 3] = ["aggregation", "step_separator", "unscored"];
 
-/// Adds the fields that the address has in its query, `?aggregation=last`, and the body has not.
+/// Adds fields from the query of the address, such as `?aggregation=last`. A field of the body
+/// wins.
 pub(super) fn add_address(body: &mut Map<String, Value>, query: Option<&str>) {
     let pairs = query.into_iter().flat_map(|query| query.split('&'));
     for (name, value) in pairs.filter_map(|pair| pair.split_once('=')) {
@@ -65,7 +68,7 @@ pub(super) fn add_address(body: &mut Map<String, Value>, query: Option<&str>) {
     }
 }
 
-/// Returns a value of a query as a text. Bytes that are not UTF-8 are replaced.
+/// Decodes `%` and `+` in a value of a query. Bytes that are not UTF-8 are replaced.
 fn unescaped(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.bytes();
@@ -85,7 +88,7 @@ fn unescaped(value: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Takes the reward of a sample that cannot be scored; `None` for none.
+/// Takes the reward for a chain that cannot be scored; `None` if the body has none.
 pub(super) fn unscored(fields: &mut Fields) -> Result<Option<f32>, Refusal> {
     match fields.number("unscored")? {
         Some(reward) if !(reward as f32).is_finite() => {
@@ -95,13 +98,13 @@ pub(super) fn unscored(fields: &mut Fields) -> Result<Option<f32>, Refusal> {
     }
 }
 
-/// Takes a string, or a list of strings.
+/// Takes a required field: a string, or a list of strings.
 pub(super) fn texts(fields: &mut Fields, key: &'static str) -> Result<Vec<String>, Refusal> {
     let missing = "missing: send a string or a list of strings";
     some_texts(fields, key)?.ok_or_else(|| fields.wrong(key, missing))
 }
 
-/// Takes a string, or a list of strings, if the body has the field.
+/// Takes a string, or a list of strings; `None` if the body lacks the field.
 pub(super) fn some_texts(
     fields: &mut Fields,
     key: &'static str,
@@ -119,8 +122,8 @@ pub(super) fn some_texts(
     texts.map(Some).ok_or_else(|| fields.wrong(key, wrong))
 }
 
-/// Takes the text that ends a step in responses; `None` for the marks of reward models and the cuts of
-/// a search.
+/// Takes the text that ends each step of a response. `None` means the marks of reward models, or
+/// the steps of a search.
 pub(super) fn step_separator(fields: &mut Fields) -> Result<Option<String>, Refusal> {
     match fields.text("step_separator")? {
         Some(text) if text.is_empty() => {

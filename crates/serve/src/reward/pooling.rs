@@ -1,4 +1,5 @@
-//! vLLM's `/pooling` for a process reward model: a row of class probabilities for each step.
+//! vLLM's `/pooling` for a process reward model: one row of class probabilities (wrong, right) for
+//! each step.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Rerankers of Cohere, Jina and vLLM: responses to one problem, the best first.
+//! The rerank format of Cohere, Jina and vLLM: ranks responses to one problem, best first.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ fn read(app: &App, fields: &mut Fields) -> Result<Asked, Refusal> {
     let problem = fields.text("query")?;
     let problem = problem.ok_or_else(|| fields.wrong("query", "missing: send the problem"))?;
     let documents = documents(fields)?;
-    // Zero is vLLM's default, which means all.
+    // vLLM's default 0 stands for all documents.
     let most = fields
         .count("top_n")?
         .filter(|&most| most > 0)
@@ -41,7 +41,7 @@ fn read(app: &App, fields: &mut Fields) -> Result<Asked, Refusal> {
                 Err(fault) => errors.push(json!({"index": index, "error": fault.reason()})),
             }
         }
-        // The sort is stable: of equal scores, the first document comes first.
+        // The sort is stable, so documents with equal scores keep their order.
         ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
         ranked.truncate(most);
         let results = ranked.into_iter().map(|(index, score)| {
@@ -61,7 +61,7 @@ fn read(app: &App, fields: &mut Fields) -> Result<Asked, Refusal> {
     }))
 }
 
-/// Takes the documents: texts, or objects with a `text`.
+/// Takes the documents: texts, or objects with a field `text`.
 fn documents(fields: &mut Fields) -> Result<Vec<String>, Refusal> {
     let advice = "send a list of texts, or of objects with a text";
     let Some(Value::Array(list)) = fields.take("documents") else {

@@ -1,4 +1,4 @@
-//! slime's remote reward model: a sample, answered by a number.
+//! slime's remote reward model: a single sample, whose reward is the whole answer.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ pub(super) const FORMAT: Format = Format {
 };
 
 fn read(app: &App, fields: &mut Fields) -> Result<Asked, Refusal> {
-    // The right answer, which a reward model does not read.
+    // The reference answer, which a reward model does not read.
     fields.take("label");
     let cutter = Cutter::new(app, parse::step_separator(fields)?);
     let response = fields.text("response")?;
@@ -37,7 +37,7 @@ fn read(app: &App, fields: &mut Fields) -> Result<Asked, Refusal> {
     })
 }
 
-/// Makes the chain of a sample, whose prompt is a text or the messages of a chat.
+/// Makes the chain of a sample. The prompt is a text, or a chat as messages.
 fn chain(cutter: &Cutter, prompt: &Value, response: &str) -> Result<Chain, String> {
     let problem = match prompt {
         Value::String(text) => problem_of_prompt(text),

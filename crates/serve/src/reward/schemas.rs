@@ -1,4 +1,4 @@
-//! The JSON schemas of the routes' bodies and answers in the OpenAPI document.
+//! The JSON schemas of the scoring routes in the OpenAPI document.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::vllm::{REFUSED, WITHOUT_EFFECT};
 use crate::openapi::Schema;
 use crate::schema::{SCORE as OURS, SCORED, closed, list, object};
 
-/// The schemas of a route: of its body, and of its answer.
+/// The schemas of a route's body and of its answer.
 pub(crate) type Pair = (Schema, Schema);
 
 pub(crate) const SCORE: Pair = (
@@ -174,7 +174,8 @@ fn activation() -> Value {
     json!({"use_activation": flag(), "activation": flag(), "softmax": flag()})
 }
 
-/// Returns the schemas of a chat as messages, and as texts of a chat template.
+/// Returns two schemas: of a chat as `messages`, and of a chat template's text as `input`. Both get
+/// `properties`.
 fn chats(properties: Value) -> Vec<Value> {
     let messages = json!({"type": "array", "description": "A chat that ends with the response."});
     let forms = [("messages", messages), ("input", texts())];
@@ -186,14 +187,15 @@ fn chats(properties: Value) -> Vec<Value> {
     forms.collect()
 }
 
-/// Returns the schema of a body with these properties, and those that all formats have.
+/// Adds the fields that all formats share to `properties`, and returns the schema of a body.
 fn of_all(required: &[&str], mut properties: Value) -> Value {
     properties["aggregation"] = text();
     properties["step_separator"] = text();
     closed(required, properties)
 }
 
-/// Returns the schema of a body with these properties, and those that all formats of vLLM have.
+/// Adds the fields that all of vLLM's formats share to `properties`, and returns the schema of a
+/// body.
 fn of_vllm(required: &[&str], mut properties: Value) -> Value {
     for name in WITHOUT_EFFECT {
         properties[name] = json!({"description": "Ignored."});
@@ -223,7 +225,7 @@ fn texts() -> Value {
     ]})
 }
 
-/// Returns the schemas of pairs, by each of their names.
+/// Returns one schema for each pair of names in [`NAMES`](super::pairs::NAMES).
 fn pairs() -> Vec<Value> {
     let forms = super::pairs::NAMES.iter().map(|&(one, other)| {
         let mut properties = json!({});
@@ -235,7 +237,7 @@ fn pairs() -> Vec<Value> {
     forms.collect()
 }
 
-/// Returns the schema of an entry of `data`: with these properties, or with an error.
+/// Returns the schema of an entry of `data`, which has `properties` or an error.
 fn entry(mut properties: Value) -> Value {
     properties["index"] = json!({"type": "integer"});
     properties["error"] = json!({"type": "string"});

@@ -15,32 +15,32 @@ use crate::app::{App, now};
 use crate::refusal::Refusal;
 use crate::search::not_taken;
 
-/// The scores of a request's chains.
+/// The scores of all chains of a request, and what the answer needs besides.
 pub(super) struct Answered {
-    /// The chains in the order of the request.
+    /// The scores or the fault of each chain, in the order of the request.
     pub chains: Vec<Result<Scored, Fault>>,
-    /// The reward of a chain that cannot be scored, if the request names one.
+    /// The reward for a chain that cannot be scored; `None` if the request names none.
     pub unscored: Option<f32>,
-    /// The name of the reward model.
+    /// The name of the reward model as JSON: a string, or null without one.
     pub model: Value,
-    /// The id of the answer.
     pub id: String,
 }
 
-/// The scores of a chain.
+/// The scores of one chain, and facts about the scored text.
 #[derive(Debug, Clone)]
 pub(super) struct Scored {
-    /// The score of each step, from 0 to 1.
     pub steps: Vec<f32>,
-    /// The score of the chain.
+    /// The score of the whole chain, by the rule of aggregation.
     pub score: f32,
-    /// The tokens that the reward model has for the chain.
+    /// The number of tokens of the chain in the reward model's prompt format.
     pub tokens: usize,
-    /// The place of each step in the response.
+    /// The range of each step in the response, in Unicode code points; `None` if the client sent
+    /// the steps separately.
     pub offsets: Option<Vec<[usize; 2]>>,
 }
 
-/// The reason why a chain has no scores, as the refusal of a request for it alone.
+/// The reason why a chain has no scores. It is also the refusal of a request in which no chain has
+/// a score.
 #[derive(Debug, Clone)]
 pub(super) struct Fault(Refusal);
 
@@ -67,7 +67,7 @@ impl Fault {
 }
 
 impl Answered {
-    /// Returns the refusal of a request of which no chain has a score or a reward.
+    /// Returns the refusal of the request if no chain has a reward.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         let none = self.chains.iter().all(|chain| self.reward(chain).is_none());
         let fault = self.chains.iter().find_map(|chain| chain.as_ref().err());
@@ -75,8 +75,8 @@ impl Answered {
         Some(fault.0.clone())
     }
 
-    /// Returns the reward of a chain: its score, or the one that the request names for chains that
-    /// cannot be scored. A failure of the model has none.
+    /// Returns the reward of a chain: its score, or `unscored` if the chain cannot be scored. A
+    /// chain without a score because the model failed has no reward.
     pub(super) fn reward(&self, chain: &Result<Scored, Fault>) -> Option<f32> {
         match chain {
             Ok(scored) => Some(scored.score),
@@ -86,15 +86,15 @@ impl Answered {
         }
     }
 
-    /// Returns the tokens of all chains in the form of OpenAI's API.
+    /// Returns the object `usage` of OpenAI's API. The tokens of all chains count as prompt tokens.
     pub(super) fn usage(&self) -> Value {
         let scored = self.chains.iter().filter_map(|chain| chain.as_ref().ok());
         let tokens: usize = scored.map(|scored| scored.tokens).sum();
         json!({"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0})
     }
 
-    /// Returns a list in the form of OpenAI's API, with an entry for each chain: what `write` makes of its
-    /// scores, or its error.
+    /// Returns a list in the form of OpenAI's API. The entry of a chain is made by `write`, or has
+    /// the chain's error.
     pub(super) fn list(self, object: &str, write: impl Fn(Scored) -> Value) -> Value {
         let usage = self.usage();
         let data = self.chains.into_iter().enumerate();
@@ -117,8 +117,8 @@ impl Answered {
     }
 }
 
-/// Cancels what is not scored yet when the request's future is dropped: at its end, at its deadline, or
-/// because the client is gone.
+/// Cancels the remaining scoring when dropped with the request's future: when all is scored, at the
+/// deadline, or because the client disconnected.
 struct CancelOnDrop(CancelToken);
 
 impl Drop for CancelOnDrop {
@@ -127,7 +127,8 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Scores chains. A chain that cannot be read or scored has its reason, and the others are scored.
+/// Scores all chains together. A chain that cannot be read or scored gets a fault; the others are
+/// still scored.
 pub(super) async fn score(
     app: &Arc<App>,
     chains: Vec<Result<Chain, String>>,
@@ -150,14 +151,14 @@ pub(super) async fn score(
     }
     let (tell, mut told) = mpsc::unbounded_channel();
     let cancel = CancelOnDrop(CancelToken::new());
-    // A failed send means that the client is gone: nobody waits for the scores.
+    // A send fails if the request was dropped, and then nobody needs the score.
     let each = move |index, scored| drop(tell.send((index, scored)));
     let (taker, token) = (Arc::clone(app), cancel.0.clone());
     let take = move || taker.service.score_all(texts, token, each);
     let taken = app.long_texts.run(bytes, take).await?;
     taken.map_err(|error| not_taken(app, &error))?;
     let all = async {
-        // The channel closes after the last chain.
+        // The service drops the sender after the last chain, which closes the channel.
         while let Some((index, scored)) = told.recv().await {
             let (place, offsets) = &mut places[index];
             answers[*place] = Some(answer(app, scored, offsets.take(), aggregation));

@@ -1,20 +1,21 @@
-//! Splits responses into steps, and says where the steps are.
+//! Splits responses into steps, and locates the steps in the response.
 
 use std::ops::Range;
 
 use beamgen::generator::GeneratorConfig;
 use beamgen::mend::steps_of;
 
-/// A text with which clients end steps for a family of reward models.
+/// A text that ends each step in the prompts of a family of reward models.
 struct Mark {
     text: &'static str,
-    /// Whether the mark counts at the end of a line only, since the text is also a part of words.
+    /// Whether the text counts only at the end of a line, because it can also be part of a word.
     ends_line: bool,
-    /// Whether the family's format writes `Step N: ` itself, so that it is taken off a step.
+    /// Whether the reward model's own format adds `Step N: `, so that this text is removed from a
+    /// step.
     numbers: bool,
 }
 
-/// The step marks of reward models. The first one found in a response splits it.
+/// The known step marks. The first one that a response contains splits it.
 const MARKS: [Mark; 2] = [
     // Qwen2.5-Math-PRM.
     Mark {
@@ -30,9 +31,9 @@ const MARKS: [Mark; 2] = [
     },
 ];
 
-/// Returns the steps of a response as ranges of bytes, without the white space around them: split at
-/// `separator`, at the marks of a reward model, or where a search would cut. A step between two
-/// separators may be empty.
+/// Returns the byte ranges of the steps of a response, without surrounding white space. Splits at
+/// `separator` if given, or else at the first known mark in the response, or else as a search
+/// would. Steps between two separators or marks may be empty.
 pub(super) fn steps(
     response: &str,
     separator: Option<&str>,
@@ -57,7 +58,8 @@ pub(super) fn steps(
             return steps;
         }
     }
-    // The steps lie in the response one after the other, with white space only between them.
+    // The steps follow each other in the response with only white space in between, so the next
+    // occurrence is the step itself.
     let mut end = 0;
     let place = |step: String| {
         let start = end + response[end..].find(&step).unwrap_or_default();
@@ -81,7 +83,7 @@ impl Mark {
     }
 }
 
-/// Returns the texts between the cuts. Nothing after the last cut is not a step.
+/// Returns the trimmed ranges between the cuts. A blank rest after the last cut is not a step.
 fn between(response: &str, cuts: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let mut start = 0;
     let mut steps: Vec<Range<usize>> = Vec::new();
@@ -100,7 +102,8 @@ fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
     start..start + part.trim().len()
 }
 
-/// Converts ranges of bytes, in order, to `[start, end]` in Unicode code points.
+/// Converts byte ranges to `[start, end]` in Unicode code points. The ranges must be in ascending
+/// order.
 pub(super) fn offsets(text: &str, steps: &[Range<usize>]) -> Vec<[usize; 2]> {
     let (mut bytes, mut characters) = (0, 0);
     let mut count = |to: usize| {

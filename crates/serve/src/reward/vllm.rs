@@ -1,4 +1,4 @@
-//! Fields and forms that the formats of vLLM's routes share.
+//! Fields and output forms that the formats of vLLM's routes share.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::fields::Fields;
 use crate::refusal::Refusal;
 
-/// Fields that change no score.
+/// Fields that do not change scores; they are accepted and ignored.
 pub(super) const WITHOUT_EFFECT: [&str; 14] = [
     "model",
     "user",
@@ -27,7 +27,7 @@ pub(super) const WITHOUT_EFFECT: [&str; 14] = [
     "truncation_side",
 ];
 
-/// Fields that would change scores, with the reason why they are refused.
+/// Fields that would change scores, each with the reason why it is refused.
 pub(super) const REFUSED: [(&str, &str); 7] = [
     (
         "truncate_prompt_tokens",
@@ -50,7 +50,7 @@ pub(super) const REFUSED: [(&str, &str); 7] = [
     ("endianness", "numbers are little-endian: leave it out"),
 ];
 
-/// Takes the fields that no format reads.
+/// Ignores the fields of [`WITHOUT_EFFECT`], and refuses those of [`REFUSED`].
 pub(super) fn take_common(fields: &mut Fields) -> Result<(), Refusal> {
     for key in WITHOUT_EFFECT {
         fields.take(key);
@@ -63,8 +63,8 @@ pub(super) fn take_common(fields: &mut Fields) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Takes whether scores are probabilities, by the names that the field has had. Otherwise they are
-/// log-odds.
+/// Takes the flag for probabilities instead of log-odds, under the names that vLLM's versions have
+/// used. Without the flag, scores are probabilities.
 pub(super) fn take_activation(fields: &mut Fields) -> Result<bool, Refusal> {
     let mut is_on = true;
     for key in ["use_activation", "activation", "softmax"] {
@@ -75,17 +75,16 @@ pub(super) fn take_activation(fields: &mut Fields) -> Result<bool, Refusal> {
     Ok(is_on)
 }
 
-/// The forms of numbers in an answer.
+/// The form in which an answer writes numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
-    /// A list of numbers.
     Float,
-    /// The bytes of little-endian 32-bit numbers.
+    /// The bytes of little-endian float32 numbers, in base64.
     Base64,
 }
 
 impl Encoding {
-    /// Takes the form that a request asks for.
+    /// Takes the requested form, a JSON list by default.
     pub(super) fn take(fields: &mut Fields) -> Result<Self, Refusal> {
         if fields
             .text("embed_dtype")?
@@ -100,7 +99,7 @@ impl Encoding {
         }
     }
 
-    /// Writes rows of numbers; base64 has them one after the other.
+    /// Writes rows of numbers. In base64, the rows follow each other without separators.
     pub(super) fn rows(self, rows: &[Vec<f32>]) -> Value {
         match self {
             Self::Float => json!(rows),
@@ -108,7 +107,6 @@ impl Encoding {
         }
     }
 
-    /// Writes numbers.
     pub(super) fn numbers(self, numbers: &[f32]) -> Value {
         match self {
             Self::Float => json!(numbers),
@@ -125,7 +123,8 @@ fn base64<'a>(numbers: impl IntoIterator<Item = &'a f32>) -> Value {
     STANDARD.encode(bytes).into()
 }
 
-/// Takes the chains of `messages` (one) or of `input` (one or more texts of a chat template).
+/// Takes one chain from `messages`, or one or more from `input`, which holds texts of a chat
+/// template.
 pub(super) fn take_chains(
     app: &App,
     fields: &mut Fields,
@@ -142,8 +141,8 @@ pub(super) fn take_chains(
     Ok(inputs.iter().enumerate().map(chain).collect())
 }
 
-/// Returns the outputs of a classifier with the classes wrong and right: their probabilities, or numbers
-/// whose softmax they are.
+/// Returns the outputs of a classifier with the classes wrong and right: probabilities if
+/// `is_activated`, or else logits whose softmax these probabilities are.
 pub(super) fn classes(score: f32, is_activated: bool) -> Vec<f32> {
     if is_activated {
         vec![1.0 - score, score]
@@ -152,8 +151,8 @@ pub(super) fn classes(score: f32, is_activated: bool) -> Vec<f32> {
     }
 }
 
-/// Returns the log-odds of a score. A score that was rounded to 0 or 1 has those of the nearest number
-/// that could have been.
+/// Returns the log-odds of a score. A score that was rounded to 0 or 1 is first moved towards the
+/// border of its rounding interval, so that the result is finite.
 fn log_odds(score: f32) -> f32 {
     let least = f64::from(f32::from_bits(1)) / 2.0;
     let most = 1.0 - f64::from(f32::EPSILON) / 4.0;
@@ -172,7 +171,7 @@ mod tests {
             assert!(odds.is_finite());
             let back = 1.0 / (1.0 + (-f64::from(odds)).exp());
             let error = (back - f64::from(score)).abs();
-            // The log-odds are rounded to f32.
+            // The log-odds were rounded to f32, so the tolerance is relative to f32.
             assert!(
                 error <= 1e-6 * f64::from(score).max(1e-30),
                 "{score}: {back}"

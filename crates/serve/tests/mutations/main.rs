@@ -1,5 +1,5 @@
-//! Thousands of requests that are wrong in some way: none may end a thread, get an answer that
-//! blames the server, or disturb whoever is served beside them. The seed is fixed.
+//! Sends thousands of invalid requests. None of them may end a thread, get an answer that blames
+//! the server, or disturb valid requests that run at the same time. The seed is fixed.
 //!
 //! This is a separate program, because it counts the panics of the whole process.
 
@@ -27,7 +27,7 @@ const THREADS: usize = 8;
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// The outcome of a request: a status, or a connection that ended without a status.
+/// Returns the status of the answer, or `None` if the connection ended without one.
 fn outcome(server: &Running, mutation: &Mutation) -> Option<u16> {
     let mut stream = server.connect();
     let most = Some(Duration::from_secs(20));

@@ -28,7 +28,7 @@ pub(crate) struct Mutation {
 
 type Kind = (&'static str, fn(&mut dyn Random) -> Vec<u8>);
 
-/// An object-safe random number generator, which all kinds of mutations share.
+/// An object-safe random number generator: the functions in a table of mutations cannot be generic.
 pub(crate) trait Random {
     fn below(&mut self, most: usize) -> usize;
 }
@@ -189,7 +189,8 @@ fn odd_value(rng: &mut dyn Random) -> Vec<u8> {
     chat(body.to_string().as_bytes())
 }
 
-/// Fields of OpenAI and vLLM, with values that are right, nearly right, or of another kind.
+/// Returns a body with fields of OpenAI and vLLM, whose values are valid, nearly valid, or of
+/// another type.
 fn odd_fields(rng: &mut dyn Random) -> Vec<u8> {
     let mut body = valid(rng);
     let schema = json!({"type": "object", "properties": {"a": {"enum": [1, "x"]}}});

@@ -1,4 +1,4 @@
-//! Chats of several turns, and answers that a request begins.
+//! Tests chats of several turns, and answers whose beginning the request gives.
 
 use beamgen::{Problem, Request, Role, Solver, Turn};
 use beamgen_serve::ServeOptions;
@@ -30,7 +30,7 @@ fn earlier_turns_are_a_part_of_the_prompt() {
     let alone = server.chat(&greedy(json!([user(&second)]), json!({}))).ok();
     let answered = server.chat(&greedy(json!([user(&first)]), json!({}))).ok();
     let said = answered["choices"][0]["message"].clone();
-    // An SDK sends the message of an answer back as it is.
+    // SDKs send the message of an earlier answer back unchanged.
     let messages = json!([user(&first), said, user(&second)]);
     let chat = server.chat(&greedy(messages, json!({}))).ok();
     let read = |answer: &Value| answer["usage"]["prompt_tokens"].as_u64().unwrap();
@@ -68,7 +68,8 @@ fn an_answer_continues_the_beginning_that_a_request_gives() {
         .collect();
     let line = whole.find('\n').unwrap() + 1;
     let continued = json!({"continue_final_message": true, "add_generation_prompt": false});
-    // Within the first step, between two steps, and within the second one, before words.
+    // Positions before a word: within the first step, between two steps, and within the second
+    // step.
     let word = |from: usize| from + whole[from..].find(' ').unwrap();
     for at in [word(0), line, word(line)] {
         let (prefix, rest) = whole.split_at(at);

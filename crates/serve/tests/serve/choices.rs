@@ -1,4 +1,4 @@
-//! Several answers to a request: `n`, and lists of prompts.
+//! Tests requests with several answers: `n`, and lists of prompts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ fn contents(answer: &Value) -> Vec<String> {
     choices.map(content).collect()
 }
 
-/// A request for `n` answers of a preset.
+/// Returns a request for `n` answers with the preset `model`.
 fn several(model: &str, n: usize, own: Value) -> Value {
     let mut body = ask(&problem(3), own);
     (body["model"], body["n"]) = (model.into(), n.into());
@@ -45,7 +45,7 @@ fn without_a_scorer_n_answers_are_independent_and_each_repeats_by_its_seed() {
         }
         assert!(alone["choices"][0].get("beamgen").is_none());
         completion += alone["usage"]["completion_tokens"].as_u64().unwrap();
-        // Each prompt counts once.
+        // The tokens of the prompt count once, not for each answer.
         assert_eq!(
             alone["usage"]["prompt_tokens"],
             answer["usage"]["prompt_tokens"]
@@ -57,10 +57,10 @@ fn without_a_scorer_n_answers_are_independent_and_each_repeats_by_its_seed() {
     let seeds = choices.iter().map(|c| c["beamgen"]["seed"].as_u64());
     assert_eq!(seeds.collect::<BTreeSet<_>>().len(), 8);
     assert!(BTreeSet::from_iter(contents(&answer)).len() > 1);
-    // Fewer answers are the first ones of more.
+    // A smaller `n` gives the first answers of a larger one.
     let fewer = server.chat(&several("single", 3, json!({"seed": 5}))).ok();
     assert_eq!(contents(&fewer), contents(&answer)[..3]);
-    // Equal answers of greedy decoding are what it has.
+    // Greedy decoding cannot give different answers, so it repeats one.
     let greedy = server
         .chat(&several("beamgen", 3, json!({"strategy": "greedy"})))
         .ok();
@@ -103,7 +103,7 @@ fn a_search_gives_its_best_chains_of_different_texts() {
     );
     let tokens = |answer: &Value| answer["usage"]["completion_tokens"].as_u64().unwrap();
     assert!(tokens(&answer) > tokens(&one));
-    // All are texts of the tree's finished chains.
+    // Each answer is the text of a finished chain in the tree.
     let tree = answer["beamgen"]["tree"].as_array().unwrap();
     let ends = tree
         .iter()
@@ -133,13 +133,13 @@ fn a_narrow_search_is_widened_and_missing_answers_are_told() {
         note.starts_with(&format!("{found} of 12 choices")),
         found < 12
     );
-    // A search that can only find one text.
+    // This search can find only one text, because the temperature is 0.
     let same = json!({"strategy": "best-of-n", "n": 4, "temperature": 0.0});
     let same = server.chat(&several("beamgen", 4, same)).ok();
     assert_eq!(contents(&same).len(), 1);
     let note = same["beamgen"]["note"].as_str().unwrap();
     assert!(note.starts_with("1 of 4 choices: "), "{note}");
-    // Answers below the threshold are no answers.
+    // Chains that score below the threshold are not returned.
     let low = server
         .chat(&several("beamgen", 4, json!({"n": 16, "threshold": 1.0})))
         .ok();
@@ -175,7 +175,7 @@ fn a_list_of_prompts_has_an_answer_for_each_as_if_it_came_alone() {
     let sum: u64 = sum.map(|tokens| tokens.as_u64().unwrap()).sum();
     assert_eq!(all["beamgen"]["ledger"]["generated_tokens"], sum);
 
-    // Two answers each: those of a prompt follow each other.
+    // With two answers for each prompt, the answers of a prompt are next to each other.
     let body = json!({"model": "single", "prompt": texts, "n": 2, "seed": 1});
     let two = server.post("/v1/completions", &body).ok();
     let choices = two["choices"].as_array().unwrap();
@@ -187,7 +187,7 @@ fn a_list_of_prompts_has_an_answer_for_each_as_if_it_came_alone() {
         let alone = server.post("/v1/completions", &body).ok();
         assert_eq!(contents(&alone)[0], choice["text"]);
     }
-    // Without a seed, equal prompts have different ones.
+    // Without a seed in the request, equal prompts get different seeds.
     let body = json!({"model": "single", "prompt": vec![&texts[0]; 8]});
     let same = server.post("/v1/completions", &body).ok();
     let choices = same["choices"].as_array().unwrap().iter();
@@ -273,7 +273,7 @@ fn what_would_be_too_much_is_refused_by_name_and_leaves_nothing_behind() {
     let body = json!({"model": "single", "prompt": prompt});
     let many = server.post("/v1/completions", &body).refusal();
     assert_eq!((many.0, many.2), (400, json!("prompt")));
-    // A prompt that does not fit ends its request, and names itself.
+    // A prompt that does not fit is an error of the whole request, which names the prompt.
     let body = json!({"model": "single", "prompt": [problem(0), "pens ".repeat(5000)], "seed": 0});
     let long = server.post("/v1/completions", &body).refusal();
     assert_eq!(long.2, json!("prompt[1]"));

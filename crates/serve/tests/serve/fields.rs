@@ -1,4 +1,5 @@
-//! Fields of other servers' clients: what changes an answer has its effect, other fields are told.
+//! Tests fields that clients of other servers send. A field that changes answers takes effect;
+//! other fields are listed as ignored.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Running, ask, essence, problem, request};
 
-/// A chat request with fields outside of `beamgen`.
+/// Returns a chat request with the object `beamgen` (`own`) and further fields (`more`).
 fn with(own: Value, more: Value) -> Value {
     let mut body = ask(&problem(0), own);
     for (key, value) in more.as_object().unwrap() {
@@ -30,7 +31,7 @@ fn fields_without_effect_are_named_counted_and_logged_once() {
     });
     let plain = server.chat(&with(json!({"n": 4}), json!({}))).ok();
     assert!(plain["beamgen"].get("ignored").is_none());
-    // The first is its_hub's body, the second one of vLLM's benchmarks.
+    // `its_hub` sends the first body; the second has fields of vLLM's benchmark client.
     let its_hub = json!({"model": "beamgen", "extra_body": {}});
     let vllm =
         json!({"user": "mia", "ignore_eos": true, "priority": null, "my field": 1, "nonesuch": {}});
@@ -75,7 +76,7 @@ fn a_search_keeps_its_sampling_and_a_single_chain_takes_the_clients() {
         body["model"] = name.into();
         server.chat(&body).ok()
     };
-    // The body of lm-eval 0.4.13, whose temperature made a beam greedy.
+    // The body that lm-eval 0.4.13 sends. Its temperature once made a beam greedy.
     let lm_eval = json!({"max_tokens": 256, "temperature": 0, "top_p": 0.5, "top_k": 3});
     for preset in ["fast", "vote", "beamgen"] {
         let plain = model(preset, json!({}), json!({"max_tokens": 256}));
@@ -83,7 +84,7 @@ fn a_search_keeps_its_sampling_and_a_single_chain_takes_the_clients() {
         assert_eq!(essence(&plain), essence(&pinned), "{preset}");
         let ignored = json!(["temperature", "top_p", "top_k"]);
         assert_eq!(pinned["beamgen"]["ignored"], ignored, "{preset}");
-        // The server's own fields are meant for searches.
+        // A temperature in the object `beamgen` does apply to a search.
         let own = json!({"generator": {"sampling": {"temperature": 0.0}}, "tree": true});
         let meant = model(preset, own, lm_eval.clone());
         let short = model(preset, json!({"temperature": 0, "tree": true}), json!({}));
@@ -94,7 +95,7 @@ fn a_search_keeps_its_sampling_and_a_single_chain_takes_the_clients() {
     let cold = model("single", json!({}), lm_eval);
     assert_eq!(essence(&cold), essence(&greedy));
     assert!(cold["beamgen"].get("ignored").is_none());
-    // A value out of its range is a mistake, also where it would have no effect.
+    // A value out of range is refused even where the field would be ignored.
     let mut wrong = with(json!({}), json!({"temperature": -1}));
     wrong["model"] = "fast".into();
     assert_eq!(server.chat(&wrong).refusal().2, json!("temperature"));

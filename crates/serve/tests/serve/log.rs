@@ -1,4 +1,4 @@
-//! Ids of requests, and what the log is told.
+//! Tests the ids of requests, and the events for the log.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::client::{Running, ask, problem, request};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// A server, and what it has told of requests.
+/// Starts a server, and collects its events of answered requests.
 fn observed() -> (Running, Arc<Mutex<Vec<Served>>>) {
     let told: Arc<Mutex<Vec<Served>>> = Arc::default();
     let teller = Arc::clone(&told);
@@ -25,7 +25,8 @@ fn observed() -> (Running, Arc<Mutex<Vec<Served>>>) {
     (server, told)
 }
 
-/// Waits for the last of the requests, which counts when its connection is done with its answer.
+/// Waits for `count` events. A request is counted only when its connection has finished the answer,
+/// which may be after the client has read it.
 fn all(told: &Mutex<Vec<Served>>, count: usize) -> Vec<Served> {
     let started = Instant::now();
     loop {
@@ -60,7 +61,8 @@ fn the_id_of_a_request_comes_back_with_every_answer_and_stands_in_the_log() {
         );
         assert!(!reply.text().contains(id), "the id is a header only");
     }
-    // Refused by Host, before anything else of the request is looked at.
+    // The Host header is refused before the server reads the rest of the request; the refusal still
+    // has the id.
     let bytes = b"GET /ready HTTP/1.1\r\nHost: evil.example\r\nX-Request-ID: host-5\r\nConnection: close\r\n\r\n";
     let reply = server.send(bytes).unwrap();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The OpenAPI document: what it says, and that it says all.
+//! Tests that the OpenAPI document is up to date and complete.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ fn source(name: &str) -> String {
     std::fs::read_to_string(path).expect("a source file")
 }
 
-/// The properties of a schema, those of the object `beamgen` as `beamgen.NAME`.
+/// Returns the names of a schema's properties. A property of the object `beamgen` is
+/// `beamgen.NAME`.
 fn properties(document: &Value, schema: &Value) -> BTreeSet<String> {
     let own = schema["properties"]["beamgen"]["$ref"].as_str();
     let own = own.and_then(|to| document.pointer(to.strip_prefix('#')?));
@@ -89,7 +90,7 @@ fn every_field_of_the_document_is_known_to_the_server_and_others_are_treated_as_
             continue;
         };
         let schema = &document["components"]["schemas"][name];
-        // The forms between which a body may choose, or its only one.
+        // A body may have one of several forms, or only a single one.
         let forms = schema["anyOf"].as_array();
         for form in forms.map_or(vec![schema], |forms| forms.iter().collect()) {
             let refused = |field: &str| {
@@ -99,11 +100,12 @@ fn every_field_of_the_document_is_known_to_the_server_and_others_are_treated_as_
                     body[name] = sample(name);
                 }
                 if path.ends_with("completions") {
-                    // The cheapest answer: there are hundreds of fields.
+                    // A short answer of one chain saves time: there are hundreds of fields.
                     body["model"] = json!("single");
                     body["max_tokens"] = json!(1);
                 }
-                // Null counts as a missing field, but an unknown field is refused with any value.
+                // A null counts as a missing field, so a known field is accepted. An unknown field
+                // is refused even with null.
                 match field.strip_prefix("beamgen.") {
                     Some(own) => body["beamgen"] = json!({own: null}),
                     None if body[field].is_null() => body[field] = Value::Null,
@@ -123,7 +125,7 @@ fn every_field_of_the_document_is_known_to_the_server_and_others_are_treated_as_
     assert!(checked > 100, "{checked}");
 }
 
-/// A value of a field that a request must have.
+/// Returns a valid value of a required field.
 fn sample(name: &str) -> Value {
     match name {
         "messages" => json!([{"role": "user", "content": "1 + 1?"}]),
@@ -151,7 +153,7 @@ fn every_code_of_an_error_stands_in_the_document_and_in_the_book() {
         let code = code.as_str().expect("a code");
         assert!(table.contains(&format!("`{code}`")), "http.md lacks {code}");
     }
-    // The sources name no code that the table lacks.
+    // The sources use no code that is missing in the table.
     let table = source("refusal.rs");
     for name in sources() {
         let text = source(&name);
@@ -173,7 +175,7 @@ fn is_code(text: &str) -> bool {
     text.contains('_') && text.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
 }
 
-/// The names of the source files.
+/// Returns the paths of all source files below `src`.
 fn sources() -> Vec<String> {
     let mut found = Vec::new();
     let root = format!("{}/src", env!("CARGO_MANIFEST_DIR"));

@@ -1,4 +1,4 @@
-//! Web pages of other origins that were allowed.
+//! Tests web pages of other origins, which the options allow.
 
 use beamgen_serve::{Error, ServeOptions, Server};
 use serde_json::json;
@@ -47,7 +47,7 @@ fn a_page_of_an_allowed_origin_asks_first_and_then_gets_an_answer_that_it_may_re
     for (key, body, status) in [
         (KEY, ask(&problem(0), json!({"n": 2, "m": 1})), 200),
         (KEY, json!({"messages": 3}), 400),
-        // A page has to see that its key is wrong, too.
+        // A page must be able to read the refusal of a wrong key.
         ("another-long-key-42", json!({}), 401),
     ] {
         let headers = format!("Origin: {PAGE}\r\nAuthorization: Bearer {key}\r\n");
@@ -74,12 +74,12 @@ fn other_pages_stay_outside() {
         assert_eq!(reply.refusal().1, "cross_origin", "{origin}");
         assert_eq!(reply.header("access-control-allow-origin"), None);
     }
-    // A program sends no origin. Caches learn that the answer depends on it.
+    // Programs send no Origin header. Vary tells caches that the answer depends on the header.
     let reply = server.get("/v1/models");
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("vary"), Some("Origin"));
     assert_eq!(reply.header("access-control-allow-origin"), None);
-    // An allowed page still needs the right name of the server.
+    // An allowed page must still use a valid Host header.
     let bytes = format!(
         "GET /health HTTP/1.1\r\nHost: evil.example\r\nOrigin: {PAGE}\r\nConnection: close\r\n\r\n"
     );
@@ -102,7 +102,7 @@ fn what_a_preflight_request_asks_for_is_bounded() {
             "{asked}"
         );
     }
-    // Without the question of a browser it is a method like any other.
+    // Without the headers of a preflight request, OPTIONS is an unsupported method.
     let bytes = format!(
         "OPTIONS {CHAT} HTTP/1.1\r\nHost: localhost\r\nOrigin: {PAGE}\r\nConnection: close\r\n\r\n"
     );
@@ -125,8 +125,8 @@ fn every_page_is_let_in_with_a_key_only() {
         let reply = server.send(&request(CHAT, "{}", &headers)).unwrap();
         assert_eq!(reply.refusal().1, "invalid_api_key");
     }
-    // `printf 'me:correct-horse-battery' | base64`: a browser adds a remembered password by itself, so
-    // it does not prove that the page knows the key.
+    // The output of `printf 'me:correct-horse-battery' | base64`. A browser adds a remembered
+    // password by itself, so a password does not prove that the page knows the key.
     for (scheme, status) in [
         ("Basic bWU6Y29ycmVjdC1ob3JzZS1iYXR0ZXJ5", 401),
         ("Bearer correct-horse-battery", 200),

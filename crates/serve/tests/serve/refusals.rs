@@ -1,4 +1,4 @@
-//! Impossible requests are refused with a message that names the field.
+//! Tests that an invalid request is refused, with a message that names the field.
 
 use beamgen_serve::ServeOptions;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Presets and keys that are read again while the server runs.
+//! Tests that a running server reads presets and keys again.
 
 use std::io::{BufReader, Write};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::client::{Reply, Running, ask, problem, request};
 const KEY: &str = "correct-horse-battery";
 const NEW_KEY: &str = "another-long-key-42";
 
-/// The contents of the files: the text of the presets, and the keys.
+/// The text of the presets file, and the keys: what the server reads.
 type Files = Arc<Mutex<(String, Vec<&'static str>)>>;
 
 fn start(keys: &[&'static str]) -> (Running, Files, Reload, Arc<Mutex<Vec<String>>>) {
@@ -161,7 +161,7 @@ fn without_a_key_nobody_reloads_over_http() {
     );
     assert!(reply.text().contains("SIGUSR1"), "{}", reply.text());
     assert!(models(&server, "").contains(&"careful".to_owned()));
-    // The process itself may.
+    // The process itself may reload a server that has no key.
     reload.begin();
     let started = Instant::now();
     while told.lock().unwrap().is_empty() {

@@ -1,4 +1,5 @@
-//! Requests for scores with many chains: batches, turns, limits, and clients that go away.
+//! Tests requests for scores with many chains: batches, the order of large bodies, limits, and
+//! clients that disconnect.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use crate::client::{Running, ask, essence, problem, request};
 use crate::rewards::{PROBLEM, STEPS, scored, sent};
 
-/// Chains of several problems, of which some cannot be scored.
+/// Returns chains of several problems. In each ten, number 3 has no steps and number 7 is too long.
 fn many(count: usize) -> Vec<Value> {
     let chain = |at: usize| match at % 10 {
         3 => json!({"problem": problem(at % 4), "steps": []}),
@@ -78,7 +79,7 @@ fn large_requests_hold_nobody_up() {
     let chains: Vec<Value> = many(2000)
         .into_iter()
         .map(|mut chain| {
-            // The scorer never reads it.
+            // The padding makes the body large, but the scorer never reads it.
             chain["note"] = json!(padding);
             chain
         })
@@ -116,7 +117,8 @@ fn whoever_goes_away_takes_the_chains_along() {
     let many = json!({"chains": vec![chain(10); 4096]}).to_string();
     let mut stream = server.connect();
     stream.write_all(&request("/v1/score", &many, "")).unwrap();
-    // One request for scores has a place in the queue: the large one keeps it while it lasts.
+    // The queue has a place for one request for scores, which the large request holds until it is
+    // done.
     let status = || {
         server
             .post("/v1/score", &json!({"chains": [chain(1)]}))

@@ -1,5 +1,5 @@
-//! Requests of the clients and trainers that ask reward models, with the bodies that their own code
-//! sends: each gets the scores of `/v1/score`, to the last bit.
+//! Tests requests of clients and trainers that call reward models, with the bodies that their code
+//! sends. Each must get the same scores as `/v1/score`, bit by bit.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,7 +18,7 @@ pub(crate) const STEPS: [&str; 3] = [
     "The answer is 21.",
 ];
 
-/// The scores of a chain, from the reward model itself.
+/// Returns the scores of a chain, computed by the reward model without a server.
 pub(crate) fn scored(problem: &str, steps: &[&str]) -> Vec<f32> {
     let mut model = Solver::builder().prepare_reward_model().unwrap();
     let mut model = model.reward_model().unwrap();
@@ -30,12 +30,13 @@ fn lowest(scores: &[f32]) -> f32 {
     scores.iter().copied().fold(1.0, f32::min)
 }
 
-/// A value as an answer has it. The parser of JSON may miss the nearest number by a bit, on both sides.
+/// Writes a value as JSON and parses the text. The parser may miss the nearest number by one bit,
+/// so expected values must pass it as the answers do.
 pub(crate) fn sent(value: Value) -> Value {
     serde_json::from_str(&value.to_string()).expect("JSON")
 }
 
-/// A chat as ChatML, the markup of Qwen's models.
+/// Returns a chat in ChatML, the markup of Qwen's models.
 fn chatml(problem: &str, response: &str) -> String {
     format!("{}{response}<|im_end|>\n", chatml_prompt(problem))
 }
@@ -51,7 +52,7 @@ fn marked() -> String {
     STEPS.map(|step| format!("{step}<extra_0>")).concat()
 }
 
-/// `reward_hub/vllm/reward.py` and its HTTP client, which reads `data[0].data[i][-1]`.
+/// The request of `reward_hub/vllm/reward.py`, whose HTTP client reads `data[0].data[i][-1]`.
 #[test]
 fn reward_hub_gets_a_row_for_each_step() {
     let server = Running::start(ServeOptions::default());
@@ -77,7 +78,8 @@ fn reward_hub_gets_a_row_for_each_step() {
         "{pooled}"
     );
 
-    // Without marks, the steps are those of a search; base64 has the same numbers.
+    // Without step marks, the response is split as in a search. The base64 form must have the same
+    // numbers.
     let mut plain = body.clone();
     plain["messages"][2]["content"] = json!(STEPS.join("\n"));
     plain["encoding_format"] = json!("base64");
@@ -90,7 +92,7 @@ fn reward_hub_gets_a_row_for_each_step() {
     assert_eq!(coded["data"][0]["data"], STANDARD.encode(flat));
 }
 
-/// `verl/experimental/reward_loop/reward_loop.py`, `compute_score_disrm`.
+/// The requests of `compute_score_disrm` in verl's `verl/experimental/reward_loop/reward_loop.py`.
 #[test]
 fn verl_gets_a_number_from_both_of_its_engines() {
     let server = Running::start(ServeOptions::default());
@@ -108,7 +110,7 @@ fn verl_gets_a_number_from_both_of_its_engines() {
         (&vllm["data"][0]["num_classes"], &vllm["data"][0]["label"]),
         (&json!(2), &json!("LABEL_0"))
     );
-    // The activation is off in what verl sends: the answer has logits, whose softmax is the score.
+    // verl turns the activation off, so the answer has logits, whose softmax is the score.
     let raw = server
         .post(
             "/classify",
@@ -123,7 +125,7 @@ fn verl_gets_a_number_from_both_of_its_engines() {
     );
 }
 
-/// `vllm/entrypoints/pooling/scoring/protocol.py`: the names that the two lists have had.
+/// The names of the two lists in `vllm/entrypoints/pooling/scoring/protocol.py`.
 #[test]
 fn pairs_are_scored_by_all_names_of_their_lists() {
     let server = Running::start(ServeOptions::default());
@@ -163,7 +165,7 @@ fn pairs_are_scored_by_all_names_of_their_lists() {
     );
 }
 
-/// `cohere.ClientV2.rerank`, Jina's API and `vllm` (`RerankRequest`).
+/// The requests of `cohere.ClientV2.rerank`, of Jina's API, and of `RerankRequest` in vLLM.
 #[test]
 fn rerankers_get_the_best_response_first() {
     let server = Running::start(ServeOptions::default());
@@ -202,7 +204,8 @@ fn rerankers_get_the_best_response_first() {
     assert_eq!(ranked["errors"][0]["index"], 1);
 }
 
-/// `openrlhf/utils/agent.py` (`_fetch_rewards_via_http`) and `openrlhf/utils/remote_rm_utils.py`.
+/// The requests of `openrlhf/utils/agent.py` (`_fetch_rewards_via_http`) and
+/// `openrlhf/utils/remote_rm_utils.py`.
 #[test]
 fn openrlhf_gets_rewards_and_the_places_of_steps() {
     let server = Running::start(ServeOptions::default());
@@ -235,11 +238,11 @@ fn openrlhf_gets_rewards_and_the_places_of_steps() {
         let texts: Vec<String> = texts.collect();
         assert_eq!(texts, STEPS);
     }
-    // Trainers write the body themselves, so the address may name the rule.
+    // Users of a trainer cannot change its body, so the query of the address may set the rule.
     let bytes = request("/get_reward?aggregation=last", &body.to_string(), "");
     let last = server.send(&bytes).unwrap().ok();
     assert_eq!(last["rewards"][0], sent(json!(wanted[2])));
-    // Without prompts, as earlier versions ask: the markup tells problem and response apart.
+    // Earlier versions send no prompts; then the markup separates the problem from the response.
     let alone = server
         .post("/get_reward", &json!({"query": [queries[0]]}))
         .ok();
@@ -250,7 +253,7 @@ fn openrlhf_gets_rewards_and_the_places_of_steps() {
         named["rewards"],
         sent(json!([lowest(&scored(PROBLEM, &["1"]))]))
     );
-    // One sample that cannot be scored has no reward, and the others have theirs.
+    // A sample that cannot be scored has no reward; the other samples keep theirs.
     let some = json!({"query": [queries[0], "x", queries[2]], "prompts": prompts});
     let some = server.post("/get_reward", &some).ok();
     assert_eq!(
@@ -261,7 +264,7 @@ fn openrlhf_gets_rewards_and_the_places_of_steps() {
         some["errors"][1].as_str().unwrap().contains("prompt"),
         "{some}"
     );
-    // Unless the request says what it is.
+    // With `unscored`, a sample that cannot be scored gets that reward.
     let none = json!({"query": [prompts[0]], "prompts": [prompts[0]], "labels": [null]});
     assert_eq!(server.post("/get_reward", &none).refusal().0, 400);
     let bytes = request("/get_reward?unscored=-0.5", &none.to_string(), "");
@@ -276,7 +279,8 @@ fn openrlhf_gets_rewards_and_the_places_of_steps() {
     );
 }
 
-/// `slime/rollout/rm_hub/__init__.py`, `remote_rm`, which takes the whole answer as the reward.
+/// The request of `remote_rm` in `slime/rollout/rm_hub/__init__.py`, which takes the whole answer
+/// as the reward.
 #[test]
 fn slime_gets_a_number() {
     let server = Running::start(ServeOptions::default());

@@ -1,4 +1,4 @@
-//! The answers of each route.
+//! Tests the answer of each route to a valid request.
 
 use beamgen::eval::Record;
 use beamgen::scorer::score_chains;
@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Running, ask, essence, problem};
 
-/// Serializes and parses a value, as a client does: reading a number from JSON may change its last bit.
+/// Serializes and parses a value, as a client does. Parsing may change the last bit of a number, so
+/// expected values pass through the same steps.
 fn read_again(value: &impl Serialize) -> Value {
     let value = serde_json::to_value(value).unwrap();
     serde_json::from_str(&value.to_string()).unwrap()
@@ -80,7 +81,7 @@ fn every_setting_of_a_search_can_be_asked_for() {
         }),
     );
     let other = server.chat(&body).ok();
-    // The shorter name wins over the key.
+    // `temperature` wins over the key `generator.sampling.temperature`.
     body["beamgen"]["temperature"] = json!(0.5);
     let answer = server.chat(&body).ok();
     assert_eq!(answer["beamgen"]["tree"], read_again(&result.tree));

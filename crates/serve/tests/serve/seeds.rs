@@ -1,4 +1,5 @@
-//! Requests without a seed vary, and repeat by the seed that their answer reports.
+//! Tests that requests without a seed get different seeds, and that the reported seed reproduces an
+//! answer.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +9,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Running, essence, problem};
 
-/// A request of a best-of-N client: many of them, each for one chain, without a seed.
+/// Returns the request of a best-of-N client, which sends many of them: for one chain, and without
+/// a seed.
 fn unseeded() -> Value {
     json!({"model": "single", "messages": [{"role": "user", "content": problem(3)}], "temperature": 1.0})
 }
@@ -29,7 +31,7 @@ fn sixteen_unseeded_requests_differ_and_each_repeats_by_its_seed() {
     assert!(seeds.iter().all(|seed| *seed < 1 << 53));
     let texts: BTreeSet<String> = answers.iter().map(text).collect();
     assert!(texts.len() > 1, "{texts:?}");
-    // Again, and now all at once.
+    // The same requests again, now concurrently and with the reported seeds.
     std::thread::scope(|scope| {
         for answer in &answers {
             let server = &server;

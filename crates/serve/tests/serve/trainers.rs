@@ -1,4 +1,4 @@
-//! The examples for trainers in `examples/rl`, each called as its trainer calls it.
+//! Tests the examples in `examples/rl`: each is called in the way of its trainer.
 
 use std::process::Command;
 
@@ -9,7 +9,8 @@ use crate::client::{Running, request};
 
 const KEY: &str = "correct-horse-battery";
 
-/// Calls the functions of the examples, and writes what they return as JSON.
+/// A Python program that calls the functions of the examples, and prints their return values as
+/// JSON.
 const DRIVER: &str = r#"
 import asyncio, json, os, py_compile, sys, tempfile, threading, urllib.request
 
@@ -48,8 +49,8 @@ print(json.dumps({
 }))
 "#;
 
-/// A value with numbers of 32 bits. Python writes the same numbers in another form, and the parser of JSON
-/// may miss one of 64 bits by its last bit.
+/// Rounds all numbers to 32 bits. Python formats floats differently, and the JSON parser may change
+/// the last bit of a 64-bit number.
 fn rounded(value: Value) -> Value {
     match value {
         Value::Number(number) => json!(number.as_f64().map(|number| number as f32)),

@@ -1,4 +1,4 @@
-//! Where answers stop, the log-probabilities of their tokens, biases, forms and calls of tools.
+//! Tests stop texts, log-probabilities, token biases, forms of answers, and calls of tools.
 
 use beamgen_serve::ServeOptions;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn content(answer: &Value) -> &str {
     answer["choices"][0]["message"]["content"].as_str().unwrap()
 }
 
-/// The texts of all nodes of the only chain.
+/// Returns the texts of all nodes joined, for an answer whose tree is a single chain.
 fn written(answer: &Value) -> String {
     let tree = answer["beamgen"]["tree"].as_array().unwrap().iter();
     tree.map(|node| node["text"].as_str().unwrap()).collect()
@@ -28,7 +28,7 @@ fn an_answer_ends_before_or_with_the_text_to_stop_at() {
     let server = Running::start(ServeOptions::default());
     let plain = server.chat(&greedy(json!({}))).ok();
     let text = written(&plain);
-    // Over the end of the first step, and within a word of the second one.
+    // One stop text spans the end of the first step; the other is within a word of the second step.
     let line = text.find('\n').unwrap();
     for stop in [&text[line - 1..line + 3], &text[line + 2..line + 4]] {
         let at = text.find(stop).unwrap();
@@ -49,7 +49,8 @@ fn an_answer_ends_before_or_with_the_text_to_stop_at() {
             assert_eq!(pieces.collect::<String>(), content(&answer));
         }
     }
-    // The body of lm-eval 0.4.13: none of these texts occurs, so the answer is what it was.
+    // The body that lm-eval 0.4.13 sends. None of its stop texts occurs, so the answer is
+    // unchanged.
     let lm_eval = json!({
         "model": "single", "max_tokens": 256, "temperature": 0, "seed": 1234,
         "stop": ["Question:", "</s>", "<|im_end|>"],
@@ -95,7 +96,7 @@ fn the_tokens_of_an_answer_have_their_log_probabilities() {
     for token in tokens {
         let top = token["top_logprobs"].as_array().unwrap();
         assert_eq!(top.len(), 3);
-        // Greedy decoding takes the likeliest token.
+        // Greedy decoding takes the likeliest token, which is therefore the first alternative.
         for key in ["token", "logprob", "bytes"] {
             assert_eq!(top[0][key], token[key]);
         }
